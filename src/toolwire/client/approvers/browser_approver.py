@@ -1,9 +1,11 @@
-"""Asking on a page of this machine: a small server on the loopback address that lives as long as a question does.
+"""Ask the user on a page in the browser: a small loopback server runs as long as the question waits.
 
 Rules:
-- It answers to its own address alone, and takes an answer only with the token that its page holds. [D-19]
-- A destructive call is allowed only by its name and ``yes``, typed.
+- The server answers only under its own address, and takes an answer only with the token of its page.
+- To allow a destructive call, the user must type its name and ``yes``.
 """
+
+# D-19: another site or program must not answer for the user.
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ _TIMEOUT_S = 10.0
 
 
 class QuestionServer:
-    """One question on its page: ``url`` is where, ``answer`` what was said."""
+    """One question and its page. ``answer`` is None until the user answers."""
 
     def __init__(self, question: Question) -> None:
         self.question = question
@@ -40,7 +42,7 @@ class QuestionServer:
         self.done = threading.Event()
 
     def submit(self, form: dict[str, list[str]]) -> str:
-        """Take the answer in ``form``, and return why it is none, or nothing."""
+        """Take the answer in ``form``, and return what is wrong with it, or ``""``."""
         given = {name: values[0] for name, values in form.items()}
         if not compare_digest(given.get("token", "").encode(), self.token.encode()):
             return "This answer did not come from this page."
@@ -63,7 +65,7 @@ class QuestionServer:
         return self._end(Answer(allowed=True, always="always" in given, arguments=changed, channel="page"))
 
     def _end(self, answer: Answer) -> str:
-        if self.answer is None:  # the first answer holds
+        if self.answer is None:  # a page that is open twice can be answered twice
             self.answer = answer
         return ""
 
@@ -71,10 +73,11 @@ class QuestionServer:
 def page_approver(
     open_url: Callable[[str], object] = webbrowser.open, *, within_s: float = DECISION_VALID_S
 ) -> Callable[[Question], Answer]:
-    """Return an approver for blocking connections that asks on a page; ``show`` is given its URL to open it.
+    """Return an approver for blocking connections that asks on a page; ``open_url`` is called with its URL.
 
-    What nobody answers ``within_s`` seconds is denied with the reason "timeout". [XL-049, D-19]
+    A question that is not answered within ``within_s`` seconds is denied with the reason "timeout".
     """
+    # XL-049: without an answer of the user, a call is not made.
 
     def approve(question: Question) -> Answer:
         question_server = QuestionServer(question)
@@ -98,7 +101,7 @@ def page_approver(
 def apage_approver(
     open_url: Callable[[str], object] = webbrowser.open, *, within_s: float = DECISION_VALID_S
 ) -> Callable[[Question], Any]:
-    """Return what ``page_approver`` does for asynchronous connections."""
+    """Return an approver like that of ``page_approver``, for asynchronous connections."""
     blocking = page_approver(open_url, within_s=within_s)
 
     async def approve(question: Question) -> Answer:
@@ -138,7 +141,7 @@ def _handler(question_server: QuestionServer) -> type[BaseHTTPRequestHandler]:  
             question_server.done.set()
 
         def _is_ours(self) -> bool:
-            """Refuse whatever was not sent to this page by itself or by the user who opened it."""
+            """Return whether the page itself or the user who opened it sent this request; else refuse it."""
             own = f"127.0.0.1:{question_server.port}"
             elsewhere = self.headers.get("Origin") not in (None, f"http://{own}")
             elsewhere |= self.command == "POST" and self.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin"
@@ -161,6 +164,6 @@ def _handler(question_server: QuestionServer) -> type[BaseHTTPRequestHandler]:  
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the standard library's name
-            """Say nothing: the path is a secret."""
+            """Log nothing: the path is a secret."""
 
     return QuestionHandler

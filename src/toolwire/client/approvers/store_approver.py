@@ -1,4 +1,6 @@
-"""Asking through a store: the question waits there until somebody answers it from any process, or it is too late."""
+"""Ask through a store: the question waits there until any process answers it, or its time ends."""
+
+# XL-050: a question survives a restart, bound to the same request.
 
 from __future__ import annotations
 
@@ -16,10 +18,10 @@ _EVERY_S = 0.2
 def store_approver(
     approvals: Approvals, *, sleep: Callable[[float], object] = time.sleep
 ) -> Callable[[Question], Answer]:
-    """Return an approver for blocking connections that leaves its questions in ``approvals``.
+    """Return an approver for blocking connections that puts its questions into ``approvals``.
 
-    A question that nobody answers in its time is denied with the reason "timeout". Somebody who asks the very same
-    again, after a restart, finds the answer that was given meanwhile. [XL-050]
+    A question that is not answered in time is denied with the reason "timeout". If the same question is asked again
+    after a restart, it gets the answer that was given meanwhile.
     """
 
     def approve(question: Question) -> Answer:
@@ -34,7 +36,7 @@ def store_approver(
 def astore_approver(
     approvals: Approvals, *, sleep: Callable[[float], Awaitable[None]] = anyio.sleep
 ) -> Callable[[Question], Awaitable[Answer]]:
-    """Return what ``store_approver`` does for asynchronous connections."""
+    """Return an approver like that of ``store_approver``, for asynchronous connections."""
 
     async def approve(question: Question) -> Answer:
         id_ = approvals.ask(question)

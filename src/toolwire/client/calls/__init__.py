@@ -1,1 +1,1 @@
-"""One call of a tool: checks, consent, the question, retries. Imports client.transport and client.discovery."""
+"""Run one call of a tool: checks, consent, questions, retries. Imports client.discovery and client.transport."""

@@ -1,4 +1,4 @@
-"""Signing in to sites, and the credentials that come of it, on every request they are for."""
+"""Sign in to sites, and add the credentials to requests. Imports client.discovery and client.transport."""
 
 from .auth_transport import AuthTransport, CredentialAuth, SyncAuthTransport
 from .sign_in import (

@@ -1,16 +1,18 @@
-"""Transports that put a user's credential on the requests it is for, and see to it when it is refused.
+"""Add the credential of a user to the requests it is for, and renew it when a server refuses it.
 
 Rules:
-- Only requests to the resource of a credential carry it, in a header, never in a URL. [AC-11, D-08]
-- A refused request is sent again after a refresh, and after the user allowed more; twice at most, then its answer
-  stands. [XL-102, AC-08]
+- Only requests to the resource of a credential get it, in a header, never in a URL.
+- A refused request is sent again after a refresh, or after the user allowed more scopes: at most twice.
 """
+
+# AC-11, D-08: a token goes to its resource. XL-102, AC-08: a call can need a new sign-in or more scopes.
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Generator
+from functools import partial
+from typing import Any, TypeAlias
 
 from anyio import to_thread
 
@@ -24,13 +26,16 @@ from toolwire.core.model import Problem
 from .token_refresher import TokenRefresher
 
 SignIn: TypeAlias = Callable[[str, Challenge, Credential | None], Credential | Problem]
-"""Takes the URL that was refused, its challenge and what there is; asks the user, and returns a credential."""
+"""Takes the refused URL, its challenge and the present credential; asks the user, and returns a new credential."""
+
+AuthSteps: TypeAlias = Generator[Request | Callable[[], Any], Any, Response | Problem]
+"""Yields a request to send, or a function that may block; is sent the reply or the returned value."""
 
 _MAX_REPEATS = 2
 
 
 class CredentialAuth:
-    """What signs requests to ``site``, and decides what to do about a refusal. It may wait for network and user."""
+    """Signs requests to ``site``, and decides what to do if one is refused."""
 
     def __init__(self, site: str, refresher: TokenRefresher, sign_in: SignIn | None = None) -> None:
         self._site = site
@@ -40,19 +45,37 @@ class CredentialAuth:
 
     @property
     def identity(self) -> tuple[str, tuple[str, ...]]:
-        """What tells the credential from another: a name that is no secret, and its scopes."""
+        """The name of the credential, which is no secret, and its scopes."""
         return self._refresher.identity
 
     def wrap(self, transport: Transport) -> AuthTransport:
-        """Return ``transport``, with what this auth puts on each request."""
+        """Return ``transport`` with a signature on each request."""
         return AuthTransport(transport, self)
 
     def wrap_sync(self, transport: SyncTransport) -> SyncAuthTransport:
-        """Return the blocking ``transport``, with what this auth puts on each request."""
+        """Return the blocking ``transport`` with a signature on each request."""
         return SyncAuthTransport(transport, self)
 
+    def steps(self, request: Request) -> AuthSteps:
+        """Yield what must be done to send ``request`` signed, and return its response."""
+        signed: Any = self.sign_now(request)
+        if signed is None:
+            signed = yield partial(self.sign, request)
+        if isinstance(signed, Problem):
+            return signed
+        answer: Any = yield signed
+        for _ in range(_MAX_REPEATS):
+            if not isinstance(answer, Response) or answer.status not in (401, 403):
+                break
+            repeated: Any = yield partial(self.sign_again, request, answer)
+            if repeated is None:
+                break
+            answer = yield repeated
+        response: Response | Problem = answer
+        return response
+
     def sign_now(self, request: Request) -> Request | None:
-        """Return ``request`` as it is sent, None where that has to be waited for."""
+        """Return ``request`` as it is sent, or None if its token must be refreshed first."""
         if request.signed:
             return request
         held = self._refresher.find_valid()
@@ -61,14 +84,14 @@ class CredentialAuth:
         return None if held is None else _add_credential(request, held)
 
     def sign(self, request: Request) -> Request | Problem:
-        """Return ``request`` signed with a credential that is good."""
+        """Return ``request`` signed with a valid credential. It may refresh the credential, which blocks."""
         fresh = self._refresher.ensure_valid()
         if isinstance(fresh, Problem) and self._refresher.is_empty and self._sign_in is not None:
             return request  # its refusal says where to sign in
         return fresh if isinstance(fresh, Problem) else _add_credential(request, fresh)
 
     def sign_again(self, request: Request, answer: Response) -> Request | None:
-        """Return ``request`` to be sent once more after ``answer`` refused it, None where that would not help."""
+        """Return ``request`` with a new credential after ``answer`` refused it, or None. It may block."""
         if request.signed or not is_covered_by(self._site, request.url):
             return None
         values = [value.decode("latin-1") for name, value in answer.headers if name == b"www-authenticate"]
@@ -98,18 +121,18 @@ class CredentialAuth:
 
 
 class AuthTransport:
-    """What asynchronous requests go through: ``transport``, with what ``auth`` puts on them."""
+    """The asynchronous ``transport``; ``auth`` signs each request. What blocks runs in a worker thread."""
 
     def __init__(self, transport: Transport, auth: CredentialAuth) -> None:
         self._transport = transport
         self._auth = auth
 
     async def send(self, request: Request) -> Response | Problem:
-        """Return what came back for ``request``."""
+        """Return the response to ``request``."""
         return await self._send_signed(request, self._transport.send)
 
     async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:
-        """Return what came back for ``request``, whose stream goes to ``hear``."""
+        """Return the response to ``request``, whose stream is given to ``hear``."""
 
         async def send(signed: Request) -> Response | Problem:
             return await self._transport.listen(signed, hear, brief=brief)
@@ -123,34 +146,29 @@ class AuthTransport:
     async def _send_signed(
         self, request: Request, send: Callable[[Request], Awaitable[Response | Problem]]
     ) -> Response | Problem:
-        ready = self._auth.sign_now(request)
-        signed = ready if ready is not None else await to_thread.run_sync(self._auth.sign, request)
-        if isinstance(signed, Problem):
-            return signed
-        answer = await send(signed)
-        for _ in range(_MAX_REPEATS):
-            if not isinstance(answer, Response) or answer.status not in (401, 403):
-                break
-            again = await to_thread.run_sync(self._auth.sign_again, request, answer)
-            if again is None:
-                break
-            answer = await send(again)
-        return answer
+        steps, reply = self._auth.steps(request), None
+        try:
+            while True:
+                step = steps.send(reply)
+                reply = await (send(step) if isinstance(step, Request) else to_thread.run_sync(step))
+        except StopIteration as stop:
+            response: Response | Problem = stop.value
+            return response
 
 
 class SyncAuthTransport:
-    """What blocking requests go through: ``transport``, with what ``auth`` puts on them."""
+    """The blocking ``transport``; ``auth`` signs each request."""
 
     def __init__(self, transport: SyncTransport, auth: CredentialAuth) -> None:
         self._transport = transport
         self._auth = auth
 
     def send(self, request: Request) -> Response | Problem:
-        """Return what came back for ``request``."""
+        """Return the response to ``request``."""
         return self._send_signed(request, self._transport.send)
 
     def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
-        """Return what came back for ``request``, whose stream goes to ``hear``."""
+        """Return the response to ``request``, whose stream is given to ``hear``."""
         return self._send_signed(request, lambda signed: self._transport.listen(signed, hear, brief=brief))
 
     def close(self) -> None:
@@ -158,22 +176,18 @@ class SyncAuthTransport:
         self._transport.close()
 
     def _send_signed(self, request: Request, send: Callable[[Request], Response | Problem]) -> Response | Problem:
-        signed = self._auth.sign_now(request) or self._auth.sign(request)
-        if isinstance(signed, Problem):
-            return signed
-        answer = send(signed)
-        for _ in range(_MAX_REPEATS):
-            if not isinstance(answer, Response) or answer.status not in (401, 403):
-                break
-            again = self._auth.sign_again(request, answer)
-            if again is None:
-                break
-            answer = send(again)
-        return answer
+        steps, reply = self._auth.steps(request), None
+        try:
+            while True:
+                step = steps.send(reply)
+                reply = send(step) if isinstance(step, Request) else step()
+        except StopIteration as stop:
+            response: Response | Problem = stop.value
+            return response
 
 
 def _add_credential(request: Request, credential: Credential) -> Request:
-    """Return ``request`` with ``credential``, if it is for what that covers, in the place of any other."""
+    """Return ``request`` with ``credential`` in place of any other, if the credential is for its URL."""
     if not is_covered_by(credential.resource, request.url):
         return request
     name = credential.header.encode("latin-1")

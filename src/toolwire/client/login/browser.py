@@ -1,8 +1,10 @@
-"""Opening a page in the user's browser, and nothing else.
+"""Open a page in the user's browser.
 
 Rules:
-- Only http and https URLs are opened, each as one argument of a program; there is no shell. [D-29]
+- Only http and https URLs are opened, each as one argument of a program, without a shell.
 """
+
+# D-29: a URL from a server must not become a command.
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _PAGE = re.compile(r"https?://[!$%&'()*+,./0-9:;=?@A-Z_a-z~\[\]-]{1,16000}")
 def open_page(
     url: str, *, start: Start | None = None, environment: Mapping[str, str] | None = None, system: str = sys.platform
 ) -> bool:
-    """Return whether a browser was started with ``url``; False without one, or where it is no URL of a page. [D-29]"""
+    """Return whether a browser was started with ``url``: False if there is none, or if it is not the URL of a page."""
     if _PAGE.fullmatch(url) is None:
         return False
     program = _program(os.environ if environment is None else environment, system)

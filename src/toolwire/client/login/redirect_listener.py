@@ -1,9 +1,11 @@
-"""The loopback address that a browser is sent back to: one answer, on one path, and then it is closed.
+"""Receive the browser's redirect at the end of a sign-in, on a loopback address.
 
 Rules:
-- The page that is answered is the same whatever came; nothing of the request stands in it. [AC-05]
-- A request for another host, path or method is refused and waited past; the first answer on the path is the only one.
+- The response page is always the same; nothing of the request is in it.
+- A request for another host, path or method is refused. The first request for the right path ends the listener.
 """
+
+# AC-05: a page that repeats its request could run a script.
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ _FIELDS = (
 
 
 class RedirectListener:
-    """A listener on 127.0.0.1 or ::1, open from the start, so that no other program can take its port."""
+    """A listener on 127.0.0.1 or ::1. It is open from the start, so that no other program can take its port."""
 
     def __init__(self, host: str = "127.0.0.1", *, clock: Callable[[], float] = monotonic) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -39,11 +41,11 @@ class RedirectListener:
 
     @property
     def redirect_uri(self) -> str:
-        """Where the answer is to be sent."""
+        """The URL that the browser is redirected to."""
         return f"http://{self._host}{self._path}"
 
     def wait(self, within_s: float = 300.0) -> str | Problem:
-        """Return the query of the answer, and close; a Problem if none came in time."""
+        """Return the query of the redirect and close, or a Problem if none came in time."""
         until = self._clock() + within_s
         try:
             while (left_s := until - self._clock()) > 0:
@@ -60,11 +62,11 @@ class RedirectListener:
         return Problem(kind=Kind.TIMEOUT, message=f"Nobody signed in within {within_s / 60:g} minutes.")
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._socket.close()
 
     def _receive_query(self, connection: socket.socket) -> str | None:
-        """Return the query of one request, if it is the one we wait for."""
+        """Return the query of one request if it is the redirect, or None."""
         connection.settimeout(_REQUEST_S)
         head = b""
         with suppress(OSError):

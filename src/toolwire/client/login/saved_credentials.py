@@ -1,4 +1,4 @@
-"""The credentials of this user, found for a URL and kept good while a connection is open."""
+"""Find the stored credential for a URL, and keep it valid while a connection is open."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from .token_refresher import TokenRefresher
 
 
 def open_credentials(folder: Path | None = None) -> CredentialStore:
-    """Return the credentials of whoever runs this: in the system's keyring, else in files only they can read. [AC-10]
+    """Return the credentials of this user: in the system's keyring, or in files that only the user can read.
 
-    ``TOOLWIRE_PASSPHRASE`` seals the files where there is no keyring.
+    ``TOOLWIRE_PASSPHRASE`` encrypts the files if there is no keyring.
     """
+    # AC-10: a credential is never stored where others can read it.
     folder = find_credentials_folder() if folder is None else folder
     passphrase = os.environ.get("TOOLWIRE_PASSPHRASE")
     return CredentialStore(folder, find_vault=find_system_vault, passphrase=Secret(passphrase) if passphrase else None)
@@ -30,7 +31,7 @@ def open_credentials(folder: Path | None = None) -> CredentialStore:
 def find_auth(
     url: str, transport: SyncTransport, credentials: CredentialStore | None, user: SignInUser | None
 ) -> CredentialAuth | None:
-    """Return what signs requests to the site of ``url``; None where there is no credential and nobody to ask."""
+    """Return what signs requests to the site of ``url``, or None if there is no credential and no user to ask."""
     if credentials is None:
         credentials = open_credentials()
     first = credentials.find_covering(url)

@@ -1,4 +1,6 @@
-"""Signing in to a site as a user does it: in their browser, on another device, or with a key they type."""
+"""Sign a user in to a site: in the browser, on another device, or with a client secret."""
+
+# AC-01: where to sign in comes from the challenge or the document. AC-04..08, AC-13: the grants that are used.
 
 from __future__ import annotations
 
@@ -39,9 +41,11 @@ _GET = ((b"accept", b"application/json, text/event-stream"),)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInUser:
-    """How the user is reached. ``open_page`` starts a browser, ``tell`` says a sentence.
+    """How to reach the user.
 
-    ``allow`` is asked before more scopes are asked for; ``wait_s`` is how long they have, ``sleep`` waits.
+    ``show`` prints a sentence, and ``open_page`` starts a browser. ``allow`` is asked before more scopes are requested.
+    ``wait_s`` is how many seconds the user has. ``sleep`` waits, ``now`` returns seconds since 1970, and ``secret``
+    returns a random text.
     """
 
     show: Callable[[str], None]
@@ -55,9 +59,11 @@ class SignInUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInOptions:
-    """How somebody wants to sign in: as whom, for which scopes (none: the fewest that are needed), and in which way.
+    """How the user wants to sign in.
 
-    ``document_url`` is where a metadata document of ours is, if we have one.
+    ``identity`` is the client to sign in with, and ``document_url`` the URL of its metadata document, if it has one.
+    Without ``scopes``, those that the site requires are requested. With ``device``, the user signs in on another
+    device; else the browser returns to ``host``.
     """
 
     identity: ClientIdentity | None = None
@@ -68,7 +74,7 @@ class SignInOptions:
 
 
 def find_sign_in(url: str, transport: SyncTransport, challenge: Challenge | None = None) -> SignInTarget | Problem:
-    """Return where to sign in for ``url``; without a challenge it is asked for one. [AC-01]"""
+    """Return where to sign in for ``url``. Without a ``challenge``, the URL is requested to get one."""
     if challenge is None:
         answer = transport.send(Request("GET", url, _GET))
         if isinstance(answer, Response):
@@ -79,7 +85,7 @@ def find_sign_in(url: str, transport: SyncTransport, challenge: Challenge | None
 
 
 def read_declared_sign_in(found: Discovery, transport: SyncTransport) -> DeclaredSignIn | None:
-    """Return what the OpenAPI document that was found at a URL declares, None where none was found. [AC-01]"""
+    """Return the sign-in that the discovered OpenAPI document declares, or None if there is no document."""
     addresses = [probe.url for probe in found.probes if probe.protocol == "openapi" and probe.accepted]
     for address in addresses:
         answer = transport.send(Request("GET", address, ((b"accept", b"application/json"),)))
@@ -95,7 +101,7 @@ def read_declared_sign_in(found: Discovery, transport: SyncTransport) -> Declare
 
 
 def resolve_sign_in(said: DeclaredSignIn, transport: SyncTransport, *, device: bool = False) -> SignInTarget | None:
-    """Return where a document says that a user signs in: its flows, or the metadata it names."""
+    """Return where a document declares that users sign in: its flows, or the metadata it names."""
     target = said.targets.get("device" if device else "page")
     if target is not None:
         return target
@@ -110,7 +116,7 @@ def resolve_sign_in(said: DeclaredSignIn, transport: SyncTransport, *, device: b
 def sign_in(
     target: SignInTarget, options: SignInOptions, user: SignInUser, transport: SyncTransport
 ) -> Credential | Problem:
-    """Return the credential of a user who has signed in at ``target``. [AC-04..08, AC-13]"""
+    """Sign the user in at ``target``, and return the credential or why there is none."""
     scopes = options.scopes or target.scopes
     if options.device:
         return _sign_in_on_device(target, options, scopes, user, transport)
@@ -138,7 +144,7 @@ def sign_in(
 def step_up(
     options: SignInOptions, user: SignInUser, transport: SyncTransport
 ) -> Callable[[str, Challenge, Credential | None], Credential | Problem]:
-    """Return what signs in when a request was refused: with all scopes there were, and those it needs. [AC-08]"""
+    """Return a function that signs in again after a refusal, with the present scopes and those that are needed."""
 
     def sign_in_again(url: str, challenge: Challenge, held: Credential | None) -> Credential | Problem:
         target = find_sign_in(url, transport, challenge)
@@ -162,12 +168,13 @@ def step_up(
 def sign_in_with_secret(
     target: SignInTarget, identity: ClientIdentity, scopes: Sequence[str], user: SignInUser, transport: SyncTransport
 ) -> Credential | Problem:
-    """Return a credential that stands for a program and no user. [AC-13]"""
+    """Return a credential of a program, without a user."""
     return run(request_client_credentials(target, identity, scopes or target.scopes, user.now()), transport)
 
 
 def sign_out(credential: Credential, transport: SyncTransport) -> bool:
-    """Return whether the server took the tokens back; they are to be deleted here in any case. [AC-12]"""
+    """Return whether the server revoked the tokens. Delete them here in any case."""
+    # AC-12: signing out ends a token at its server, not only here.
     return run(revoke_credential(credential), transport)
 
 

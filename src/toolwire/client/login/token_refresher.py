@@ -1,9 +1,11 @@
-"""Tokens that are good: refreshed before they end, by one at a time, in this process and in all others.
+"""Keep tokens valid: refresh them before they expire, one refresh at a time among all processes.
 
 Rules:
-- What a refresh gave is stored before it is used. [AC-09]
-- A refresh that was refused ends the credential; the user is asked to sign in again.
+- The result of a refresh is stored before it is used.
+- A refused refresh ends the credential; the user must sign in again.
 """
+
+# AC-09: a refresh token is used once, so two refreshes at a time would end the sign-in.
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _SKEW_S = 60.0
 
 
 class TokenRefresher:
-    """Keeps the credential for ``site`` good; it may have none yet. Threads may share one. [AC-09]"""
+    """Keeps the credential for ``site`` valid. There may be none yet. Threads may share one."""
 
     def __init__(
         self,
@@ -46,22 +48,22 @@ class TokenRefresher:
 
     @property
     def identity(self) -> tuple[str, tuple[str, ...]]:
-        """What tells this sign-in from another, refreshed or not: its name, and its scopes."""
+        """The name and the scopes of the sign-in; a refresh does not change them."""
         held = self._held
         return ("", ()) if held is None else (held.storage_name, held.scopes)
 
     @property
     def credential(self) -> Credential | None:
-        """The credential as it was last seen, good or not."""
+        """The last known credential, valid or not."""
         return self._held
 
     def find_valid(self) -> Credential | None:
-        """Return the credential if it needs no refresh now; never waits."""
+        """Return the credential if it needs no refresh now, else None. It never waits."""
         held = self._held
         return held if held is not None and not self._is_expiring(held) else None
 
     def ensure_valid(self, refused: Secret | None = None) -> Credential | Problem:
-        """Return a credential that is good, refreshed if it must be; ``refused`` is an access token that was not."""
+        """Return a valid credential, refreshed if needed. ``refused`` is an access token that the server refused."""
         with self._lock:
             held = self._held
             if held is None:
@@ -75,7 +77,7 @@ class TokenRefresher:
                 return self._refresh(stored)
 
     def replace(self, newer: Credential) -> None:
-        """Keep ``newer`` in the place of what there was."""
+        """Store ``newer`` in place of the present credential."""
         with self._lock, self._credentials.lock(newer.storage_name):
             if self._held is not None and newer.storage_name != self._held.storage_name:
                 self._credentials.delete(self._held.storage_name)

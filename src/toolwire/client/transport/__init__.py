@@ -1,1 +1,1 @@
-"""The guarded network of the client: URLs, addresses, HTTP/1.1, limits. Imports no other room of the client."""
+"""The guarded network: URLs, addresses, HTTP/1.1, limits, and the drivers of flows. Imports no room of the client."""

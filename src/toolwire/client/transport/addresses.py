@@ -1,9 +1,9 @@
-"""Which IP addresses the client may connect to.
+"""Decide which IP addresses the client may connect to.
 
 Rules:
-- What is not known to be fit is refused: an address that cannot be read, a zone, a range nobody assigned.
-- An address that carries an IPv4 address (mapped, NAT64, 6to4, Teredo, ISATAP) is judged by that one too.
-- The addresses where clouds serve their machines' credentials are never fit, whatever else allows them.
+- Only known addresses are allowed. An address that cannot be parsed, has a zone, or is unassigned is refused.
+- An address that embeds an IPv4 address (mapped, NAT64, 6to4, Teredo, ISATAP) must be allowed by that one too.
+- The addresses of cloud metadata services are never allowed: they give out the credentials of the machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Address: TypeAlias = IPv4Address | IPv6Address
 
 
 class NetworkReach(Enum):
-    """How far into the own network a URL may lead."""
+    """How far into the user's own network a URL may lead."""
 
     PUBLIC = "public"
     PRIVATE = "public or private"
@@ -54,9 +54,9 @@ _NOT_GLOBAL = (
 )
 
 
-@lru_cache(maxsize=1024)  # asked for each call to a host that is an address
+@lru_cache(maxsize=1024)  # each call to a host that is an address parses it
 def read_address(text: str) -> Address | None:
-    """Return the address that ``text`` spells in the usual way, or None. One with a zone is None."""
+    """Return the address in ``text``, or None if it is none, is spelled unusually, or has a zone."""
     if "%" in text:
         return None
     try:
@@ -66,13 +66,14 @@ def read_address(text: str) -> Address | None:
 
 
 def is_loopback(address: Address) -> bool:
-    """Return whether ``address`` is this machine, said plainly: 127.0.0.0/8 or ::1, and no disguise of them."""
+    """Return whether ``address`` is in 127.0.0.0/8 or is ::1; an address that embeds one of them is not."""
     return any(address in network for network in _LOOPBACK)
 
 
 @lru_cache(maxsize=1024)
 def is_address_allowed(text: str, reach: NetworkReach) -> bool:
-    """Return whether a connection within ``reach`` may be made to the address ``text``. [D-05]"""
+    """Return whether the client may connect to the address ``text`` within ``reach``."""
+    # D-05: a URL from a document must not lead into the user's network.
     address = read_address(text)
     if address is None or address in _METADATA:
         return False
@@ -95,7 +96,7 @@ def _is_public(address: Address) -> bool:
 
 
 def _find_embedded_ipv4(address: IPv6Address) -> list[IPv4Address]:
-    """Return the IPv4 addresses that a tunnel of ``address`` would lead to."""
+    """Return the IPv4 addresses that a tunnel at ``address`` leads to."""
     carried = list(address.teredo or ())
     if address.sixtofour is not None:
         carried.append(address.sixtofour)

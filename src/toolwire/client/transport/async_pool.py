@@ -1,4 +1,4 @@
-"""Connections of the asynchronous client: opened to one checked address, used again, closed with their event loop."""
+"""Pool the connections of the asynchronous transport: to checked addresses, reused, closed with their event loop."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from .request_rules import SendRequest
 
 _UNREAD_BYTES = 256 * 1024
-"""How much of a stream may wait for whoever listens before reading from the connection pauses."""
+"""How much unread data of a stream is held before reading from the connection pauses."""
 
 MAX_IDLE = 64
 IDLE_S = 60.0
 
 
 class PoolKey(NamedTuple):
-    """What a connection was opened for: only requests to the same origin and address may use it."""
+    """The origin and address of a connection: only requests to both may reuse it."""
 
     origin: str
     address: str
@@ -42,12 +42,12 @@ def open_socket(address: str) -> socket.socket:
 
 
 def server_name(hop: SendRequest) -> str:
-    """Return the name that the certificate must be for: the URL's host, whatever address was connected to."""
+    """Return the name that the certificate must have: the host of the URL, not the address."""
     return hop.target.address or hop.target.host.removesuffix(".")
 
 
 def has_input(connection: socket.socket) -> bool:
-    """Return whether an idle connection has something to read: its end, or what nobody asked for."""
+    """Return whether an idle connection has something to read: its end, or unexpected data."""
     descriptor = connection.fileno()
     if descriptor < 0:
         return True
@@ -85,7 +85,7 @@ class PooledConnection(asyncio.Protocol):
         self.idle_since = 0.0
 
     def start(self, request: bytes, reader: ResponseReader, within_s: float) -> None:
-        """Send ``request`` and let ``reader`` have what comes back, for ``within_s`` seconds at most."""
+        """Send ``request``, and give what arrives within ``within_s`` seconds to ``reader``."""
         assert self._transport is not None  # noqa: S101 - a connection is given out once it is made
         self._reader = reader
         self._deadline = self._loop.call_later(within_s, self._end_at_deadline)
@@ -106,7 +106,7 @@ class PooledConnection(asyncio.Protocol):
             self._waiter = None
 
     def finish(self, *, now: float) -> bool:
-        """End the exchange, and return whether the connection can carry another. If not, it is closed at once."""
+        """End the exchange, and return whether the connection can be reused. If not, it is closed."""
         reader, self._reader = self._reader, None
         if self._deadline is not None:
             self._deadline.cancel()
@@ -130,39 +130,39 @@ class PooledConnection(asyncio.Protocol):
         return False
 
     def is_usable(self, now: float) -> bool:
-        """Return whether an idle connection can still be used, as far as that can be known."""
+        """Return whether an idle connection can be used, as far as the client can know."""
         return not self.is_lost and now - self.idle_since < IDLE_S and not has_input(self._socket)
 
     def interrupt(self) -> None:
-        """Close the connection now; the call that is under way over it ends with a Problem."""
+        """Close the connection now; its running call ends with a Problem."""
         if self._reader is not None:
             self._reader.fail(local_close(self.key.origin))
         self.abort()
         self._wake()
 
     def abort(self) -> None:
-        """Close the connection now, without a word."""
+        """Close the connection now, without waiting."""
         self.is_lost = True
         if self._transport is None:
             self._socket.close()
         elif self._loop.is_closed():
-            # Its transport can do nothing any more; the other side still learns that this one has left.
+            # Its transport no longer works. Closing the socket still tells the server.
             if self._socket.fileno() >= 0:
                 self._socket.close()
         else:
             self._transport.abort()
 
-    # What the event loop calls.
+    # The event loop calls these methods.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport, once the connection is ready for a request."""
+        """Take the transport: the connection is ready for a request."""
         self._transport = transport  # type: ignore[assignment]  # a stream socket has a whole Transport
 
     def data_received(self, data: bytes) -> None:
-        """Take what the server has sent."""
+        """Take data from the server."""
         reader = self._reader
         if reader is None:
-            self.abort()  # nothing was asked
+            self.abort()  # a server that sends before a request would confuse the next response
             return
         reader.feed(data)
         if reader.is_done:
@@ -174,12 +174,12 @@ class PooledConnection(asyncio.Protocol):
             self._wake()
 
     def eof_received(self) -> bool:
-        """Take the server's end of the connection, and close this one's too."""
+        """Take the end of the server's data, and close the connection."""
         self._end(orderly=True)
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Take the end of the connection, orderly or not."""
+        """Take the end of the connection; ``exc`` is set if it broke."""
         self._end(orderly=exc is None)
 
     def _end(self, *, orderly: bool) -> None:
@@ -200,7 +200,7 @@ class PooledConnection(asyncio.Protocol):
 
 
 async def open_connection(hop: SendRequest, key: PoolKey, within_s: float) -> PooledConnection | Problem:
-    """Return a new connection to the address of ``hop``, or why there is none. Nothing has been sent over it."""
+    """Return a new connection to the address of ``hop``, or why there is none. Nothing is sent yet."""
     loop = asyncio.get_running_loop()
     plain = open_socket(key.address)
     connection = PooledConnection(key, plain)
@@ -232,7 +232,7 @@ async def open_connection(hop: SendRequest, key: PoolKey, within_s: float) -> Po
 
 
 class ConnectionPool:
-    """The connections of one network in one event loop: those at work, and the idle ones, oldest first."""
+    """The connections of one network in one event loop: the busy ones, and the idle ones, oldest first."""
 
     __slots__ = ("_busy", "_idle", "_watch", "closed")
 
@@ -243,8 +243,8 @@ class ConnectionPool:
         self.closed = False
 
     async def watch_loop(self) -> None:
-        """Have everything closed when the event loop ends."""
-        # An event loop closes its asynchronous generators before it ends: that is its only hook for an orderly end.
+        """Close all connections when the event loop ends."""
+        # An event loop closes its asynchronous generators before it ends. It has no other hook for that.
         self._watch = _close_at_end(self)
         await anext(self._watch)
 
@@ -260,16 +260,16 @@ class ConnectionPool:
                     self._busy.add(connection)
                     return connection
                 connection.abort()
-                self.drop(key)  # the server has left, and so it has from those that were idle longer
+                self.drop(key)  # the server closed it, so it has closed those that were idle longer
                 return None
         return None
 
     def add(self, connection: PooledConnection) -> None:
-        """Take in a new connection, which is about to work."""
+        """Add a new connection, which is busy."""
         self._busy.add(connection)
 
     def release(self, connection: PooledConnection, *, now: float, keep: bool) -> None:
-        """Keep ``connection`` for a later request where it can carry one, or close it at once."""
+        """Keep ``connection`` for a later request if it can be reused, or close it."""
         self._busy.discard(connection)
         if not connection.finish(now=now):
             return
@@ -289,7 +289,7 @@ class ConnectionPool:
             connection.abort()
 
     def close(self) -> None:
-        """Close every connection, and end the calls that are under way."""
+        """Close every connection, and end the running calls."""
         self.closed = True
         while self._busy:
             self._busy.pop().interrupt()
@@ -297,7 +297,7 @@ class ConnectionPool:
             self._idle.popitem()[0].abort()
 
     async def aclose(self) -> None:
-        """Close every connection, and give their event loop the turn in which sockets end."""
+        """Close every connection, and give the event loop the turn in which it closes sockets."""
         self.close()
         if self._watch is not None:
             await self._watch.aclose()

@@ -1,11 +1,13 @@
-"""Credentials of ours taken out of what a server sends back: an echo of them would reach a model, a log or a user.
+"""Remove our credentials from responses: an echo of them would reach a model, a log or a user.
 
 Rules:
-- A key that was sent is looked for as it is, and as JSON, a URL, HTML and base64 write it. [D-26]
-- In an error any key is taken out. In any other answer only one that cannot well be the name of a member: a long one,
-  or one of eight characters that are not letters alone.
-- In a stream of events a key that is cut between two pieces is not found.
+- Each key that was sent is removed in its plain form and as JSON, a URL, HTML and base64 spell it.
+- In an error response every key is removed. In any other response, only a key that is unlikely to be an ordinary word:
+  16 characters or more, or at least 8 that are not all letters.
+- In a stream of events, a key that is split between two pieces is not found.
 """
+
+# D-26: a server that repeats a credential must not give it to a model.
 
 from __future__ import annotations
 
@@ -21,13 +23,13 @@ _MARK = HIDDEN.encode()
 
 
 class CredentialEchoes(NamedTuple):
-    """The forms of the secrets of one request: those that are taken out of errors, and those out of everything."""
+    """The forms of the secrets of one request: ``in_errors`` go from errors, ``anywhere`` from all responses."""
 
     in_errors: tuple[bytes, ...] = ()
     anywhere: tuple[bytes, ...] = ()
 
     def join(self, other: CredentialEchoes) -> CredentialEchoes:
-        """Return what to look for of both."""
+        """Return the echoes of both."""
         return CredentialEchoes((*self.in_errors, *other.in_errors), (*self.anywhere, *other.anywhere))
 
     def remove_from(self, body: bytes, status: int) -> bytes:
@@ -38,7 +40,7 @@ class CredentialEchoes(NamedTuple):
         return body
 
     def remove_from_fields(self, fields: Headers) -> Headers:
-        """Return header fields without the secrets in their values."""
+        """Return ``fields`` without the secrets in their values."""
         if not self.anywhere or not any(form in value for form in self.anywhere for _, value in fields):
             return fields
         return [(name, self.remove_from(value, 200)) for name, value in fields]
@@ -48,7 +50,7 @@ NO_ECHOES = CredentialEchoes()
 
 
 def find_echoes(secrets: Iterable[Secret]) -> CredentialEchoes:
-    """Return what to look for of ``secrets``, each a credential or the whole value of a header field that has one."""
+    """Return the echoes of ``secrets``; each is a credential, or the value of a header field that contains one."""
     texts = {part for secret in secrets for part in _find_parts(secret.reveal())}
     if not texts:
         return NO_ECHOES
@@ -57,7 +59,7 @@ def find_echoes(secrets: Iterable[Secret]) -> CredentialEchoes:
 
 
 def _find_parts(value: str) -> Iterable[str]:
-    """Yield a credential, and what stands behind the scheme where it is a whole field such as ``Bearer KEY``."""
+    """Yield ``value``, and its credential if it is a whole header field such as ``Bearer KEY``."""
     scheme, _, rest = value.partition(" ")
     for text in (value, rest.strip() if scheme.isalpha() else ""):
         if len(text) >= _SHORTEST:

@@ -1,4 +1,4 @@
-"""Looking up the addresses of a name, with an end to the wait."""
+"""Resolve host names without blocking an event loop or the end of the program."""
 
 from __future__ import annotations
 
@@ -13,17 +13,14 @@ Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
 
 
 def resolve_with_system(host: str, port: int) -> Sequence[str]:
-    """Return the addresses that this machine's own resolver has for ``host``, each once."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
+    """Return the addresses of ``host`` from the resolver of this machine, without duplicates."""
+    entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in entries))
 
 
 def resolve_in_thread(resolve: Resolve, host: str, port: int) -> Future[Sequence[str]]:
-    """Return the answer of ``resolve`` as a future.
-
-    The system's resolver cannot be interrupted. It gets a thread of its own, so that a name nobody answers for
-    keeps neither an event loop nor the end of the program waiting.
-    """
+    """Start ``resolve`` in a thread of its own, and return a future of its addresses."""
+    # The system's resolver cannot be interrupted. A daemon thread lets the caller and the program go on without it.
     future: Future[Sequence[str]] = Future()
     future.set_running_or_notify_cancel()
 

@@ -1,4 +1,4 @@
-"""The two drivers: the only places where a conversation meets the network and a user."""
+"""Drive flows: send their requests over a transport, and put their questions to an approver."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ from toolwire.core.toolbox import Notify, ignore_progress
 T = TypeVar("T")
 
 Approver: TypeAlias = Callable[[Question], Answer | bool | Awaitable[Answer | bool]]
-"""Asks the user: is given the Question, returns an Answer or just yes or no. It may be a coroutine function."""
+"""Asks the user a Question and returns an Answer, True or False. It may be a coroutine function."""
 
 NO_APPROVER = Answer(allowed=False)
-"""The answer where no approver is configured: no. [XL-053]"""
-
+"""The answer if no approver is configured: no."""  # XL-053: without a way to ask, nothing is allowed
 
 PieceHandler: TypeAlias = Callable[[bytes], Awaitable[Problem | None]]
-"""Takes each piece of a stream; awaiting it is the back-pressure. A Problem ends the exchange."""
+"""Takes each piece of a stream. The next piece is read after it returns. A Problem ends the exchange."""
 
 SyncPieceHandler: TypeAlias = Callable[[bytes], Problem | None]
 Pieces: TypeAlias = Generator[bytes, Problem | None, Response | Problem]
-"""Yields the pieces of a stream as they are asked for, is sent a Problem to end it, and returns what came back."""
+"""Yields the pieces of a stream on demand, can be sent a Problem to end it, and returns the response."""
 
 SyncNotify: TypeAlias = Callable[[Progress], None]
 
@@ -40,22 +39,21 @@ Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 SyncSleep: TypeAlias = Callable[[float], None]
 
 MAX_PAUSE_S = 600.0
-"""The longest wait; one that is longer is cut."""
-
+"""The longest pause of a flow; a longer one is cut."""
 
 BRIEF_S = 0.5
-"""How long it may take to tell a server that a call is cancelled or a session is over."""
+"""The time limit for telling a server that a call is cancelled or a session has ended."""
 
 
 class Transport(Protocol):
-    """The network, asynchronous."""
+    """What sends requests, asynchronously."""
 
     async def send(self, request: Request) -> Response | Problem:
-        """Return what came back, or the Problem of not reaching the server."""
+        """Return the response, or the Problem that the server was not reached."""
         ...
 
     async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:
-        """Return what came back; a stream of events is given to ``hear`` piece by piece instead of kept.
+        """Return the response; a stream of events is given to ``hear`` piece by piece and not kept.
 
         A ``brief`` exchange has the time of ``send``.
         """
@@ -67,14 +65,14 @@ class Transport(Protocol):
 
 
 class SyncTransport(Protocol):
-    """The network, blocking."""
+    """What sends requests, blocking."""
 
     def send(self, request: Request) -> Response | Problem:
-        """Return what came back, or the Problem of not reaching the server."""
+        """Return the response, or the Problem that the server was not reached."""
         ...
 
     def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
-        """Return what came back; a stream of events is given to ``hear`` piece by piece instead of kept.
+        """Return the response; a stream of events is given to ``hear`` piece by piece and not kept.
 
         A ``brief`` exchange has the time of ``send``.
         """
@@ -86,14 +84,14 @@ class SyncTransport(Protocol):
 
 
 class SyncStreamingTransport(Protocol):
-    """The network, blocking, for whoever takes a stream at their own pace."""
+    """What sends requests, blocking, and lets the caller read a stream at its own pace."""
 
     def send(self, request: Request) -> Response | Problem:
-        """Return what came back, or the Problem of not reaching the server."""
+        """Return the response, or the Problem that the server was not reached."""
         ...
 
     def pieces(self, request: Request) -> Pieces:
-        """Yield a stream of events piece by piece, and return what came back."""
+        """Yield a stream of events piece by piece, and return the response."""
         ...
 
 
@@ -113,25 +111,25 @@ async def arun(
     flow runs in a worker thread: for a flow that parses large documents. ``cancel`` builds the message that cancels the
     last request of the flow; it is sent if this task is cancelled.
     """
-    said: Response | Problem | Answer | None = None
+    reply: Response | Problem | Answer | None = None
     sent: Request | None = None
     try:
         while True:
-            asked = await _step_in_thread(flow, said) if in_thread else flow.send(said)
+            asked = await _step_in_thread(flow, reply) if in_thread else flow.send(reply)
             if isinstance(asked, _FlowResult):
                 returned: T = asked.value
                 return returned
             if isinstance(asked, Request):
                 sent = _find_cancelled_request(sent, asked)
-                said = await transport.send(asked)
+                reply = await transport.send(asked)
             elif isinstance(asked, Listen):
                 sent = _find_cancelled_request(sent, asked.request)
-                said = await _listen_async(asked, transport, notify)
+                reply = await _listen_async(asked, transport, notify)
             elif isinstance(asked, Pause):
                 await sleep(min(asked.seconds, MAX_PAUSE_S))
-                said = None
+                reply = None
             else:
-                said = await _ask_async(asked, approve)
+                reply = await _ask_async(asked, approve)
     except StopIteration as stop:
         value: T = stop.value
         return value
@@ -144,19 +142,19 @@ async def arun(
 
 
 def _find_cancelled_request(before: Request | None, request: Request) -> Request:
-    """Return the request that a cancellation is about: a GET only fetches the rest of an answer to the one before."""
+    """Return the request to cancel: a GET only fetches the rest of the response to the request before it."""
     return before if before is not None and request.method == "GET" else request
 
 
 async def send_briefly(transport: Transport, message: Request | None) -> None:
-    """Send ``message``, if there is one, as far as that goes within a moment, also where this task is cancelled."""
+    """Send ``message``, if there is one, within ``BRIEF_S`` seconds, even if this task is cancelled."""
     if message is not None:
         with anyio.move_on_after(BRIEF_S, shield=True):
             await transport.send(message)
 
 
 class _FlowResult(Generic[T]):
-    """What a flow returned, from a thread: no StopIteration may leave one."""
+    """The value of a flow that ran in a thread. A StopIteration cannot leave a thread."""
 
     __slots__ = ("value",)
 
@@ -164,12 +162,12 @@ class _FlowResult(Generic[T]):
         self.value = value
 
 
-async def _step_in_thread(flow: Flow[T], said: Response | Problem | Answer | None) -> Any:
-    """Return what ``flow`` asks for next, or a ``_FlowResult`` with its value."""
+async def _step_in_thread(flow: Flow[T], reply: Response | Problem | Answer | None) -> Any:
+    """Return the next step of ``flow``, or a ``_FlowResult`` with its value."""
 
     def step() -> Any:
         try:
-            return flow.send(said)
+            return flow.send(reply)
         except StopIteration as stop:
             return _FlowResult(stop.value)
 
@@ -184,20 +182,20 @@ def run(
     *,
     sleep: SyncSleep = time.sleep,
 ) -> T:
-    """Return the value of ``flow``, blocking. ``approve`` and ``notify`` must be plain functions here."""
-    said: Response | Problem | Answer | None = None
+    """Run ``flow`` and return its value, blocking. ``approve`` and ``notify`` must be plain functions."""
+    reply: Response | Problem | Answer | None = None
     try:
         while True:
-            asked = flow.send(said)
+            asked = flow.send(reply)
             if isinstance(asked, Request):
-                said = transport.send(asked)
+                reply = transport.send(asked)
             elif isinstance(asked, Listen):
-                said = _listen(asked, transport, notify)
+                reply = _listen(asked, transport, notify)
             elif isinstance(asked, Pause):
                 sleep(min(asked.seconds, MAX_PAUSE_S))
-                said = None
+                reply = None
             else:
-                said = _ask(asked, approve)
+                reply = _ask(asked, approve)
     except StopIteration as stop:
         value: T = stop.value
         return value
@@ -208,20 +206,20 @@ def run(
 def stream_progress(
     flow: Flow[T], transport: SyncStreamingTransport, *, sleep: SyncSleep = time.sleep
 ) -> Generator[Progress, None, T]:
-    """Yield the progress of ``flow`` as it is asked for, and return its value; closing it ends the exchange."""
-    said: Response | Problem | Answer | None = None
+    """Run ``flow``, yield its progress on demand, and return its value. Closing the generator ends the exchange."""
+    reply: Response | Problem | Answer | None = None
     try:
         while True:
-            asked = flow.send(said)
+            asked = flow.send(reply)
             if isinstance(asked, Request):
-                said = transport.send(asked)
+                reply = transport.send(asked)
             elif isinstance(asked, Listen):
-                said = yield from _stream_pieces(asked, transport.pieces(asked.request), transport)
+                reply = yield from _stream_pieces(asked, transport.pieces(asked.request), transport)
             elif isinstance(asked, Pause):
                 sleep(min(asked.seconds, MAX_PAUSE_S))
-                said = None
+                reply = None
             else:
-                said = NO_APPROVER
+                reply = NO_APPROVER
     except StopIteration as stop:
         value: T = stop.value
         return value
@@ -230,11 +228,11 @@ def stream_progress(
 
 
 def consume_pieces(pieces: Pieces, hear: SyncPieceHandler) -> Response | Problem:
-    """Return what ``pieces`` returns, after giving each of them to ``hear``."""
-    said: Problem | None = None
+    """Give each of ``pieces`` to ``hear``, and return the response."""
+    reply: Problem | None = None
     try:
         while True:
-            said = hear(pieces.send(said))
+            reply = hear(pieces.send(reply))
     except StopIteration as stop:
         came: Response | Problem = stop.value
         return came
@@ -245,16 +243,16 @@ def consume_pieces(pieces: Pieces, hear: SyncPieceHandler) -> Response | Problem
 def _stream_pieces(
     asked: Listen, pieces: Pieces, transport: SyncStreamingTransport
 ) -> Generator[Progress, None, Response | Problem]:
-    said: Problem | None = None
+    reply: Problem | None = None
     try:
         while True:
             try:
-                piece = pieces.send(said)
+                piece = pieces.send(reply)
             except StopIteration as stop:
                 came: Response | Problem = stop.value
                 return came
             understood = _parse_piece(asked, piece)
-            said = understood if isinstance(understood, Problem) else None
+            reply = understood if isinstance(understood, Problem) else None
             if not isinstance(understood, Problem):
                 for one in understood:
                     if isinstance(one, Request):
@@ -270,11 +268,11 @@ async def _listen_async(asked: Listen, transport: Transport, notify: Notify) -> 
         heard = _parse_piece(asked, piece)
         if isinstance(heard, Problem):
             return heard
-        for said in heard:
-            if isinstance(said, Request):
-                await transport.send(said)
+        for item in heard:
+            if isinstance(item, Request):
+                await transport.send(item)
             else:
-                await notify(said)
+                await notify(item)
         return None
 
     return await transport.listen(asked.request, hear, brief=asked.is_brief)
@@ -285,11 +283,11 @@ def _listen(asked: Listen, transport: SyncTransport, notify: SyncNotify | None) 
         heard = _parse_piece(asked, piece)
         if isinstance(heard, Problem):
             return heard
-        for said in heard:
-            if isinstance(said, Request):
-                transport.send(said)
+        for item in heard:
+            if isinstance(item, Request):
+                transport.send(item)
             elif notify is not None:
-                notify(said)
+                notify(item)
         return None
 
     return transport.listen(asked.request, hear, brief=asked.is_brief)
@@ -305,23 +303,23 @@ def _parse_piece(asked: Listen, piece: bytes) -> list[Progress | Request] | Prob
 async def _ask_async(question: Question, approve: Approver | None) -> Answer:
     if approve is None:
         return NO_APPROVER
-    said = approve(question)
-    return _read_answer(await said if inspect.isawaitable(said) else said)
+    reply = approve(question)
+    return _read_answer(await reply if inspect.isawaitable(reply) else reply)
 
 
 def _ask(question: Question, approve: Approver | None) -> Answer:
     if approve is None:
         return NO_APPROVER
-    said = approve(question)
-    if inspect.isawaitable(said):
-        if inspect.iscoroutine(said):
-            said.close()
+    reply = approve(question)
+    if inspect.isawaitable(reply):
+        if inspect.iscoroutine(reply):
+            reply.close()
         raise TypeError("a blocking connection needs an approve that is a plain function")
-    return _read_answer(said)
+    return _read_answer(reply)
 
 
-def _read_answer(said: object) -> Answer:
-    """Only an Answer that allows, or True itself, is a yes."""
-    if isinstance(said, Answer):
-        return said
-    return Answer(allowed=said is True)
+def _read_answer(reply: object) -> Answer:
+    """Return ``reply`` as an Answer. Only an Answer that allows, or True itself, is a yes."""
+    if isinstance(reply, Answer):
+        return reply
+    return Answer(allowed=reply is True)

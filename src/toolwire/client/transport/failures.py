@@ -1,9 +1,9 @@
-"""The Problems of talking to a server: one sentence each, naming the origin and never the query or a credential.
+"""Build the Problems of talking to a server: one sentence each, with the origin, never with a query or a credential.
 
 ``details`` has ``reason``, a word for programs: ``request``, ``url``, ``blocked``, ``dns``, ``refused``, ``tls``,
-``timeout``, ``closed``, ``left`` (closed by this side), ``redirect``, ``too_large``, ``encoding`` or ``not_http``;
-``sent``, which is False where nothing can have reached the server; and ``answered``, which is False where the
-connection ended before any answer.
+``timeout``, ``closed``, ``left`` (closed by this side), ``redirect``, ``too_large``, ``encoding`` or ``not_http``.
+``sent`` is False if nothing can have reached the server. ``answered`` is False if the connection ended before any
+response.
 """
 
 from __future__ import annotations
@@ -19,39 +19,42 @@ def invalid_request(message: str, reason: str = "request") -> Problem:
 
 
 def forbidden_target(message: str) -> Problem:
-    """Return the Problem of a URL that the rules do not let through."""
+    """Return the Problem of a URL that the rules do not allow."""
     return Problem(kind=Kind.UNREACHABLE, message=message, details={"reason": "blocked", "sent": False})
 
 
 def unreachable(message: str, reason: str, *, sent: bool) -> Problem:
-    """Return the Problem of a server that could not be reached, or that fell silent."""
+    """Return the Problem of a server that could not be reached, or that stopped answering."""
     return Problem(kind=Kind.UNREACHABLE, message=message, details={"reason": reason, "sent": sent})
 
 
 def bad_response(message: str, reason: str) -> Problem:
-    """Return the Problem of an answer that is not taken."""
+    """Return the Problem of a response that is refused."""
     return Problem(kind=Kind.BAD_ANSWER, message=message, details={"reason": reason, "sent": True})
 
 
 def timeout(origin: str, *, sent: bool) -> Problem:
-    """Return the Problem of a server that did not finish in time."""
+    """Return the Problem of a server that did not answer within the time limit."""
     return unreachable(f"{origin} did not answer in time.", "timeout", sent=sent)
 
 
 def early_close(origin: str, *, answered: bool) -> Problem:
-    """Return the Problem of a connection that ended before the answer was complete; ``answered``: after some of it."""
+    """Return the Problem of a connection that ended before the response was complete.
+
+    ``answered`` means that a part of the response had arrived.
+    """
     problem = unreachable(f"{origin} closed the connection before its answer was complete.", "closed", sent=True)
     return problem if answered else replace(problem, details={**problem.details, "answered": False})
 
 
 def local_close(origin: str) -> Problem:
-    """Return the Problem of a call that was under way when its own side closed the connections."""
+    """Return the Problem of a call that ended because its own client closed the connection."""
     text = f"The connection to {origin} was closed here while the call was under way."
     return Problem(kind=Kind.CANCELLED, message=text, details={"reason": "left", "sent": True})
 
 
 def connection_refusal(origin: str) -> Problem:
-    """Return the Problem of a server that takes no connection."""
+    """Return the Problem of a server that refuses connections."""
     return unreachable(f"{origin} does not take connections: is the server running there?", "refused", sent=False)
 
 

@@ -1,4 +1,4 @@
-"""Decompression in steps, so that whoever counts can stop in time."""
+"""Decompress gzip in small steps, so that the caller can stop a decompression bomb in time."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import zlib
 from collections.abc import Iterator
 
 _STEP_BYTES = 256 * 1024
-_GZIP = 31  # zlib's word for: a gzip header and trailer, the largest window
+_GZIP = 31  # for zlib: a gzip header and trailer, and the largest window
 
 
 class Gunzip:
-    """One gzip stream. ``read_bytes`` is how much of it has been decompressed."""
+    """One gzip stream. ``read_bytes`` is the number of compressed bytes that were read."""
 
     __slots__ = ("_stream", "read_bytes")
 
@@ -19,10 +19,10 @@ class Gunzip:
         self.read_bytes = 0
 
     def decompress(self, piece: bytes) -> Iterator[bytes]:
-        """Give what ``piece`` decompresses to, at most 256 KiB at a time.
+        """Yield the decompressed bytes of ``piece``, at most 256 KiB at a time.
 
         Raises:
-            ValueError: it is not gzip, or a second stream follows the first (which serves nobody but bombs).
+            ValueError: the data is not gzip, or a second stream follows the first; only bombs need one.
         """
         while piece:
             if self._stream.eof:
@@ -38,5 +38,5 @@ class Gunzip:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the stream has come to its end, checksum and all."""
+        """Whether the stream has ended with a valid checksum."""
         return self._stream.eof

@@ -1,6 +1,6 @@
-"""HTTP/1.1 without sockets: the bytes of one request, and the reader of one response.
+"""Write HTTP/1.1 requests and read HTTP/1.1 responses, without sockets.
 
-llhttp, the parser of Node.js, reads responses here (through httptools). It is strict about framing; what it leaves
+Responses are parsed by llhttp, the parser of Node.js (through httptools). It is strict about framing; what it leaves
 open is decided in ``ResponseReader``.
 """
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 _USER_AGENT = "toolwire/0.1"
 _METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 _FRAMING_PER_BODY_BYTE = 16
-"""How many bytes chunk sizes and their like may take for each byte of a body. A chunk of one byte takes five."""
+"""How many bytes of framing, such as chunk sizes, are allowed for each byte of a body. A one-byte chunk needs five."""
 _SWITCHING_PROTOCOLS = 101
 _VERSIONS = ("1.1", "1.0")
 
 
 def write_request(hop: SendRequest) -> bytes:
-    """Return the whole request of ``hop`` as it goes over the wire. Its parts have been checked before."""
+    """Return the bytes of the request in ``hop``. ``request_rules`` has checked its parts."""
     url = hop.target.url
     lines = [f"{hop.method} {url.request_target} HTTP/1.1\r\nhost: {url.authority}\r\naccept-encoding: gzip"]
     named = set[str]()
@@ -50,10 +50,10 @@ def write_request(hop: SendRequest) -> bytes:
 
 
 class ResponseReader:
-    """Reads one response from the bytes of a connection: ``feed`` each piece, and ``end`` where no more come.
+    """Reads one response: call ``feed`` with each piece of a connection, and ``end`` after the last.
 
-    ``done`` is true once the response is complete or has proved to be none; ``outcome`` then says which.
-    ``reusable`` is true where the connection can carry another request. Neither method raises.
+    ``is_done`` is True after the response is complete or has failed; ``outcome`` then returns which. ``is_reusable`` is
+    True if the connection can carry another request. No method raises.
     """
 
     __slots__ = (
@@ -89,18 +89,18 @@ class ResponseReader:
         self._problem: Problem | None = None
         self.is_done = self.is_reusable = False
         self._parser = HttpResponseParser(self)
-        # Small servers end lines with a bare line feed. Nothing is shared with other clients on this connection, so
-        # another place to end a header field cannot lead anybody else astray.
+        # Small servers end lines with a bare line feed. This connection is shared with no other client, so a header
+        # field that ends at another place cannot smuggle a response to anyone.
         self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True)
 
     @property
     def has_pieces(self) -> bool:
-        """Whether pieces of a stream wait to be taken."""
+        """Whether a stream has unread pieces."""
         return self._head_complete and self._collector.is_streaming and self._collector.unread_bytes > 0
 
     @property
     def unread_bytes(self) -> int:
-        """How much of a stream has come and has not been taken yet."""
+        """The number of unread bytes of a stream."""
         return self._collector.unread_bytes
 
     def feed(self, data: bytes) -> None:
@@ -109,13 +109,13 @@ class ResponseReader:
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade):
-            self.is_reusable = False  # after a complete response, this is what follows it
+            self.is_reusable = False  # after a complete response, only the data behind it is wrong
             self._fail_not_http()
         if self._wire_bytes - self._body_bytes > self._header_bytes + _FRAMING_PER_BODY_BYTE * self._body_bytes:
             self._fail(self._too_many_headers())
 
     def end(self, *, orderly: bool = True) -> None:
-        """Take the end of the connection. ``orderly`` is false where it broke instead of being closed."""
+        """Take the end of the connection. ``orderly`` is False if it broke instead of being closed."""
         self.is_reusable = False
         if self._head_complete and self._until_end and orderly:
             self.is_done = True
@@ -126,20 +126,20 @@ class ResponseReader:
         self._fail(problem)
 
     def outcome(self) -> Response | Problem:
-        """Return the response, or the problem it ended with. Call it once ``done`` is true."""
+        """Return the response, or the Problem it ended with. Call it after ``is_done`` is True."""
         return self._problem if self._problem is not None else self._collector.build_response()
 
-    # The parser calls these. They raise nothing: what they find out stands in ``_problem``.
+    # The parser calls these methods. They do not raise: ``_problem`` holds what is wrong.
 
     def on_message_begin(self) -> None:
-        """Take the start of a message; a second one is more than was asked for."""
+        """Take the start of a message."""
         if self.is_done:
-            self.is_reusable = False  # the server says more than it was asked
+            self.is_reusable = False  # a second response to one request
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take one header field."""
         if self.is_done or self._head_complete:
-            return  # trailers say nothing that a call needs
+            return  # no call needs a trailer
         name = name.lower()
         self._field_count += 1
         if name == b"transfer-encoding":
@@ -152,7 +152,7 @@ class ResponseReader:
             self._fail(self._too_many_headers())
 
     def on_headers_complete(self) -> None:
-        """Take the end of a head, which may be that of an interim response."""
+        """Take the end of the header fields, which may be those of an interim response."""
         if self.is_done:
             return
         self.status = self._parser.get_status_code()
@@ -170,7 +170,7 @@ class ResponseReader:
         if problem is not None:
             self._fail(problem)
         elif self._is_head:
-            self.is_done = True  # the parser would wait for the body that the header fields speak of
+            self.is_done = True  # the parser would wait for a body of the declared length
 
     def on_body(self, piece: bytes) -> None:
         """Take a piece of the body."""

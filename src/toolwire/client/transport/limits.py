@@ -1,4 +1,4 @@
-"""How much of anything one exchange with a server may take."""
+"""Define the limits of one exchange with a server."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportLimits:
-    """The bounds of one exchange. Seconds end in ``_s``, sizes in ``_bytes``. [XL-012, D-13, D-14]
+    """The limits of one exchange. Names of seconds end in ``_s``, names of sizes in ``_bytes``.
 
-    ``connect_s`` is for each address tried, ``total_s`` for everything from the lookup of the name to the last byte.
-    ``response_bytes`` counts the body after decompression. A stream that is heard while it arrives has ``stream_s``
-    and ``stream_bytes`` in their place. A body may not grow to more than ``ratio`` times what came over the wire once
-    it is larger than ``ratio_after_bytes``. ``header_count`` is the number of header fields. ``redirects`` is the
-    number of hops followed. Checked addresses are used for ``pin_s``, then the name is looked up and checked again.
+    ``connect_s`` limits the connection to each address, ``total_s`` all from the DNS lookup to the last byte.
+    ``response_bytes`` limits the body after decompression. A stream that is read while it arrives has ``stream_s`` and
+    ``stream_bytes`` instead. A body larger than ``ratio_after_bytes`` may be at most ``ratio`` times as large as its
+    compressed form. ``header_count`` limits the header fields, and ``redirects`` the redirects that are followed.
+    Checked addresses are used for ``pin_s``; then the name is resolved and checked again.
     """
+
+    # XL-012, D-13, D-14: a server can be slow, large or hostile, and none of that may exhaust the client.
 
     connect_s: float = 5.0
     total_s: float = 30.0
@@ -34,4 +36,4 @@ class TransportLimits:
 
 
 DISCOVERY_LIMITS = TransportLimits(response_bytes=DOCUMENT_BYTES)
-"""The bounds of a look at a server: a document that describes tools may be larger than an answer to a call."""
+"""The limits of discovery: a document that describes tools may be larger than the response to a call."""

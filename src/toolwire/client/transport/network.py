@@ -1,8 +1,8 @@
-"""Send requests over the network: a request goes out, a response or a Problem comes back.
+"""Send requests over the network and return a response or a Problem, asynchronously and blocking.
 
-All rules are in ``exchange``; here is what touches a socket, once for async and once for sync. ``http1`` has the
-protocol, ``connections`` and ``blocking_connections`` have the sockets. Nothing decides for itself: no redirects, no
-proxies, no cookies, no referers, no decompression and no look-up of names but the checked one.
+All rules are in ``request_rules``, the protocol is in ``http1``, and the sockets are in ``async_pool`` and
+``sync_pool``. Nothing here decides by itself: there are no proxies, cookies or referers, and no redirect, decompression
+or DNS lookup outside of the rules.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from .sync_pool import SyncConnectionPool, open_sync_connection
 __all__ = ["Credentials", "Network", "SyncNetwork", "TransportLimits"]
 
 _SERVER_ERROR = 500
-"""From here on a server has failed. Many hang up then after a moment, without a word.
+"""The first status that says that the server failed.
 
-All connections to it are closed: the next call, which may be one that must not be sent twice, opens a new one instead
-of finding that out.
+Many servers close their connections soon after such a response. So all connections to it are closed: the next call may
+be one that must not be sent twice, and it should not meet a connection that is about to close.
 """
 
 
 class Network:
-    """The transport for async code. One serves any number of event loops, one after the other or at once.
+    """The asynchronous transport. One can be used in any number of event loops.
 
-    ``credentials`` go to their own origins only. Names and addresses of the own network are refused but for the
-    origins in ``allow_private``, and so is every origin but ``origins``, where they are given. ``may_connect`` is asked
-    with the IP address before each exchange, and a False refuses it. ``resolve`` and ``clock`` are there for tests.
+    ``credentials`` are sent to their own origins only. Private addresses are refused, except for the origins in
+    ``allow_private``. If ``origins`` is given, every other origin is refused. ``may_connect`` is called with the IP
+    address before each exchange; if it returns False, the exchange is refused. Tests replace ``resolve`` and ``clock``.
     """
 
     def __init__(
@@ -62,9 +62,9 @@ class Network:
         self._pools: dict[asyncio.AbstractEventLoop, ConnectionPool] = {}
 
     async def send(self, request: Request, *, total_s: float | None = None) -> Response | Problem:
-        """Return the response to ``request``, or the Problem that there is none. Cancelling closes the exchange.
+        """Return the response to ``request``, or the Problem that there is none. Cancelling it closes the exchange.
 
-        ``total_s`` takes the place of the limit of that name. [D-05, D-06, D-08, D-11, D-13, D-14]
+        ``total_s`` replaces the limit of that name.
         """
         return await self._drive(self._exchange.steps(request, total_s), None)
 
@@ -93,7 +93,7 @@ class Network:
                 came = await self._send_to_address(step, hear)
 
     async def aclose(self) -> None:
-        """Close all connections, and end the calls that are under way. A later ``send`` opens new ones."""
+        """Close all connections and end the running calls. A later ``send`` opens new connections."""
         here = asyncio.get_running_loop()
         while self._pools:
             loop, pool = self._pools.popitem()
@@ -154,7 +154,7 @@ class Network:
 
 
 class SyncNetwork:
-    """The transport for sync code: what Network is, said without ``await``. Threads may share one."""
+    """The blocking transport: see ``Network``. Threads may share one."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class SyncNetwork:
     def send(self, request: Request, *, total_s: float | None = None) -> Response | Problem:
         """Return the response to ``request``, or the Problem that there is none.
 
-        ``total_s`` takes the place of the limit of that name. [D-05, D-06, D-08, D-11, D-13, D-14]
+        ``total_s`` replaces the limit of that name.
         """
         steps, came = self._exchange.steps(request, total_s), None
         while True:
@@ -195,9 +195,9 @@ class SyncNetwork:
         return consume_pieces(self.pieces(request, brief=brief), hear)
 
     def pieces(self, request: Request, *, brief: bool = False) -> Pieces:
-        """Yield a stream of events piece by piece, and return what ``send`` would; closing it closes the exchange.
+        """Yield a stream of events piece by piece, and return what ``send`` would. Closing it closes the exchange.
 
-        The next piece is read when it is asked for: that is the back-pressure. A Problem sent in ends the exchange.
+        The next piece is read on demand. A Problem that is sent to the generator ends the exchange.
         """
         total_s = None if brief else self._exchange.limits.stream_s
         steps: Steps[Response | Problem] = self._exchange.steps(request, total_s)
@@ -211,7 +211,7 @@ class SyncNetwork:
             came = (yield from self._stream_response(step)) if isinstance(step, SendRequest) else self._look_up(step)
 
     def close(self) -> None:
-        """Close all connections; other threads' calls that are under way end. A later ``send`` opens new ones."""
+        """Close all connections and end the running calls of other threads. A later ``send`` opens new connections."""
         self._pool.close()
 
     def _look_up(self, step: ResolveHost) -> Sequence[str] | Problem:
@@ -230,7 +230,7 @@ class SyncNetwork:
         )
 
     def _exchange_pieces(self, hop: SendRequest, incoming: ResponseCollector) -> Pieces:
-        """Yield the pieces of a stream, if one comes, and return the response."""
+        """Yield the pieces of a stream, if there is one, and return the response."""
         limits, key, now = self._exchange.limits, build_pool_key(hop), time.monotonic()
         until = now + hop.within_s
         connection = self._pool.take(key, now)
@@ -258,7 +258,7 @@ class SyncNetwork:
 
 
 def _discard_piece(_: bytes) -> None:
-    """Take a piece that nobody listens for; there is none where ``Incoming`` keeps the body."""
+    """Take no piece: the collector keeps the body, so there is none."""
 
 
 def _dns_failure(origin: str, error: Exception) -> Problem:

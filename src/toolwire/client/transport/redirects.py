@@ -1,11 +1,13 @@
-"""Where a response says to go instead, and whether the client goes there.
+"""Decide whether the client follows a redirect.
 
 Rules:
-- Never to another origin: the user connected to this one, and credentials are bound to it.
-- A request is repeated as it was or not at all: GET and HEAD on any redirect, the others only on 307 and 308.
-- A request that a user approved, or that changes something, is not repeated at another path before somebody is asked.
-  A slash at the end of the path is no other path: servers add and remove it.
+- A redirect to another origin is never followed: the user connected to this one, and credentials are bound to it.
+- A request is repeated unchanged or not at all: GET and HEAD on any redirect, other methods only on 307 and 308.
+- A request that a user approved, or that changes something, is not sent to another path before the user is asked. A
+  slash at the end does not make another path: servers add and remove it.
 """
+
+# XL-011, C-13: redirects stay within the origin, and a method never changes.
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _SAME_METHOD = frozenset({307, 308})
 
 
 def find_redirect(method: str, target: Target, response: Response) -> str | Problem | None:
-    """Return the URL ``response`` leads to, None if it is no redirect, or why it is not followed. [XL-011, C-13]"""
+    """Return the URL that ``response`` redirects to, None if it is no redirect, or why it is not followed."""
     if response.status not in _REDIRECTS:
         return None
     location = get_header(response.headers, b"location")
@@ -39,7 +41,7 @@ def find_redirect(method: str, target: Target, response: Response) -> str | Prob
 
 
 def _read_location(target: Target, location: str) -> Url | Problem:
-    """Return the URL of the same origin that ``location`` means."""
+    """Return the URL of ``location``, or the Problem that it is not on the same origin."""
     try:
         url = resolve_location(target.url, location)
     except ValueError:
@@ -55,13 +57,13 @@ def _read_location(target: Target, location: str) -> Url | Problem:
 
 
 def is_same_resource(target: Target, url: str) -> bool:
-    """Return whether ``url``, of the same origin as ``target``, is what a user who saw ``target`` approved."""
+    """Return whether a user who approved ``target`` approved ``url`` of the same origin too."""
     here, there = urlsplit(str(target.url)), urlsplit(url)
     return (here.path.rstrip("/"), here.query) == (there.path.rstrip("/"), there.query)
 
 
 def redirect_without_approval(method: str, origin: str, url: str) -> Problem:
-    """Return the Problem of a redirect to ``url`` that is asked about first; its ``onward`` is that URL."""
+    """Return the Problem of a redirect that needs a question first; ``details["onward"]`` is its URL."""
     text = f"{origin} redirects the {method} to another path, which was not approved, so it is not followed."
     return Problem(kind=Kind.UNREACHABLE, message=text, details={"reason": "redirect", "sent": True, "onward": url})
 
@@ -72,7 +74,7 @@ def redirect_loop(origin: str, redirects: int) -> Problem:
 
 
 def _cross_origin_redirect(origin: str, other: str, path: str = "") -> Problem:
-    """Return the Problem of a redirect to ``other``. Its ``url`` is where to go on, without what a query may hide."""
+    """Return the Problem of a redirect to the origin ``other``; ``details["url"]`` is its URL without the query."""
     text = f"{origin} redirects to {other}, which is not followed: connect to that one if you trust it."
     details: dict[str, Json] = {"reason": "redirect", "sent": True, "origin": other}
     if path:

@@ -1,4 +1,4 @@
-"""A request made ready for the wire: every part is checked before a socket opens."""
+"""Check the method and the header fields of a request before a socket opens."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Fields: TypeAlias = Sequence[tuple[str, str]]
 _METHOD = re.compile(r"[A-Z]{1,20}")
 NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 VALUE = re.compile(r"[\t -~]*")
-# CONNECT opens a tunnel and TRACE shows credentials; neither is a call.
+# CONNECT opens a tunnel, and TRACE sends credentials back. Neither is a call.
 _FORBIDDEN_METHODS = frozenset({"CONNECT", "TRACE"})
-# What says where a message ends or how it is sent belongs to the one who sends it.
+# These fields frame the message. Only the code that writes it knows their values.
 _RESERVED = frozenset(
     {
         "accept-encoding",
@@ -38,7 +38,8 @@ _RESERVED = frozenset(
 
 
 def check_headers(request: Request) -> Fields | Problem:
-    """Return the header fields of ``request`` as text, or the Problem that keeps it from being sent. [D-11]"""
+    """Return the header fields of ``request`` as text, or the Problem that it cannot be sent."""
+    # D-11: a line break in a value would start a header field, or another request.
     if _METHOD.fullmatch(request.method) is None or request.method in _FORBIDDEN_METHODS:
         return invalid_request("The method of this request is not one that calls use: write it like GET or POST.")
     fields: list[tuple[str, str]] = []
@@ -54,7 +55,7 @@ def check_headers(request: Request) -> Fields | Problem:
     return fields
 
 
-@lru_cache(maxsize=1024)  # few names, in every request
+@lru_cache(maxsize=1024)  # every request has the same few names
 def _check_name(raw: bytes) -> str | Problem:
     name = raw.decode("latin-1")
     if NAME.fullmatch(name) is None:

@@ -1,15 +1,17 @@
-"""One exchange with a server as a conversation: every rule of the network, and no network in it.
+"""Apply the rules of the network to one exchange, without any network: a generator yields what a transport must do.
 
-A transport (async or sync) drives the conversation: it is asked for a Lookup or a Hop, does that and nothing else, and
-sends back what came of it.
+A transport drives the generator: it gets a ``ResolveHost`` or a ``SendRequest``, does that and nothing else, and sends
+the outcome back.
 
 Rules:
-- Every address of a name must be fit, and exactly a checked one is connected to; a second answer of the resolver
-  decides nothing until it has been checked itself.
-- Credentials are put on here, for the origin of each hop.
-- The next address is tried only where nothing can have reached the server through the last one. A request that may
-  be made twice is sent once more where its connection turns out to be dead.
+- Every address of a name must be allowed, and only a checked address is connected to. A later answer of the resolver is
+  used only after it was checked itself.
+- Credentials are added here, for the origin of each request.
+- The next address is tried only if nothing can have reached the server at the last one. A request that may be repeated
+  is sent once more if its connection was dead.
 """
+
+# D-05, D-06: DNS cannot lead a request into the user's network. D-08: a credential goes to its own origin.
 
 from __future__ import annotations
 
@@ -32,15 +34,15 @@ from .url_policy import Target, admit, origin_of, private_address
 T = TypeVar("T")
 
 Credentials: TypeAlias = Mapping[str, Sequence[tuple[str, Secret]]]
-"""The header fields that go to each origin (``https://example.com``) and to no other."""
+"""Secret header fields by the origin (``https://example.com``) that they are sent to."""
 
 _ADDRESSES_TRIED = 4
-_REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "QUERY", "PUT", "DELETE"})  # twice is as once
+_REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "QUERY", "PUT", "DELETE"})  # twice has the effect of once
 _ORIGINS_KEPT = 256
 
 
 class ResolveHost(NamedTuple):
-    """Asks for the addresses of ``host`` within ``within_s`` seconds; answered with them or a Problem."""
+    """Asks for the addresses of ``host`` within ``within_s`` seconds; the reply is these or a Problem."""
 
     origin: str
     host: str
@@ -49,9 +51,9 @@ class ResolveHost(NamedTuple):
 
 
 class SendRequest(NamedTuple):
-    """Asks for one request to be sent to exactly one address; answered with a Response or a Problem.
+    """Asks for one request to one address; the reply is a Response or a Problem.
 
-    ``address`` is where a host that is a name is found, and None where the host is itself an address.
+    ``address`` is the address of a host that is a name, and None if the host is an address itself.
     """
 
     target: Target
@@ -73,9 +75,9 @@ class _PinnedAddress(NamedTuple):
 
 
 class RequestRules:
-    """The rules of one client, and the checked addresses it holds on to.
+    """The rules of one transport, and its cache of checked addresses.
 
-    ``origins`` are the only ones that are connected to, where they are given. [D-07]
+    If ``origins`` is given, no other origin is connected to.
     """
 
     __slots__ = ("_clock", "_credentials", "_echoes", "_origins", "_pins", "_private", "limits")
@@ -100,7 +102,7 @@ class RequestRules:
         self._pins: dict[str, _PinnedAddress] = {}
 
     def steps(self, request: Request, total_s: float | None) -> Steps[Response | Problem]:
-        """Return the conversation that ends with the response to ``request``, or a Problem. [D-08, XL-011]"""
+        """Yield what must be done for ``request``, and return its response or a Problem."""
         fields = check_headers(request)
         if isinstance(fields, Problem):
             return fields
@@ -121,7 +123,7 @@ class RequestRules:
         return redirect_loop(target.origin, self.limits.redirects)
 
     def _find_next_target(self, request: Request, target: Target, response: Response) -> Target | Problem | None:
-        """Return where ``response`` leads to, None if it is no redirect, or why it is not followed."""
+        """Return the target that ``response`` redirects to, None if it is no redirect, or why it is not followed."""
         url = find_redirect(request.method, target, response)
         if url is None or isinstance(url, Problem):
             return url
@@ -165,7 +167,7 @@ class RequestRules:
         return timeout(target.origin, sent=False) if last is None else last
 
     def _find_addresses(self, target: Target, deadline: float) -> Steps[Sequence[str | None] | Problem]:
-        """Return the addresses of a name, all of them checked; None for a host that is an address. [D-05, D-06]"""
+        """Return the checked addresses of ``target``; the one entry None means that its host is an address."""
         if target.address is not None:
             return (None,)
         now = self._clock()
@@ -188,7 +190,7 @@ class RequestRules:
         return pin.addresses
 
     def _prefer(self, origin: str, address: str | None) -> None:
-        """Put the address that answered first, so that the next call does not knock at a closed transport."""
+        """Move the address that answered to the front, so that the next call tries it first."""
         pin = self._pins.get(origin)
         if pin is not None and address is not None and address in pin.addresses[1:]:
             others = (other for other in pin.addresses if other != address)
@@ -196,7 +198,7 @@ class RequestRules:
 
 
 def _is_stale(answer: Response | Problem) -> bool:
-    """Return whether the connection ended before any answer, as one does that the server had left long ago."""
+    """Return whether the connection ended before any response: the server had closed it while it was idle."""
     return isinstance(answer, Problem) and answer.details.get("answered") is False
 
 

@@ -1,9 +1,11 @@
-"""One response taken in piece by piece, never more of it than the limits allow.
+"""Collect one response piece by piece, never more than the limits allow.
 
 Rules:
-- Sizes are counted as the pieces come, after decompression; what a server declares can only end it sooner.
-- Nothing but gzip, once, is decompressed, and only in small steps.
+- Sizes are counted as the pieces arrive, after decompression. A declared size can only end the exchange sooner.
+- Only gzip is decompressed, once, and only in small steps.
 """
+
+# D-13: a response is bounded. D-14: a small response must not grow into a large one.
 
 from __future__ import annotations
 
@@ -18,10 +20,10 @@ from .limits import TransportLimits
 
 
 class ResponseCollector:
-    """Collects a response: ``begin`` once, ``take`` for each piece, then ``whole``; the first Problem ends it.
+    """Collects a response: call ``begin`` once, ``add_piece`` for each piece, then ``build_response``.
 
-    ``streams`` is true, once it has prepared, where somebody listens and a stream of items comes: ``taken`` then gives
-    what has come since the last time, and nothing is kept.
+    The first Problem ends it. After ``begin``, ``is_streaming`` says whether the response is a stream and the caller
+    reads streams: then ``drain`` returns what has arrived since the last time, and nothing is kept.
     """
 
     __slots__ = (
@@ -52,7 +54,7 @@ class ResponseCollector:
         self._gunzip: Gunzip | None = None
 
     def begin(self, status: int, fields: Headers) -> Problem | None:
-        """Take the status and the header fields (names in lower case, values in ASCII)."""
+        """Take the status and the header fields; names are in lower case, values in ASCII."""
         size, media, codings = 0, b"", list[str]()
         for name, value in fields:
             size += len(name) + len(value) + 4
@@ -74,7 +76,7 @@ class ResponseCollector:
         return None
 
     def add_piece(self, piece: bytes) -> Problem | None:
-        """Take the next piece of the body as it came over the wire. [D-13]"""
+        """Take the next piece of the body as it arrived."""
         self._wire += len(piece)
         if self._wire > self._max_bytes:
             return self._too_large()
@@ -85,21 +87,21 @@ class ResponseCollector:
         return None
 
     def drain(self) -> bytes:
-        """Return what has come since the last time, and forget it."""
+        """Return what has arrived since the last time, and forget it."""
         piece = b"".join(self._pieces)
         self._pieces.clear()
         self.unread_bytes = 0
         return self._echoes.remove_from(piece, self._status)
 
     def build_response(self) -> Response | Problem:
-        """Return the response, now that the body has ended."""
+        """Return the complete response, after the body has ended."""
         if self._gunzip is not None and self._wire and not self._gunzip.is_complete:
             return self._not_gzip()
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         return Response(self._status, self._headers, self._echoes.remove_from(body, self._status))
 
     def _inflate(self, gunzip: Gunzip, piece: bytes) -> Problem | None:
-        """Decompress ``piece``, and stop as soon as it proves to be a bomb. [D-14]"""
+        """Decompress ``piece``, and stop as soon as it is known to be a bomb."""
         try:
             for step in gunzip.decompress(piece):
                 self._size += len(step)

@@ -1,4 +1,4 @@
-"""Connections of the blocking client: opened to one checked address, used again, shared by threads one at a time."""
+"""Pool the connections of the blocking transport: to checked addresses, reused, by one thread at a time."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class SyncPooledConnection:
         self.idle_since = 0.0
 
     def send(self, request: bytes, reader: ResponseReader, until: float) -> None:
-        """Send ``request``. A server that hangs up meanwhile may still have answered."""
+        """Send ``request``. A server that closes the connection meanwhile may have answered before."""
         try:
             self._wait_until(until)
             self._socket.sendall(request)
         except TimeoutError:
             reader.fail(timeout(self.key.origin, sent=True))
         except OSError:
-            pass  # a server may refuse a large body before it has read all of it: its answer waits to be read
+            pass  # a server may refuse a large body before it has read all of it; its response is still to be read
 
     def receive(self, reader: ResponseReader, until: float) -> None:
-        """Let ``reader`` have the next bytes."""
+        """Give the next bytes to ``reader``."""
         try:
             self._wait_until(until)
             data = self._socket.recv(_READ_BYTES)
@@ -57,15 +57,15 @@ class SyncPooledConnection:
                 self._end(reader, orderly=True)
 
     def is_usable(self, now: float) -> bool:
-        """Return whether an idle connection can still be used, as far as that can be known."""
+        """Return whether an idle connection can be used, as far as the client can know."""
         return now - self.idle_since < IDLE_S and not has_input(self._socket)
 
     def close(self) -> None:
-        """Close the connection now, without a word."""
+        """Close the connection now, without waiting."""
         self._socket.close()
 
     def interrupt(self) -> None:
-        """End the exchange that another thread has under way; that thread closes the socket."""
+        """End the exchange of another thread; that thread closes the socket."""
         self._interrupted = True
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
@@ -84,7 +84,7 @@ class SyncPooledConnection:
 
 
 def open_sync_connection(hop: SendRequest, key: PoolKey, within_s: float) -> SyncPooledConnection | Problem:
-    """Return a new connection to the address of ``hop``, or why there is none. Nothing has been sent over it."""
+    """Return a new connection to the address of ``hop``, or why there is none. Nothing is sent yet."""
     until = time.monotonic() + within_s
     plain = open_socket(key.address)
     try:
@@ -117,7 +117,7 @@ def open_sync_connection(hop: SendRequest, key: PoolKey, within_s: float) -> Syn
 
 
 class SyncConnectionPool:
-    """The connections of one network: those at work, and the idle ones, oldest first. Threads may share it."""
+    """The connections of one network: the busy ones, and the idle ones, oldest first. Threads may share it."""
 
     __slots__ = ("_busy", "_idle", "_lock")
 
@@ -142,16 +142,16 @@ class SyncConnectionPool:
         if found.is_usable(now):
             return found
         self.release(found, now, keep=False)
-        self.drop(key)  # the server has left, and so it has from those that were idle longer
+        self.drop(key)  # the server closed it, so it has closed those that were idle longer
         return None
 
     def add(self, connection: SyncPooledConnection) -> None:
-        """Take in a new connection, which is about to work."""
+        """Add a new connection, which is busy."""
         with self._lock:
             self._busy.add(connection)
 
     def release(self, connection: SyncPooledConnection, now: float, *, keep: bool) -> None:
-        """Keep ``connection`` for a later request, or close it at once."""
+        """Keep ``connection`` for a later request, or close it."""
         closed: SyncPooledConnection | None = connection
         with self._lock:
             known = connection in self._busy
@@ -175,7 +175,7 @@ class SyncConnectionPool:
             connection.close()
 
     def close(self) -> None:
-        """Close every connection, and end the calls that other threads have under way."""
+        """Close every connection, and end the running calls of other threads."""
         with self._lock:
             busy, idle = self._busy, self._idle
             self._busy, self._idle = set(), {}

@@ -1,4 +1,4 @@
-"""The TLS settings that all connections of a process share."""
+"""Make the TLS context that all connections of a process share."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def find_tls_context() -> ssl.SSLContext:
-    """Return the context for https. It reads the trusted roots at its first use, which takes about 10 ms.
+    """Return the TLS context. The first call reads the trusted roots, which takes about 10 ms.
 
-    ``SSL_CERT_FILE`` and ``SSL_CERT_DIR`` name other roots than the system's.
+    ``SSL_CERT_FILE`` and ``SSL_CERT_DIR`` replace the roots of the system.
     """
     return _make_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
 

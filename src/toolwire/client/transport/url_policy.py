@@ -1,10 +1,12 @@
-"""From a URL to a target that may be connected to, as far as that can be told without looking up its name.
+"""Check a URL before its name is resolved: return the target to connect to, or why it is refused.
 
 Rules:
-- One parser decides: the one that will connect. A host that it reads otherwise than written is refused, so
-  ``127.1``, ``0x7f000001``, full-width dots and their like reach nothing.
-- https, or http to this machine under its plain names.
+- One parser checks and connects. A host that it reads differently from how it is written is refused, so ``127.1``,
+  ``0x7f000001``, full-width dots and the like reach nothing.
+- Only https is allowed, and http to this machine under its plain names.
 """
+
+# XL-010, D-05, D-11: no spelling of a URL gets around these checks.
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ _HTTP_NOT_HERE = "http is only for this machine (localhost, 127.0.0.1, [::1]): w
 
 
 class Target(NamedTuple):
-    """Where a request goes. ``address`` is the host where that is an IP address, and None where it is a name."""
+    """Where a request is sent. ``address`` is the host if that is an IP address, and None if it is a name."""
 
     url: Url
     origin: str
@@ -44,7 +46,7 @@ class Target(NamedTuple):
 
 
 class _OriginTarget(NamedTuple):
-    """What is known of an origin, whatever is asked of it."""
+    """The parts of a target that all URLs of one origin share."""
 
     url: Url
     origin: str
@@ -55,9 +57,9 @@ class _OriginTarget(NamedTuple):
 
 
 def admit(text: str, private: frozenset[str] = frozenset()) -> Target | Problem:
-    """Return the target of the URL ``text``, or why it is not connected to. [XL-010, D-05, D-11]
+    """Return the target of the URL ``text``, or why it is refused.
 
-    The origins in ``private`` may lead to private addresses. Names are not looked up here.
+    The origins in ``private`` may have private addresses. Names are not resolved here.
     """
     if _URL.fullmatch(text) is None:
         return invalid_request(_CHARACTERS, "url")
@@ -68,9 +70,9 @@ def admit(text: str, private: frozenset[str] = frozenset()) -> Target | Problem:
     return Target(replace_path(place.url, text[start.end() :] if start is not None else ""), *place[1:])
 
 
-@lru_cache(maxsize=4096)  # most calls go where the last one went
+@lru_cache(maxsize=4096)  # most calls go to the origin of the call before
 def _admit_origin(start: str, private: frozenset[str]) -> _OriginTarget | Problem:
-    """Return what is known of the origin of a URL by its ``start``: scheme, host and port, and nothing after them."""
+    """Return the target of the origin ``start``: the scheme, host and port of a URL, and nothing after them."""
     url = read_url(start)
     if isinstance(url, Problem):
         return url
@@ -86,7 +88,7 @@ def _admit_origin(start: str, private: frozenset[str]) -> _OriginTarget | Proble
 
 
 def private_address(origin: str) -> Problem:
-    """Return the Problem of an origin with an address that may not be connected to."""
+    """Return the Problem of an origin with a private or special address."""
     text = f"{origin} is not connected to: it leads to a private or special address. Allow it by name if it is yours."
     return forbidden_target(text)
 
@@ -106,7 +108,7 @@ def origin_of(text: str) -> str:
 
 
 def read_url(text: str) -> Url | Problem:
-    """Return ``text`` as an http or https URL whose host is what it looks like."""
+    """Return ``text`` as an http or https URL, or the Problem that its host is not written plainly."""
     host = _plain_host(text)
     if isinstance(host, Problem):
         return host

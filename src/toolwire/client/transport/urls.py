@@ -1,7 +1,7 @@
-"""Parse http and https URLs the way browsers do (WHATWG), as far as a client that sends only ASCII needs it.
+"""Parse http and https URLs as browsers do (WHATWG), as far as a client that sends only ASCII needs it.
 
-The parser gives each URL its one canonical spelling. Whoever checks a URL and whoever connects use the same value, so
-that the two cannot read one text differently.
+The parser returns one canonical form of each URL. The code that checks a URL and the code that connects use the same
+value, so they cannot read one text differently.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _ENDS = "".join(map(chr, range(0x21)))
 
 
 class Url(NamedTuple):
-    """One http or https URL in its canonical spelling, without user name, password and fragment.
+    """One http or https URL in canonical form, without user name, password and fragment.
 
-    ``address`` is the host where that is an IP address, and None where it is a name.
+    ``address`` is the host if that is an IP address, and None if it is a name.
     """
 
     scheme: str
@@ -40,7 +40,7 @@ class Url(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """The host, with the port where that is not the scheme's own."""
+        """The host, with the port unless it is the default of the scheme."""
         return self.host if self.port == _DEFAULT_PORTS[self.scheme] else f"{self.host}:{self.port}"
 
     @property
@@ -50,7 +50,7 @@ class Url(NamedTuple):
 
     @property
     def request_target(self) -> str:
-        """Path and query, as the first line of a request has them."""
+        """The path and query, as in the first line of a request."""
         return self.path if self.query is None else f"{self.path}?{self.query}"
 
 
@@ -67,13 +67,13 @@ def parse_url(text: str) -> Url:
 
 
 def replace_path(base: Url, rest: str) -> Url:
-    """Return the URL of the origin of ``base`` whose text after the host is ``rest``: path, query and fragment."""
+    """Return the URL with the origin of ``base`` and with ``rest`` (path, query and fragment) after the host."""
     before, mark, query = rest.partition("#")[0].partition("?")
     return base._replace(path=_normalize_path(before) or "/", query=_encode(query, _ENCODED_IN_QUERY) if mark else None)
 
 
 def find_scheme(location: str) -> str:
-    """Return the scheme that ``location`` names, in lower case, or nothing where it is relative."""
+    """Return the scheme of ``location`` in lower case, or ``""`` if it is relative."""
     scheme = _SCHEME.match(location.strip(_ENDS).translate(_IGNORED))
     return "" if scheme is None else scheme[1].lower()
 
@@ -86,10 +86,10 @@ def has_user(location: str) -> bool:
 
 
 def resolve_location(base: Url, location: str) -> Url:
-    """Return where ``location`` leads, read in relation to ``base``.
+    """Return the URL of ``location``, resolved against ``base``.
 
     Raises:
-        ValueError: it leads to something that is not an http or https URL.
+        ValueError: it is not an http or https URL.
     """
     text = location.strip(_ENDS).translate(_IGNORED)
     text, _, _ = text.partition("#")
@@ -131,7 +131,7 @@ def _parse_after_scheme(scheme: str, rest: str) -> Url:
 
 
 def _read_host(host: str) -> tuple[str, str | None]:
-    """Return ``host`` in its canonical spelling, and its address where it is one."""
+    """Return ``host`` in canonical form, and its address if it is one."""
     if host.startswith("["):
         try:
             address = IPv6Address(host[1:-1]).compressed
@@ -163,7 +163,7 @@ def _check_punycode(label: str) -> None:
 
 
 def _normalize_path(path: str) -> str:
-    """Return ``path`` without dot segments, and with the characters percent-encoded that must be."""
+    """Return ``path`` without dot segments, with percent-encoding where it is required."""
     path = _encode(path, _ENCODED_IN_PATH)
     if _MAY_HAVE_DOTS.search(path) is None:
         return path
