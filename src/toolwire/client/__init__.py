@@ -1,4 +1,4 @@
-"""From a URL to tools: discovery, the guarded network, and calls with consent."""
+"""Connect to a URL and call its tools, with consent and over a guarded network."""
 
 from toolwire.core.selection import Selection
 

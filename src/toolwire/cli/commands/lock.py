@@ -11,7 +11,7 @@ from toolwire.cli.targets.open_target import UrlOptions, read_url_options
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped
 from toolwire.client import Session, SyncRemote
-from toolwire.client.connection.fetch_definitions import FetchedDefinitions, list_definitions
+from toolwire.client.connection.connect import FetchedDefinitions, list_definitions
 from toolwire.consent import DefinitionLock, read_lock, write_lock
 from toolwire.consent.definition_lock import Difference
 from toolwire.core.errors import DefinitionError

@@ -60,6 +60,7 @@ class QuestionServer:
             return "The arguments are no JSON object."
         given_before = self.question.call.arguments
         if arguments is not None:
+            # The page does not show secrets, so they are not in the form.
             arguments |= {name: given_before[name] for name in find_secrets(self.question)}
         changed = arguments if arguments != given_before else None
         return self._end(Answer(allowed=True, always="always" in given, arguments=changed, channel="page"))
@@ -143,6 +144,7 @@ def _handler(question_server: QuestionServer) -> type[BaseHTTPRequestHandler]:  
         def _is_ours(self) -> bool:
             """Return whether the page itself or the user who opened it sent this request; else refuse it."""
             own = f"127.0.0.1:{question_server.port}"
+            # A page of another site can post a form to a loopback address: its Origin gives it away.
             elsewhere = self.headers.get("Origin") not in (None, f"http://{own}")
             elsewhere |= self.command == "POST" and self.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin"
             if self.headers.get("Host") != own or elsewhere:

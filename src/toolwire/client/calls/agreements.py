@@ -90,6 +90,7 @@ class Agreements:
     def _check_claim(self, tool: Tool) -> Tool:
         if not tool.safe:
             return tool
+        # The claim is kept beside the fact, so that a user can be told why a call is asked about.
         doubted = replace(tool, safe=False, claimed_safe=True)
         agreed = find_unasked_writes((doubted,)) and self._session.grants.has_grant(self._agreement_key(doubted))
         return tool if agreed else doubted
@@ -170,6 +171,7 @@ class Agreements:
         )
 
     def _define(self, tool: Tool) -> _DefinedTool:
+        # The identity is a safe key, since the entry keeps the tool alive.
         known = self._defined.get(id(tool))
         if known is None or known.tool is not tool:
             if len(self._defined) >= _MAX_DEFINITIONS:

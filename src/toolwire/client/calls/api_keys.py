@@ -69,6 +69,7 @@ def describe_key(scheme: Mapping[str, Json]) -> str:
 
 
 def _add_keys(request: Request, chosen: Sequence[tuple[Mapping[str, Json], Secret]], site: str) -> Request:
+    # D-08: a tool can lead to another origin, which gets no key.
     if not chosen or get_origin(request.url) != site:
         return request
     for scheme, key in chosen:

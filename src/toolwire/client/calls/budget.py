@@ -32,6 +32,7 @@ class Budget(NamedTuple):
 
     def take(self, tool: Tool) -> Problem | None:
         """Count a call that is about to be sent and return None, or return why it must not be sent."""
+        # The throttle first: a call that must wait has not cost anything.
         wait = self.throttle.take(tool)
         if wait > 0.0:
             return build_rate_limited(tool, wait)

@@ -39,6 +39,7 @@ def prepare_call(
 
     With ``is_held``, no request of the call is redirected to another path before the user is asked.
     """
+    # The flow runs up to its first request and stops there: nothing is sent until it is resumed.
     flow = send_call(codec, peer, call, retries)
     try:
         step = next(flow)

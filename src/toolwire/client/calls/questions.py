@@ -77,6 +77,7 @@ class Questions:
             elif decision == "unasked":
                 session.prompt_limit.undo_prompt()
             return answer.problem or build_refusal(tool, answer)
+        # An approver may ignore the time limit of the question.
         if took_s >= DECISION_VALID_S:
             record(tool, bound, "timeout", answer, took_s)
             return build_denial(f"{tool.name} was not called: the answer came too late.", reason="timeout")
@@ -126,6 +127,7 @@ class Questions:
         )
         return replace(
             question,
+            # An approver is foreign code: it must not be able to change the call.
             call=deepcopy(prepared.call),
             target="" if request is None else f"{request.method} {show_url(request.url)}",
             always_allowed=always,

@@ -72,6 +72,7 @@ def retry_call(codec: Codec, peer: Peer, call: Call, limits: RetryLimits, proble
     attempts = 1
     while isinstance(result, Problem) and attempts <= limits.retries:
         following = find_next_attempt(peer, call, result, limits.new_id)
+        # Sending it again could run the tool twice, or cannot help.
         if following is None:
             break
         wait_s = _find_wait_s(result, attempts, limits.chance())

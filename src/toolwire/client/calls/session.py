@@ -1,4 +1,6 @@
-"""What the connections of one user share: grants, the record of decisions, patience, names, traces of texts."""
+"""Hold what the connections of one user share: grants, decisions, prompt limits, names, and the flow of texts."""
+
+# D-32: two sites cannot offer tools under one name without the user noticing.
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ _ANY_TELEMETRY = Telemetry()
 
 
 class SessionTool(NamedTuple):
-    """A tool under its name in a session: which connection it belongs to, and the tool."""
+    """A tool of a session and the name of its connection."""
 
     connection: str
     tool: Tool
@@ -76,13 +78,12 @@ class Session:
         self._names = _Names()
 
     def admit(self, name: str, host: str, catalog: Catalog) -> str:
-        """Return the name a connection has from now on: ``name``, or one made of ``host`` where that is empty.
-
-        The name is the user's or the address's, never the site's own. [D-32]
+        """Add a connection and return its name: ``name``, or one made from ``host`` if that is empty.
 
         Raises:
-            DefinitionError: ``name`` is none that tools can begin with, or stands for another connection.
+            DefinitionError: tool names cannot begin with ``name``, or another connection has it.
         """
+        # D-32: the name comes from the user or the address, never from the site.
         if name:
             if _NAME.fullmatch(name) is None:
                 raise DefinitionError(f"{name!r} is no name for a connection: a letter, then letters, digits, - and _.")
@@ -97,16 +98,16 @@ class Session:
         return name
 
     def renew(self, name: str, catalog: Catalog) -> None:
-        """Take ``catalog`` for what the connection of this name has now."""
+        """Set the catalog of the connection ``name``."""
         self._catalogs[name] = catalog
 
     def release(self, name: str) -> None:
-        """Forget the connection of this name; another may take the name."""
+        """Remove the connection ``name``; another may take the name."""
         if self._catalogs.pop(name, None) is not None:
             self._names.remove(name)
 
     def tools(self) -> Mapping[str, SessionTool]:
-        """Return every tool of every connection under a name that begins with its connection's. [D-32]"""
+        """Return every tool of every connection, under a name that begins with the name of its connection."""
         return {
             f"{name}_{unique}": SessionTool(name, tool)
             for name, catalog in self._catalogs.items()
@@ -114,7 +115,7 @@ class Session:
         }
 
     def warnings(self) -> tuple[str, ...]:
-        """Return a sentence for each tool name that more than one connection has. [D-32]"""
+        """Return a sentence for each tool name that several connections have."""
         homes: dict[str, list[str]] = {}
         for name, catalog in self._catalogs.items():
             for unique in catalog.names:
@@ -127,36 +128,36 @@ class Session:
 
 
 class _Names:
-    """The names of connections, none of which begins another with ``_`` after it: tools are named by both.
+    """The names of connections. None is the beginning of another before a ``_``, since tools are named by both.
 
-    Every operation costs the same however many names there are.
+    The cost of each operation does not depend on the number of names.
     """
 
     __slots__ = ("_beginnings", "_numbered", "_series")
 
     def __init__(self) -> None:
-        self._beginnings: dict[str, dict[str, None]] = {}  # each name up to each of its "_", and whole -> the names
-        self._numbered: dict[str, tuple[str, int]] = {}  # name -> its series and its number there
+        self._beginnings: dict[str, dict[str, None]] = {}  # a whole name, or its part before a "_" -> the names
+        self._numbered: dict[str, tuple[str, int]] = {}  # name -> its series and its number in it
         self._series: dict[str, _Series] = {}
 
     def find_clash(self, name: str) -> str:
-        """Return a name that ``name`` could be mistaken for, or nothing."""
+        """Return a name that ``name`` could be confused with, or ``""``."""
         folded = name.casefold()
         if folded in self._beginnings:
             return next(iter(self._beginnings[folded]))
         for beginning in _beginnings(folded):
             known = next(iter(self._beginnings.get(beginning, ())), "")
-            if known.casefold() == beginning:  # a whole name stands alone; where it is longer, all of them are
+            if known.casefold() == beginning:  # an entry that is a whole name has no other names
                 return known
         return ""
 
     def add(self, name: str) -> None:
-        """Take ``name``."""
+        """Add ``name``."""
         for beginning in _beginnings(name.casefold()):
             self._beginnings.setdefault(beginning, {})[name] = None
 
     def add_numbered(self, first: str) -> str:
-        """Take ``first`` or, where that is not free, ``first`` with the lowest number that is, and return it."""
+        """Add ``first``, or ``first`` with the lowest free number if it is taken, and return the name."""
         series = self._series.setdefault(first, _Series())
         while True:
             number = series.take()
@@ -169,7 +170,7 @@ class _Names:
         return name
 
     def remove(self, name: str) -> None:
-        """Set ``name`` free."""
+        """Remove ``name``."""
         for beginning in _beginnings(name.casefold()):
             names = self._beginnings[beginning]
             del names[name]
@@ -179,13 +180,14 @@ class _Names:
             first, number = self._numbered.pop(name)
             series = self._series[first]
             series.used -= 1
+            # The lowest free number is used first, so that names stay short.
             heappush(series.free, number)
             if not series.used:
                 del self._series[first]
 
 
 class _Series:
-    """The numbers of names with one beginning: how many are used, those set free, and the next one."""
+    """The numbers of the names with one beginning: the count of used ones, the freed ones, and the next one."""
 
     __slots__ = ("free", "next", "used")
 
@@ -195,7 +197,7 @@ class _Series:
         self.used = 0
 
     def take(self) -> int:
-        """Return the lowest number that is not known to be used."""
+        """Return the lowest number that is free."""
         if self.free:
             return heappop(self.free)
         self.next += 1
@@ -203,14 +205,14 @@ class _Series:
 
 
 def _beginnings(folded: str) -> list[str]:
-    """Return ``folded`` up to each of its underscores, and whole."""
+    """Return the part of ``folded`` before each underscore, and all of it."""
     return [folded[: match.start()] for match in _UNDERSCORE.finditer(folded)] + [folded]
 
 
 def open_stored_session(folder: Path | None = None, *, principal: str = "me") -> Session:
-    """Return a Session whose grants and record of decisions outlive the process, in ``folder``.
+    """Return a Session whose grants and decisions are stored in ``folder``, so that they outlive the process.
 
-    Without one that is ``toolwire`` below XDG_STATE_HOME or ~/.local/state.
+    The default folder is ``toolwire`` in XDG_STATE_HOME or ~/.local/state.
 
     Raises:
         DefinitionError: the folder cannot be used.

@@ -1,1 +1,1 @@
-"""Connections to servers: ``connect`` and the ``Remote`` it returns. Imports every other room of the client."""
+"""Connect to servers: ``connect`` and the ``Remote`` it gives. Imports every other room of the client."""

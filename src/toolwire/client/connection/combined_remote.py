@@ -1,4 +1,4 @@
-"""Several connections as one, for a model that is told of all their tools at once."""
+"""Combine several connections into one, for a model that uses all their tools."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from .remote import SyncRemote
 
 
 class CombinedRemote:
-    """The tools of several blocking connections, each under a name that begins with its connection's. [XL-081, D-32]
+    """The tools of several blocking connections of one session, each under a name that begins with its connection's."""
 
-    The connections are those of one session, where no two have names of which one begins like the other.
-    """
+    # XL-081, D-32: a session gives its connections names that cannot be confused.
 
     def __init__(self, remotes: Sequence[SyncRemote]) -> None:
         self._remotes = tuple(remotes)
@@ -32,13 +31,14 @@ class CombinedRemote:
         self._catalog = Catalog(title="Tools", tools=tuple(new for new, _, _ in named))
 
     def catalog(self) -> Catalog:
-        """Return all tools as they were last seen: another object where one of the servers has changed."""
+        """Return all tools; it is another object after one of the servers changed."""
+        # A catalog is a new object after each change, so a comparison of identities is enough.
         if any(remote.catalog() is not seen for remote, seen in zip(self._remotes, self._catalogs, strict=True)):
             self._rebuild()
         return self._catalog
 
     def call(self, name: str, arguments: Mapping[str, Json], /) -> Result:
-        """Return how the call of a tool ended, made at its own connection with all of that connection's checks."""
+        """Call a tool over its own connection, with all checks of that connection, and return the result."""
         tool = self.catalog().find(name)
         if isinstance(tool, Problem):
             return tool

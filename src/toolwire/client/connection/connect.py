@@ -7,7 +7,7 @@ from contextlib import closing
 from functools import wraps
 from inspect import cleandoc, signature
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from anyio import to_thread
 
@@ -18,7 +18,7 @@ from toolwire.client.transport.drivers import BRIEF_S, Approver, arun, run, send
 from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import Network, SyncNetwork
 from toolwire.core.codec import Flow
-from toolwire.core.model import Problem, Secret, Tool
+from toolwire.core.model import Json, Problem, Secret, Tool
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 
 from .connection import Connection
@@ -75,6 +75,7 @@ class PendingConnection:
         remaining = MAX_RELOCATIONS
         while True:
             factory = self._factory
+            # Refreshes of tokens have a network of their own: the key of the site must not go to the sign-in server.
             self._auth_network = SyncNetwork(allow_private=factory.options.allow_private)
             await to_thread.run_sync(factory.load_auth, self._auth_network)
             flow, builder = factory.discover()
@@ -245,3 +246,28 @@ def connect_without_user(
             timeout_s=TransportLimits().total_s,
         )
     ).open_without_user()
+
+
+class FetchedDefinitions(NamedTuple):
+    """The URL of a connection, and the definition of each of its tools."""
+
+    url: str
+    definitions: list[dict[str, Json]]
+
+
+def list_definitions(
+    url: str,
+    *,
+    api_key: Secret | None,
+    protocol: str | None,
+    session: Session,
+    selection: Selection = DEFAULT_SELECTION,
+) -> FetchedDefinitions:
+    """Connect to ``url`` and return the definitions of the selected tools, for a lock. No tool is called.
+
+    Raises:
+        ConnectError: nothing was found.
+        ValueError: ``protocol`` is unknown.
+    """
+    with connect_sync(url, api_key=api_key, protocol=protocol, session=session, selection=selection) as remote:
+        return FetchedDefinitions(remote.url, remote.definitions())

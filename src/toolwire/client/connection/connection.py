@@ -29,9 +29,9 @@ from toolwire.validation import find_schema_fault
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """A peer with the gate that every call to it passes. Nothing here opens a socket.
+    """A peer and the pipeline of its calls. Nothing here opens a socket.
 
-    ``changed`` means that this took the place of a connection whose tools somebody may still hold.
+    ``has_changed`` means that it replaced a connection whose tools a caller may still hold.
     """
 
     peer: Peer
@@ -52,17 +52,19 @@ class Connection:
         return flow if observation is None else observation.watch(flow)
 
     def find_current(self, call: Call) -> Call | Problem:
-        """Return ``call`` with its tool as the server describes it now, or the Problem that there is none."""
+        """Return ``call`` with the present definition of its tool, or the Problem that the tool is gone."""
         if not self.has_changed:
             return call
         tool = self.peer.find_current(call.tool)
         return tool if isinstance(tool, Problem) else call._replace(tool=tool)
 
     def rebuild(self, found: Discovery) -> Connection | Problem:
-        """Return this connection to what was found now: limits, name and bytes go on, grants of what changed are void.
+        """Return this connection to the peer that was found again.
 
-        A site that is found elsewhere, or not at all, has to be connected to anew. [XL-048]
+        Limits, the name and kept bytes stay; grants of changed tools are void. If the site is gone or has moved to
+        another origin, return a Problem: the user must connect again.
         """
+        # XL-048: consent was given to one origin and one set of definitions.
         if found.peer is None:
             return _explain_loss(self, found)
         if get_origin(found.peer.url) != self.pipeline.site:
@@ -82,23 +84,23 @@ class Connection:
         )
 
     def findings(self) -> tuple[str, ...]:
-        """Return what was left out or taken otherwise, and each tool that cannot be called for its schema's sake."""
+        """Return what was left out or read differently, and each tool that cannot be called because of its schema."""
         # A schema that is made when somebody looks at it has its own findings, and is bounded when it is made.
         plain = (tool for tool in self.peer.catalog.tools if isinstance(tool.input_schema, dict))
         faults = ((tool, find_schema_fault(tool.input_schema)) for tool in plain)
         return (*self.peer.findings(), *(f"{tool.id} cannot be called: {fault}." for tool, fault in faults if fault))
 
     def agree(self, tools: tuple[Tool, ...]) -> Connection:
-        """Return this connection with the site's word standing for ``tools``, until their definitions change."""
+        """Return this connection with ``tools`` running as the site declares, until their definitions change."""
         pipeline = self.pipeline.agree(tools)
         return replace(self, peer=pipeline.peer, pipeline=pipeline)
 
     def resource(self, handle: str) -> Resource | None:
-        """Return what is kept under ``handle``, or None."""
+        """Return the bytes of ``handle``, or None."""
         return self.peer.resources.find(handle) if self.peer.resources is not None else None
 
     def keep(self, resource: Resource) -> str:
-        """Return the handle of ``resource``, or ``""`` where it is not kept."""
+        """Keep ``resource`` and return its handle, or ``""`` if it is too large."""
         return self.peer.resources.keep(resource) if self.peer.resources is not None else ""
 
 
@@ -112,8 +114,8 @@ def open_connection(
     """Return the connection to what was found; see ``connection_to``.
 
     Raises:
-        ConnectError: nothing was found; the text says what was tried.
-        DefinitionError: ``preferences`` ask for less than the site, or the name is not to be had.
+        ConnectError: nothing was found; the message says what was tried.
+        DefinitionError: ``preferences`` require less consent than the site, or the name cannot be used.
     """
     peer = found.peer
     if peer is None:
@@ -124,10 +126,10 @@ def open_connection(
 
 
 class ConnectionTerms(TypedDict, total=False):
-    """On what terms a connection is made.
+    """The terms of a connection.
 
-    ``session`` is what it shares with others; ``name`` what it is called there. ``locked`` refuses tools that are not
-    as pinned. ``credential`` says how the requests of a tool are signed at the moment.
+    ``session`` is shared with other connections, and ``name`` is the connection's name in it. ``locked`` refuses tools
+    that differ from their locked definitions. ``credential`` returns how requests of a tool are signed at that moment.
     """
 
     session: Session
@@ -145,10 +147,10 @@ def connection_to(
     probes: tuple[Probe, ...] = (),
     **terms: Unpack[ConnectionTerms],
 ) -> Connection:
-    """Return a connection to ``peer`` as ``codec`` speaks to it.
+    """Return a connection to ``peer`` with the protocol of ``codec``.
 
     Raises:
-        DefinitionError: ``preferences`` ask for less than the site, or the name is not to be had.
+        DefinitionError: ``preferences`` require less consent than the site, or the name cannot be used.
     """
     session = terms.get("session") or Session(traced=False)
     reject_lowering(peer.catalog.tools, merge_preferences(session.preferences, preferences))
@@ -168,13 +170,13 @@ def connection_to(
 
 
 def withdrawal(url: str, why: str) -> Problem:
-    """Return the Problem of a server that no longer says what may be called; ``why`` ends the sentence. [XL-048]"""
+    """Return the Problem of a server that no longer offers its tools; ``why`` ends the sentence."""
     text = f"{show_url(url)} no longer says what may be called, so nothing is: {why.rstrip('.')}."
     return Problem(kind=Kind.NOT_FOUND, message=text, can_retry=True, details={"reason": "withdrawn", "sent": False})
 
 
 def _explain_loss(connection: Connection, found: Discovery) -> Problem:
-    """Return the Problem of a look that found nothing: the server fails, or has taken back what it said."""
+    """Return the Problem of a discovery that found nothing: the server fails, or has withdrawn its document."""
     if all(probe.status is None or probe.status >= 500 for probe in found.probes):
         text = f"{show_url(found.url)} could not be looked at again: it does not answer as it should."
         return Problem(kind=Kind.UNREACHABLE, message=text, can_retry=True)
@@ -188,7 +190,7 @@ def _no_credential(_: Tool) -> CredentialRef:
 
 
 def failure_kind(found: Discovery) -> Kind:
-    """Return in one word why nothing was found."""
+    """Return the kind of the Problem that nothing was found."""
     statuses = {probe.status for probe in found.probes}
     if statuses & {401, 403}:
         return Kind.UNAUTHORIZED
@@ -196,12 +198,13 @@ def failure_kind(found: Discovery) -> Kind:
 
 
 def explain_failure(found: Discovery, *, keyed: bool = False) -> str:
-    """Return one sentence that says why nothing was found; ``keyed`` says whether a key was given."""
+    """Return one sentence about why nothing was found; ``keyed`` means that a key was given."""
     url = show_url(found.url)
     if url.startswith("file:") and found.probes:
         meaning = found.probes[0].meaning
         name = url.rpartition("/")[2]
         return f"{name} cannot be used: {meaning if meaning.startswith(name) else f'it {meaning}'}."
+    # The most useful reason comes first: a size limit, then no contact, then a missing key.
     large = next((probe for probe in found.probes if probe.reason == "too_large"), None)
     if large is not None:
         how = "Selection(document_bytes=...) or --document-bytes takes more"
@@ -221,7 +224,7 @@ def explain_failure(found: Discovery, *, keyed: bool = False) -> str:
 
 
 def _explain_unreachable(url: str, said: str) -> str:
-    """Return why ``url`` was not reached; ``said`` is a sentence of its own, or the rest of one about the site."""
+    """Return why ``url`` was not reached; ``said`` is a sentence, or the rest of a sentence about the site."""
     if said.startswith("could not be reached"):
         return f"{url} {said}"
     whole = said[:1].lower() + said[1:] if said[:1].isupper() else f"it {said}"

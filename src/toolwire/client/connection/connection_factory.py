@@ -124,6 +124,7 @@ class ConnectionFactory:
         options = self.options
         if anew:
             connection.snapshot.expire(self._cache, self.credential().identity)
+        # The protocol does not change: another one would be another server.
         discovery = discover(options.url, protocol=connection.peer.protocol, selection=options.selection)
         return self._fetch(refetch(connection.snapshot, discovery))
 
@@ -224,4 +225,5 @@ class ConnectionFactory:
 def _choose_cache(session: Session | None) -> Cache:
     if session is None:
         return Cache()
+    # One clock for cache and session, so that tests and stores agree on what is fresh.
     return session.cache if session.cache is not None else Cache(clock=session.wall)

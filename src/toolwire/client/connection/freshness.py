@@ -86,6 +86,7 @@ class Freshness:
         self.withdrawal: Problem | None = None
         self._session = connection.pipeline.session
         source = connection.source
+        # A cached document may be old already when the connection is made.
         age_s = 0.0 if source is None else max(0.0, self._session.wall() - source.fetched_at)
         self._fetched_at = self._session.clock() - age_s
         self._doubted_at = -inf
@@ -110,6 +111,7 @@ class Freshness:
         if isinstance(fetched, Connection):
             self.connection, self.withdrawal = fetched, None
             return None
+        # A server that fails keeps its tools for as long as HTTP lets the old document serve.
         if fetched.kind is Kind.NOT_FOUND or self._session.wall() >= self.connection.snapshot.serves_until:
             self.withdrawal = fetched
         return fetched

@@ -1,6 +1,6 @@
-"""A server somebody else runs, as a Toolbox: connect, look at its tools, call them with consent.
+"""Use a remote server as a Toolbox: list its tools, and call them with consent.
 
-Both kinds of connection, asynchronous and blocking, drive the same conversations; only the driver differs.
+The asynchronous and the blocking form run the same flows; only the driver differs.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from .freshness import (
 
 
 class Remote:
-    """A connection to a server, asynchronous; a Toolbox like any other. ``tools`` is what it offers."""
+    """An asynchronous connection to a server, which is a Toolbox. ``tools`` is what the server offers."""
 
     def __init__(
         self,
@@ -68,13 +68,13 @@ class Remote:
         self.closed = False
 
     def close(self) -> None:
-        """Make no more calls, and leave the session."""
+        """Refuse further calls, and leave the session."""
         if not self.closed:
             self.closed = True
             self._connection.pipeline.session.release(self._connection.pipeline.name)
 
     def end_session(self) -> Request | None:
-        """Return the request that ends the server's memory of this connection, or None where it has none."""
+        """Return the request that ends the session at the server, or None if there is no session."""
         return self._connection.pipeline.end_session()
 
     @property
@@ -83,35 +83,36 @@ class Remote:
 
     @property
     def url(self) -> str:
-        """Where the server was found."""
+        """The URL where the server was found."""
         return self._connection.peer.url
 
     def definitions(self) -> list[dict[str, Json]]:
-        """Return the definition of each tool as plain data, as a lock pins it."""
+        """Return the definition of each tool as plain data, as ``toolwire.lock`` holds it."""
         return self._connection.pipeline.definitions()
 
     def tags(self) -> Mapping[str, int]:
-        """Return how many tools the server offers under each tag, whatever was selected; none where it has no tags."""
+        """Return how many tools the server offers under each tag, whatever was selected; empty without tags."""
         return self._connection.peer.tags
 
     def findings(self) -> tuple[str, ...]:
-        """Return what of the server's description was left out or taken otherwise, and why, a sentence each. [XL-088]
+        """Return what of the server's description was left out or read differently, and why, a sentence each.
 
-        There may be more of them once the schemas of tools have been looked at: they are made when they are wanted.
+        Schemas are read when they are needed, so there can be more findings later.
         """
+        # XL-088: a user can see what a document means to toolwire.
         return self._connection.findings()
 
     def resource(self, handle: str) -> Resource | None:
-        """Return the bytes under a handle that a result or ``keep`` gave, or None: the oldest make room for others."""
+        """Return the bytes of a handle from a result or from ``keep``, or None: the oldest are dropped for new ones."""
         return self._connection.resource(handle)
 
     def keep(self, data: bytes, *, media_type: str = "application/octet-stream", name: str = "") -> str:
-        """Return a handle of ``data``, to pass as an argument where a tool takes a file; ``""`` if it is too large."""
+        """Keep ``data`` and return a handle to pass to a tool that takes a file, or ``""`` if it is too large."""
         return self._connection.keep(Resource(data=data, media_type=media_type, name=name))
 
     @property
     def name(self) -> str:
-        """What this connection is called in its session."""
+        """The name of this connection in its session."""
         return self._connection.pipeline.name
 
     @property
@@ -120,7 +121,7 @@ class Remote:
         return self._connection.peer.catalog.tools
 
     def needs_consent(self, tool: Tool) -> bool:
-        """Return whether a call of ``tool`` is asked about, whatever its arguments."""
+        """Return whether each call of ``tool`` needs an answer of the user, whatever its arguments."""
         return self._connection.pipeline.needs_consent(tool)
 
     @property
@@ -130,22 +131,22 @@ class Remote:
 
     @property
     def probes(self) -> tuple[Probe, ...]:
-        """Every look that was taken to find the protocol, in order."""
+        """Every probe that discovery made, in order."""
         return self._connection.probes
 
     @property
     def source(self) -> DocumentSource | None:
-        """The document the connection was made from, with its hash, and when it was fetched. [XL-017]"""
+        """The document of this connection, with its hash and the time when it was fetched."""
         return self._connection.source
 
     def catalog(self) -> Catalog:
-        """Return the server's catalog as it was last seen: another object where that is not what it was."""
+        """Return the server's catalog; it is another object after the catalog changed."""
         return self._connection.peer.catalog
 
     def find(self, name: str) -> Tool | Problem:
         """Return the tool ``name`` (or its id), or the Problem that there is none.
 
-        A server that does not say what it offers takes any name: nothing else is known of such a tool.
+        If the server does not list its tools, any name returns a tool of which nothing else is known.
         """
         return self._connection.peer.find(name)
 
@@ -157,10 +158,10 @@ class Remote:
         notify: Notify = ignore_progress,
         context: Context | None = None,
     ) -> Result:
-        """Call the tool ``name`` (or its id, with or without a version); return its Value or a Problem.
+        """Call the tool ``name`` (or its id, with or without a version), and return its Value or a Problem.
 
-        ``notify`` is a coroutine function that is given each Progress of a tool that streams, in order. ``context``
-        takes the place of the connection's.
+        ``notify`` is a coroutine function that gets each Progress of a tool that streams, in order. ``context``
+        replaces that of the connection.
         """
         refusal = await self._ensure_fresh()
         if refusal is not None:
@@ -194,10 +195,11 @@ class Remote:
         return explain_change(result, current.tool, connection, self._freshness)
 
     async def refresh(self) -> tuple[Difference, ...] | Problem:
-        """Look at the server again, and return every tool that is not as it was; calls go to what is there from now on.
+        """Fetch the server's documents again, and return each tool that changed; later calls use the new definitions.
 
-        A Problem where the server cannot be looked at, or no longer says what may be called. [OQ-4, XL-048]
+        Return a Problem if the server fails, or no longer offers its tools.
         """
+        # OQ-4, XL-048: what changed ends its grants.
         if self.closed:
             return _CLOSED
         before = self._connection
@@ -205,7 +207,7 @@ class Remote:
         return problem if problem is not None else find_differences(before, self._connection)
 
     async def _ensure_fresh(self) -> Problem | None:
-        """Look again where that is due; return why nothing may be called, if so."""
+        """Fetch the documents if that is due, and return why nothing may be called, or None."""
         if self.closed:
             return _CLOSED
         if self._fetch_peer is not None and self._freshness.is_due():
@@ -213,7 +215,7 @@ class Remote:
         return self._freshness.withdrawal
 
     async def _refetch(self, wanted: Callable[[], bool], *, anew: bool = False) -> Problem | None:
-        """Look again if it is still wanted once nobody else looks, and return what went wrong."""
+        """Fetch the documents if that is still needed after a concurrent fetch, and return its Problem, or None."""
         async with self._refetch_lock:
             if self._fetch_peer is None or not wanted():
                 return self._freshness.withdrawal
@@ -222,7 +224,7 @@ class Remote:
 
 
 class SyncRemote:
-    """A connection to a server, blocking. ``tools`` is what it offers."""
+    """A blocking connection to a server. ``tools`` is what the server offers."""
 
     def __init__(
         self,
@@ -242,13 +244,13 @@ class SyncRemote:
         self.closed = False
 
     def close(self) -> None:
-        """Make no more calls, and leave the session."""
+        """Refuse further calls, and leave the session."""
         if not self.closed:
             self.closed = True
             self._connection.pipeline.session.release(self._connection.pipeline.name)
 
     def end_session(self) -> Request | None:
-        """Return the request that ends the server's memory of this connection, or None where it has none."""
+        """Return the request that ends the session at the server, or None if there is no session."""
         return self._connection.pipeline.end_session()
 
     @property
@@ -257,35 +259,36 @@ class SyncRemote:
 
     @property
     def url(self) -> str:
-        """Where the server was found."""
+        """The URL where the server was found."""
         return self._connection.peer.url
 
     def definitions(self) -> list[dict[str, Json]]:
-        """Return the definition of each tool as plain data, as a lock pins it."""
+        """Return the definition of each tool as plain data, as ``toolwire.lock`` holds it."""
         return self._connection.pipeline.definitions()
 
     def tags(self) -> Mapping[str, int]:
-        """Return how many tools the server offers under each tag, whatever was selected; none where it has no tags."""
+        """Return how many tools the server offers under each tag, whatever was selected; empty without tags."""
         return self._connection.peer.tags
 
     def findings(self) -> tuple[str, ...]:
-        """Return what of the server's description was left out or taken otherwise, and why, a sentence each. [XL-088]
+        """Return what of the server's description was left out or read differently, and why, a sentence each.
 
-        There may be more of them once the schemas of tools have been looked at: they are made when they are wanted.
+        Schemas are read when they are needed, so there can be more findings later.
         """
+        # XL-088: a user can see what a document means to toolwire.
         return self._connection.findings()
 
     def resource(self, handle: str) -> Resource | None:
-        """Return the bytes under a handle that a result or ``keep`` gave, or None: the oldest make room for others."""
+        """Return the bytes of a handle from a result or from ``keep``, or None: the oldest are dropped for new ones."""
         return self._connection.resource(handle)
 
     def keep(self, data: bytes, *, media_type: str = "application/octet-stream", name: str = "") -> str:
-        """Return a handle of ``data``, to pass as an argument where a tool takes a file; ``""`` if it is too large."""
+        """Keep ``data`` and return a handle to pass to a tool that takes a file, or ``""`` if it is too large."""
         return self._connection.keep(Resource(data=data, media_type=media_type, name=name))
 
     @property
     def name(self) -> str:
-        """What this connection is called in its session."""
+        """The name of this connection in its session."""
         return self._connection.pipeline.name
 
     @property
@@ -294,7 +297,7 @@ class SyncRemote:
         return self._connection.peer.catalog.tools
 
     def needs_consent(self, tool: Tool) -> bool:
-        """Return whether a call of ``tool`` is asked about, whatever its arguments."""
+        """Return whether each call of ``tool`` needs an answer of the user, whatever its arguments."""
         return self._connection.pipeline.needs_consent(tool)
 
     @property
@@ -304,22 +307,22 @@ class SyncRemote:
 
     @property
     def probes(self) -> tuple[Probe, ...]:
-        """Every look that was taken to find the protocol, in order."""
+        """Every probe that discovery made, in order."""
         return self._connection.probes
 
     @property
     def source(self) -> DocumentSource | None:
-        """The document the connection was made from, with its hash, and when it was fetched. [XL-017]"""
+        """The document of this connection, with its hash and the time when it was fetched."""
         return self._connection.source
 
     def catalog(self) -> Catalog:
-        """Return the server's catalog as it was last seen: another object where that is not what it was."""
+        """Return the server's catalog; it is another object after the catalog changed."""
         return self._connection.peer.catalog
 
     def find(self, name: str) -> Tool | Problem:
         """Return the tool ``name`` (or its id), or the Problem that there is none.
 
-        A server that does not say what it offers takes any name: nothing else is known of such a tool.
+        If the server does not list its tools, any name returns a tool of which nothing else is known.
         """
         return self._connection.peer.find(name)
 
@@ -331,10 +334,10 @@ class SyncRemote:
         notify: SyncNotify | None = None,
         context: Context | None = None,
     ) -> Result:
-        """Call the tool ``name`` (or its id, with or without a version); return its Value or a Problem.
+        """Call the tool ``name`` (or its id, with or without a version), and return its Value or a Problem.
 
-        ``notify`` is a function that is given each Progress of a tool that streams, in order. ``context`` takes the
-        place of the connection's.
+        ``notify`` is a function that gets each Progress of a tool that streams, in order. ``context`` replaces that of
+        the connection.
         """
         refusal = self._ensure_fresh()
         if refusal is not None:
@@ -358,10 +361,11 @@ class SyncRemote:
         return explain_change(result, tool, connection, self._freshness)
 
     def refresh(self) -> tuple[Difference, ...] | Problem:
-        """Look at the server again, and return every tool that is not as it was; calls go to what is there from now on.
+        """Fetch the server's documents again, and return each tool that changed; later calls use the new definitions.
 
-        A Problem where the server cannot be looked at, or no longer says what may be called. [OQ-4, XL-048]
+        Return a Problem if the server fails, or no longer offers its tools.
         """
+        # OQ-4, XL-048: what changed ends its grants.
         if self.closed:
             return _CLOSED
         before = self._connection
@@ -369,7 +373,7 @@ class SyncRemote:
         return problem if problem is not None else find_differences(before, self._connection)
 
     def _ensure_fresh(self) -> Problem | None:
-        """Look again where that is due; return why nothing may be called, if so."""
+        """Fetch the documents if that is due, and return why nothing may be called, or None."""
         if self.closed:
             return _CLOSED
         if self._fetch_peer is not None and self._freshness.is_due():
@@ -377,7 +381,7 @@ class SyncRemote:
         return self._freshness.withdrawal
 
     def _refetch(self, wanted: Callable[[], bool], *, anew: bool = False) -> Problem | None:
-        """Look again if it is still wanted once nobody else looks, and return what went wrong."""
+        """Fetch the documents if that is still needed after a concurrent fetch, and return its Problem, or None."""
         with self._refetch_lock:
             if self._fetch_peer is None or not wanted():
                 return self._freshness.withdrawal
@@ -390,7 +394,7 @@ def _always() -> bool:
 
 
 def _is_heard(_: Progress) -> Awaitable[None]:
-    """Stand for the function that takes progress: the driver gives it to that one itself."""
+    """Mark that progress is wanted; the driver itself gives it to the function of the caller."""
     return COMPLETED
 
 

@@ -1,1 +1,1 @@
-"""From a URL to a peer: probes of every protocol, the cache of documents, overlays. Imports client.transport."""
+"""Find what a URL offers: probe every protocol, cache documents, apply overlays. Imports client.transport."""

@@ -129,6 +129,7 @@ def _make_conditional(request: Request, cached: CachedResponse) -> Request:
 
 def _merge_headers(response: Response, not_modified: Response) -> Response:
     """Return ``response`` with its header fields replaced by those of a 304 response."""
+    # RFC 9111, section 4.3.4: the new fields replace the stored ones.
     names = {name for name, _ in not_modified.headers}
     fields = [field for field in response.headers if field[0] not in names]
     return response._replace(headers=(*fields, *not_modified.headers))
@@ -136,6 +137,7 @@ def _merge_headers(response: Response, not_modified: Response) -> Response:
 
 def _build_entry(response: Response, now: float) -> CachedResponse | None:
     directives = _parse_directives(get_header(response.headers, b"cache-control"))
+    # "Vary: *" says that no later request gets the same response.
     if "no-store" in directives or get_header(response.headers, b"vary").strip() == "*":
         return None
     fresh_s = min(max(_find_freshness_s(response, directives, now), 0.0), DAY_S)

@@ -1,4 +1,6 @@
-"""From a pasted URL to a Peer: every protocol is tried in order, every look is recorded."""
+"""Find which protocol a URL speaks: try each in order, and record every probe."""
+
+# XL-001, XL-005: any URL, and a user can see what was tried. C-8: a probe has no credentials and changes nothing.
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ _LOOPBACK = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?:[:/?#]|\Z)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
-    """What was found at a URL: the peer that won (or None), the others that would do, and every probe in order.
+    """What was found at a URL: the chosen peer (or None), the other possible peers, and every probe in order.
 
     ``source`` is the document it was made from, where one was kept; ``basis`` is everything it was made from.
     """
@@ -44,12 +46,12 @@ class Discovery:
 
 
 def _has_response(codec: Codec, probes: Sequence[Probe]) -> bool:
-    """Return whether a look for ``codec`` got an answer, so that there is a server to ask in another way."""
+    """Return whether a probe of ``codec`` got a response: then there is a server that can be asked in another way."""
     return any(probe.protocol == codec.name and probe.status is not None for probe in probes)
 
 
 def end_sessions(found: Discovery) -> Iterator[Request]:
-    """Yield the requests that end what the servers in ``found`` remember of a look that no calls follow."""
+    """Yield the requests that end the sessions which discovery opened, for a discovery without later calls."""
     for peer in (found.peer, *found.others):
         codec = find_codecs(peer.protocol)[0] if peer is not None else None
         if peer is None or codec is None or codec.end_session is None:
@@ -60,7 +62,8 @@ def end_sessions(found: Discovery) -> Iterator[Request]:
 
 
 def complete_url(text: str) -> str:
-    """Return the URL a user meant by ``text``: without a scheme https, and http for loopback names. [XL-006]"""
+    """Return ``text`` as a URL. Without a scheme it gets https, or http if the host is this machine."""
+    # XL-006: a user pastes what a browser shows.
     text = text.strip()
     if _SCHEME.match(text):
         return text
@@ -70,11 +73,11 @@ def complete_url(text: str) -> str:
 def discover(
     url: str, *, protocol: str | None = None, survey: bool = False, selection: Selection = DEFAULT_SELECTION
 ) -> Flow[Discovery]:
-    """Return what ``url`` speaks. The first protocol in which something can be called wins; ``survey`` goes on.
+    """Return what ``url`` offers. The first protocol with a callable tool is chosen; with ``survey``, all are tried.
 
-    ``protocol`` looks for that one alone, ``selection`` says which tools to take. ``url`` may be the path of a document
-    on this machine. Probing sends no credentials of its own, and GETs before anything else; where they find nothing, a
-    protocol may be looked for by a POST that changes nothing. [XL-001, XL-005, C-8]
+    ``protocol`` tries that one alone, and ``selection`` says which tools to use. ``url`` may be the path of a document
+    on this machine. Probes have no credentials of their own, and use GET first. If they find nothing, a protocol may be
+    tried with a POST that changes nothing.
     """
     url = file_url(url) or complete_url(url)
     found: list[Peer] = []
@@ -98,12 +101,13 @@ def discover(
             probes.extend(finding.probes)
             if finding.peer is not None:
                 found.append(_select_tools(_clean_texts(finding.peer), selection))
+    # A peer without tools is still a find, but one with tools is what the user wants.
     found.sort(key=lambda peer: not (peer.catalog.tools or peer.takes_any_name))
     return Discovery(url=url, peer=found[0] if found else None, others=tuple(found[1:]), probes=tuple(probes))
 
 
 def _clean_texts(peer: Peer) -> Peer:
-    """Return ``peer`` with nothing hidden in what describes it; a finding names each tool that hid something."""
+    """Return ``peer`` without hidden characters in its texts; a finding names each tool that had some."""
     catalog = peer.catalog
     tools = tuple(map(make_readable, catalog.tools))
     title, description = clean(catalog.title).text, clean(catalog.description).text
@@ -116,7 +120,7 @@ def _clean_texts(peer: Peer) -> Peer:
 
 
 def _select_tools(peer: Peer, selection: Selection) -> Peer:
-    """Return ``peer`` with the tools that are wanted, for a protocol whose tools have no tag, path or method."""
+    """Return ``peer`` with the selected tools, for a protocol whose tools have no tag, path or method."""
     wanted = replace(selection, tags=(), paths=(), methods=())
     if not wanted.is_narrowing:
         return peer
@@ -134,7 +138,7 @@ def find_codecs(protocol: str | None) -> Sequence[Codec]:
     """Return the codecs to try: all, or the one named ``protocol``.
 
     Raises:
-        ValueError: there is no protocol of that name.
+        ValueError: no protocol has that name.
     """
     if protocol is None:
         return BUILTIN

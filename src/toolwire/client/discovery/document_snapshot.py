@@ -72,6 +72,7 @@ class SnapshotBuilder:
         """Record the reply to ``request``."""
         if isinstance(reply, Problem):
             there = reply.details.get("url")
+            # Only the first redirect counts: it is that of the URL which the user gave.
             if self.relocation is None and isinstance(there, str):
                 self.relocation = Relocation(request.url, there)
             return
@@ -80,6 +81,7 @@ class SnapshotBuilder:
         if get_header(reply.headers, b"content-type").lower().startswith(_IGNORED_TYPES):
             return
         kept = self.cache.find(request.url, self.identity)
+        # A document that is not cached must be fetched again before it is trusted again.
         fresh_until = self.cache.now() if kept is None else kept.fresh_until
         serves_until = fresh_until if kept is not None and kept.strict else fresh_until + DAY_S
         asked = request._replace(headers=tuple(request.headers))

@@ -1,4 +1,4 @@
-"""Documents on this machine: read while looking, from one folder and from nowhere else."""
+"""Read documents on this machine for discovery, from one folder only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SUFFIXES = (".json", ".yaml", ".yml")
 
 
 def file_url(text: str) -> str:
-    """Return the ``file:`` URL of a document that is there under the path ``text``, or ``""``."""
+    """Return the ``file:`` URL of the document at the path ``text``, or ``""`` if there is none."""
     if "://" in text or not text.lower().endswith(SUFFIXES):
         return ""
     path = Path(text)
@@ -27,9 +27,10 @@ def find_folder(url: str) -> Path | None:
 
 
 def read_file(url: str, folder: Path | None, most: int = DOCUMENT_BYTES) -> Response | Problem:
-    """Return the file at ``url`` as a response, or the Problem that it is not below ``folder`` or cannot be read."""
+    """Return the file at ``url`` as a response, or the Problem that it is outside ``folder`` or cannot be read."""
     path = _path(url)
     try:
+        # A symbolic link may lead out of the folder, so the check is made on the resolved path.
         resolved = path.resolve(strict=True)
         if folder is None or not resolved.is_relative_to(folder.resolve()):
             return unreachable(f"{path.name} is not in the folder of the document, and is not read", "file", sent=False)

@@ -1,4 +1,4 @@
-"""An overlay as a user gives it to ``connect``: a file on this machine, or its data."""
+"""Read an overlay that a user gives to ``connect``: a file on this machine, or its data."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MAX_BYTES: Final = 4 * 1024 * 1024
 
 
 def read_overlay(source: str | Path | Mapping[str, Json]) -> Json:
-    """Return the data of the overlay that is ``given``.
+    """Return the data of the overlay ``source``.
 
     Raises:
-        ValueError: it cannot be read, or is no overlay; the sentence says why.
+        ValueError: it cannot be read, or is not an overlay; the message says why.
     """
     data: Json = source
     if not isinstance(source, Mapping):

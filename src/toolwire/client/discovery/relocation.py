@@ -1,11 +1,13 @@
-"""Where a site sends whoever looks at it, and whether the connection is made there instead.
+"""Decide whether a connection is made at another origin, where a site redirects discovery to it.
 
 Rules:
-- Another origin takes the place of the first as a whole, or not at all: looking begins again there, and whatever is
-  bound to an origin (keys, grants, the guard of the network) is bound to that one.
-- The user decides, each time; only from http to https on the same host nobody is asked. [XL-011]
-- Never from https to http, and never from another machine to this one, whoever agrees. [D-05]
+- The other origin replaces the first one completely: discovery starts again there, and everything that is bound to an
+  origin (keys, grants, network rules) is bound to the new one.
+- The user decides each time. Only from http to https on the same host, no question is needed.
+- Never from https to http, and never from another machine to this one, even if the user agrees.
 """
+
+# XL-011: only the user lets an origin take another's place. D-05: a redirect must not reach this machine.
 
 from __future__ import annotations
 
@@ -18,13 +20,13 @@ from toolwire.client.transport.url_policy import admit
 from toolwire.core.model import Problem
 
 ApproveRelocation: TypeAlias = Callable[[str, str], bool]
-"""Asks the user: is given the origin that was connected to and the one it sends on to, returns yes or no."""
+"""Asks the user: gets the origin that redirects and the new origin, and returns True or False."""
 
 MAX_RELOCATIONS = 3
 
 
 class Relocation(NamedTuple):
-    """A redirect to another origin that was not followed: from which URL, to which one."""
+    """A redirect to another origin that was not followed."""
 
     from_url: str
     to_url: str
@@ -33,7 +35,7 @@ class Relocation(NamedTuple):
 def resolve_relocation(
     url: str, relocation: Relocation, approve: ApproveRelocation | None, private: frozenset[str] = frozenset()
 ) -> str:
-    """Return the URL that takes the place of ``url`` after ``move``, or ``""`` where that is not to be. [XL-011]"""
+    """Return the URL to connect to in place of ``url``, or ``""`` if the relocation is not allowed."""
     here, there = admit(relocation.from_url, private), admit(relocation.to_url, private)
     if isinstance(here, Problem) or isinstance(there, Problem):
         return ""

@@ -1,4 +1,4 @@
-"""What a discovery found, as it was: which document, from where, when, and the hash of what it said."""
+"""Describe the document of a connection: its URL, when it was fetched, and its hash."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from .cache import CachedResponse
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentSource:
-    """The document a connection was made from. ``fetched_at`` is in seconds since 1970.
+    """The document that a connection was made from. ``fetched_at`` is in seconds since 1970.
 
-    ``stale`` means that the server could not be asked again, and an older answer serves. [XL-016, XL-017]
+    ``stale`` means that the server could not be asked again, and an older response is used.
     """
+
+    # XL-016, XL-017: a user can see which text decides what is called, and how old it is.
 
     origin: str
     url: str
@@ -30,14 +32,14 @@ class DocumentSource:
 
     @cached_property
     def sha256(self) -> str:
-        """The hash of the document as canonical JSON, members by name and no space, else of its bytes."""
+        """The SHA-256 of the document as canonical JSON (sorted members, no spaces), or of its bytes if not JSON."""
         data = read_data(self.body, name=self.url).data
         text = self.body if isinstance(data, Problem) else jsontext.write(_sort_members(data))
         return sha256(text).hexdigest()
 
 
 def build_source(origin: str, url: str, kept: CachedResponse | None) -> DocumentSource | None:
-    """Return the source of what came from ``url``, or None where nothing of it is kept."""
+    """Return the source of the document at ``url``, or None if it is not cached."""
     if kept is None:
         return None
     body = kept.response.body
@@ -47,7 +49,7 @@ def build_source(origin: str, url: str, kept: CachedResponse | None) -> Document
 
 
 def find_document_url(peer: Peer, probes: tuple[Probe, ...]) -> str:
-    """Return the URL of the look that found ``peer``."""
+    """Return the URL of the probe that found ``peer``."""
     return next((one.url for one in probes if one.accepted and one.protocol == peer.protocol), peer.url)
 
 

@@ -97,6 +97,7 @@ class CredentialAuth:
         values = [value.decode("latin-1") for name, value in answer.headers if name == b"www-authenticate"]
         challenge = find_bearer(values)
         held = self._refresher.credential
+        # Another process may have refreshed the token since: that one is tried first.
         if answer.status == 401 and held is not None:
             fresh = self._refresher.ensure_valid(held.access)
             if not isinstance(fresh, Problem):
@@ -109,6 +110,7 @@ class CredentialAuth:
         held = self._refresher.credential
         operation = (request.method, request.url.partition("?")[0])
         wanted = set(challenge.parameters.get("scope", "").split())
+        # A server that asks for scopes which the token has would ask forever.
         goes_round = held is not None and bool(wanted) and wanted <= set(held.scopes)
         if self._sign_in is None or goes_round or self._sign_in_counts[operation] >= _MAX_REPEATS:
             return None

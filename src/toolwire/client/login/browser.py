@@ -17,6 +17,7 @@ from shutil import which
 from typing import TypeAlias
 
 Start: TypeAlias = Callable[[Sequence[str]], object]
+# Only printable ASCII of a URL: nothing that a program could read as an option or a second argument.
 _PAGE = re.compile(r"https?://[!$%&'()*+,./0-9:;=?@A-Z_a-z~\[\]-]{1,16000}")
 
 

@@ -74,6 +74,7 @@ class RedirectListener:
                 head += piece
             query = self._query(head)
             status = b"HTTP/1.1 404 Not Found\r\n" if query is None else b"HTTP/1.1 200 OK\r\n"
+            # A wrong request gets the same page, so a page of another site learns nothing.
             connection.sendall(status + _FIELDS + b"content-length: %d\r\n\r\n" % len(_PAGE) + _PAGE)
             return query
         return None
@@ -85,4 +86,5 @@ class RedirectListener:
         ]
         method, _, rest = lines[0].partition(" ")
         path, _, query = rest.rpartition(" ")[0].partition("?")
+        # Another Host header means that the request came through a name that rebinds to this machine.
         return query if (method, path, hosts) == ("GET", self._path, [self._host]) else None

@@ -155,6 +155,7 @@ def step_up(
         if not user.allow(site, scopes):
             return Problem(kind=Kind.DENIED, message=f"Nothing more was asked of {site}.")
         known = options.identity
+        # A client that the user registered there stays the same client; an automatic one is made anew.
         if known is None and held is not None and held.issuer == target.server.issuer and not held.registered:
             known = ClientIdentity(client_id=held.client_id, secret=held.client_secret, method=held.method)
         again = SignInOptions(
@@ -225,6 +226,7 @@ def _poll_for_token(
         user.sleep(pause_s)
         found = run(poll_device_sign_in(target, identity, device, scopes, user.now()), transport)
         error = found.details.get("error") if isinstance(found, Problem) else None
+        # RFC 8628 asks for five more seconds after each slow_down.
         if error == "slow_down":
             pause_s += 5.0
         elif error != "authorization_pending":

@@ -92,6 +92,7 @@ class TokenRefresher:
             self._credentials.delete(stored.storage_name)
             self._held = None
             return _sign_in(self._site)
+        # A crash after this line loses nothing: the new refresh token is stored.
         self._credentials.put(newer)
         self._held = newer
         return newer

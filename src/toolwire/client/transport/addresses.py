@@ -32,6 +32,7 @@ _PRIVATE = (
     IPv4Network("100.64.0.0/10"),
     IPv6Network("fc00::/7"),
 )
+# AWS, ECS, Alibaba, Azure, Oracle; then the IPv6 addresses of AWS and Google.
 _METADATA = frozenset(
     ip_address(text)
     for text in (
@@ -44,6 +45,7 @@ _METADATA = frozenset(
         "fd20:ce::254",
     )
 )
+# Only this part of IPv6 is assigned to public hosts.
 _UNICAST = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
 # Special ranges that some supported Pythons still call global.
@@ -89,6 +91,7 @@ def _is_public(address: Address) -> bool:
         return address.is_global and not address.is_multicast and not address.is_reserved
     if address.ipv4_mapped is not None:
         return _is_public(address.ipv4_mapped)
+    # The translator sends the packet to the embedded IPv4 address.
     if address in _NAT64:
         return _is_public(_last_four_bytes(address))
     is_global = address.is_global or address.sixtofour is not None  # private to older Pythons, whatever it carries

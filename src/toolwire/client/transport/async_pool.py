@@ -86,7 +86,8 @@ class PooledConnection(asyncio.Protocol):
 
     def start(self, request: bytes, reader: ResponseReader, within_s: float) -> None:
         """Send ``request``, and give what arrives within ``within_s`` seconds to ``reader``."""
-        assert self._transport is not None  # noqa: S101 - a connection is given out once it is made
+        if self._transport is None:
+            raise RuntimeError("the connection is not open yet")
         self._reader = reader
         self._deadline = self._loop.call_later(within_s, self._end_at_deadline)
         self._transport.write(request)

@@ -54,6 +54,7 @@ def find_echoes(secrets: Iterable[Secret]) -> CredentialEchoes:
     texts = {part for secret in secrets for part in _find_parts(secret.reveal())}
     if not texts:
         return NO_ECHOES
+    # A short key that is a word, such as "demo", would also match member names of ordinary results.
     everywhere = {text for text in texts if len(text) >= _LONG or (len(text) >= _SHORT and not _is_word(text))}
     return CredentialEchoes(_find_all_forms(texts), _find_all_forms(everywhere))
 
@@ -72,4 +73,5 @@ def _is_word(text: str) -> bool:
 
 def _find_all_forms(texts: Iterable[str]) -> tuple[bytes, ...]:
     forms = {form.encode("utf-8", "replace") for text in texts for form in find_forms(text)}
+    # Longest first: a form may contain another one.
     return tuple(sorted(forms, key=lambda form: (-len(form), form)))

@@ -143,12 +143,14 @@ async def arun(
 
 def _find_cancelled_request(before: Request | None, request: Request) -> Request:
     """Return the request to cancel: a GET only fetches the rest of the response to the request before it."""
+    # A GET after a POST reads the rest of the stream that the POST began.
     return before if before is not None and request.method == "GET" else request
 
 
 async def send_briefly(transport: Transport, message: Request | None) -> None:
     """Send ``message``, if there is one, within ``BRIEF_S`` seconds, even if this task is cancelled."""
     if message is not None:
+        # The shield lets the message out although the task is being cancelled.
         with anyio.move_on_after(BRIEF_S, shield=True):
             await transport.send(message)
 
@@ -312,6 +314,7 @@ def _ask(question: Question, approve: Approver | None) -> Answer:
         return NO_APPROVER
     reply = approve(question)
     if inspect.isawaitable(reply):
+        # An unawaited coroutine would only show up as a warning at the end of the program.
         if inspect.iscoroutine(reply):
             reply.close()
         raise TypeError("a blocking connection needs an approve that is a plain function")

@@ -43,6 +43,7 @@ def write_request(hop: SendRequest) -> bytes:
         lines.append("accept: */*")
     if "user-agent" not in named:
         lines.append(f"user-agent: {_USER_AGENT}")
+    # Without a length, a server may wait for the body of a POST until it times out.
     if hop.body or hop.method in _METHODS_WITH_BODY:
         lines.append(f"content-length: {len(hop.body)}")
     lines.append("\r\n")
@@ -111,6 +112,7 @@ class ResponseReader:
         except (HttpParserError, HttpParserUpgrade):
             self.is_reusable = False  # after a complete response, only the data behind it is wrong
             self._fail_not_http()
+        # Endless header fields or chunk extensions never reach the body limits.
         if self._wire_bytes - self._body_bytes > self._header_bytes + _FRAMING_PER_BODY_BYTE * self._body_bytes:
             self._fail(self._too_many_headers())
 
@@ -160,6 +162,7 @@ class ResponseReader:
             self._interim = True
             self._clear_fields()
             return
+        # HTTP/0.9 has no framing, and an upgrade leaves HTTP: neither is a response to a call.
         strange = self._parser.get_http_version() not in _VERSIONS or self.status == _SWITCHING_PROTOCOLS
         if strange or self._codings not in ([], [b"chunked"]):
             self._fail_not_http()

@@ -35,5 +35,8 @@ class TransportLimits:
     pin_s: float = 60.0
 
 
+DEFAULT_LIMITS = TransportLimits()
+"""The limits of a call."""
+
 DISCOVERY_LIMITS = TransportLimits(response_bytes=DOCUMENT_BYTES)
 """The limits of discovery: a document that describes tools may be larger than the response to a call."""

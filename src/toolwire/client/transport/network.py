@@ -20,7 +20,7 @@ from .dns import Resolve, resolve_in_thread, resolve_with_system
 from .drivers import PieceHandler, Pieces, SyncPieceHandler, consume_pieces
 from .failures import forbidden_target, local_close, timeout, unreachable
 from .http1 import ResponseReader, write_request
-from .limits import TransportLimits
+from .limits import DEFAULT_LIMITS, TransportLimits
 from .request_rules import Credentials, RequestRules, ResolveHost, SendRequest, Steps
 from .response_reader import ResponseCollector
 from .sync_pool import SyncConnectionPool, open_sync_connection
@@ -46,7 +46,7 @@ class Network:
     def __init__(
         self,
         *,
-        limits: TransportLimits = TransportLimits(),  # noqa: B008 - a frozen value
+        limits: TransportLimits = DEFAULT_LIMITS,
         credentials: Credentials | None = None,
         allow_private: Iterable[str] = (),
         origins: Container[str] | None = None,
@@ -86,6 +86,7 @@ class Network:
                 return result
             if not isinstance(step, SendRequest):
                 came = await self._look_up(step)
+            # Servers of OAuth metadata use this to limit how often one address is fetched.
             elif self._may_connect is not None and not await self._may_connect(build_pool_key(step).address):
                 text = f"{step.target.origin} is not connected to: its address was asked too often of late."
                 came = forbidden_target(text)
@@ -97,6 +98,7 @@ class Network:
         here = asyncio.get_running_loop()
         while self._pools:
             loop, pool = self._pools.popitem()
+            # A pool of another loop must be closed in that loop.
             if loop is here:
                 await pool.aclose()
             elif loop.is_closed():
@@ -140,6 +142,7 @@ class Network:
                 elif reader.is_done:
                     break
         finally:
+            # Also after an error: a connection with unread data is closed there.
             pool.release(connection, now=loop.time(), keep=reader.status < _SERVER_ERROR)
             if reader.status >= _SERVER_ERROR:
                 pool.drop(key)
@@ -159,7 +162,7 @@ class SyncNetwork:
     def __init__(
         self,
         *,
-        limits: TransportLimits = TransportLimits(),  # noqa: B008 - a frozen value
+        limits: TransportLimits = DEFAULT_LIMITS,
         credentials: Credentials | None = None,
         allow_private: Iterable[str] = (),
         origins: Container[str] | None = None,

@@ -34,6 +34,7 @@ def find_redirect(method: str, target: Target, response: Response) -> str | Prob
     url = _read_location(target, location)
     if isinstance(url, Problem):
         return url
+    # A browser turns such a POST into a GET, which is another call than the one approved.
     if method not in ("GET", "HEAD") and response.status not in _SAME_METHOD:
         text = f"{target.origin} redirects a {method} in a way that would turn it into another request."
         return bad_response(text, "redirect")

@@ -106,6 +106,7 @@ class RequestRules:
         fields = check_headers(request)
         if isinstance(fields, Problem):
             return fields
+        # The trace goes on at the server; nothing of the trace says what the call contains.
         if traceparent := current_traceparent():
             fields = [*fields, ("traceparent", traceparent)]
         target = self._admit_target(request.url)
@@ -157,6 +158,7 @@ class RequestRules:
                 return timeout(target.origin, sent=False)
             hop = SendRequest(target, address, request.method, fields, secrets, request.body, within_s, echoes)
             answer: Response | Problem = yield hop
+            # A server closes idle connections without notice, so the first request on one may be lost.
             if request.method in _REPEATABLE and _is_stale(answer):
                 answer = yield hop._replace(within_s=deadline - self._clock())
             if isinstance(answer, Response) or answer.details.get("sent", True):
@@ -180,8 +182,10 @@ class RequestRules:
         self._pins.pop(target.origin, None)
         if not found:
             return unreachable(f"{target.origin} has no address: is its name right?", "dns", sent=False)
+        # One private address among public ones is how DNS rebinding begins.
         if not all(is_address_allowed(address, target.reach) for address in found):
             return private_address(target.origin)
+        # A cache that is emptied at its limit needs no bookkeeping for each call.
         if len(self._pins) >= _ORIGINS_KEPT:
             self._pins.clear()
         pin = self._pins[target.origin] = _PinnedAddress(

@@ -64,6 +64,7 @@ class ResponseCollector:
                 media = value
         if size > self._limits.header_bytes:
             return bad_response(f"{self._origin} sent more headers than are taken.", "too_large")
+        # The caller gets decompressed bytes, so the fields that describe the compressed ones are wrong.
         if codings == ["gzip"]:
             self._gunzip = Gunzip()
             fields = [field for field in fields if field[0] not in (b"content-encoding", b"content-length")]
@@ -97,6 +98,7 @@ class ResponseCollector:
         """Return the complete response, after the body has ended."""
         if self._gunzip is not None and self._wire and not self._gunzip.is_complete:
             return self._not_gzip()
+        # Most responses arrive in one piece: then nothing is copied.
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         return Response(self._status, self._headers, self._echoes.remove_from(body, self._status))
 

@@ -68,6 +68,7 @@ class SyncPooledConnection:
         """End the exchange of another thread; that thread closes the socket."""
         self._interrupted = True
         with suppress(OSError):
+            # A close from another thread would not wake up a blocked recv().
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def _end(self, reader: ResponseReader, *, orderly: bool) -> None:
@@ -154,6 +155,7 @@ class SyncConnectionPool:
         """Keep ``connection`` for a later request, or close it."""
         closed: SyncPooledConnection | None = connection
         with self._lock:
+            # close() may have taken it meanwhile: then it must not come back.
             known = connection in self._busy
             self._busy.discard(connection)
             if keep and known:

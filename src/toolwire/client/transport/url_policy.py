@@ -77,6 +77,7 @@ def _admit_origin(start: str, private: frozenset[str]) -> _OriginTarget | Proble
     if isinstance(url, Problem):
         return url
     origin, host, address = url.origin, url.host, url.address
+    # Port 0 lets the system choose a port; no server is there.
     if not url.port:
         return invalid_request("This URL has the port 0, where nothing can be.", "url")
     reach = _find_reach(origin, host, address, private)
@@ -116,6 +117,7 @@ def read_url(text: str) -> Url | Problem:
         url = parse_url(text)
     except ValueError:
         return invalid_request(_NOT_VALID, "url")
+    # The text shows one host and the parser would connect to another: the user must not be misled.
     if url.host != host:
         return forbidden_target(
             f"The host of this URL is written in an unusual way: write {url.host} if you mean that."

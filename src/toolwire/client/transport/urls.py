@@ -94,6 +94,7 @@ def resolve_location(base: Url, location: str) -> Url:
     text = location.strip(_ENDS).translate(_IGNORED)
     text, _, _ = text.partition("#")
     before, mark, query = text.partition("?")
+    # Browsers read a backslash as a slash, so a redirect can use it to hide another host.
     before = before.replace("\\", "/")
     text = before + mark + query
     scheme = _SCHEME.match(before)
@@ -148,6 +149,7 @@ def _read_host(host: str) -> tuple[str, str | None]:
     for label in labels:
         if not label:
             raise ValueError("an empty label in the host")
+        # A broken punycode label is displayed as text by some programs and rejected by others.
         if label.startswith("xn--"):
             _check_punycode(label)
     return host, None
