@@ -101,6 +101,8 @@ def test_what_a_resource_covers_begins_with_its_path(url: str, inside: bool) -> 
         "https://user@app.example/b",
         "https://user:pw@app.example/b",
         "https:///b",
+        "https://[b/c",
+        "https://[::1]a/c",
         "https://app.example:0/b",
         "https://app.example:99999/b",
         "https://app.example\\b/c",

@@ -124,3 +124,35 @@ def test_a_question_and_its_file_name_the_site_and_no_key(protocol: str, site: s
     assert CANARY not in "".join(asked)
     approvals.close()
     assert [file for file in tmp_path.rglob("*") if file.is_file() and CANARY.encode() in file.read_bytes()] == []
+
+
+@pytest.mark.requirement("D-26")
+@pytest.mark.parametrize("option", ["--connections", "--ledger", "--jwt-secret-file", "--api-key-file", "--rates"])
+@pytest.mark.parametrize("form", _FORMS)
+def test_no_option_for_a_file_or_a_url_prints_a_pasted_key(
+    option: str, form: str, desk: Path, toolwire: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = toolwire("serve", str(desk), "--port", "0", option, form.format(host="127.0.0.1:1", key=CANARY))
+    assert said.code == 2
+    assert CANARY not in said.out + said.err
+    assert [path for path in tmp_path.rglob("*") if CANARY in str(path)] == []
+
+
+@pytest.mark.requirement("D-26")
+def test_serve_refuses_a_client_document_that_is_no_url(desk: Path, toolwire: Callable[..., Any]) -> None:
+    said = toolwire("serve", str(desk), "--port", "0", "--client-document", f"http://[bad/?password={CANARY}")
+    assert (said.code, CANARY in said.err) == (2, False)
+    assert "cannot be the address of a client metadata document" in said.err
+
+
+@pytest.mark.requirement("D-26", "D-03")
+@pytest.mark.parametrize("form", [_FORMS[4], *_FORMS[5:]])
+def test_chat_refuses_a_base_url_without_its_key(
+    form: str, site: str, toolwire: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODEL_KEY", "k")
+    url = form.format(host="127.0.0.1:1", key=CANARY)
+    said = toolwire("chat", site, "--model", "m", "--base-url", url, "--model-key-env", "MODEL_KEY")
+    assert (said.code, CANARY in said.out + said.err) == (2, False)
+    assert "--base-url" in said.err

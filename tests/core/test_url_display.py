@@ -55,3 +55,9 @@ def test_a_request_and_a_probe_print_no_key() -> None:
     url = "https://u:canary@a.example/?api_key=canary"
     assert "canary" not in repr(Request("GET", url, ((b"authorization", b"Bearer canary"),), b"canary"))
     assert "canary" not in repr(Probe("otc", url, 200, "it is one"))
+
+
+@pytest.mark.requirement("D-26")
+def test_a_url_that_became_a_path_is_read_as_a_url() -> None:
+    assert show_urls("/a/https:/u:p@b.example/?token=k is no file") == "/a/https:/b.example/?token=*** is no file"
+    assert show_urls("C:/Users/a@b") == "C:/Users/a@b"

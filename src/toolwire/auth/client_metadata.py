@@ -34,10 +34,10 @@ def read_document_url(url: str, *, loopback: bool) -> str | OAuthError:
     # AS-16
     if _URL.fullmatch(url) is None:
         return invalid_client("client_id is not a URL that a metadata document may have.")
-    parts = urlsplit(url)
     origin = read_origin(url)
-    if origin is None or not origin.port:
+    if origin is None or not origin.port:  # before urlsplit, which raises for a host such as "[a"
         return invalid_client("client_id is a URL without a host.")
+    parts = urlsplit(url)
     local = is_loopback_host(get_host(url))
     if (origin.scheme == "http" or local) and not (local and loopback):
         return invalid_client("client_id must be an https URL.")

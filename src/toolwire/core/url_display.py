@@ -15,7 +15,8 @@ from urllib.parse import unquote_plus
 
 MASK = "***"
 
-_URL = re.compile(r"""[A-Za-z][A-Za-z0-9+.-]*:[/\\]{2}[^\s"'<>`]+""")
+# One slash is what a path makes of a URL: ``Path("https://u:p@a")`` is ``https:/u:p@a``.
+_URL = re.compile(r"""[A-Za-z][A-Za-z0-9+.-]+:[/\\]{1,2}[^\s"'<>`]+""")
 _START = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*:)?(?P<slashes>[/\\]*)(?P<authority>[^/\\?#]*)")
 _BAD_PORT = re.compile(r"[^\[\]]*:[0-9]*[^0-9\]]")
 _ENDS_SENTENCE = ".,;:!?)]}"

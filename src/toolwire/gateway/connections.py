@@ -43,7 +43,7 @@ def read_connections(file: Path | str) -> tuple[Listed, ...]:
             raise DefinitionError(f"{path.name} is no list of connections: it is larger than {_LARGEST_BYTES:,} bytes.")
         data = jsontext.read(path.read_bytes())
     except OSError as error:
-        raise DefinitionError(f"{path.name} cannot be read: {error.strerror}.") from error
+        raise DefinitionError(f"{path} cannot be read: {error.strerror}.") from error
     if isinstance(data, Problem):
         raise DefinitionError(f"{path.name} cannot be read: {data.message}")
     entries = data.get("connections") if isinstance(data, dict) else None

@@ -126,6 +126,8 @@ def _list_sites(remotes: Sequence[SyncRemote]) -> str:
 
 def _build_model(arguments: argparse.Namespace, box: NamedCaller, system: str) -> Model:
     kind, _ = _MODELS[arguments.api]
+    if arguments.base_url and not get_origin(arguments.base_url):  # the SDK would quote a password in its traceback
+        raise UsageError(f"--base-url {arguments.base_url} is no http or https URL with a readable host and port.")
     try:
         module = import_module(f"toolwire.adapters.{arguments.api}")
     except ModuleNotFoundError as error:

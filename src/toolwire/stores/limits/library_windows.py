@@ -47,7 +47,7 @@ class LibraryWindows:
         """
         try:
             storage = storage_from_string(url, wrap_exceptions=True, **_connect_options(url))
-        except ConfigurationError as error:
+        except (ConfigurationError, ValueError) as error:  # ValueError: what no URL can be, such as ``redis://[a``
             raise DefinitionError(f"Rate limits cannot be kept at this URL: {error}.") from error
         if not isinstance(storage, Storage) or not isinstance(storage, MovingWindowSupport):
             raise DefinitionError("Rate limits cannot be kept at this URL: it has no moving windows.")
