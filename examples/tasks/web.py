@@ -166,7 +166,7 @@ def _add_account(router: APIRouter, site: Site) -> None:
         try:
             person = await to_thread.run_sync(site.people.add, name, fields.get("password", ""), limiter=at_once)
         except ValueError as error:
-            person, problem = None, f"It did not work: {error}."
+            person, problem = None, str(error)
         if person is None:
             return await site.shown(request, "sign-up.html", 422, problem=problem, typed=name)
         return _to("/oauth/login?next=%2F")

@@ -222,7 +222,7 @@ def test_the_page_says_what_is_wrong_with_a_form(ada: Visitor) -> None:
     again = ada.http.post("/sign-up", data={"name": "ada", "password": "correct horse"})
     assert (again.status_code, "Somebody has this name already" in again.text) == (422, True)
     short = ada.http.post("/sign-up", data={"name": "Eve", "password": "short"})
-    assert (short.status_code, "a password has 8 to 1,024 characters" in short.text) == (422, True)
+    assert (short.status_code, "A password must have 8 to 1,024 characters" in short.text) == (422, True)
 
 
 @pytest.mark.parametrize(

@@ -124,11 +124,11 @@ def test_every_public_key_algorithm_is_taken_by_the_name_of_its_key(algorithm: s
     ("change", "why"),
     [
         ({"exp": NOW - 31}, "expired"),
-        ({"exp": "soon"}, "until when"),
-        ({"exp": True}, "until when"),
-        ({"exp": -1}, "until when"),
-        ({"nbf": NOW + 31}, "not good yet"),
-        ({"nbf": []}, "until when"),
+        ({"exp": "soon"}, "no expiry time"),
+        ({"exp": True}, "no expiry time"),
+        ({"exp": -1}, "no expiry time"),
+        ({"nbf": NOW + 31}, "not valid yet"),
+        ({"nbf": []}, "no expiry time"),
         ({"iss": "https://other.example"}, "issuer"),
         ({"iss": None}, "issuer"),
         ({"aud": "https://other.example"}, "audience"),
@@ -152,7 +152,7 @@ def test_with_a_shared_secret_expiry_and_audience_are_checked_if_present() -> No
     open_ = ExpectedClaims()
     assert isinstance(said(hs256(open_), shared(bare)), Caller)
     assert "audience" in refusal(said(hs256(open_), shared({**bare, "aud": "anyone"})))
-    assert "until when" in refusal(said(public(), signed("RS256", RSA, {**bare, "iss": HERE.issuer}, kid="rsa")))
+    assert "no expiry time" in refusal(said(public(), signed("RS256", RSA, {**bare, "iss": HERE.issuer}, kid="rsa")))
     dated = {**bare, "iss": HERE.issuer, "exp": NOW + 60}
     assert "audience" in refusal(said(public(), signed("RS256", RSA, dated, kid="rsa")))
 

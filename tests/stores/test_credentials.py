@@ -53,7 +53,7 @@ def test_a_file_that_others_can_read_or_write_is_not_used(tmp_path: Path, mode: 
     kept.put(credential())
     (path,) = (tmp_path / "credentials").iterdir()
     path.chmod(mode)
-    with pytest.raises(CredentialError, match="Others can read") as error:
+    with pytest.raises(CredentialError, match="Other users can read") as error:
         kept.list_all()
     assert "canary" not in str(error.value)
 

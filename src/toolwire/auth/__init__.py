@@ -1,7 +1,8 @@
-"""OAuth as values and rules: what may be asked, what may be granted, what a token is good for. No input or output.
+"""Define the rules of OAuth as values and functions: what may be requested, what is granted, when a token is valid.
+
+This room is pure: it imports ``core`` and ``framing`` only. Clocks, randomness and responses come in as arguments.
 
 Rules:
-- Clocks, randomness and answers of the network come in as arguments.
-- URLs of others are compared as the text they are; nothing is normalised before it is compared.
-- An expected refusal is a Refusal, in the words of the OAuth specifications.
+- URLs of other parties are compared as text; nothing is normalised before a comparison.
+- An expected refusal is an ``OAuthError``, with the error codes of the OAuth specifications.
 """

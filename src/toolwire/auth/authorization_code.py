@@ -1,8 +1,8 @@
-"""The client's way to tokens: ask a person, exchange the code, refresh, revoke.
+"""Get, refresh and revoke tokens as a client, with the authorization code grant.
 
 Rules:
-- Nothing of an answer is used before its state and issuer were checked.
-- A refresh token goes to the token endpoint it came from, which is kept with it.
+- Nothing of a response is used before its state and issuer are checked.
+- A refresh token is sent only to the token endpoint that issued it, which is stored with it.
 """
 # AC-06, AC-09
 
@@ -29,7 +29,7 @@ _ERROR_CODE = re.compile(r"[a-z_]{1,40}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedSignIn:
-    """A sign-in that has begun: ``url`` is for the person's browser, the rest is kept until the answer."""
+    """A sign-in without its response: ``url`` is for the browser of the user, the rest is needed for the response."""
 
     # AC-06
 
@@ -77,15 +77,17 @@ def start_sign_in(
 
 
 def finish_sign_in(started: StartedSignIn, query: str, now: float) -> Flow[Credential | Problem]:
-    """Return the credential that the answer ``query`` leads to, or why it leads to none."""
+    """Return the credential for the response ``query``, or a Problem."""
     # AC-06
     answer = read_parameters(query)
     if not isinstance(answer, RequestParameters) or not _belongs_to(started, answer):
-        return Problem(kind=Kind.UNAUTHORIZED, message="The answer does not belong to this sign-in; it was not used.")
+        return Problem(
+            kind=Kind.UNAUTHORIZED, message="The response does not belong to this sign-in, so it was not used."
+        )
     error = answer.get("error")
     if error or not answer.get("code"):
         why = error if _ERROR_CODE.fullmatch(error) else "no code came"
-        return Problem(kind=Kind.DENIED, message=f"Signing in did not work: {why}.", details={"error": why})
+        return Problem(kind=Kind.DENIED, message=f"The sign-in failed: {why}.", details={"error": why})
     form = {
         "grant_type": "authorization_code",
         "code": answer.get("code"),
@@ -104,7 +106,7 @@ def finish_sign_in(started: StartedSignIn, query: str, now: float) -> Flow[Crede
 def build_credential(
     target: SignInTarget, identity: ClientIdentity, tokens: TokenSet, scopes: Sequence[str]
 ) -> Credential:
-    """Return what is kept of a sign-in; a server that does not say its scopes granted those asked for."""
+    """Return the credential to store. If the server names no scopes, it granted those that were requested."""
     return Credential(
         kind="oauth",
         resource=target.resource,
@@ -137,7 +139,7 @@ def renew_credential(old: Credential, now: float) -> Flow[Credential | Problem]:
 
 
 def revoke_credential(old: Credential) -> Flow[bool]:
-    """Return whether the server took back what it gave: the refresh token first, then the access token."""
+    """Return whether the server revoked the tokens: the refresh token first, then the access token."""
     # AC-12
     if not old.revocation_url:
         return False
@@ -153,7 +155,7 @@ def revoke_credential(old: Credential) -> Flow[bool]:
 def request_client_credentials(
     target: SignInTarget, identity: ClientIdentity, scopes: Sequence[str], now: float
 ) -> Flow[Credential | Problem]:
-    """Return a credential of our own, with no person behind it: the client credentials grant."""
+    """Return a credential of the program itself, without a user: the client credentials grant."""
     # AC-13
     form = {"grant_type": "client_credentials", **scope_parameters(target, scopes)}
     tokens = yield from exchange_form(target.server.token_url, identity, form, now)
@@ -161,7 +163,7 @@ def request_client_credentials(
 
 
 def _belongs_to(started: StartedSignIn, answer: RequestParameters) -> bool:
-    """Return whether an answer is that of this sign-in and of the server it was begun with."""
+    """Return whether a response belongs to this sign-in and comes from its server."""
     # AC-06
     if answer.repeated or not compare_digest(answer.get("state").encode(), started.state.reveal().encode()):
         return False

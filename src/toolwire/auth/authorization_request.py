@@ -1,4 +1,4 @@
-"""An authorization request: what an app asks of a person, once it is clear which app and where the answer goes."""
+"""Read an authorization request, and build the redirect that answers it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STATE_CHARS = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizationRequest:
-    """What an app asks for: ``scopes`` at ``resource``, the answer to go to ``redirect_uri`` with its ``state``."""
+    """A client requests ``scopes`` for ``resource``. The response goes to ``redirect_uri`` with ``state``."""
 
     client_id: str
     redirect_uri: str
@@ -32,7 +32,7 @@ class AuthorizationRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedScopes:
-    """What may be asked for here; ``first`` are the scopes of an app that names none, ``drop`` ignores unknown ones."""
+    """The scopes of a server; ``defaults`` are for a client that requests none. ``drop_unknown`` ignores others."""
 
     resource: str
     scopes: Collection[str]
@@ -41,7 +41,7 @@ class OfferedScopes:
 
 
 def choose_redirect_uri(parameters: RequestParameters, client: Client) -> str | OAuthError:
-    """Return where the answer may go; a Refusal here is shown to the person and redirected nowhere."""
+    """Return the redirect URI of the response. An error is shown to the user and not redirected."""
     # AS-01
     if parameters.repeated & {"client_id", "redirect_uri"}:
         return invalid_request("client_id or redirect_uri came more than once.")
@@ -51,7 +51,7 @@ def choose_redirect_uri(parameters: RequestParameters, client: Client) -> str | 
 def read_authorization_request(
     parameters: RequestParameters, client: Client, redirect_uri: str, offer: OfferedScopes
 ) -> AuthorizationRequest | OAuthError:
-    """Return what ``client`` asks for, or the Refusal that goes to its redirect URI."""
+    """Return the request of ``client``, or the error for its redirect URI."""
     # AS-03, AS-04, AS-07, AS-08
     problem = parameters.find_repeated() or _find_unsupported(parameters)
     if problem is not None:
@@ -80,7 +80,7 @@ def read_authorization_request(
 
 
 def build_response_url(redirect_uri: str, issuer: str, state: str, members: dict[str, str]) -> str:
-    """Return the URL that takes ``members``, the issuer and the state back to the app."""
+    """Return the URL that takes ``members``, the issuer and the state back to the client."""
     # AS-06
     pairs = {**members, "iss": issuer, **({"state": state} if state else {})}
     return redirect_uri + ("&" if "?" in redirect_uri else "?") + urlencode(pairs)

@@ -1,7 +1,7 @@
-"""Signed tokens (JWT) of callers: whose they are, and why one is refused. No network and no clock in here.
+"""Check the signed tokens (JWT) of callers.
 
 Rules:
-- The keys decide what signatures are taken, not the token: one secret takes HS256 alone, public keys never do.
+- The keys decide which algorithms are accepted, not the token: a shared secret HS256 only, public keys never HS256.
 - ``none``, encrypted tokens, ``crit`` and keys that are too short are refused.
 - A token never appears in a Problem.
 """
@@ -33,7 +33,7 @@ Key: TypeAlias = OctKey | RSAKey | ECKey | OKPKey
 MAX_TOKEN = 8_192
 MAX_KEYS = 64
 MIN_SECRET = 32
-"""The bytes an HS256 secret has at least, as RFC 7518 demands."""
+"""The minimum length of an HS256 secret in bytes, from RFC 7518."""
 _MIN_RSA_CHARS = 342  # of base64: 2,048 bits
 _MAX_NAME = 200
 _MAX_SCOPES = 200
@@ -43,17 +43,17 @@ _CURVES = ("P-256", "Ed25519")
 _PRIVATE = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth"})
 _PUBLIC_ALGORITHMS = tuple(name for names in _PUBLIC.values() for name in names)
 _ALGORITHMS: dict[str, Any] = {algorithm.name: algorithm for algorithm in JWS_ALGORITHMS}
-_ALGORITHMS["EdDSA"] = _ALGORITHMS["Ed25519"]  # the older name, for the one curve that is taken
-_HEADERS = JWSRegistry(strict_check_header=False)  # members that nobody knows are passed over, as RFC 7515 says
+_ALGORITHMS["EdDSA"] = _ALGORITHMS["Ed25519"]  # the older name of the same algorithm
+_HEADERS = JWSRegistry(strict_check_header=False)  # unknown members are ignored, as RFC 7515 says
 _HEADERS.max_header_length = 4_096
 _UNREADABLE = (JoseError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedClaims:
-    """What a token must say to be for this server.
+    """The claims that a token for this server must have.
 
-    ``issuer`` empty takes any; ``audience`` is what this server is called. ``leeway_s`` is how far clocks may differ.
+    An empty ``issuer`` accepts any. ``audience`` is the name of this server. ``leeway_s`` is how far clocks may differ.
     """
 
     issuer: str = ""
@@ -63,14 +63,14 @@ class ExpectedClaims:
 
 @dataclass(frozen=True, slots=True)
 class Keyring:
-    """The keys a token may be signed with. ``shared`` is true for the one secret that the caller has too."""
+    """The keys that tokens may be signed with. ``is_shared`` is true for a secret that the caller has too."""
 
     keys: tuple[Key, ...] = field(repr=False)
     is_shared: bool = False
 
 
 class CallerToken(NamedTuple):
-    """What a good token says: whose it is, what they may do, and until when, in seconds since 1970."""
+    """A valid token: the name of its caller, its scopes, and its end in seconds since 1970."""
 
     name: str
     scopes: frozenset[str]
@@ -78,7 +78,7 @@ class CallerToken(NamedTuple):
 
 
 class UnknownKey(NamedTuple):
-    """The token names a key that the keyring does not have: a newer keyring may."""
+    """The token names a key that is not in the keyring. A newer keyring may have it."""
 
     problem: Problem
 
@@ -90,7 +90,9 @@ def read_secret(secret: bytes) -> Keyring:
         DefinitionError: it is shorter than 32 bytes.
     """
     if len(secret) < MIN_SECRET:
-        raise DefinitionError(f"A secret for signed tokens has at least {MIN_SECRET} bytes; this has {len(secret)}.")
+        raise DefinitionError(
+            f"A secret for signed tokens must have at least {MIN_SECRET} bytes; this has {len(secret)}."
+        )
     return Keyring((OctKey.import_key(secret),), is_shared=True)
 
 
@@ -99,7 +101,7 @@ def read_jwks(data: bytes) -> Keyring | Problem:
     document = jsontext.read(data)
     entries = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(entries, list) or len(entries) > MAX_KEYS:
-        text = f'This is no set of keys: it needs a "keys" list of at most {MAX_KEYS}.'
+        text = f'This is not a JWK Set: it needs a "keys" list of at most {MAX_KEYS}.'
         return Problem(kind=Kind.BAD_ANSWER, message=text)
     keys = tuple(key for entry in entries if (key := _read_public_key(entry)) is not None)
     if not keys:
@@ -115,12 +117,12 @@ def is_token(text: bytes) -> bool:
 def read_token(
     text: bytes, keyring: Keyring, expected: ExpectedClaims, now: float
 ) -> CallerToken | Problem | UnknownKey:
-    """Return what ``text`` says, why it is refused, or that its key is not in ``keyring``; ``now`` as in ``Token``."""
+    """Return the token in ``text``, or a Problem, or UnknownKey. ``now`` is in seconds since 1970."""
     try:
         signed = extract_compact(text, registry=_HEADERS)
         header = signed.headers()
         if "crit" in header or "b64" in header:
-            return _refuse("it demands an extension that is not spoken here")
+            return _refuse("it requires an extension that this server does not support")
         _HEADERS.check_header(header)
     except _UNREADABLE:
         return _refuse("it cannot be read")
@@ -128,10 +130,10 @@ def read_token(
     if isinstance(key, Problem | UnknownKey):
         return key
     if not _is_signed_by(text, key, header["alg"]):
-        return _refuse("its signature is not that of the key it names")
+        return _refuse("its signature does not match its key")
     claims = jsontext.read(signed.payload)
     if not isinstance(claims, dict):
-        return _refuse("what it says is no object")
+        return _refuse("its claims are not an object")
     return _read_claims(claims, keyring, expected, now) or _build_token(claims, text, expected)
 
 
@@ -154,7 +156,7 @@ def _read_public_key(entry: Json) -> Key | None:
 
 
 def _find_key(header: Mapping[str, Any], keyring: Keyring) -> Key | Problem | UnknownKey:
-    """Return the one key that the token says it is signed with, if it takes the token's algorithm."""
+    """Return the key that the token names, if it supports the algorithm of the token."""
     algorithm, id_ = header.get("alg"), header.get("kid")
     taken = ("HS256",) if keyring.is_shared else _PUBLIC_ALGORITHMS
     if algorithm not in taken:
@@ -163,9 +165,9 @@ def _find_key(header: Mapping[str, Any], keyring: Keyring) -> Key | Problem | Un
         return keyring.keys[0]
     fitting = [key for key in keyring.keys if algorithm in _algorithms(key)]
     if id_ is None:
-        return fitting[0] if len(fitting) == 1 else _refuse("it does not say which key it is signed with")
+        return fitting[0] if len(fitting) == 1 else _refuse("it does not name its key")
     named = [key for key in fitting if key.kid == id_]
-    return named[0] if named else UnknownKey(_refuse("it is signed with a key that is not known here"))
+    return named[0] if named else UnknownKey(_refuse("its key is not known here"))
 
 
 def _algorithms(key: Key) -> tuple[str, ...]:
@@ -189,13 +191,13 @@ def _read_claims(claims: Mapping[str, Json], keyring: Keyring, expected: Expecte
     # OXP-012
     expires, begins = claims.get("exp"), claims.get("nbf")
     if not (_is_time(expires) or (expires is None and keyring.is_shared)) or not (begins is None or _is_time(begins)):
-        return _refuse("it does not say until when it is good, in seconds since 1970")
+        return _refuse("it has no expiry time in seconds since 1970")
     if _is_time(expires) and now >= expires + expected.leeway_s:
-        return _refuse("it has expired: get a new one")
+        return _refuse("it has expired. Get a new one")
     if _is_time(begins) and now < begins - expected.leeway_s:
-        return _refuse("it is not good yet")
+        return _refuse("it is not valid yet")
     if expected.issuer and claims.get("iss") != expected.issuer:
-        return _refuse("it is not from the issuer whose tokens are taken here")
+        return _refuse("it is not from the issuer that this server accepts")
     if not _is_for_audience(claims.get("aud"), expected.audience, keyring):
         return _refuse("it is for another audience")
     return None
@@ -213,7 +215,7 @@ def _is_time(value: Json) -> TypeGuard[float]:
 
 
 def _is_for_audience(audience: Json, own: str, keyring: Keyring) -> bool:
-    """Return whether a token is for this server; only of one that a shared secret signed may that be unsaid."""
+    """Return whether a token is for this server. Only tokens of a shared secret may omit the audience."""
     if audience is None:
         return keyring.is_shared or not own
     named = audience if isinstance(audience, list) else [audience]
@@ -221,7 +223,7 @@ def _is_for_audience(audience: Json, own: str, keyring: Keyring) -> bool:
 
 
 def _read_name(claims: Mapping[str, Json], text: bytes) -> str:
-    """Return who the token is of; one that names nobody is its own caller."""
+    """Return the name of the caller. A token without a name is a caller of its own."""
     for claim in ("sub", "client_id", "azp"):
         name = claims.get(claim)
         if isinstance(name, str) and 0 < len(name) <= _MAX_NAME:
@@ -230,7 +232,7 @@ def _read_name(claims: Mapping[str, Json], text: bytes) -> str:
 
 
 def _read_scopes(claims: Mapping[str, Json]) -> frozenset[str]:
-    """Return the scopes of a token, in either of the two forms in use; without any it may do what needs none."""
+    """Return the scopes of a token, from ``scope`` or ``scp``."""
     said = claims.get("scope", claims.get("scp"))
     names = said.split() if isinstance(said, str) else said if isinstance(said, list) else []
     return frozenset(name for name in names[:_MAX_SCOPES] if isinstance(name, str))

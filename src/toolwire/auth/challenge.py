@@ -1,4 +1,4 @@
-"""``WWW-Authenticate``: what a server wants to be shown (RFC 9110, RFC 6750, RFC 9728)."""
+"""Read and write ``WWW-Authenticate``, in which a server asks for credentials (RFC 9110, RFC 6750, RFC 9728)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Challenge:
 
 
 def write_challenge(scheme: str, parameters: Mapping[str, str]) -> str:
-    """Return a challenge as it goes over the wire."""
+    """Return the text of a challenge."""
     said = ", ".join(f'{name}="{_escape(value)}"' for name, value in parameters.items())
     return f"{scheme} {said}" if said else scheme
 

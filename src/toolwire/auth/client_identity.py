@@ -1,4 +1,4 @@
-"""Who we are to an authorization server: what we say of ourselves, in a registration or a document of our own."""
+"""Identify this client to an authorization server, by a configured id, a metadata document, or a registration."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from .metadata_discovery import AuthorizationServerMetadata
 from .oauth_error import OAuthError
 
 DOCUMENT_PATH = "/.well-known/oauth-client.json"
-"""Where our metadata document is, unless somebody wants it elsewhere."""
+"""The default path of our metadata document."""
 # OQ-11
 LOOPBACK_REDIRECTS = ("http://127.0.0.1/callback", "http://[::1]/callback")
-"""Where a browser is sent back to: programs cannot know their port beforehand, and any port is taken for these."""
+"""The redirect URIs of a program. It cannot know its port beforehand, and servers accept any port for these."""
 _POST: Headers = ((b"accept", b"application/json"), (b"content-type", b"application/json"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientIdentity:
-    """Who we are to one authorization server, and to no other; ``registered`` for this one sign-in."""
+    """The identity of this client at one authorization server. ``is_registered`` means registered for one sign-in."""
 
     # AC-04
 
@@ -59,7 +59,7 @@ def write_document(address: str) -> Mapping[str, Json]:
 
 
 def write_metadata(redirect_uris: Sequence[str]) -> Mapping[str, Json]:
-    """Return what we say of ourselves: a program on a person's machine, which can keep no secret."""
+    """Return the metadata of a program on the machine of a user, which cannot keep a secret."""
     return {
         "client_name": "toolwire",
         "application_type": "native",

@@ -1,4 +1,4 @@
-"""The app that asks: who it says it is, where it may be answered, and how it shows that it is itself."""
+"""Describe a client of the authorization server: its name, its redirect URIs, and how it authenticates."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ class Client:
 
     @property
     def display_name(self) -> str:
-        """The name it gives itself, or else its id: untrusted text."""
+        """The name of the client, or its id: untrusted text."""
         return self.name or self.id
 
     @property
     def host(self) -> str:
-        """The host its id proves, empty where the id is no URL."""
+        """The host of the id, which the metadata document proves; empty if the id is not a URL."""
         return get_host(self.id) if self.origin == "document" else ""
 
 
 def client_fingerprint(client: Client) -> str:
-    """Return a digest of what a person's consent was for: where a part of it changes they are asked again."""
+    """Return a digest of what the user allowed. If a part of it changes, the user is asked again."""
     # AS-16
     parts = [client.id, client.name, sorted(client.redirect_uris), client.method, client.keys, client.keys_url]
     return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def hash_secret(secret: str) -> str:
-    """Return what is kept of a secret: its SHA-256 in hex, by which it is found and which cannot be used."""
+    """Return the SHA-256 of a secret in hex. Stores find a secret by it, and a copy of it cannot be used."""
     # AS-10
     return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 

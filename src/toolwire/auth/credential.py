@@ -1,4 +1,4 @@
-"""What a person has for a site: tokens, or a key; and the text it is kept as."""
+"""Describe the credential of a user for a site (tokens or a key), and its stored form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECRETS = ("access", "refresh", "client_secret")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenSet:
-    """What a token endpoint gave. ``until`` is None where it did not say how long the access token is good."""
+    """The tokens of a token endpoint. ``expires_at`` is None if the response has no lifetime."""
 
     access: Secret
     refresh: Secret | None = None
@@ -51,7 +51,7 @@ class Credential:
 
     @property
     def storage_name(self) -> str:
-        """The name it is kept under: the same for another login of the same person with the same client."""
+        """The name in the store: the same for each sign-in of one user with one client."""
         # AC-10
         parts = (self.kind, self.issuer, self.client_id, self.resource, self.principal)
         return sha256(json.dumps(parts).encode()).hexdigest()
@@ -68,7 +68,7 @@ class Credential:
 
 
 def write_credential(credential: Credential) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return what may be seen of a credential, and its secrets apart."""
+    """Return the public fields of a credential, and its secrets."""
     plain: dict[str, Any] = {}
     secrets: dict[str, str] = {}
     for each in fields(credential):

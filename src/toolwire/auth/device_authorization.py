@@ -1,4 +1,4 @@
-"""Signing in on another device: a code is shown here and typed there (RFC 8628)."""
+"""Sign in on another device: this program shows a code, and the user types it there (RFC 8628)."""
 
 from __future__ import annotations
 

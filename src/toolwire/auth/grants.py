@@ -1,8 +1,8 @@
-"""What a person granted an app, and the codes and tokens that come of it: when each is good, and for what.
+"""Judge codes and tokens: when each is valid, and for what.
 
 Rules:
-- A code or token is known by its digest alone.
-- What follows from one grant, its family, ends together: by revocation, by a replayed code, by a reused refresh token.
+- Codes and tokens are identified by their digests.
+- All tokens of one grant end together: by revocation, a replayed code, or a reused refresh token.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class Grant:
     used: bool = False
 
     def is_active(self, now: float) -> bool:
-        """Return whether the grant still counts."""
+        """Return whether the grant is valid at ``now``."""
         return self.revoked is None and is_current(self.created, self.until, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizationCode:
-    """An authorization code: good once, until ``until``, for whoever proves ``challenge``."""
+    """An authorization code: valid once, until ``until``, for the client that proves ``challenge``."""
 
     digest: str
     grant: str
@@ -82,7 +82,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeExchange:
-    """A wish to turn a code into tokens, from an authenticated client."""
+    """A request of an authenticated client to exchange a code for tokens."""
 
     client_id: str
     verifier: str
@@ -92,7 +92,7 @@ class CodeExchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRefresh:
-    """A wish to turn a refresh token into new ones, from an authenticated client; no ``scopes`` means the same."""
+    """A request of an authenticated client to exchange a refresh token. No ``scopes`` means the same ones."""
 
     client_id: str
     scopes: tuple[str, ...] = ()
@@ -102,21 +102,21 @@ class TokenRefresh:
 
 @dataclass(frozen=True, slots=True)
 class IssueTokens:
-    """Go on: issue tokens with these scopes."""
+    """Issue tokens with these scopes."""
 
     scopes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatTokens:
-    """The same request came again, its answer having been lost: give it the same successor."""
+    """The client repeats its request, because it lost the response: issue the same refresh token again."""
 
     scopes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TokenReused:
-    """Somebody used what was used before: end the whole family, and refuse."""
+    """A code or token was used twice, so it may be stolen: revoke the grant, and refuse."""
 
     refusal: OAuthError
 
@@ -152,7 +152,7 @@ def judge_refresh(
     if token is None or token.kind != "refresh" or grant is None or request.client_id != grant.client_id:
         return invalid_grant("The refresh token is not known, or not for this client.")
     if not grant.is_active(now):
-        return invalid_grant("What this app was granted has ended: ask the person again.")
+        return invalid_grant("The grant has ended. Ask the user again.")
     if token.used is not None:
         is_recent = is_current(token.used, token.used + grace_s, now)
         if token.sealed and is_recent and request.request == token.request:
@@ -169,7 +169,7 @@ def build_reuse_verdict() -> TokenReused:
 
 def _judge_exchange(token: Token, grant: Grant, request: TokenRefresh, now: float) -> IssueTokens | OAuthError:
     if not is_current(token.since, token.until, now):
-        return invalid_grant("The refresh token has not been used for too long.")
+        return invalid_grant("The refresh token has expired.")
     if not set(request.scopes) <= set(token.scopes):
         return invalid_scope("A refresh cannot ask for more scopes than were granted.")
     return _refuse_other_resource(request.resources, grant) or IssueTokens(request.scopes or token.scopes)

@@ -1,7 +1,7 @@
-"""Signed tokens: access tokens as JWTs (RFC 9068), and a client's proof that it has its key (RFC 7523).
+"""Sign and read access tokens as JWTs (RFC 9068), and read the assertions of clients (RFC 7523).
 
-With ``signed``, the only importer of joserfc. Rules:
-- The algorithms are ours to name; what a token says about its own algorithm, keys or key URL is not followed.
+Rules:
+- We choose the algorithms. What a token says about its algorithm, keys or key URL is not followed.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _MAX_CHARACTERS = 8_192
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientAssertion:
-    """A client's proof: the digest-worthy name of this one, and until when it may not be seen again."""
+    """An assertion of a client: its unique id, and until when that id must not come again."""
 
     id: str
     expires_at: float
 
 
 class SigningKey:
-    """An ES256 key that signs access tokens. Keep it: tokens signed by another are not taken."""
+    """An ES256 key that signs access tokens. Store it: tokens that another key signed are not accepted."""
 
     def __init__(self, pem: str | None = None) -> None:
         key = ECKey.generate_key("P-256") if pem is None else ECKey.import_key(pem)

@@ -1,4 +1,4 @@
-"""Which hosts are this very machine."""
+"""Recognise the names and addresses of this machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ipaddress import IPv6Address, ip_address
 
 
 def is_loopback_host(host: str | None) -> bool:
-    """Return whether ``host`` names the machine it is looked at on: ``localhost``, a name below it, or an address."""
+    """Return whether ``host`` is this machine: ``localhost``, a name below it, or a loopback address."""
     name = (host or "").lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):
         return True

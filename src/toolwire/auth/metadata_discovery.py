@@ -1,8 +1,8 @@
-"""Finding out where a person signs in for a URL: from a 401, the metadata of the resource, and that of its server.
+"""Find the authorization server of a URL: from a 401, the metadata of the resource, and that of the server.
 
 Rules:
-- What names another resource or issuer than was asked for is not used, and nothing is guessed in its place.
-- Endpoints are https; only what is itself on this machine may name one here, in https or http.
+- Metadata that names another resource or issuer is not used, and nothing is guessed instead.
+- Endpoints are https. Only metadata on this machine may name an endpoint on this machine.
 """
 # AC-02
 

@@ -1,4 +1,4 @@
-"""How OAuth says no."""
+"""Define the errors of OAuth endpoints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthError:
-    """An error of an OAuth endpoint: its registered word, one sentence for people, and the HTTP status."""
+    """An error of an OAuth endpoint: its registered code, one sentence, and the HTTP status."""
 
     error: str
     description: str
@@ -19,15 +19,15 @@ class OAuthError:
 
 
 def invalid_request(description: str) -> OAuthError:
-    """Return the Refusal of a request that is malformed."""
+    """Return the error of a malformed request."""
     return OAuthError(error="invalid_request", description=description)
 
 
 def invalid_client(description: str) -> OAuthError:
-    """Return the Refusal of a client that is not known, or did not show who it is."""
+    """Return the error of a client that is unknown or did not authenticate."""
     return OAuthError(error="invalid_client", description=description, status=401)
 
 
 def invalid_grant(description: str) -> OAuthError:
-    """Return the Refusal of a code or token that is not good, or not for this client."""
+    """Return the error of a code or token that is not valid, or not for this client."""
     return OAuthError(error="invalid_grant", description=description)

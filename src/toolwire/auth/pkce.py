@@ -34,7 +34,7 @@ def read_challenge(parameters: RequestParameters) -> str | OAuthError:
 
 
 def find_proof_error(challenge: str, verifier: str) -> OAuthError | None:
-    """Return why ``verifier`` does not prove that whoever redeems a code asked for it, or None."""
+    """Return the error if ``verifier`` does not match the challenge of a code, or None."""
     # AS-03, D-27
     if not verifier:
         return invalid_grant("code_verifier is missing.") if challenge else None

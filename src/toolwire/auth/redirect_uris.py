@@ -1,4 +1,4 @@
-"""Where a person may be sent back to.
+"""Check and choose redirect URIs.
 
 Rules:
 - Redirect URIs are compared as exact strings, never parsed into something equal.
@@ -51,7 +51,7 @@ def matches_registered(registered: str, given: str) -> bool:
 
 
 def choose_registered(registered: Sequence[str], given: str) -> str | OAuthError:
-    """Return where a person is sent back to: ``given`` if it is registered, or the one there is."""
+    """Return the redirect URI: ``given`` if it is registered, or the only registered one."""
     # AS-01, AS-02
     if not given:
         if len(registered) == 1 and not is_loopback_uri(registered[0]):
@@ -63,7 +63,7 @@ def choose_registered(registered: Sequence[str], given: str) -> str | OAuthError
 
 
 def display_host(uri: str) -> str:
-    """Return what a person is shown of ``uri``: its host, or its private scheme."""
+    """Return the host of ``uri``, or its private scheme, to show to the user."""
     for pattern in (_LOOPBACK, _HTTPS):
         match = pattern.fullmatch(uri)
         if match is not None:

@@ -1,4 +1,4 @@
-"""The parameters of an OAuth request, from a query or a form."""
+"""Read the parameters of an OAuth request from a query or a form."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RequestParameters:
         return self.values.get(name, "")
 
     def find_repeated(self) -> OAuthError | None:
-        """Return the Refusal of repeated parameters, if there are any."""
+        """Return the error of repeated parameters, or None."""
         # AS-04
         if not self.repeated:
             return None

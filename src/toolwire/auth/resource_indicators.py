@@ -1,4 +1,4 @@
-"""Resource indicators (RFC 8707): which server a token is for, as its URL."""
+"""Read and compare resource indicators (RFC 8707): the URL of the server that a token is for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_resource(given: tuple[str, ...], ours: str) -> str | OAuthError:
 
 
 def invalid_target(description: str) -> OAuthError:
-    """Return the Refusal of a resource."""
+    """Return the error of a resource."""
     return OAuthError(error="invalid_target", description=description)
 
 

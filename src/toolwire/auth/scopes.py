@@ -1,4 +1,4 @@
-"""Scopes: what a token may do, as a short list of words."""
+"""Read, write and select scopes, the words that say what a token may do."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def write_scopes(scopes: Iterable[str]) -> str:
 
 
 def invalid_scope(description: str) -> OAuthError:
-    """Return the Refusal of a scope."""
+    """Return the error of a scope."""
     return OAuthError(error="invalid_scope", description=description)
 
 
 def select_offered_scopes(asked: Iterable[str], known: Collection[str], *, drop: bool) -> tuple[str, ...] | OAuthError:
-    """Return the scopes of ``asked`` that there are; others are refused, or dropped where ``drop`` says so."""
+    """Return the scopes of ``asked`` that the server has. Others are an error, or ignored with ``drop``."""
     # AS-07
     asked = tuple(asked)
     unknown = [scope for scope in asked if scope not in known]
@@ -42,7 +42,7 @@ def select_offered_scopes(asked: Iterable[str], known: Collection[str], *, drop:
 
 
 def select_ticked_scopes(asked: Iterable[str], chosen: Collection[str]) -> tuple[str, ...]:
-    """Return the scopes of ``asked`` that the person left ticked; what was not asked for cannot be added."""
+    """Return the scopes of ``asked`` that the user selected. The user cannot add others."""
     # AS-07
     return tuple(scope for scope in asked if scope in chosen)
 

@@ -1,4 +1,4 @@
-"""The ways to authenticate that an OpenAPI document declares, as far as they say where to sign in.
+"""Read from an OpenAPI document where and how to sign in.
 
 Rules:
 - Implicit and password flows are named and not used: they show tokens, or passwords, where others see them.

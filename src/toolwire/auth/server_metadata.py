@@ -1,4 +1,4 @@
-"""What a server says about itself: authorization server metadata (RFC 8414), protected resource metadata (RFC 9728)."""
+"""Build the metadata of the authorization server (RFC 8414) and of the protected resource (RFC 9728)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The token endpoint from the client's side: a form goes there, tokens or the name of an error come back."""
+"""Send a form to a token endpoint, and read the tokens or the error in its response."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def build_form_request(url: str, identity: ClientIdentity, form: Mapping[str, st
 
 
 def scope_parameters(target: SignInTarget, scopes: Sequence[str]) -> Mapping[str, str]:
-    """Return the parameters that say what is asked for: scopes, and the resource where the site names it."""
+    """Return the parameters for scopes, and for the resource if the server supports it."""
     # AC-08
     scope = {"scope": write_scopes(scopes)} if scopes else {}
     return {**scope, **resource_parameters(target)}
 
 
 def resource_parameters(target: SignInTarget) -> Mapping[str, str]:
-    """Return the parameter that says which site the tokens are for."""
+    """Return the parameter that names the resource of the tokens."""
     # AC-08
     return {"resource": target.resource} if target.sends_resource else {}
 

@@ -1,4 +1,4 @@
-"""A SQLite database that several processes share: opened so that nobody else on the machine can read it."""
+"""Open an SQLite database that several processes share and that other users of the machine cannot read."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _CREATE_LOCK = threading.Lock()
 
 
 class Database:
-    """One file of tables. Threads share the connection, one at a time; processes share the file."""
+    """An SQLite file. Threads share one connection and take turns; processes share the file."""
 
     def __init__(self, file: Path, schema: str) -> None:
-        """Open ``file``, making it and its folder (0700) if need be.
+        """Open ``file``, and create it and its folder (mode 0700) if they do not exist.
 
         Raises:
             DefinitionError: the folder or the file cannot be used.
@@ -38,24 +38,25 @@ class Database:
                 for statement in schema.split(";;"):
                     cursor.execute(statement)
         except (OSError, sqlite3.Error) as error:
-            raise DefinitionError(f"{file} cannot be used to keep things in: {error}.") from error
+            raise DefinitionError(f"The database {file} cannot be used: {error}.") from error
 
     @contextmanager
     def transaction(self) -> Generator[sqlite3.Cursor, None, None]:
-        """Give a cursor inside one transaction that no other writer is in; an exception undoes it."""
+        """Give a cursor in a transaction without other writers. An exception rolls it back."""
         with self._lock:
             cursor = self._connection.cursor()
+            # With a plain BEGIN, two transactions that read before they write could both fail.
             cursor.execute("BEGIN IMMEDIATE")
             try:
                 yield cursor
                 cursor.execute("COMMIT")
             except BaseException:
-                if self._connection.in_transaction:  # SQLite goes back by itself where the disk is full
+                if self._connection.in_transaction:  # SQLite rolls back itself if the disk is full
                     cursor.execute("ROLLBACK")
                 raise
 
     def select_rows(self, statement: str, *values: object) -> list[tuple[object, ...]]:
-        """Return what ``statement`` selects."""
+        """Return the rows that ``statement`` selects."""
         with self._lock:
             return self._connection.execute(statement, values).fetchall()
 
@@ -66,10 +67,8 @@ class Database:
 
 
 def _create_file(file: Path) -> None:
-    """Make ``file`` for its owner alone, where there is none.
-
-    One that is there is not opened: closing it would take back every lock that SQLite holds on it in this process, and
-    without them writers spoil the file.
-    """
+    """Create ``file`` with mode 0600 if it does not exist."""
+    # An existing file must not be opened here. Closing it would release all locks that SQLite holds on it in this
+    # process (POSIX), and concurrent writers would damage the file.
     with _CREATE_LOCK, suppress(FileExistsError):
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))

@@ -1,9 +1,10 @@
-"""Changes of one SQLite file from any number of tasks, made by one thread, many in one transaction.
+"""Commit the changes of many tasks to one SQLite file in one thread, many changes per transaction.
 
 Rules:
-- No task waits for the disk or for a lock on the event loop: a file that is locked or slow costs nobody else anything.
-- What waits together is committed together. A lock costs each waiting change one bounded wait, and then a refusal.
-- A change that fails by itself fails alone: the others of its transaction are made again without it.
+- No task blocks the event loop for the disk or for a lock. A slow or locked file delays only its own changes.
+- Changes that wait at the same time are committed together. A locked file makes them wait for a limited time, then
+  they are refused.
+- If a change raises, the other changes of its transaction are made again without it.
 """
 
 from __future__ import annotations
@@ -27,10 +28,9 @@ _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 class _Change(NamedTuple):
-    """``work`` and where its outcome goes; ``refused`` gives the outcome where the file cannot be written.
+    """A change and where its outcome goes. ``on_refusal`` returns the outcome if the file cannot be written.
 
-    ``abandoned`` takes the outcome of a change that was made after its task had gone. Nobody waits for a change without
-    a ``future``.
+    ``on_abandon`` gets the outcome of a change whose task was cancelled. Without ``future`` no task waits for it.
     """
 
     work: Callable[[], Any]
@@ -40,11 +40,11 @@ class _Change(NamedTuple):
 
 
 class GroupCommit:
-    """Makes changes in transactions. Its thread runs while there is something to do, and ends by itself.
+    """Makes changes in transactions. Its thread runs while there are changes, and ends by itself.
 
-    ``begin``, ``commit`` and ``roll_back`` are those of one transaction, and are called by that thread. ``begin``
-    raises sqlite3.Error where the file is locked or cannot be written; ``roll_back`` is given the reason and never
-    raises. A locked file is tried again for ``busy_s`` seconds.
+    That thread calls ``begin``, ``commit`` and ``roll_back``, once in each transaction. ``begin`` raises sqlite3.Error
+    if the file is locked or cannot be written. ``roll_back`` gets the error and never raises. A locked file is tried
+    again for ``busy_s`` seconds.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class GroupCommit:
         return await future
 
     def post_change(self, work: Callable[[], object]) -> None:
-        """Make a change that nobody waits for, with the next that are made; whether it could be made is not told."""
+        """Make a change without waiting for it. Whether it succeeds is not reported."""
         self._enqueue(_Change(work, _return_none, _ignore_outcome))
 
     def _enqueue(self, change: _Change) -> None:
@@ -111,11 +111,11 @@ class GroupCommit:
         wanted = [change for change in changes if change.future is None or not change.future.cancelled()]
         try:
             outcomes = self._transact(wanted)
-        except _LockedError:  # who came meanwhile has waited too
+        except _LockedError:  # the changes that came meanwhile have waited too
             wanted += self._drain(_MAX_QUEUE)
             _deliver([(change, change.on_refusal()) for change in wanted])
             return
-        except Exception:  # noqa: BLE001 - whichever of them failed; each is tried by itself
+        except Exception:  # noqa: BLE001 - one of them failed; each is tried alone
             outcomes = [self._transact_alone(change) for change in wanted]
         _deliver(list(zip(wanted, outcomes, strict=True)))
 
@@ -124,7 +124,7 @@ class GroupCommit:
             return self._transact([change])[0]
         except (_LockedError, sqlite3.Error, OSError):
             return change.on_refusal()
-        except Exception as error:  # noqa: BLE001 - it is raised where the change was asked for
+        except Exception as error:  # noqa: BLE001 - the task that asked for the change gets it
             return _Failure(error)
 
     def _transact(self, changes: Sequence[_Change]) -> list[Any]:
@@ -166,16 +166,17 @@ class _Failure(NamedTuple):
 
 
 def _deliver(outcomes: Sequence[tuple[_Change, Any]]) -> None:
-    """Give each outcome to the task that waits for it: one wake-up for each event loop."""
+    """Give each outcome to the task that waits for it."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Change, Any]]] = {}
     for change, outcome in outcomes:
         if change.future is not None:
             by_loop.setdefault(change.future.get_loop(), []).append((change, outcome))
-    for loop, told in by_loop.items():
+    # One call per event loop, because waking a loop costs a system call.
+    for loop, delivered in by_loop.items():
         try:
-            loop.call_soon_threadsafe(_settle, told)
+            loop.call_soon_threadsafe(_settle, delivered)
         except RuntimeError:  # the loop is closed, and its tasks with it
-            for change, outcome in told:
+            for change, outcome in delivered:
                 change.on_abandon(outcome)
 
 
@@ -190,8 +191,8 @@ def _settle(outcomes: Sequence[tuple[_Change, Any]]) -> None:
 
 
 def _ignore_outcome(_: object) -> None:
-    """Take no notice of an outcome that nobody waits for."""
+    """Ignore an outcome that no task waits for."""
 
 
 def _return_none() -> None:
-    """Say nothing of a change that nobody waits for."""
+    """Return nothing for a refused change that no task waits for."""

@@ -1,4 +1,4 @@
-"""Where on a disk things are kept."""
+"""Find the folders of toolwire on the disk."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 def find_state_folder() -> Path:
-    """Return where toolwire keeps what it must remember for this user: below XDG_STATE_HOME or ~/.local/state."""
+    """Return the folder of the stored state of this user: below XDG_STATE_HOME or ~/.local/state."""
     given = os.environ.get("XDG_STATE_HOME", "")
     return (Path(given) if given.startswith("/") else Path.home() / ".local" / "state") / "toolwire"
 
 
 def find_credentials_folder() -> Path:
-    """Return where the credentials of whoever signed in are kept, unless they say otherwise."""
+    """Return the default folder of the stored credentials of this user."""
     return find_state_folder() / "credentials"

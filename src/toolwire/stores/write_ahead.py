@@ -1,4 +1,4 @@
-"""SQLite's write-ahead log: readers and one writer of a file work at once, in threads and in processes."""
+"""Turn on the write-ahead log of SQLite, so that readers and one writer can use a file at the same time."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ _PAUSE_S: Final = 0.01
 
 
 def write_ahead(connection: sqlite3.Connection) -> None:
-    """Turn the log on for the file of ``connection``, where it is off.
-
-    Turning it on needs the file alone, and SQLite does not wait for that, whatever its timeout: so this does, 10 s.
+    """Turn the log on for the file of ``connection``. Wait up to 10 seconds for other connections.
 
     Raises:
-        sqlite3.Error: the file cannot be used, or others never leave it.
+        sqlite3.Error: the file cannot be used, or other connections never release it.
     """
+    # Turning the log on needs exclusive access, and SQLite ignores its timeout for that.
     for tries_left in reversed(range(_TRIES)):
         try:
             connection.execute("PRAGMA journal_mode = WAL")

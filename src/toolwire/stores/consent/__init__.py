@@ -1,1 +1,4 @@
-"""Grants, pending questions and the audit log."""
+"""Store grants, pending questions and the audit log of decisions, in memory or SQLite.
+
+This room imports ``consent`` for the rules, and ``stores.database``.
+"""

@@ -1,8 +1,8 @@
-"""Questions that wait for an answer from any process, in SQLite: they survive whoever asked.
+"""Store questions that any process can answer, in SQLite. They outlive the process that asked.
 
 Rules:
-- An answer is good for the digest it was given for, once, and only while the question is.
-- What a question showed is forgotten when it is over.
+- An answer is valid for one digest, once, and only until the question expires.
+- What a question showed is deleted when the question is over.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LIST_PENDING = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingQuestion:
-    """A question that waits: what it shows, and until when it may be answered (seconds since 1970)."""
+    """A question without an answer: its rows, and until when it may be answered (seconds since 1970)."""
 
     id: str
     rows: tuple[DisplayRow, ...]
@@ -49,7 +49,7 @@ class PendingQuestion:
 
 
 class Approvals:
-    """The questions and answers in one folder. ``clock`` gives seconds since 1970."""
+    """The questions and answers in one folder. ``clock`` returns seconds since 1970."""
 
     # XL-050
 
@@ -61,10 +61,10 @@ class Approvals:
         self._valid_s = valid_s
 
     def ask(self, question: Question) -> str:
-        """Return the id under which ``question`` can be answered: the one it has, if just this already waits."""
+        """Store ``question`` and return its id. If the same question already waits, return the id of that one."""
         now = self._clock()
         with self._database.transaction() as cursor:
-            # A question from the future was asked before the clock was set back: it is over too.
+            # A question from the future was asked before the clock was set back. It is over too.
             over = "UPDATE questions SET shown = '[]' WHERE used = 1 OR expires_at <= ? OR asked_at > ?"
             cursor.execute(over, (now, now))
             cursor.execute("DELETE FROM questions WHERE expires_at <= ?", (now - 86_400,))
@@ -82,14 +82,14 @@ class Approvals:
         return id_
 
     def answer(self, id_: str, answer: Answer) -> bool:
-        """Keep the answer to a question; return whether there is one of this id that still waits."""
+        """Store the answer to a question. Return whether a question with this id still waits."""
         with self._database.transaction() as cursor:
             now = self._clock()
             values = (answer.allowed is True, answer.always is True, answer.reason, id_, now, now)
             return cursor.execute(_ANSWER, values).rowcount > 0
 
     def take(self, id_: str, binding: str) -> Answer | None:
-        """Return the answer to just this, once; None while there is none. What is over is answered with a timeout."""
+        """Return the answer once, or None while there is none. An expired question is answered with a timeout."""
         now = self._clock()
         with self._database.transaction() as cursor:
             row = cursor.execute(
@@ -105,7 +105,7 @@ class Approvals:
         return Answer(allowed=bool(row[0]), always=bool(row[1]), reason=row[2], channel="store")
 
     def list_pending(self) -> Sequence[PendingQuestion]:
-        """Return the questions that nobody has answered yet, oldest first."""
+        """Return the questions that still wait, oldest first."""
         now = self._clock()
         rows: Any = self._database.select_rows(_LIST_PENDING, now, now)
         return [

@@ -1,4 +1,4 @@
-"""The audit log in SQLite: records are added, never changed, and each holds the digest of the one before."""
+"""Store the audit log in SQLite. Records are only added, and each holds the digest of the one before."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AUDIT_FILE = "audit.sqlite3"
 
 
 class StoredAudit:
-    """The decisions of every process of this user, chained in the order they were made."""
+    """The decisions of all processes of this user, chained in their order."""
 
     # XL-055
 

@@ -1,4 +1,4 @@
-"""Grants that outlive the process, in SQLite."""
+"""Store grants in SQLite, so that they outlive the process."""
 
 from __future__ import annotations
 
@@ -24,11 +24,18 @@ CREATE TABLE IF NOT EXISTS pins (
 CREATE TABLE IF NOT EXISTS clock (one INTEGER PRIMARY KEY CHECK (one = 1), latest REAL NOT NULL)
 """
 _STEP_S = 60.0
-_SAME_TOOL = "principal = ? AND connection = ? AND origin = ? AND tool = ?"
+_FIND_GRANT = (
+    "SELECT 1 FROM grants"
+    " WHERE principal = ? AND connection = ? AND origin = ? AND tool = ? AND definition = ? AND expires_at > ?"
+)
+_DELETE_OUTDATED = (
+    "DELETE FROM grants WHERE principal = ? AND connection = ? AND origin = ? AND tool = ? AND definition != ?"
+)
+_FIND_PIN = "SELECT approved FROM pins WHERE principal = ? AND connection = ? AND origin = ? AND tool = ?"
 
 
 class StoredGrants:
-    """The tools a person allowed "always", in a file that every process of this user sees."""
+    """The tools that the user allowed "always", in a file that all processes of this user share."""
 
     # XL-047, XL-048
 
@@ -40,9 +47,10 @@ class StoredGrants:
         self._valid_s = valid_s
 
     def _now(self) -> float:
-        """Return the time, after forgetting every grant where the clock was set back."""
+        """Return the time. If the clock was set back, first delete all grants."""
         now = self._clock()
         rows: Any = self._database.select_rows("SELECT latest FROM clock")
+        # The latest time is stored at most once a minute: a write for each check would be slow.
         latest = rows[0][0] if rows else now - 2 * _STEP_S
         if latest - MAX_CLOCK_STEP_BACK_S <= now < latest + _STEP_S:
             return now
@@ -53,16 +61,16 @@ class StoredGrants:
         return now
 
     def has_grant(self, key: GrantKey) -> bool:
-        """Return whether a grant of this key was added, and neither revoked nor expired."""
+        """Return whether there is a grant for ``key`` that is neither revoked nor expired."""
         found = self._database.select_rows(
-            f"SELECT 1 FROM grants WHERE {_SAME_TOOL} AND definition = ? AND expires_at > ?",  # noqa: S608 - a constant
+            _FIND_GRANT,
             *key,
             self._now(),
         )
         return bool(found)
 
     def add(self, key: GrantKey) -> None:
-        """Remember the grant, for as long as grants hold from now on."""
+        """Store a grant that is valid from now on for the lifetime of grants."""
         now = self._now()
         with self._database.transaction() as cursor:
             cursor.execute("DELETE FROM grants WHERE expires_at <= ?", (now,))
@@ -72,30 +80,30 @@ class StoredGrants:
             )
 
     def revoke(self, id_: str) -> bool:
-        """Forget the grant; the next call asks again."""
+        """Delete the grant. The next call asks again."""
         with self._database.transaction() as cursor:
             return cursor.execute("DELETE FROM grants WHERE id = ?", (id_,)).rowcount > 0
 
     def list_grants(self) -> Sequence[Grant]:
-        """Return the grants that hold, oldest first."""
+        """Return the valid grants, oldest first."""
         rows: Any = self._database.select_rows(
             "SELECT * FROM grants WHERE expires_at > ? ORDER BY given_at, id", self._now()
         )
         return [Grant(id=row[0], key=GrantKey(*row[1:6]), given_at=row[6], expires_at=row[7]) for row in rows]
 
     def revoke_outdated(self, key: GrantKey) -> None:
-        """Forget every grant of the same tool and connection with another definition."""
+        """Delete the grants of the same tool and connection for any other definition."""
         with self._database.transaction() as cursor:
-            cursor.execute(f"DELETE FROM grants WHERE {_SAME_TOOL} AND definition != ?", key)  # noqa: S608 - a constant
+            cursor.execute(_DELETE_OUTDATED, key)
 
     def pin_definition(self, key: GrantKey, approved: Mapping[str, Json]) -> None:
-        """Remember the definition that was approved."""
+        """Store the definition that was approved."""
         with self._database.transaction() as cursor:
             cursor.execute("INSERT OR REPLACE INTO pins VALUES (?, ?, ?, ?, ?)", (*key[:4], json.dumps(approved)))
 
     def find_pinned(self, key: GrantKey) -> Mapping[str, Json] | None:
         """Return the definition of this tool that was approved last."""
-        rows: Any = self._database.select_rows(f"SELECT approved FROM pins WHERE {_SAME_TOOL}", *key[:4])  # noqa: S608 - likewise
+        rows: Any = self._database.select_rows(_FIND_PIN, *key[:4])
         found: Mapping[str, Json] | None = json.loads(rows[0][0]) if rows else None
         return found
 

@@ -1,4 +1,4 @@
-"""What is remembered only as long as the process lives."""
+"""Store grants and decisions in memory, as long as the process lives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolwire.core.model import Json
 
 
 class MemoryGrants:
-    """The tools a person allowed "always"; at most 10,000, after which nothing more is remembered."""
+    """The tools that the user allowed "always". At 10,000 grants no more are stored."""
 
     _MAX_GRANTS = 10_000
 
@@ -25,7 +25,7 @@ class MemoryGrants:
         self._latest = -inf
 
     def _now(self) -> float:
-        """Return the time, after forgetting every grant where the clock was set back."""
+        """Return the time. If the clock was set back, first delete all grants."""
         now = self._clock()
         if now < self._latest - MAX_CLOCK_STEP_BACK_S:
             self._grants.clear()
@@ -34,35 +34,35 @@ class MemoryGrants:
         return now
 
     def has_grant(self, key: GrantKey) -> bool:
-        """Return whether a grant of this key was added, and neither revoked nor expired."""
+        """Return whether there is a grant for ``key`` that is neither revoked nor expired."""
         now = self._now()
         grant = self._grants.get(key)
         return grant is not None and now < grant.expires_at
 
     def add(self, key: GrantKey) -> None:
-        """Remember the grant."""
+        """Store a grant."""
         now = self._now()
         if len(self._grants) < self._MAX_GRANTS:
             self._count += 1
             self._grants[key] = Grant(id=str(self._count), key=key, given_at=now, expires_at=now + self._valid_s)
 
     def revoke(self, id_: str) -> bool:
-        """Forget the grant; the next call asks again."""
+        """Delete the grant. The next call asks again."""
         found = next((key for key, grant in self._grants.items() if grant.id == id_), None)
         return found is not None and self._grants.pop(found, None) is not None
 
     def list_grants(self) -> Sequence[Grant]:
-        """Return the grants that hold, oldest first."""
+        """Return the valid grants, oldest first."""
         now = self._now()
         return [grant for grant in self._grants.values() if now < grant.expires_at]
 
     def revoke_outdated(self, key: GrantKey) -> None:
-        """Forget every grant of the same tool and connection with another definition."""
+        """Delete the grants of the same tool and connection for any other definition."""
         for other in [other for other in self._grants if other[:4] == key[:4] and other != key]:
             del self._grants[other]
 
     def pin_definition(self, key: GrantKey, approved: Mapping[str, Json]) -> None:
-        """Remember the definition that was approved."""
+        """Store the definition that was approved."""
         if key[:4] in self._pins or len(self._pins) < self._MAX_GRANTS:
             self._pins[key[:4]] = approved
 
@@ -72,7 +72,7 @@ class MemoryGrants:
 
 
 class MemoryAudit:
-    """The decisions of this process, chained; the first 100,000 of them."""
+    """The first 100,000 decisions of this process, chained."""
 
     _MAX_ENTRIES = 100_000
 

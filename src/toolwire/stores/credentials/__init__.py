@@ -1,1 +1,4 @@
-"""The credentials of a user, in the system's keyring or in private files."""
+"""Store the credentials of a user, in the system's keyring or in private files.
+
+This room imports ``auth`` for what a credential is.
+"""

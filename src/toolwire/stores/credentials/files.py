@@ -1,8 +1,8 @@
-"""The credentials of a person: the secrets in the keyring of their system, or in a file that only they can read.
+"""Store the credentials of a user, with the secrets in the system's keyring or in a private file.
 
 Rules:
-- A file is made new, 0600 in a folder 0700, and put in its place whole; one that others can read is not used.
-- What is said about a credential never holds its secrets.
+- A file is written under a new name (mode 0600, in a folder 0700) and then renamed, so that it is never incomplete.
+- A file that other users can read is not used.
 """
 # AC-10
 
@@ -29,29 +29,29 @@ _SCRYPT = {"length": 32, "n": 2**15, "r": 8, "p": 1}
 
 
 class CredentialError(ToolwireError):
-    """Credentials are kept in a way that is not safe, or cannot be read; the text says what to do."""
+    """Stored credentials are not safe or cannot be read. The text says what to do."""
 
 
 class Vault(Protocol):
-    """Where secrets are kept by somebody else, such as the system's keyring."""
+    """Another place for secrets, such as the system's keyring."""
 
     def get(self, name: str, /) -> str | None:
-        """Return the secrets kept under ``name``."""
+        """Return the secrets under ``name``, or None."""
         ...
 
     def put(self, name: str, text: str, /) -> None:
-        """Keep secrets under ``name``."""
+        """Store secrets under ``name``."""
         ...
 
     def delete(self, name: str, /) -> None:
-        """Forget what is kept under ``name``."""
+        """Delete the secrets under ``name``."""
         ...
 
 
 class CredentialStore:
-    """The credentials in ``folder``; secrets are in ``vault`` if there is one, and else sealed by ``passphrase``.
+    """The credentials in ``folder``. Secrets are in ``vault``, or encrypted with ``passphrase``, or in private files.
 
-    ``find_vault`` looks for one when secrets are first read or written: most who connect have none to read.
+    ``find_vault`` returns a vault. It is called when secrets are first read or written, since keyrings load slowly.
     """
 
     def __init__(
@@ -72,20 +72,20 @@ class CredentialStore:
         return self._find_vault() if self._given_vault is None and self._find_vault is not None else self._given_vault
 
     def list_all(self) -> list[Credential]:
-        """Return every credential, those that cannot be read left out."""
+        """Return all credentials that can be read."""
         names = sorted(path.stem for path in self._folder.glob("*.json")) if self._folder.is_dir() else []
         return [found for found in map(self.get, names) if found is not None]
 
     def find_covering(self, url: str, principal: str = "") -> Credential | None:
-        """Return the credential for ``url``: of those for it or a part of it, the one with the longest resource."""
+        """Return the credential for ``url`` with the longest resource, or None."""
         fit = [each for each in self.list_all() if each.principal == principal and _is_related(each.resource, url)]
         return max(fit, key=lambda each: len(each.resource), default=None)
 
     def get(self, name: str) -> Credential | None:
-        """Return the credential of that name, None where there is none or it is damaged.
+        """Return the credential with this name, or None if there is none or it is damaged.
 
         Raises:
-            CredentialError: others can read the file, or the passphrase is missing or wrong.
+            CredentialError: other users can read the file, or the passphrase is missing or wrong.
         """
         text = self._read(self._folder / f"{name}.json")
         data = None if text is None else _read_object(text)
@@ -95,7 +95,7 @@ class CredentialStore:
         return None if inside is None else read_credential(_read_object(data.get("plain")) or {}, inside)
 
     def put(self, credential: Credential) -> None:
-        """Keep ``credential``, in the place of an older one of the same name."""
+        """Store ``credential``, in place of an older one with the same name."""
         plain, inside = write_credential(credential)
         self._make_folder()
         data: dict[str, Any] = {"plain": plain}
@@ -108,15 +108,15 @@ class CredentialStore:
         self._write(self._folder / f"{credential.storage_name}.json", json.dumps(data))
 
     def delete(self, name: str) -> None:
-        """Forget the credential of that name."""
+        """Delete the credential with this name."""
         if self._vault is not None:
             self._vault.delete(name)
         (self._folder / f"{name}.json").unlink(missing_ok=True)
 
     @contextmanager
     def lock(self, name: str) -> Generator[None, None, None]:
-        """Be the only one, of all processes of this person, to work on the credential of that name."""
-        # AC-09
+        """Hold a lock on the credential with this name, against all processes of this user."""
+        # AC-09: two processes that refresh at once would look like a stolen refresh token to the server.
         self._make_folder()
         handle = os.open(self._folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -132,7 +132,7 @@ class CredentialStore:
             kept = self._vault.get(name) if self._vault is not None else None
             return None if kept is None else _read_object(kept)
         if self._passphrase is None:
-            raise CredentialError("The stored credentials are sealed: give the passphrase in TOOLWIRE_PASSPHRASE.")
+            raise CredentialError("The stored credentials are encrypted. Set TOOLWIRE_PASSPHRASE to the passphrase.")
         return _read_object(_unseal(str(data["sealed"]), self._passphrase, name))
 
     def _make_folder(self) -> None:
@@ -164,13 +164,13 @@ class CredentialStore:
 
 
 def _is_related(resource: str, url: str) -> bool:
-    """Return whether ``url`` is part of ``resource``, or ``resource`` of what is found below ``url``."""
+    """Return whether ``resource`` covers ``url``, or ``url`` covers ``resource``."""
     return is_covered_by(resource, url) or is_covered_by(url.partition("?")[0], resource)
 
 
 def _refuse_if_shared(path: Path, found: os.stat_result) -> None:
     if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        raise CredentialError(f"Others can read {path}, so it is not used: delete it, or run chmod go= {path}.")
+        raise CredentialError(f"Other users can read {path}, so it is not used. Delete it, or run chmod go= {path}.")
 
 
 def _read_object(text: object) -> dict[str, Any] | None:

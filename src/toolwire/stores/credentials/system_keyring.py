@@ -1,7 +1,8 @@
-"""The keyring of the system, where there is one. The only importer of ``keyring``."""
+"""Store secrets in the keyring of the system, if there is one. No other module imports ``keyring``."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from .files import Vault
@@ -10,30 +11,30 @@ _SERVICE = "toolwire"
 
 
 class SystemVault:
-    """Secrets in the keyring that ``backend`` is."""
+    """Stores secrets in a backend of ``keyring``."""
 
     def __init__(self, backend: Any) -> None:
         self._backend = backend
 
     def get(self, name: str) -> str | None:
-        """Return the secrets kept under ``name``."""
+        """Return the secrets under ``name``, or None."""
         found: str | None = self._backend.get_password(_SERVICE, name)
         return found
 
     def put(self, name: str, text: str) -> None:
-        """Keep secrets under ``name``."""
+        """Store secrets under ``name``."""
         self._backend.set_password(_SERVICE, name, text)
 
     def delete(self, name: str) -> None:
-        """Forget what is kept under ``name``."""
+        """Delete the secrets under ``name``."""
         if self.get(name) is not None:
             self._backend.delete_password(_SERVICE, name)
 
 
 def find_system_vault() -> Vault | None:
-    """Return the system's keyring, None where there is none that keeps secrets, or ``keyring`` is not installed."""
+    """Return the system's keyring, or None if ``keyring`` is not installed or has no safe backend."""
     try:
-        import keyring  # noqa: PLC0415 - an extra, and slow to load
+        keyring = import_module("keyring")  # an extra, and slow to load
     except ModuleNotFoundError:
         return None
     backend = keyring.get_keyring()

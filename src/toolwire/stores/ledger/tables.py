@@ -29,12 +29,9 @@ PRAGMA user_version = 1;
 COMMIT;
 """
 
-_KEY = "principal = ? AND tool = ? AND call_id = ?"
-_TICKET = f"{_KEY} AND owner = ? AND attempt = ?"
-# The parts that are put into these statements are the constants above; every value is a parameter.
 FIND = (
-    "SELECT number, fingerprint, state, owner, pinned, attempt, bytes, until, answer FROM calls"  # noqa: S608
-    f" WHERE {_KEY}"
+    "SELECT number, fingerprint, state, owner, pinned, attempt, bytes, until, answer FROM calls"
+    " WHERE principal = ? AND tool = ? AND call_id = ?"
 )
 ADD = "INSERT INTO calls VALUES (NULL, ?, ?, ?, ?, 'running', ?, 0, ?, ?, ?, NULL, NULL)"
 ADD_NEW = f"{ADD} ON CONFLICT DO NOTHING"
@@ -43,13 +40,19 @@ AGAIN = (
     " attempt = ?, until = NULL WHERE number = ?"
 )
 SETTLE = (
-    "UPDATE calls SET state = ?, pinned = ?, answer = ?, bytes = bytes + ?, until = ?"  # noqa: S608
-    f" WHERE {_TICKET} AND until IS NULL"
+    "UPDATE calls SET state = ?, pinned = ?, answer = ?, bytes = bytes + ?, until = ?"
+    " WHERE principal = ? AND tool = ? AND call_id = ? AND owner = ? AND attempt = ? AND until IS NULL"
 )
-EARLIER = f"SELECT number, bytes, answer FROM calls WHERE {_TICKET} AND until IS NULL"  # noqa: S608
+EARLIER = (
+    "SELECT number, bytes, answer FROM calls"
+    " WHERE principal = ? AND tool = ? AND call_id = ? AND owner = ? AND attempt = ? AND until IS NULL"
+)
 RESTORE = "UPDATE calls SET state = ?, attempt = attempt - 1, until = ? WHERE number = ?"
 INTERRUPT = "UPDATE calls SET state = 'interrupted', pinned = ?, answer = ?, bytes = ?, until = ? WHERE number = ?"
-FORGET = f"DELETE FROM calls WHERE {_TICKET} AND until IS NULL RETURNING bytes"  # noqa: S608
+FORGET = (
+    "DELETE FROM calls"
+    " WHERE principal = ? AND tool = ? AND call_id = ? AND owner = ? AND attempt = ? AND until IS NULL RETURNING bytes"
+)
 REMOVE = "DELETE FROM calls WHERE number = ?"
 OLDEST_OF = (
     "SELECT number, principal, bytes FROM calls WHERE principal = ? AND until IS NOT NULL ORDER BY number LIMIT 1"

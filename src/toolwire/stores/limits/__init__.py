@@ -1,1 +1,4 @@
-"""Rate limit windows that several processes share."""
+"""Count calls for rate limits that several processes share, in SQLite or with the ``limits`` library.
+
+This room imports ``limits`` for the rules, and ``stores.database``.
+"""

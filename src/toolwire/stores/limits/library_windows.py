@@ -1,4 +1,4 @@
-"""Rate limits in Redis, or in whatever else the ``limits`` library can count in, by URL. Needs the extra "limits"."""
+"""Count calls for rate limits in Redis, or in any other storage of the ``limits`` library. Needs the extra "limits"."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ class LibraryWindows:
     def take(self, key: str, limit: RateLimit) -> float:
         """Count a call and return 0.0, or return how many seconds must pass first and count nothing.
 
-        Infinite where the storage cannot be reached.
+        Infinite if the storage cannot be reached.
         """
         if self._monotonic() < self._pause_until:
             return inf
         now = self._clock()
         if now < self._latest - _MAX_CLOCK_STEP_BACK_S and isinstance(self._storage, MemoryStorage):
-            self._storage.reset()  # not what others count in too: their clocks may be right
+            self._storage.reset()  # not a shared storage: the clocks of other processes may be right
         self._latest = now
         item = RateLimitItemPerSecond(limit.max, max(1, ceil(limit.window_s)), namespace="toolwire-moving")
         try:
@@ -81,7 +81,7 @@ class LibraryWindows:
 
 
 def _connect_options(url: str) -> dict[str, float]:
-    """Return how long a server on the network may take: without it, one that hangs is waited for."""
+    """Return the timeouts of a server on the network."""
     if not url.startswith(("redis", "valkey")):
         return {}
     return {"socket_connect_timeout": _TIMEOUT_S, "socket_timeout": _TIMEOUT_S}

@@ -1,4 +1,4 @@
-"""Where rate limits are counted, by the text in a setting."""
+"""Open the place where rate limits are counted, as named in a setting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def open_windows(where: str) -> Windows:
     """Return the windows that ``where`` names: "" for this process, a folder, or a URL such as ``redis://host``.
 
     Raises:
-        DefinitionError: it names nothing that can count.
+        DefinitionError: it names no place that can count calls.
     """
     if not where:
         return MemoryWindows(time.monotonic)

@@ -1,4 +1,4 @@
-"""Rate limits that several processes share, in SQLite: no server to run, right among the workers of one machine."""
+"""Count calls for rate limits in SQLite, for all processes of one machine, without a server."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ _log = logging.getLogger("toolwire.limits")
 
 
 class SqliteWindows:
-    """Moving windows in the file ``rates.sqlite3`` of a folder. ``clock`` is the same for every process.
-
-    A clock that goes back forgets what was counted in its future, instead of waiting for it.
-    """
+    """Moving windows in the file ``rates.sqlite3`` of a folder. ``clock`` must be the same for every process."""
 
     # XL-066
 
@@ -36,7 +33,7 @@ class SqliteWindows:
     def take(self, key: str, limit: RateLimit) -> float:
         """Count a call and return 0.0, or return how many seconds must pass first and count nothing.
 
-        Infinite where the file cannot be written.
+        Infinite if the file cannot be written.
         """
         try:
             with self._database.transaction() as cursor:
@@ -48,6 +45,7 @@ class SqliteWindows:
     def _count_call(self, cursor: sqlite3.Cursor, key: str, limit: RateLimit) -> float:
         now = self._clock()
         oldest = now - limit.window_s
+        # Calls from the future were counted before the clock was set back. Without this, callers would wait for it.
         cursor.execute(
             "DELETE FROM taken WHERE key = ? AND (at <= ? OR at > ?)", (key, oldest, now + _MAX_CLOCK_STEP_BACK_S)
         )

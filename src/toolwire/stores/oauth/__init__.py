@@ -1,1 +1,4 @@
-"""The database of the authorization server, in SQLite or PostgreSQL."""
+"""Store the data of the authorization server, in SQLite or PostgreSQL.
+
+This room imports ``auth`` for the rules. It is the only room that imports SQLAlchemy.
+"""

@@ -1,4 +1,4 @@
-"""Accounts with passwords, for an authorization server whose application has none of its own."""
+"""Store accounts with passwords, for an application without accounts of its own."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MIN_PASSWORD = 8
 
 @dataclass(frozen=True, slots=True)
 class StoredAccount:
-    """Somebody with an account. ``id`` never changes, ``name`` is what they sign in with."""
+    """A user with an account. ``id`` never changes; ``name`` is what they sign in with."""
 
     id: str
     name: str
 
 
 class Accounts:
-    """The accounts in a store. A wrong name costs what a wrong password costs."""
+    """The accounts in a store. Checking an unknown name takes as long as checking a wrong password."""
 
     # AS-19, D-27
 
@@ -33,26 +33,27 @@ class Accounts:
         self._unknown_hash = self._hasher.hash(secrets.token_urlsafe(16))
 
     def add(self, name: str, password: str) -> StoredAccount | None:
-        """Return the new account, or None where the name is taken.
+        """Add an account and return it, or return None if the name is taken.
 
         Raises:
             ValueError: the name is empty or too long, or the password is not 8 to 1,024 characters long.
         """
         name = name.strip()
         if not 0 < len(name) <= 100 or not name.isprintable():
-            raise ValueError("a name has 1 to 100 characters")
+            raise ValueError("A name must have 1 to 100 printable characters.")
         if not _MIN_PASSWORD <= len(password) <= _MAX_PASSWORD:
-            raise ValueError(f"a password has {_MIN_PASSWORD} to {_MAX_PASSWORD:,} characters")
+            raise ValueError(f"A password must have {_MIN_PASSWORD} to {_MAX_PASSWORD:,} characters.")
         person = StoredAccount(secrets.token_hex(16), name)
         hashed = self._hasher.hash(password)
         with self._store.write_transaction() as rows:
             return person if rows.add_user(person.id, person.name, hashed) else None
 
     def check(self, name: str, password: str) -> StoredAccount | None:
-        """Return the person whose name and password these are, or None after the same work."""
+        """Return the account with this name and password, or None."""
         name = name.strip()[:200]
         with self._store.write_transaction() as rows:
             known = rows.find_user_by_name(name) if name.isprintable() else None
+        # An unknown name is checked against a random password, so that the time does not tell which names exist.
         hashed = self._unknown_hash if known is None else known[2]
         try:
             good = len(password) <= _MAX_PASSWORD and self._hasher.verify(hashed, password)
@@ -66,7 +67,7 @@ class Accounts:
         return StoredAccount(known[0], known[1])
 
     def find(self, user_id: str) -> StoredAccount | None:
-        """Return the person of that id."""
+        """Return the account with this id, or None."""
         with self._store.write_transaction() as rows:
             known = rows.find_user(user_id)
         return None if known is None else StoredAccount(*known)

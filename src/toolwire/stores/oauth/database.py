@@ -1,7 +1,7 @@
-"""What the authorization server remembers, in SQLite or PostgreSQL.
+"""Open transactions on the database of the authorization server.
 
 Rules:
-- What is read and then changed is read in the same transaction, which is alone (SQLite) or holds the row (PostgreSQL).
+- What a transaction reads and then changes is locked: the whole file in SQLite, the row in PostgreSQL.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ __all__ = ["GrantEvent", "OAuthRows", "OAuthStore", "StoreUnavailableError"]
 
 
 class StoreUnavailableError(ToolwireError):
-    """The database cannot be asked now. Whether the last transaction was made is not known; it was whole or not at all.
+    """The database does not answer. The last transaction was done as a whole or not at all; which is not known.
 
-    The text says what happened, for the log, and names no one.
+    The text is for the log and names no user.
     """
 
 
@@ -35,7 +35,7 @@ class OAuthStore:
 
     @contextmanager
     def write_transaction(self) -> Generator[OAuthRows, None, None]:
-        """Give the rows for one transaction, which is undone where the block raises.
+        """Give the rows for one transaction. It is rolled back if the block raises.
 
         Raises:
             StoreGoneError: the database cannot be asked.
@@ -48,7 +48,7 @@ class OAuthStore:
 
     @contextmanager
     def read_transaction(self) -> Generator[OAuthRows, None, None]:
-        """Give the rows for one transaction that changes nothing, and so waits for nobody.
+        """Give the rows for one transaction that only reads, and so waits for no other.
 
         Raises:
             StoreGoneError: the database cannot be asked.
@@ -60,5 +60,5 @@ class OAuthStore:
             raise StoreUnavailableError(f"the database cannot be asked: {type(error).__name__}") from error
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close all connections."""
         self._engine.dispose()

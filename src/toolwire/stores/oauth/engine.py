@@ -1,4 +1,4 @@
-"""How the authorization server's database is opened: SQLite, where each change is alone, or PostgreSQL."""
+"""Connect to the database of the authorization server: SQLite or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -16,33 +16,34 @@ from toolwire.stores.write_ahead import write_ahead
 from .tables import METADATA
 
 READ_ONLY = "toolwire_looks"
-"""The execution option of a transaction that changes nothing."""
+"""The execution option of a transaction that only reads."""
 UNAVAILABLE = (OperationalError, InterfaceError, NoConnectionError)
-"""What is raised where a database cannot be reached, breaks off, or has no connection to give."""
+"""The errors of a database that cannot be reached, closes the connection, or has no free connection."""
 _CREATE_LOCK_ID = 1_953_460_076
 _CONNECT_S = 5
 _WAIT_S = 5.0
 
 
 def open_engine(where: str | Path) -> Engine:
-    """Return what connects to ``where``, an SQLAlchemy URL or the path of an SQLite file, with every table made."""
+    """Return an engine for ``where``, an SQLAlchemy URL or the path of an SQLite file, and create missing tables."""
     text = str(where)
     url = make_url(text if "://" in text else f"sqlite:///{text}")
     engine = _open_sqlite(url) if url.get_backend_name() == "sqlite" else _open_server(url)
     with engine.begin() as connection:
-        if connection.dialect.name == "postgresql":  # of many processes that start at once, one makes the tables
+        # Of several processes that start at once, only one may create the tables.
+        if connection.dialect.name == "postgresql":
             connection.execute(select(func.pg_advisory_xact_lock(_CREATE_LOCK_ID)))
         METADATA.create_all(connection)
     return engine
 
 
 def is_in_memory(engine: Engine) -> bool:
-    """Return whether all threads share one connection, and so must take turns."""
+    """Return whether all threads share one connection, so that they must take turns."""
     return isinstance(engine.pool, StaticPool)
 
 
 def _open_server(url: URL) -> Engine:
-    """Return what connects to a server, which may go away and come back: nobody waits for it for long."""
+    """Return an engine for a database server, with short timeouts: it may go away and come back."""
     # R11
     ours = url.drivername in ("postgresql", "postgresql+psycopg", "postgresql+psycopg2")  # those of libpq
     patience = {"connect_timeout": _CONNECT_S} if ours and "connect_timeout" not in url.query else {}
@@ -59,7 +60,7 @@ def _open_sqlite(url: URL) -> Engine:
 
 
 def _prepare_connection(connection: Any, _: object) -> None:
-    connection.isolation_level = None  # the driver begins no transactions of its own; _begun does
+    connection.isolation_level = None  # the driver must not begin transactions; _begin_transaction does
     write_ahead(connection)
     connection.execute("PRAGMA foreign_keys = ON")
 

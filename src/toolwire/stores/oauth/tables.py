@@ -1,4 +1,4 @@
-"""The tables of the authorization server."""
+"""Define the tables of the authorization server. ``since`` and ``until`` are in seconds since 1970."""
 
 from __future__ import annotations
 
