@@ -149,7 +149,7 @@ def test_a_document_elsewhere_is_refused_and_never_asked_for(find: Find, referen
         (b"openapi: 3.1.0\npaths: {}\n", "without any x-llm", 200),
         (b"openapi: 3.1.0\nx: &a []\npaths: {y: *a}\n", "without any x-llm", 200),
         (b"openapi: 3.1.0\npaths: *a\n", "YAML that is not read: ", 200),
-        (b'{"openapi": "3.1.0", "paths": {}, "paths": {}}', "two things of one name", 200),
+        (b'{"openapi": "3.1.0", "paths": {}, "paths": {}}', "two members of one name", 200),
         (Response(200, ((b"content-type", b"application/yaml"),), b"a: b"), "is YAML, but no OpenAPI document", 200),
         (b"[]", "neither", 200),
         (b"{", "not JSON", 200),

@@ -440,9 +440,9 @@ def test_a_catalog_and_a_link_of_the_same_site_are_followed(drive: Drive, site: 
 @pytest.mark.parametrize(
     ("auth", "said"),
     [
-        ("none", "nothing is needed"),
-        ("oauth2", "no scheme of that sort"),
-        ({"type": "oauth2"}, "no scheme of that sort"),
+        ("none", "need no authentication"),
+        ("oauth2", "no scheme of that type"),
+        ({"type": "oauth2"}, "no scheme of that type"),
         ({"type": "api-key", "resource_metadata": "https://evil.test/r"}, "another origin"),
         ({"type": "api-key", "resource_metadata": "/r"}, ""),
         ("api-key", ""),

@@ -1,4 +1,8 @@
-"""OpenAPI with ``x-llm``: any web API, with a word on consent for each operation."""
+"""Serve and call tools as operations of an OpenAPI document; ``x-llm`` in it declares consent for each operation.
+
+The rooms, each of which may import only those before it: ``document`` reads documents, ``schema`` converts their
+schemas, ``request`` builds requests, ``response`` reads responses, ``tools`` makes tools of operations.
+"""
 
 from typing import TYPE_CHECKING
 

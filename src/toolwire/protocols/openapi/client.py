@@ -1,4 +1,4 @@
-"""Calling an operation: the call by its plan, sent, and what came back as a Result."""
+"""Call an operation: build the request by the plan of the tool, send it, and read the response as a Result."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from .tools.operations import OfferState
 
 
 def send(peer: Peer, call: Call) -> Flow[Result]:
-    """Return how ``call`` ended: one request, and nothing is sent where the arguments have no place in it.
+    """Send ``call`` as one request and return its result; arguments that cannot be sent are refused before.
 
-    An operation on another origin than the document's is called only if that origin was allowed. [D-07]
+    An operation on another origin than its document is called only if the user allowed that origin.
     """
+    # D-07
     plan = _find_plan(peer, call)
     if isinstance(plan, Problem):
         return plan
@@ -44,7 +45,8 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
 
 
 def describe_target(peer: Peer, call: Call) -> str:
-    """Return method and whole URL of ``call``, as they will be sent. [XL-049]"""
+    """Return the method and the complete URL of ``call``, as they will be sent."""
+    # XL-049
     plan = _find_plan(peer, call)
     if isinstance(plan, Problem):
         return peer.url
@@ -53,20 +55,21 @@ def describe_target(peer: Peer, call: Call) -> str:
 
 
 def describe_places(peer: Peer, call: Call) -> Mapping[str, str]:
-    """Return where in its request each argument of ``call`` goes. [XL-049]"""
+    """Return the place of each argument of ``call`` in the request, such as ``in the query``."""
+    # XL-049
     plan = _find_plan(peer, call)
     return {} if isinstance(plan, Problem) else build_request.describe_places(plan, call.arguments)
 
 
 def describe_plan(peer: Peer, tool: Tool) -> Mapping[str, object]:
-    """Return what decides the requests of ``tool``: all of its plan but what is only about answers."""
+    """Return the part of the plan of ``tool`` that decides its requests: all fields except those about responses."""
     plan = peer.memo.plans.get(tool.id) if isinstance(peer.memo, OfferState) else None
     if plan is None:
         return {}
-    return {each.name: getattr(plan, each.name) for each in fields(plan) if each.name not in _OF_ANSWERS}
+    return {each.name: getattr(plan, each.name) for each in fields(plan) if each.name not in _RESPONSE_FIELDS}
 
 
-_OF_ANSWERS = frozenset({"responses", "streams"})
+_RESPONSE_FIELDS = frozenset({"responses", "streams"})
 
 
 def _find_plan(peer: Peer, call: Call) -> Plan | Problem:

@@ -1,12 +1,13 @@
-"""Finding out whether a site offers OpenAPI operations to models, by GETs alone. Every look is a Probe.
+"""Find the OpenAPI document of a site with GET requests, and read its operations as tools. Each request is a Probe.
 
 Rules:
-- A pasted document is looked at first; then llm.json and what it names, the two conventional places, an API catalog,
-  the pasted page and what its Link names, and an openapi.json beside it. [XL-001..008]
-- The conventional places count only with a root ``x-llm``; a document on another origin never counts. [XL-004, XL-015]
-- No URL is asked for twice, and no more than 20 in all; an llm.json leads to a document, not to another llm.json.
-- Other documents are read only where the person allowed it, and only from the same place. [CV-17]
+- The order: a pasted document; llm.json and the document it names; the two conventional paths; an API catalog; the
+  pasted page and the document in its Link field; openapi.json beside the page.
+- A document at a conventional path needs a root ``x-llm``; one on another origin is never used.
+- No URL is requested twice, at most 20 are requested; an llm.json names a document, not another llm.json.
+- Referenced documents are read only if the user allows it, and only from the same origin or folder.
 """
+# XL-001..008, XL-004, XL-015, CV-17
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ from .document.references import References, Unusable
 from .document.servers import choose_server, join_url, list_unfilled_variables
 from .tools import operations
 
-_HEADERS = ((b"accept", b"application/json"),)  # what the others ask with, so that one answer serves them all
+_HEADERS = ((b"accept", b"application/json"),)  # the same field for each protocol, so that they share one response
 _DOCUMENT_ENDINGS = (".json", ".yaml", ".yml")
 _LLM_JSON_BYTES = 64 * 1024
 _MOST_LOOKS = 20
@@ -42,9 +43,9 @@ _MOST_DOCUMENTS = 500
 _SERVICE_DESC = re.compile(
     r'<([^<>]{1,2048})>\s*;[^<]*?\brel\s*=\s*"?(?:[^";,]*\s)?service-desc(?:\s|"|;|,|$)', re.ASCII
 )
-_STATUS_MEANS = {
+_STATUS_MEANINGS = {
     401: "needs a key",
-    403: "needs a key: this one may not look",
+    403: "needs a key with more rights",
     404: "there is nothing here",
     405: "takes no GET",
     410: "there is nothing here any more",
@@ -65,7 +66,7 @@ class _PlannedProbe(NamedTuple):
 
 
 class _ProbeResult(NamedTuple):
-    """What one look gave: its meaning, and a document, or where to look next."""
+    """The outcome of one request: its meaning for the user, and a document or the next candidates."""
 
     meaning: str
     document: Loaded | None = None
@@ -73,10 +74,11 @@ class _ProbeResult(NamedTuple):
 
 
 def find(url: str, selection: Selection = DEFAULT_SELECTION) -> Flow[Finding]:
-    """Return the tools that the site of ``url`` offers by OpenAPI, if any, and every look that was taken. [XL-005]
+    """Return the OpenAPI tools of the site of ``url``, if it has any, and a Probe for each request.
 
-    ``url`` may also be that of a local file, which is then the document itself.
+    ``url`` may also be the URL of a local file; the file is then the document.
     """
+    # XL-005
     origin = read_origin(url)
     home = "" if origin is None else str(origin)
     if url.startswith("file:///"):
@@ -108,7 +110,7 @@ def find(url: str, selection: Selection = DEFAULT_SELECTION) -> Flow[Finding]:
 
 
 def _list_probes(url: str, home: str) -> list[_PlannedProbe]:
-    """Return where to look, in order. What a person names exactly comes before what a site names."""
+    """Return the URLs to try, in order. A URL that names a document comes before what the site names."""
     parts = urlsplit(url)
     pasted = _normalize_url(home, url)
     first = [
@@ -124,7 +126,7 @@ def _list_probes(url: str, home: str) -> list[_PlannedProbe]:
 
 
 def _normalize_url(home: str, url: str) -> str:
-    """Return ``url``, which is on the origin ``home``, in its one spelling: no fragment, no default port."""
+    """Return ``url`` on the origin ``home`` in normal form: without fragment and default port."""
     parts = urlsplit(url)
     return home + (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
@@ -133,7 +135,7 @@ def _read_answer(look: _PlannedProbe, answer: Response | Problem, home: str, sel
     if isinstance(answer, Problem):
         return _ProbeResult(answer.message)
     if not 200 <= answer.status < 300:
-        return _ProbeResult(_STATUS_MEANS.get(answer.status, f"answers with status {answer.status}"))
+        return _ProbeResult(_STATUS_MEANINGS.get(answer.status, f"answers with status {answer.status}"))
     limit = (
         _LLM_JSON_BYTES if look.sort in (_ProbeKind.LLM_JSON, _ProbeKind.CATALOG) else selection.document_bytes
     )  # XL-012
@@ -200,7 +202,8 @@ def _read_llm_json(look: _PlannedProbe, loaded: Loaded, home: str, linked: tuple
 
 
 def _list_catalog_documents(linkset: Json) -> Iterator[str]:
-    """Yield the documents that an API catalog names, in its order. [XL-008]"""
+    """Yield the URLs of the documents in an API catalog, in its order."""
+    # XL-008
     for one in linkset if isinstance(linkset, list) else ():
         for target in _list_targets(one):
             href = target.get("href") if isinstance(target, dict) else None
@@ -221,7 +224,7 @@ def _list_same_origin(references: Any, base: str, home: str) -> tuple[_PlannedPr
 
 
 def _build_peer(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> Flow[tuple[Peer | None, str]]:
-    """Return the peer that a document makes, with what its look meant."""
+    """Return the peer for a document, and the meaning of its request for the user."""
     document: dict[str, Any] = loaded.data
     others: dict[str, Json] = {}
     if not bundle.is_plain(loaded.references, named=loaded.named):
@@ -259,10 +262,11 @@ def _build_peer(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> Fl
 def _find_broken_references(
     document: dict[str, Any], url: str, loaded: Loaded, others: dict[str, Json]
 ) -> Iterator[str]:
-    """Yield a finding for each reference of the document that leads nowhere, before any tool needs it. [CV-17]"""
+    """Yield a finding for each reference without a target, before any tool needs it."""
+    # CV-17
     known = References(document)
     astray = [one for one in sorted(loaded.references) if not _leads_somewhere(one, known, url, others)]
-    # The text of a document shows references quickly, but also what only looks like one.
+    # A search of the text is fast, but also finds examples that only look like references: walk only if needed.
     real = bundle.find_references(loaded.data) if astray else frozenset()
     for reference in astray:
         if reference not in real:
@@ -282,7 +286,7 @@ def _leads_somewhere(reference: str, known: References, url: str, others: dict[s
 
 
 def _explain_no_server(document: dict[str, Any]) -> str:
-    """Return why a document from a file does not say where it is called, as the rest of "it ..."."""
+    """Return why a document from a file has no usable server URL, as the rest of "it ..."."""
     servers = document.get("servers")
     for one in servers if isinstance(servers, list) else ():
         for name in list_unfilled_variables(one):
@@ -293,7 +297,7 @@ def _explain_no_server(document: dict[str, Any]) -> str:
 
 
 def _choose_server_url(document: dict[str, Any], url: str, selection: Selection) -> str:
-    """Return the URL that stands for a document from a file: of the server that it names, as nothing else can."""
+    """Return the server URL that a document from a file is called at, or ``""``: a file has no origin of its own."""
     declared = [{"url": selection.server}] if selection.server else document.get("servers")
     try:
         return choose_server(url, declared).base + "/"
@@ -302,7 +306,7 @@ def _choose_server_url(document: dict[str, Any], url: str, selection: Selection)
 
 
 def _fetch_other_documents(document: dict[str, Any], url: str, room: int) -> Flow[dict[str, Json]]:
-    """Return the other documents that this one refers to, by URL; one that is elsewhere, or is none, is left out."""
+    """Fetch the documents that this one refers to, by URL; those of another origin or folder are not requested."""
     found: dict[str, Json] = {}
     waiting = deque(bundle.find_other_documents(document, url))
     asked: set[str] = set()
@@ -323,7 +327,7 @@ def _fetch_other_documents(document: dict[str, Any], url: str, room: int) -> Flo
 
 
 def _is_beside(other: str, url: str) -> bool:
-    """Return whether ``other`` is where ``url`` is: on its origin, or in the folder of a file or below it."""
+    """Return whether ``other`` is on the origin of ``url``, or for a file in its folder or below it."""
     if url.startswith("file:///"):
         folder = url.rpartition("/")[0] + "/"
         return other.startswith(folder) and "/../" not in other and "%" not in other

@@ -1,10 +1,11 @@
-"""A catalog as an OpenAPI 3.1 document with ``x-llm``: one operation a tool, at a path that needs no variables.
+"""Write a catalog as an OpenAPI 3.1 document with ``x-llm``: one operation for each tool, at a path without variables.
 
 Rules:
-- The same catalog gives the same document, byte for byte. [XL-087]
-- Every reference in it resolves inside it: what a tool's schema defines becomes a component of that tool.
-- What a tool declares wins over the defaults: reading is auto, the rest asks for each call. [XL-123]
+- The same catalog gives the same document, byte for byte.
+- Every reference resolves inside the document: the definitions of a tool's schema become its components.
+- A tool's own approval replaces the default: ``auto`` for tools that only read, ``per-call`` for others.
 """
+# XL-087, XL-123
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ _RESPONSES = {
 
 
 class OfferedTool(NamedTuple):
-    """One tool of a catalog with the path and the operationId it is offered under."""
+    """One tool of a catalog, its path and its operationId."""
 
     tool: Tool
     path: str
@@ -76,19 +77,20 @@ def list_offered(catalog: Catalog) -> Iterator[OfferedTool]:
 
 
 class Parts(NamedTuple):
-    """What one tool adds to a document: its path item, and its schemas by the names of their components."""
+    """The parts of a document that belong to one tool: its path item, and its schemas by component name."""
 
     path_item: Json
     schemas: Mapping[str, Json]
 
 
 def write(catalog: Catalog, site: Site) -> dict[str, Json]:
-    """Return the OpenAPI document of ``catalog``. [XL-120, XL-124]"""
+    """Return the OpenAPI document of ``catalog``."""
+    # XL-120, XL-124
     return assemble(catalog, write_outline(catalog, site), write_parts)
 
 
 def assemble(catalog: Catalog, outline: dict[str, Json], describe: Callable[[Tool, str], Parts]) -> dict[str, Json]:
-    """Return ``outline`` with the parts of every tool in it; ``describe`` gives those of a tool by its operationId."""
+    """Return ``outline`` completed with the parts of every tool; ``describe`` makes those of one tool."""
     paths: dict[str, Json] = {}
     schemas: dict[str, Json] = {**outline["components"]["schemas"]}
     for tool, path, operation_id in list_offered(catalog):
@@ -100,7 +102,7 @@ def assemble(catalog: Catalog, outline: dict[str, Json], describe: Callable[[Too
 
 
 def write_outline(catalog: Catalog, site: Site) -> dict[str, Json]:
-    """Return the document of ``catalog`` without anything of its tools."""
+    """Return the document of ``catalog`` without its tools: title, servers, security and common components."""
     components: dict[str, Json] = {"schemas": {"Problem": _PROBLEM}, "responses": _write_responses()}
     info = {"title": catalog.title, "version": catalog.version}
     document: dict[str, Json] = {
@@ -123,7 +125,7 @@ def write_outline(catalog: Catalog, site: Site) -> dict[str, Json]:
 
 
 def write_parts(tool: Tool, operation_id: str) -> Parts:
-    """Return what ``tool`` adds to the document as the operation of this id."""
+    """Return the path item and the schemas of ``tool``, with ``operation_id``."""
     schemas: dict[str, Json] = {}
     operation: dict[str, Json] = {"operationId": operation_id}
     description = describe_own(tool)
@@ -179,9 +181,9 @@ def _write_responses() -> dict[str, Json]:
 
 
 def _hoist_definitions(schema: Schema, owner: str, schemas: dict[str, Json]) -> dict[str, Json]:
-    """Return ``schema`` with its references led into ``schemas``, where its definitions now stand under ``owner``.
+    """Move the definitions of ``schema`` into ``schemas``, named after ``owner``, and return it with new references.
 
-    A reference to anywhere else inside it is led into a copy of the whole; one that leads nowhere is dropped.
+    A reference to another part of the schema leads to a copy of the complete schema. One without a target is dropped.
     """
     whole_is_needed = False
 

@@ -1,10 +1,10 @@
-"""Problems as problem+json (RFC 9457), and back.
+"""Write Problems as problem+json (RFC 9457), and read error responses as Problems.
 
 Rules:
-- ``kind`` is our own member: with it a Problem comes back as it was; without it the status says the kind.
-- What a foreign server says is cleaned, cut to a length fit for a person and a model, and kept as ``details``.
-  [XL-101, XL-104]
+- ``kind`` is a member of toolwire: with it a Problem is read as it was written; without it the status decides.
+- The text of a foreign server is cleaned, shortened for people and models, and kept in ``details``.
 """
+# XL-101, XL-104
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STATUSES: dict[Kind, int] = {
     Kind.OVERLOADED: 503,
     Kind.TIMEOUT: 504,
 }
-"""The status of each kind of Problem, as any web API would have it."""
+"""The HTTP status for each kind of Problem."""
 
 _KINDS: dict[int, Kind] = {
     400: Kind.INVALID_ARGUMENTS,
@@ -74,7 +74,8 @@ _MOST_DETAIL_BYTES = 16 * 1024
 
 
 def write(problem: Problem) -> Response:
-    """Return ``problem`` as a response; ``about:blank`` says that the status is its type. [XL-101]"""
+    """Return ``problem`` as a response; its type is ``about:blank``: the status alone says the type."""
+    # XL-101
     status = STATUSES[problem.kind]
     body: dict[str, Json] = {
         "type": "about:blank",
@@ -102,7 +103,7 @@ def write(problem: Problem) -> Response:
 
 
 def read(response: Response) -> Problem:
-    """Return the Problem that a response with an error status stands for, whoever wrote it."""
+    """Return the Problem for a response with an error status, from toolwire or from any other server."""
     data = jsontext.read(response.body) if response.body else None
     if text_cleaning.may_hide(response.body):
         data = data if isinstance(data, Problem) else text_cleaning.clean_data(data)
@@ -145,7 +146,7 @@ def _read_own(kind: Kind, body: Mapping[str, Any], response: Response) -> Proble
 
 
 def _find_message(body: Mapping[str, Any], status: int) -> str:
-    """Return what a server says went wrong, wherever servers put that, in one bounded text."""
+    """Return the error message from the members in which servers commonly put it, at most 1,000 characters."""
     error = body.get("error")
     inner = error.get("message") if isinstance(error, dict) else error
     for text in (body.get("detail"), body.get("message"), inner, body.get("title")):
@@ -155,7 +156,7 @@ def _find_message(body: Mapping[str, Any], status: int) -> str:
 
 
 def _read_plain_text(response: Response) -> str:
-    """Return the start of what a server said in plain text, cleaned; a web page says nothing to anybody here."""
+    """Return the start of a plain-text body, cleaned; ``""`` for other types, such as a web page."""
     if not get_header(response.headers, b"content-type").lower().startswith("text/plain"):
         return ""
     return text_cleaning.clean(response.body[:_MOST_DETAIL_BYTES].decode("utf-8", "replace")[:_MOST_CHARACTERS]).text

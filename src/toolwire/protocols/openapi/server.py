@@ -1,4 +1,4 @@
-"""The server half: the documents a client looks for, and one route a tool."""
+"""Serve a catalog by OpenAPI: routes for llm.json, the API catalog, the document, and each tool."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from .document.versions import RELEASES, Version, as_version
 from .request import query
 from .response import results
 
-_ANYONE = (b"access-control-allow-origin", b"*")
-_FOR_A_WHILE = (b"cache-control", b"max-age=300")
+_ALLOW_ANY_ORIGIN = (b"access-control-allow-origin", b"*")
+_CACHE_FIVE_MINUTES = (b"cache-control", b"max-age=300")
 
 
 def build_routes(catalog: Catalog, site: Site) -> Routes:
-    """Return the routes of llm.json, of the OpenAPI document at both its places, and of each tool. [XL-018, XL-019]"""
+    """Return the routes of llm.json, the OpenAPI document (two paths), the API catalog and each tool."""
+    # XL-018, XL-019
     auth = "api-key" if site.keys else "none"
     entry = _build_static_response(jsontext.write({"openapi": site.root + CONVENTIONAL[1], "auth": auth}))
     described = _build_document_reader(catalog, site)
     table = {
         ("GET", WELL_KNOWN): Route(
-            _build_constant_reader(entry._replace(headers=(*entry.headers, _ANYONE))), is_public=True
+            _build_constant_reader(entry._replace(headers=(*entry.headers, _ALLOW_ANY_ORIGIN))), is_public=True
         )
     }
     table |= {("GET", path): Route(described, is_public=True) for path in CONVENTIONAL}
@@ -40,25 +41,27 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
 
 
 refuse = problems.write
-"""Says a problem that came before any reader saw the request."""
+"""Writes a Problem that occurs before a reader gets the request."""
 
 
 def _build_static_response(body: bytes) -> Response:
     etag = b'"' + hashlib.sha256(body).hexdigest()[:32].encode() + b'"'
-    return Response(200, ((b"content-type", b"application/json"), (b"etag", etag), _FOR_A_WHILE), body)
+    return Response(200, ((b"content-type", b"application/json"), (b"etag", etag), _CACHE_FIVE_MINUTES), body)
 
 
 def _build_api_catalog(site: Site) -> Response:
-    """Return the API catalog: the one document there is, by the standard way to name it. [OQ-1]"""
+    """Return the API catalog (RFC 9727), which names the one OpenAPI document."""
+    # OQ-1
     named = [{"href": site.root + CONVENTIONAL[1], "type": "application/json"}]
     linkset = {"linkset": [{"anchor": site.root or "/", "service-desc": named}]}
     whole = _build_static_response(jsontext.write(linkset))
     kind = (b"content-type", b"application/linkset+json")
-    return whole._replace(headers=(kind, *whole.headers[1:], _ANYONE))
+    return whole._replace(headers=(kind, *whole.headers[1:], _ALLOW_ANY_ORIGIN))
 
 
 def _build_document_reader(catalog: Catalog, site: Site) -> Reader:
-    """Return the reader of the document: 3.1, and with ``?openapi=3.0`` or ``?openapi=3.2`` that version. [XL-124]"""
+    """Return the reader that serves the document: 3.1, or the version in ``?openapi=3.0`` or ``3.2``."""
+    # XL-124
     outline = document_writer.write_outline(catalog, site)
 
     def serialize(version: Version) -> Response:

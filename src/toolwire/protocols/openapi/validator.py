@@ -1,4 +1,4 @@
-"""A validator of OpenAPI documents with x-llm, and of llm.json: what is wrong, and what a model's user would change."""
+"""Check OpenAPI documents with x-llm, and llm.json: report faults, and advice for use by models."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ _VAGUE: Final = re.compile(
 _DATA: Final = frozenset(("const", "default", "enum", "example", "examples", "x-llm"))
 _SCHEMA_MAPS: Final = frozenset(("properties", "patternProperties", "schemas", "definitions", "$defs"))
 _MAPS: Final = _SCHEMA_MAPS | {"responses", "parameters", "headers", "requestBodies", "callbacks", "pathItems", "paths"}
-_AUTHORS_NAMES: Final = _MAPS | {
+_FREE_NAME_MAPS: Final = _MAPS | {
     *("content", "variables", "encoding", "links", "securitySchemes", "securityDefinitions", "webhooks"),
     *("dependentSchemas", "dependentRequired", "mapping", "scopes"),
 }
 """The members whose objects have names of the author's."""
-_MEANT: Final = (_DATA - {"enum"}) | {"security", "x-llm"}
+_MEANINGFUL_NULLS: Final = (_DATA - {"enum"}) | {"security", "x-llm"}
 """The members whose null, or whatever is in them, says something."""
 _TYPES: Final = ("string", "number", "integer", "boolean", "object", "array", "null")
 _NUMBER: Final = ((int, float), "a number")
-_WORDS: Final[Mapping[str, tuple[Any, str]]] = {
+_KEYWORD_TYPES: Final[Mapping[str, tuple[Any, str]]] = {
     **dict.fromkeys(("required", "enum", "allOf", "anyOf", "oneOf", "prefixItems"), (list, "an array")),
     **dict.fromkeys(("properties", "patternProperties", "$defs"), (dict, "an object")),
     **dict.fromkeys(("minimum", "maximum", "multipleOf"), _NUMBER),
@@ -67,7 +67,8 @@ class _Operation(NamedTuple):
 
 
 def check_llm(text: str | bytes) -> tuple[Fault, ...]:
-    """Return everything that is wrong with ``text`` as an llm.json, in its order. [XL-020..023]"""
+    """Return everything that is wrong with ``text`` as an llm.json, in its order."""
+    # XL-020..023
     return find_faults(text, lambda data: _list_faults(check_llm_json(data)), not_json="XL-020")
 
 
@@ -75,8 +76,9 @@ def check(text: str | bytes, name: str = "") -> tuple[Fault, ...]:
     """Return what is wrong with ``text``, from the file ``name``, as an OpenAPI document, and advice, in its order.
 
     An error is what is refused or read as its strictest; a warning is what is left out, or what makes the tools hard
-    to use for a model. [XL-025..039, XL-044, XL-070, XL-088]
+    to use for a model.
     """
+    # XL-025..039, XL-044, XL-070, XL-088
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     reading = None if len(raw) > MAX_BYTES else loading.read_data(raw, name=name)
     if reading is None or reading.written_as == "JSON":
@@ -89,7 +91,7 @@ def check(text: str | bytes, name: str = "") -> tuple[Fault, ...]:
 
 
 def _find_faults(data: Json) -> Sequence[PathFault]:
-    nulls = remove_nulls(data, maps=_AUTHORS_NAMES, values=_MEANT, kept=frozenset(("paths",)))
+    nulls = remove_nulls(data, maps=_FREE_NAME_MAPS, values=_MEANINGFUL_NULLS, kept=frozenset(("paths",)))
     return [*warn_of_nulls(nulls, "CV-30"), *_list_faults(_examine(data))]
 
 
@@ -193,7 +195,7 @@ def _check_schemas(node: Json, steps: tuple[PathStep, ...]) -> Iterator[XllmFaul
     for kind in kinds if isinstance(kinds, list) else [kinds]:
         if "type" in node and kind not in _TYPES:
             yield XllmFault((*steps, "type"), "error", "CV-29", f"{str(kind)[:50]!r} is no type of a schema.")
-    for word, (expected, what) in _WORDS.items():
+    for word, (expected, what) in _KEYWORD_TYPES.items():
         value = node.get(word)
         if word in node and not isinstance(value, expected):
             yield XllmFault(
@@ -261,7 +263,8 @@ def _check_policy(one: _Operation, declared: Mapping[str, Json], hint: str) -> I
 
 
 def _check_misplaced(data: dict[str, Any]) -> Iterator[XllmFault]:
-    """Yield a warning for each ``x-llm`` where it means nothing. [XL-033]"""
+    """Yield a warning for each ``x-llm`` where it means nothing."""
+    # XL-033
     places: list[tuple[tuple[PathStep, ...], Any]] = []
     paths, tags, components = (data.get(key) for key in ("paths", "tags", "components"))
     places += [(("paths", path), item) for path, item in paths.items()] if isinstance(paths, dict) else []
@@ -275,7 +278,8 @@ def _check_misplaced(data: dict[str, Any]) -> Iterator[XllmFault]:
 
 
 def _check_left_out(data: dict[str, Any], selection: Selection) -> Iterator[XllmFault]:
-    """Yield what reading the document as tools finds: operations that become none, and too many of them. [XL-088]"""
+    """Yield what reading the document as tools finds: operations that become none, and too many of them."""
+    # XL-088
     offer = operations.read_operations(data, _URL, selection)
     count = len(offer.catalog.tools)
     if count > MOST_TOOLS:

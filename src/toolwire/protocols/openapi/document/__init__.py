@@ -1,1 +1,1 @@
-"""Reading OpenAPI documents: versions, references, overlays, policy, findings."""
+"""Read OpenAPI documents: load, resolve references, list operations, read policies. Imports no other room."""

@@ -1,10 +1,11 @@
-"""A document and those it refers to as one, in which every reference is a JSON pointer from the root.
+"""Bundle a document with the documents it refers to, so that every reference is a JSON pointer from the root.
 
 Rules:
-- ``$id``, ``$anchor``, ``$self`` and URLs of other documents are names; each reference by one is written as a pointer.
-- Nothing is fetched here: the other documents are given, and a reference to any that is not stays as it is. [CV-17]
-- ``$dynamicRef`` leads where it would without any schema around it that says otherwise.
+- A reference by ``$id``, ``$anchor``, ``$self`` or the URL of another document is rewritten as a pointer.
+- Nothing is fetched here. A reference to a document that is not given stays unchanged.
+- ``$dynamicRef`` is resolved without the dynamic scope: as if no outer schema redefined its anchor.
 """
+# CV-17
 
 from __future__ import annotations
 
@@ -39,24 +40,24 @@ _MAPS = frozenset(
         "variables",
     )
 )
-"""What maps names of its author's own to parts."""
+"""Members whose object maps names that the author chose to parts."""
 _ANCHORS = ("$anchor", "$dynamicAnchor")
 
 
 class _Names(NamedTuple):
-    """Where each URL and each URL with an anchor is, as pointers."""
+    """The pointer of each document by URL, and of each anchor by URL with fragment."""
 
     documents: dict[str, str]
     anchors: dict[str, str]
 
 
 def is_plain(references: Iterable[str], *, named: bool) -> bool:
-    """Return whether a document has nothing to rewrite: only pointers, and no other names for its parts."""
+    """Return whether a document needs no rewriting: all references are pointers, and no part has another name."""
     return not named and all(one == "#" or one.startswith("#/") for one in references)
 
 
 def find_references(data: Json) -> frozenset[str]:
-    """Return each reference in ``data`` as it is written; a property that is called ``$ref`` is none."""
+    """Return each reference in ``data`` as written. A schema property named ``$ref`` is not a reference."""
     found: set[str] = set()
 
     def note(reference: str, _: str) -> str:
@@ -68,7 +69,7 @@ def find_references(data: Json) -> frozenset[str]:
 
 
 def find_other_documents(data: Json, url: str) -> list[str]:
-    """Return the URLs of the other documents that ``data``, which came from ``url``, refers to, each once."""
+    """Return the URLs of other documents that ``data``, fetched from ``url``, refers to, without duplicates."""
     names = _Names({}, {})
     _index(data, _get_own_url(data, url), "#", names)
     names.documents.setdefault(url, "#")
@@ -85,7 +86,7 @@ def find_other_documents(data: Json, url: str) -> list[str]:
 
 
 def write_bundle(data: dict[str, Json], url: str, others: Mapping[str, Json]) -> dict[str, Json]:
-    """Return ``data`` from ``url`` with the ``others``, by URL, beside it, and all references as pointers."""
+    """Return ``data``, fetched from ``url``, with the documents ``others`` (by URL) in it and pointers everywhere."""
     names = _Names({}, {})
     _index(data, _get_own_url(data, url), "#", names)
     names.documents.setdefault(url, "#")
@@ -108,9 +109,9 @@ def write_bundle(data: dict[str, Json], url: str, others: Mapping[str, Json]) ->
 
 
 def _name_documents(others: Iterable[str], url: str) -> dict[str, str]:
-    """Return a name for each of the URLs ``others``: its path from the folder of ``url``.
+    """Return a unique name for each of the URLs ``others``: its path relative to the folder of ``url``.
 
-    They become names of definitions, which models read: neither folders of this machine nor hosts are told.
+    Models read these names in definitions, so they contain no host and no folder of this machine.
     """
     folder = url.rpartition("/")[0] + "/"
     names: dict[str, str] = {}
@@ -182,7 +183,7 @@ def _rewrite(node: Json, base: str, change: Callable[[str, str], str], within: s
 
 
 def _rewrite_mapping(reference: Json, base: str, change: Callable[[str, str], str]) -> Json:
-    """Return a value of a discriminator's mapping: a plain name of a schema stays one."""
+    """Return a value of a discriminator's mapping with its reference rewritten; a plain schema name stays."""
     return change(reference, base) if isinstance(reference, str) and set("#/.") & set(reference) else reference
 
 
@@ -195,7 +196,7 @@ def _write_pointer(reference: str, base: str, names: _Names, whole: Json) -> str
         return names.anchors.get(f"{target}#{fragment}", reference)
     pointer = f"{start}{fragment}" if start != "#" or fragment else "#"
     if start != "#" and reference.startswith("#/") and not _resolves(whole, pointer):
-        return reference  # an $id that was only meant as a label: its neighbours still point from the root
+        return reference  # the author used $id as a label only: references beside it start at the root
     return pointer
 
 

@@ -1,9 +1,10 @@
-"""What a site says of consent in an OpenAPI document: the root ``x-llm``, and that of each operation.
+"""Read the consent policy of an OpenAPI document: ``x-llm`` at the root and at each operation.
 
 Rules:
-- ``x-opentools`` is read where there is no ``x-llm``. [XL-038]
-- A neighbour's extension may tighten, never loosen. [XL-039]
+- ``x-opentools`` is an alias, read if there is no ``x-llm``.
+- Extensions of other projects (``x-mcp``, ``x-openai-isConsequential``) may tighten a policy, not loosen it.
 """
+# XL-038, XL-039
 
 from __future__ import annotations
 
@@ -18,15 +19,15 @@ from toolwire.framing.tool_description import HINT_CHARACTERS
 from .descriptions import clean_text
 
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS", "QUERY"))
-_UNASKED_METHODS = frozenset(("HEAD", "OPTIONS", "TRACE"))
-_SAID = frozenset(("callbacks", "x-mcp", "x-openai-isConsequential"))
+_METADATA_METHODS = frozenset(("HEAD", "OPTIONS", "TRACE"))
+_CONSENT_MEMBERS = frozenset(("callbacks", "x-mcp", "x-openai-isConsequential"))
 _VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})", re.ASCII)
 _NAME_CHARACTERS = 80
 _DESCRIPTION_CHARACTERS = 500
 
 
 class SitePolicy(NamedTuple):
-    """The root ``x-llm``. ``cautious`` means a version newer than we know: no blanket, auto only for reading."""
+    """The root ``x-llm``. ``cautious``: its version is newer than 0.1; no blanket approval, ``auto`` for reads only."""
 
     name: str
     description: str = ""
@@ -37,7 +38,7 @@ class SitePolicy(NamedTuple):
 
 
 def get_extension(node: dict[str, Any]) -> Json:
-    """Return the ``x-llm`` of a document or operation, or its alias, or None. An ``x-llm`` of null reads as false."""
+    """Return the ``x-llm`` of a document or operation, or its alias, or None. A value of null counts as false."""
     for key in ("x-llm", "x-opentools"):
         if key in node:
             return node[key] if node[key] is not None else False
@@ -45,7 +46,8 @@ def get_extension(node: dict[str, Any]) -> Json:
 
 
 def read_site(document: dict[str, Any]) -> SitePolicy:
-    """Return what the root of ``document`` says; a root that is no object counts as absent. [XL-025, XL-030]"""
+    """Return the policy at the root of ``document``; an ``x-llm`` that is not an object is ignored."""
+    # XL-025, XL-030
     info = document.get("info")
     title = info.get("title") if isinstance(info, dict) else None
     name = clean_text(title, _NAME_CHARACTERS).strip() or "Tools"
@@ -67,23 +69,25 @@ def read_site(document: dict[str, Any]) -> SitePolicy:
 def read_operation(
     operation: dict[str, Any], site: SitePolicy, method: str, *, include_all: bool = False
 ) -> xllm.Policy:
-    """Return the policy of ``operation`` with the site's approval filled in.
+    """Return the policy of ``operation``; the site's approval is used if it declares none.
 
-    Without an ``x-llm`` it is hidden, unless all are included; then what deletes counts as destructive, and the
-    methods that are no use to a model stay hidden. [XL-034, XL-041, CV-34]
+    An operation without ``x-llm`` is hidden. With ``include_all`` it is exposed, DELETE is destructive, and HEAD,
+    OPTIONS and TRACE stay hidden.
     """
+    # XL-034, XL-041, CV-34
     declared = get_extension(operation)
-    if declared is None and include_all and not _SAID.intersection(operation):
+    if declared is None and include_all and not _CONSENT_MEMBERS.intersection(operation):
         return _build_default_policy(site, method)
     if declared is not None:
         policy = xllm.read(declared)
-    elif not include_all or method in _UNASKED_METHODS:
+    elif not include_all or method in _METADATA_METHODS:
         policy = xllm.HIDDEN_POLICY
     else:
         policy = xllm.Policy(destructive=method == "DELETE")
     policy = policy._replace(approval=policy.approval or site.approval, hint=clean_text(policy.hint, HINT_CHARACTERS))
     if isinstance(operation.get("callbacks"), dict) and operation["callbacks"]:
-        policy = policy._replace(approval=Approval.PER_CALL, blanket_allowed=False)  # it makes the site call others
+        # The server calls back a URL that the caller chose, so a model must not choose it unseen.
+        policy = policy._replace(approval=Approval.PER_CALL, blanket_allowed=False)
     if operation.get("x-mcp") is False:
         policy = policy._replace(exposed=False)
     if operation.get("x-openai-isConsequential") is True:
@@ -96,14 +100,15 @@ def read_operation(
 
 @lru_cache(maxsize=64)
 def _build_default_policy(site: SitePolicy, method: str) -> xllm.Policy:
-    """Return the policy of an operation about which nothing is said, where all are included."""
+    """Return the policy of an operation without ``x-llm``, if all are included; the same for each method."""
     return read_operation(
-        {"x-llm": {"destructive": method == "DELETE", "enabled": method not in _UNASKED_METHODS}}, site, method
+        {"x-llm": {"destructive": method == "DELETE", "enabled": method not in _METADATA_METHODS}}, site, method
     )
 
 
 def _check_version(text: Json) -> tuple[bool, bool]:
-    """Return whether to be cautious with a version, and whether it is supported at all. [OQ-3, XL-028]"""
+    """Return whether a version requires caution, and whether it is supported."""
+    # OQ-3, XL-028
     match = _VERSION.fullmatch(str(text)) if isinstance(text, str | int | float) else None
     if match is None:
         return True, True

@@ -1,11 +1,12 @@
-"""What a model is told of an operation: cleaned, cut, and put together in one order.
+"""Write the description of an operation for models: cleaned, shortened, its parts in a fixed order.
 
 Rules:
-- A description is the summary, what the operation says beyond it, and the hint on a line of its own; an end of life is
-  said before the hint. What a call costs is told where a model is told of the tool. [XL-070, XL-072, CV-26]
-- Nothing hidden is in it, and it is never endless: 1,024 characters for a hint, 4,096 for the rest. [XL-071, D-01]
-- Of a long text the first sentence stays, and what states values, formats, units, defaults or duties. [CV-25]
+- The parts: summary, further description, ``(deprecated)``, and the hint on its own line. The cost of a call is added
+  by ``framing.tool_description``.
+- Hidden characters are removed. A hint has at most 1,024 characters, the rest 4,096.
+- A long text keeps its first sentence and sentences with values, formats, units, defaults or duties.
 """
+# XL-070, XL-072, CV-26, XL-071, D-01, CV-25
 
 from __future__ import annotations
 
@@ -36,13 +37,13 @@ _STATES_VALUES = (
     re.compile(rf"`|\b(?:{'|'.join(_STRONG_WORDS)})\b", re.IGNORECASE),
     re.compile(rf"[\d\"]|\b(?:{'|'.join(_WEAK_WORDS)})\b", re.IGNORECASE),
 )
-"""What a sentence has that states values, formats, units, defaults or duties: the surest sign first."""
+"""Patterns of sentences that state values, formats, units, defaults or duties; the most reliable pattern first."""
 
 
 def describe_operation(operation: dict[str, Any], method: str, path: str, hint: str) -> str:
-    """Return the description of an operation: its summary, then what its description adds; without both, its place.
+    """Return summary, description and hint of an operation as one text; method and path replace a missing text.
 
-    Of a long description that part is told that matters most.
+    A long description is shortened to its most useful sentences.
     """
     summary = clean_text(operation.get("summary"), DESCRIPTION_CHARACTERS).strip()
     more = shorten_text(
@@ -54,7 +55,7 @@ def describe_operation(operation: dict[str, Any], method: str, path: str, hint: 
 
 
 def _join_texts(summary: str, more: str) -> str:
-    """Return both texts as one, in which nothing is said twice."""
+    """Return both texts as one; a text that the other contains is left out."""
     short, long = (" ".join(re.findall(r"\w+", text.lower())) for text in (summary, more))
     if not long or short == long or long in short:
         return summary or more
@@ -64,21 +65,21 @@ def _join_texts(summary: str, more: str) -> str:
 
 
 def describe_own(tool: Tool) -> str:
-    """Return what ``described`` says of an operation itself, as far as the tool's other members say what was added."""
+    """Return the description of ``tool`` without the hint and ``(deprecated)`` of ``describe_operation``."""
     text = tool.description.removesuffix(f"\n{tool.hint}") if tool.hint else tool.description
     return text.removesuffix(_DEPRECATED) if tool.deprecated else text
 
 
 def clean_text(text: Json, characters: int) -> str:
-    """Return ``text`` for a model or a screen, or ``""`` where it is none."""
+    """Return ``text`` without hidden characters, in at most ``characters``; ``""`` if it is not a string."""
     return cap_text(clean(text).text, characters) if isinstance(text, str) else ""
 
 
 def shorten_text(text: str, limit: int) -> str:
-    """Return what matters most of ``text`` in about ``limit`` characters; an ellipsis stands for the rest.
+    """Return the most useful sentences of ``text`` in about ``limit`` characters; an ellipsis replaces the rest.
 
-    The first sentence stays. Of the others those stay that state values, formats, units, defaults or duties, as long
-    as there is room. Links are told by their words.
+    The first sentence stays. Then come sentences that state values, formats, units, defaults or duties, while there is
+    room. A link is replaced by its text.
     """
     if "](" in text or "</" in text:
         text = _LINK.sub(r"\1", _MARKUP.sub("", text)).strip()

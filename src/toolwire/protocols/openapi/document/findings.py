@@ -1,4 +1,4 @@
-"""What was left out of a document, or taken otherwise than it says: one finding each, with its place."""
+"""Describe findings: each says what of a document was left out or changed, and where."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ SHOWN = 200
 
 
 class Note(NamedTuple):
-    """One finding: where it is for a person, what it is as the end of a sentence, and its JSON pointer.
+    """One finding: its place for people, its text as the end of a sentence, and its JSON Pointer.
 
-    ``operations`` is how many operations are no tools because of it, so that nothing is lost without a word. [XL-088]
+    ``operations`` counts the operations that are no tools for this reason: each operation is a tool or is counted.
     """
+
+    # XL-088
 
     where: str
     text: str

@@ -1,4 +1,5 @@
-"""Where a document hides something from people, and which of its operations that reaches. [D-01]"""
+"""Find texts of a document that hide characters from people, and the operations that use them."""
+# D-01
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from toolwire.framing import jsontext
 from toolwire.framing.text_cleaning import clean, find_hidden, is_suspect, may_hide
 
 Owner: TypeAlias = tuple[str, ...]
-"""An operation, path or component: the steps to it from the root, or none for all the rest."""
+"""An operation, path or component, by the steps of its pointer; ``()`` for the rest of the document."""
 
 _MOST_PLACES = 1_000
 _OWNERS = {"components": 3, "paths": 3}
@@ -23,13 +24,13 @@ _REFERENCE = re.compile(_REFERRING.replace(b"$", rb"\$") + rb'((?:[^"\\]|\\.)*+)
 
 
 class HiddenTexts(NamedTuple):
-    """``places`` are the pointers of texts that hide something; ``owners`` what says or refers to any of them."""
+    """The pointers of texts with hidden characters, and the ``owners`` that contain or refer to such a text."""
 
     places: tuple[str, ...] = ()
     owners: frozenset[Owner] = frozenset()
 
     def affects(self, path: str, method: str, reference: Json = None) -> bool:
-        """Return whether the operation at ``path`` and ``method`` says, or refers to, a text that hides something."""
+        """Return whether the operation at ``path`` and ``method`` contains or refers to hidden characters."""
         own = (("paths", path, method), ("paths", path, "parameters"), ("paths", path))
         return any(one in self.owners for one in own) or (
             isinstance(reference, str) and _find_owner(reference) in self.owners
@@ -40,12 +41,12 @@ NOTHING = HiddenTexts()
 
 
 def find_hidden_text(document: dict[str, Any]) -> HiddenTexts:
-    """Return what ``document`` hides; a walk over all of it, for one that is known to hide something."""
+    """Return the hidden text of ``document``. It walks the complete document, so call it only after a quick check."""
     places: list[str] = []
     tainted: set[Owner] = set()
     users: dict[bytes, list[Owner]] = {}
     for owner, node in _iterate_parts(document):
-        text = jsontext.write([*owner[2:], node])  # quicker to look through than the data
+        text = jsontext.write([*owner[2:], node])  # a search of bytes is faster than a walk of the data
         escapes = b"\\" in text
         for reference in _find_references(text, escapes=escapes):
             users.setdefault(reference, []).append(owner)
@@ -56,19 +57,21 @@ def find_hidden_text(document: dict[str, Any]) -> HiddenTexts:
 
 
 def _find_references(text: bytes, *, escapes: bool) -> set[bytes]:
-    """Return the references in a JSON text, as they are written between their quotes."""
+    """Return the references in a JSON text, still escaped."""
     if escapes:
         return set(_REFERENCE.findall(text))
-    return {one.partition(b'"')[0] for one in text.split(_REFERRING)[1:]}  # the same, in half the time
+    return {
+        one.partition(b'"')[0] for one in text.split(_REFERRING)[1:]
+    }  # equal to the pattern if nothing is escaped, in half the time
 
 
 def _is_odd(owner: Owner) -> bool:
-    """Return whether the name of a path hides something."""
+    """Return whether the path itself has hidden characters."""
     return len(owner) > 1 and is_suspect(owner[1]) and clean(owner[1]).removed > 0
 
 
 def _find_reachable(tainted: set[Owner], users: dict[bytes, list[Owner]]) -> set[Owner]:
-    """Return what is ``tainted``, and what refers to any of it, by however many references."""
+    """Return the ``tainted`` owners and all that refer to one of them, directly or through others."""
     using: dict[Owner, list[Owner]] = {}
     for reference, owners in users.items() if tainted else ():
         using.setdefault(_find_owner(str(orjson.loads(b'"%b"' % reference))), []).extend(owners)
@@ -82,7 +85,7 @@ def _find_reachable(tainted: set[Owner], users: dict[bytes, list[Owner]]) -> set
 
 
 def _iterate_parts(document: dict[str, Any]) -> Iterator[tuple[Owner, Json]]:
-    """Yield each operation, path and component, and what else there is as one part."""
+    """Yield each operation, path and component with its owner, and the rest of the document as one part."""
     rest: dict[str, Json] = {}
     for name, node in document.items():
         if name not in _OWNERS or not isinstance(node, dict):
@@ -95,6 +98,6 @@ def _iterate_parts(document: dict[str, Any]) -> Iterator[tuple[Owner, Json]]:
 
 
 def _find_owner(reference: str) -> Owner:
-    """Return the operation, path or component that ``reference`` points into."""
+    """Return the owner that ``reference`` points into."""
     steps = parse_fragment(reference)
     return tuple(steps[: _OWNERS[steps[0]]]) if steps and steps[0] in _OWNERS else ()

@@ -1,4 +1,4 @@
-"""Who a tool was before it became an operation: what toolwire writes of it, and reads back."""
+"""Write and read ``x-toolwire``: the name, toolkit and version of the tool that an operation was made of."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ class Identity(NamedTuple):
 
 
 def write(tool: Tool) -> dict[str, Json]:
-    """Return the member that says who ``tool`` is. [OXP-007]"""
+    """Return the value of ``x-toolwire`` for ``tool``."""
+    # OXP-007
     return {"name": tool.name, "toolkit": tool.toolkit, "version": tool.version}
 
 
 def read(operation: dict[str, Any]) -> Identity | None:
-    """Return who the tool of an operation is, or None where nothing legal says so."""
+    """Return the identity that an operation declares, or None if it declares none or an invalid one."""
     match operation.get(MEMBER):
         case {"name": str(name), "toolkit": str(toolkit), "version": str(version)}:
             legal = NAME.fullmatch(name) and VERSION.fullmatch(version) and len(version) <= 32
@@ -34,7 +35,7 @@ def read(operation: dict[str, Any]) -> Identity | None:
 
 
 def release(document: dict[str, Any]) -> str:
-    """Return the version of a document where it is one of a tool, else 1.0.0."""
+    """Return ``info.version`` of a document if it is a valid version of a tool, else ``1.0.0``."""
     info = document.get("info")
     version = info.get("version") if isinstance(info, dict) else None
     legal = isinstance(version, str) and len(version) <= 32 and VERSION.fullmatch(version)

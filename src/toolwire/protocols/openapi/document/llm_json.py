@@ -1,9 +1,10 @@
-"""llm.json: where a site says that it has tools, which document describes them, and how to be let in.
+"""Read llm.json, in which a site names its OpenAPI document and gives a hint about authentication.
 
 Rules:
-- What it says of ``auth`` is a hint; the document decides, and a contradiction is a finding. [XL-022]
-- Members that nobody knows are kept, and mean nothing. [XL-023]
+- ``auth`` is a hint. The document decides, and a contradiction is a finding.
+- Unknown members are kept and ignored.
 """
+# XL-022, XL-023
 
 from __future__ import annotations
 
@@ -16,11 +17,13 @@ from toolwire.core.url_origin import has_same_origin
 from .servers import join_url
 
 _MOST_CHARACTERS = 2_048
-_OF_SCHEMES = {"oauth2": ("oauth2", "openIdConnect"), "api-key": ("apiKey", "http")}
+_SCHEME_TYPES = {"oauth2": ("oauth2", "openIdConnect"), "api-key": ("apiKey", "http")}
 
 
 class Auth(NamedTuple):
-    """How to be let in, as llm.json says it: ``type`` is its word, empty where it says none. [XL-021]"""
+    """The hint about authentication; ``type`` is empty if llm.json gives none."""
+
+    # XL-021
 
     type: str = ""
     authorization_server: str = ""
@@ -28,7 +31,7 @@ class Auth(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An llm.json: the reference to the document, the hint about auth, and all its members as they were."""
+    """An llm.json: the reference to the document, the hint about authentication, and all its members unchanged."""
 
     openapi: str
     auth: Auth
@@ -36,7 +39,8 @@ class Entry(NamedTuple):
 
 
 def read(data: dict[str, Json], url: str) -> Entry | None:
-    """Return the llm.json that came from ``url``, or None where ``data`` is somebody else's file. [XL-003, XL-020]"""
+    """Return the llm.json at ``url``, or None if ``data`` is a file of another format."""
+    # XL-003, XL-020
     reference = data.get("openapi")
     if not isinstance(reference, str) or not reference:
         return None
@@ -44,7 +48,8 @@ def read(data: dict[str, Json], url: str) -> Entry | None:
 
 
 def find_contradictions(entry: Entry, document: Mapping[str, Any]) -> list[str]:
-    """Return where the hint of ``entry`` does not fit the security schemes of the document. [XL-022]"""
+    """Return a finding for each contradiction of the hint in ``entry`` and the document."""
+    # XL-022
     components = document.get("components")
     schemes = components.get("securitySchemes") if isinstance(components, dict) else None
     kinds = (
@@ -52,9 +57,9 @@ def find_contradictions(entry: Entry, document: Mapping[str, Any]) -> list[str]:
     )
     said = entry.auth.type
     if said == "none" and document.get("security"):
-        return ["llm.json says that nothing is needed to call, the document that something is: the document holds"]
-    if said in _OF_SCHEMES and kinds and not kinds & set(_OF_SCHEMES[said]):
-        return [f"llm.json says auth {said}, and the document has no scheme of that sort: the document holds"]
+        return ["llm.json says that calls need no authentication, but the document requires it: the document holds"]
+    if said in _SCHEME_TYPES and kinds and not kinds & set(_SCHEME_TYPES[said]):
+        return [f"llm.json says auth {said}, but the document has no scheme of that type: the document holds"]
     given = entry.members.get("auth")
     metadata = given.get("resource_metadata") if isinstance(given, dict) else None
     if metadata and not entry.auth.resource_metadata:

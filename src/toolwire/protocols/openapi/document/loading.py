@@ -1,8 +1,9 @@
-"""A document from bytes: JSON or YAML by its content, and what a quick look at its text says of the whole.
+"""Load a document from bytes: JSON or YAML, with facts about it that a search of the text finds quickly.
 
 Rules:
-- The content decides. Where it can be either, the media type and the name of the file do. A byte order mark is allowed.
-- Two members of one name in an object are refused: two readers could each believe another.
+- The content decides the format. If both are possible, the media type and the file name decide. A byte order mark is
+  allowed.
+- An object with two members of one name is refused: two readers could each use another of them.
 """
 # The rules above: XL-013, D-16.
 
@@ -20,7 +21,7 @@ from .findings import Note
 
 _BOM = b"\xef\xbb\xbf"
 _LARGE = 1_048_576  # a text above this size is read so that other threads can run meanwhile
-_REPEATS = "says two things of one name: an object in it has a member twice"
+_REPEATS = "has an object with two members of one name"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _YAML_TYPES = frozenset(
     ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "text/vnd.yaml", "application/vnd.yaml")
@@ -41,17 +42,17 @@ _FLOW_CONTENT = re.compile(rb"\{[ \t\r\n]*[A-Za-z_][A-Za-z0-9_.-]*[ \t]*:[ \t\r\
 
 
 class Reading(NamedTuple):
-    """The data of a text, or a Problem that says what is wrong with it. ``written_as`` is JSON or YAML."""
+    """The data of a text, or a Problem that says why it cannot be read. ``written_as`` is ``JSON`` or ``YAML``."""
 
     data: Json | Problem
     written_as: str
 
 
 class Loaded(NamedTuple):
-    """The data of a document. ``hidden`` says that some text in it hides something; ``references`` is each ``$ref``.
+    """The data of a document. ``hidden``: a text in it may have hidden characters; ``references``: each ``$ref``.
 
-    ``named`` says that it has names for its parts besides JSON pointers: ``$id``, ``$anchor`` or ``$self``.
-    ``written_as`` is JSON or YAML. ``notes`` is what was found on the way to what it is now.
+    ``named``: parts of it have names besides JSON Pointers (``$id``, ``$anchor``, ``$self``). ``written_as`` is
+    ``JSON`` or ``YAML``. ``notes`` are the findings of changes made after loading, such as an overlay.
     """
 
     data: Json
@@ -63,16 +64,16 @@ class Loaded(NamedTuple):
 
 
 def load_document(text: bytes, media_type: str = "", name: str = "") -> Loaded | Problem:
-    """Return what the JSON or YAML ``text`` says, or a Problem whose message is the rest of "it ...".
+    """Return the document in the JSON or YAML ``text``, or a Problem whose message is the rest of "it ...".
 
-    ``media_type`` is the content type it came with, and ``name`` the URL or path it came from, where they are known.
+    ``media_type`` is the Content-Type of the response, ``name`` the URL or path of the document, if known.
     """
     with pause_collection():
         return _load(text, media_type, name)
 
 
 def read_data(text: bytes, media_type: str = "", name: str = "") -> Reading:
-    """Return the data of the JSON or YAML ``text``, or what is wrong with it, and which of the two it was read as."""
+    """Return the data of ``text`` or a Problem, and the format, JSON or YAML, that it was read as."""
     text = _convert_to_utf_8(text)
     at = _BEFORE_CONTENT.match(text)
     before = b"" if at is None else at[0].strip()
@@ -108,7 +109,7 @@ def _load(text: bytes, media_type: str, name: str) -> Loaded | Problem:
 
 
 def _convert_to_utf_8(text: bytes) -> bytes:
-    """Return ``text`` as UTF-8 without a byte order mark; YAML may be UTF-16, which has one."""
+    """Return ``text`` as UTF-8 without byte order mark. YAML may be UTF-16, recognised by its mark."""
     if text.startswith(_UTF_16):
         return text.decode("utf-16", "replace").encode("utf-8", "replace")
     return text.removeprefix(_BOM)
@@ -126,8 +127,8 @@ def _explain_unreadable(problem: Problem, written_as: str) -> Problem:
 def _has_repeated_names(text: bytes, data: Json) -> bool:
     """Return whether an object in ``text`` has two members of one name.
 
-    A parser keeps one of them, so that what it gives, written again, has fewer names. Texts in which that could not
-    be counted by looking for a quote and a colon are read once more, slowly.
+    A parser keeps one of them, so the data, written again, has fewer names. A text in which a search for a quote and a
+    colon would count wrongly is parsed a second time by a slower parser.
     """
     if not isinstance(data, dict | list):
         return False

@@ -1,4 +1,4 @@
-"""The operations of a document, each where it stands, whether or not it is offered."""
+"""List the operations of a document with their places, whether or not they are offered as tools."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .references import References, Unusable
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
 _EXTRA_METHOD = re.compile(r"[A-Z]{1,20}")  # as calls may use [D-11]
-_NEVER = frozenset(("CONNECT",))
+_FORBIDDEN_METHODS = frozenset(("CONNECT",))
 _LISTS = ("parameters", "servers", "security", "tags")
 _MAPS = ("responses", "callbacks", "additionalOperations")
-_LOOKS_LIKE_ONE = frozenset(("responses", "operationId", "parameters", "requestBody", "summary", "description"))
+_OPERATION_MEMBERS = frozenset(("responses", "operationId", "parameters", "requestBody", "summary", "description"))
 _MOST_HOPS = 32
 
 
 class Operation(NamedTuple):
-    """One operation where it stands. ``key`` is its name there, ``method`` what is sent."""
+    """One operation and its place. ``key`` is the member of the path item, ``method`` the HTTP method."""
 
     method: str
     path: str
@@ -43,9 +43,9 @@ class Operation(NamedTuple):
 
 
 def list_operations(references: References, notes: list[Note]) -> Iterator[Operation]:
-    """Yield every operation of the document; what is none where one should be is a note that counts as one.
+    """Yield every operation of the document; one that cannot be read is added to ``notes`` and counted there.
 
-    References in the place of an operation, or of a list or map in it, are followed; what stands beside one counts.
+    A reference in the place of an operation, or of a list or map in it, is followed; its sibling members count too.
     """
     for path, item in _list_paths(references, notes):
         if path.startswith("x-"):
@@ -68,7 +68,7 @@ def list_operations(references: References, notes: list[Note]) -> Iterator[Opera
 
 
 def inline_path_items(document: dict[str, Any]) -> dict[str, Any]:
-    """Return ``document`` with no reference in the place of a path item or an operation that can be followed."""
+    """Return ``document`` with each usable reference to a path item or an operation replaced by its target."""
     paths: dict[str, Any] = {}
     for one in list_operations(References(document), []):
         item = paths.setdefault(one.path, dict(one.item))
@@ -91,10 +91,10 @@ def _list_paths(references: References, notes: list[Note]) -> Iterator[tuple[str
 
 
 def _merge_layers(references: References, node: Json, what: str) -> dict[str, Any]:
-    """Return the object that ``node`` is or stands for, with what stands beside its references, nearest last.
+    """Return the target of ``node`` merged with the siblings of its references; the outermost sibling wins.
 
     Raises:
-        Unusable: it refers to nothing, or something in it that decides on calls does.
+        Unusable: it, or a member that decides on calls, refers to nothing.
     """
     layers = references.list_layers(node, what)
     whole = layers[0] if len(layers) == 1 else {name: one for layer in layers for name, one in layer.items()}
@@ -123,11 +123,11 @@ def _read_operation(one: Operation, references: References, notes: list[Note]) -
         text = str(error) if type(one.node) is dict else "it is not an object"
         notes.append(Note(one.where, text, one.pointer, 1))
         return
-    if not fixed and (not _EXTRA_METHOD.fullmatch(one.method) or one.method.upper() in _NEVER):
+    if not fixed and (not _EXTRA_METHOD.fullmatch(one.method) or one.method.upper() in _FORBIDDEN_METHODS):
         notes.append(Note(f"{one.method[:40]!r} {one.path[:SHOWN]}", "its method cannot be sent", one.pointer, 1))
     elif not fixed and one.method.lower() in METHODS:
         notes.append(Note(one.where, "its method has a place of its own, and is not additional", one.pointer, 1))
-    elif _is_reference(one.node) and not _LOOKS_LIKE_ONE & node.keys():
+    elif _is_reference(one.node) and not _OPERATION_MEMBERS & node.keys():
         notes.append(Note(one.where, "what it refers to is no operation", one.pointer, 1))
     else:
         yield one if node is one.node else one._replace(node=node)

@@ -1,8 +1,8 @@
-"""Overlays 1.0: what somebody adds to an OpenAPI document that is not theirs, such as ``x-llm`` and better words.
+"""Read and apply Overlays 1.0, with which a user adds ``x-llm`` or better texts to the OpenAPI document of another.
 
 Rules:
-- Actions count in their order, and each sees what those before it made. An action that meets nothing is a finding.
-- The document itself is left as it was; a changed copy is given.
+- Actions apply in order, each to the result of the one before. A target without a match is a finding.
+- The document is not changed; a changed copy is returned.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Step: TypeAlias = str | int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """One action: ``target`` is a JSONPath (RFC 9535); what it meets is removed, or merged with ``update``."""
+    """One action: the matches of ``target``, a JSONPath (RFC 9535), are removed or merged with ``update``."""
 
     target: str
     update: Json = None
@@ -47,14 +47,14 @@ class Overlay:
 
 
 class OverlayOutcome(NamedTuple):
-    """A document with an overlay applied, and what of the overlay met nothing."""
+    """A document with an overlay applied, and a finding for each target without a match."""
 
     document: dict[str, Any]
     notes: list[Note]
 
 
 def read(data: Json) -> Overlay | Problem:
-    """Return the overlay that ``data`` is, or a Problem that says what is wrong with it."""
+    """Return the overlay in ``data``, or a Problem that says why it cannot be used."""
     if not isinstance(data, dict):
         return _build_problem(f"an overlay is an object, not {describe_type(data)}")
     version, listed = data.get("overlay"), data.get("actions")
@@ -79,7 +79,7 @@ def read(data: Json) -> Overlay | Problem:
 
 
 def apply(overlay: Overlay, document: Mapping[str, Any]) -> OverlayOutcome:
-    """Return ``document`` with every action of ``overlay`` done to a copy of it."""
+    """Return a copy of ``document`` with every action of ``overlay`` applied."""
     changed = deepcopy(dict(document))
     notes: list[Note] = []
     for action in overlay.actions:
@@ -92,9 +92,9 @@ def apply(overlay: Overlay, document: Mapping[str, Any]) -> OverlayOutcome:
 
 
 def build_starter(document: Mapping[str, Any]) -> dict[str, Json]:
-    """Return an overlay that says of each operation what a person should decide: whether to offer it, consent, a hint.
+    """Return an overlay for ``document`` to be edited: for each operation whether to offer it, its approval, a hint.
 
-    What it says at first is cautious: only what is read goes unasked, and DELETE destroys.
+    The first values are cautious: only safe methods are ``auto``, and DELETE is destructive.
     """
     info = document.get("info")
     title = info.get("title") if isinstance(info, dict) else None
@@ -114,7 +114,7 @@ def build_starter(document: Mapping[str, Any]) -> dict[str, Json]:
 
 
 def _list_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, tuple[_Step, ...], dict[str, Any]]]:
-    """Yield each operation once, with the place where it stands, which a reference of its path item may name."""
+    """Yield each operation once: method, steps to its place (the target of a reference), and node."""
     paths = document.get("paths")
     seen: set[tuple[_Step, ...]] = set()
     for path, item in paths.items() if isinstance(paths, dict) else ():
@@ -129,9 +129,9 @@ def _list_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, tuple[_
 def _locate_operation(
     document: Mapping[str, Any], steps: tuple[_Step, ...], item: Json, method: str
 ) -> tuple[tuple[_Step, ...], dict[str, Any]] | None:
-    """Return where the operation ``method`` of a path item stands, and what it says; None where there is none.
+    """Return the steps to the operation ``method`` of a path item, and its node; None if there is none.
 
-    What stands beside a reference counts before what it refers to.
+    A sibling of a reference wins over the target.
     """
     inside = False
     for _ in range(_MOST_HOPS):
@@ -147,7 +147,7 @@ def _locate_operation(
         if not found:
             return None
         steps = tuple(found)
-        item = _get_at(document, steps)
+        item = _get_node(document, steps)
     return None
 
 
@@ -160,11 +160,11 @@ def _build_starter_update(method: str, node: Mapping[str, Any]) -> dict[str, Jso
 
 
 def _compile_target(target: str) -> Any:
-    # only who has an overlay needs it
+    # Imported here because only users with an overlay need it.
     from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError  # noqa: PLC0415
 
     environment = JSONPathEnvironment()
-    environment.max_recursion_depth = 2 * MAX_DEPTH  # any document that is read is less deep
+    environment.max_recursion_depth = 2 * MAX_DEPTH  # deeper than any document that can be read
     try:
         return environment.compile(target)
     except (JSONPathError, RecursionError) as error:
@@ -172,7 +172,7 @@ def _compile_target(target: str) -> Any:
 
 
 def _find_locations(target: str, document: Json) -> list[tuple[_Step, ...]]:
-    """Return where ``target`` leads, each place once, whatever how often the path meets it."""
+    """Return the steps to each match of ``target``, without duplicates."""
     try:
         return list(
             dict.fromkeys(node.location for node in islice(_compile_target(target).finditer(document), _MOST_TARGETS))
@@ -188,12 +188,12 @@ def _order_from_last(steps: tuple[_Step, ...]) -> tuple[int, int]:
 
 def _remove_at(document: Any, steps: tuple[_Step, ...]) -> Any:
     if steps:
-        del _get_at(document, steps[:-1])[steps[-1]]
+        del _get_node(document, steps[:-1])[steps[-1]]
     return document
 
 
 def _merge_at(document: Any, steps: tuple[_Step, ...], update: Json) -> Any:
-    found = _get_at(document, steps)
+    found = _get_node(document, steps)
     if isinstance(found, list):
         found.append(deepcopy(update))
     elif isinstance(found, dict) and isinstance(update, dict):
@@ -212,7 +212,7 @@ def _merge(whole: dict[str, Any], update: Mapping[str, Any]) -> None:
             whole[key] = deepcopy(value)
 
 
-def _get_at(document: Any, steps: tuple[_Step, ...]) -> Any:
+def _get_node(document: Any, steps: tuple[_Step, ...]) -> Any:
     for step in steps:
         if isinstance(step, str):
             document = document.get(step) if isinstance(document, dict) else None

@@ -1,4 +1,4 @@
-"""What this protocol is called, and the places of its documents on any site."""
+"""Define the name of the protocol and the paths of its documents on a site."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""References inside one document: what a JSON pointer points at, and what an object stands for.
+"""Resolve references inside one document.
 
 Rules:
-- Only pointers are followed; names of other sorts were made pointers before (``canonical.py``). [CV-17]
-- Nothing is followed without end: a chain has at most 32 steps.
+- Only JSON Pointers are followed; ``bundle.py`` has rewritten other names as pointers before.
+- A chain of references has at most 32 steps, so that a cycle ends.
 """
+# CV-17
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _MOST_PARTS = 100
 
 
 class References:
-    """The references of one document, each looked up once. ``follow`` and ``resolve`` are those of this module."""
+    """The references of one document, each resolved once: ``resolve`` and ``follow`` with a cache."""
 
     __slots__ = ("_found", "document")
 
@@ -28,14 +29,14 @@ class References:
         self._found: dict[str, Json] = {}
 
     def resolve(self, reference: str) -> Json:
-        """Return what ``reference`` points at."""
+        """Return the target of ``reference``."""
         found = self._found.get(reference)
         if found is None:
             found = self._found[reference] = resolve(self.document, reference)
         return found
 
     def follow(self, node: Json, what: str) -> dict[str, Any]:
-        """Return the object that ``node`` is or stands for."""
+        """Return ``node``, or the target of its reference."""
         for _ in range(_MOST_HOPS):
             if type(node) is not dict:
                 raise Unusable(f"its {what} is not an object")
@@ -46,7 +47,7 @@ class References:
         raise Unusable(f"the references of its {what} go round in a circle")
 
     def list_layers(self, node: Json, what: str) -> list[dict[str, Any]]:
-        """Return the object that ``node`` is or stands for, and what stands beside each reference to it, nearest last.
+        """Return the target of ``node``, then the siblings of each reference on the way, the outermost last.
 
         Raises:
             Unusable: as ``follow`` does.
@@ -63,12 +64,15 @@ class References:
         raise Unusable(f"the references of its {what} go round in a circle")
 
     def iterate_parts(self, node: Json, keys: Sequence[str], *, beside: bool) -> Iterator[dict[str, Any] | None]:
-        """Yield each object that the schema ``node`` is put together of: by references, and branches under ``keys``.
+        """Yield each part of the schema ``node``: the targets of references, and the branches under ``keys``.
 
-        Each comes once, however they refer to each other. What stands ``beside`` a reference is one too, after what is
-        referred to. None stands for what is no object or not there, and at the end for more than 100.
+        Each part comes once, also in cycles. With ``beside`` the siblings of a reference are a part too, after its
+        target. None stands for a part that is missing or no object, and ends the parts after 100.
         """
-        waiting, seen = deque([node]), dict[int, Json]()  # what was seen is held: no other gets its identity
+        waiting, seen = (
+            deque([node]),
+            dict[int, Json](),
+        )  # seen parts are kept alive, so that no new object gets the id of one
         while waiting:
             one = waiting.popleft()
             if id(one) in seen:
@@ -95,7 +99,7 @@ class References:
                 waiting.extend(branches if isinstance(branches, list) else ())
 
     def follow_or_empty(self, node: Json) -> dict[str, Any]:
-        """Return what ``follow`` would, or an empty object where that would be nothing."""
+        """Return the result of ``follow``, or an empty object if it would raise."""
         try:
             return self.follow(node, "part")
         except Unusable:
@@ -103,15 +107,16 @@ class References:
 
 
 class Unusable(Exception):  # noqa: N818 - it is a reason, not an error of ours: one operation is left out for it
-    """Why one operation of a document cannot be a tool; the text is its finding."""
+    """An operation of a document cannot be a tool; the message is the text of its finding."""
 
 
 def resolve(document: Json, reference: str) -> Json:
-    """Return what ``reference``, a JSON pointer after ``#``, points at in ``document``. [CV-17]
+    """Return the target of ``reference``, a JSON Pointer after ``#``, in ``document``.
 
     Raises:
-        Unusable: it leaves the document, or points at nothing.
+        Unusable: it refers to another document, or has no target.
     """
+    # CV-17
     if not reference.startswith("#"):
         raise Unusable(f"it refers to {reference[:100]!r}, outside the document")
     if reference != "#" and not reference.startswith("#/"):
@@ -135,10 +140,10 @@ def _resolve(document: Json, reference: str, hops: int) -> Json:
 
 
 def follow(document: Json, node: Json, what: str) -> dict[str, Any]:
-    """Return the object that ``node`` is or, by however many references, stands for. ``what`` names it in a finding.
+    """Return ``node``, or the target of its chain of references. ``what`` names it in the message of an error.
 
     Raises:
-        Unusable: a reference leads nowhere or round in a circle, or ``node`` is no object.
+        Unusable: a reference has no target or is part of a cycle, or the target is no object.
     """
     for _ in range(_MOST_HOPS):
         if not isinstance(node, dict):

@@ -1,10 +1,11 @@
-"""Where an operation is: the server URL that holds for it, its variables filled in once and for all.
+"""Choose the server URL of an operation, with its variables filled in when the document is read.
 
 Rules:
-- The operation's servers come before the path's, those before the root's; without any it is where the document is.
-- Of several the one on the document's own origin holds, else the first by https. [CV-08]
-- No argument can choose a server: its variables have their defaults. [D-07]
+- The servers of the operation win over those of the path, and those over the root's; the default is ``/``.
+- Of several servers, one on the document's origin is preferred, then https, then the order.
+- No argument of a call can choose a server: variables have their defaults.
 """
+# CV-08, D-07
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
 
 class Server(NamedTuple):
-    """A server: the URL that paths are put after, the template it is declared as, and its variables."""
+    """A server: the URL before each path, the declared template, and the values of its variables."""
 
     base: str
     template: str = ""
@@ -31,7 +32,7 @@ class Server(NamedTuple):
 
 
 def join_url(base: str, reference: str) -> str | None:
-    """Return ``reference`` resolved against ``base``, without a fragment, or None where that is no URL."""
+    """Return ``reference`` resolved against ``base``, without fragment, or None if the result is no URL."""
     try:
         return urljoin(base, reference.strip()).partition("#")[0]
     except ValueError:
@@ -41,12 +42,13 @@ def join_url(base: str, reference: str) -> str | None:
 def choose_server(url: str, *declared: Json) -> Server:
     """Return the server of an operation, from the first of ``declared`` that lists any.
 
-    ``url`` is the document's; ``declared`` are the ``servers`` of operation, path and document. Whether one on
-    another origin than the document is called is for the person to say, by name. [CV-08, D-07]
+    ``url`` is the document's; ``declared`` are the ``servers`` of operation, path and document. The user decides, by
+    ``allow_origins``, whether a server on another origin than the document is called.
 
     Raises:
-        Unusable: none of them can be read.
+        Unusable: no server has a usable URL.
     """
+    # CV-08, D-07
     home = get_origin(url)
     found: list[Server] = []
     for one in next((one for one in declared if isinstance(one, list) and one), [{"url": "/"}]):
@@ -60,7 +62,7 @@ def choose_server(url: str, *declared: Json) -> Server:
 
 
 def _explain_no_server(declared: tuple[Json, ...]) -> str:
-    """Return why no server among ``declared`` can be called."""
+    """Return the reason why no server in ``declared`` can be called."""
     listed = next((one for one in declared if isinstance(one, list) and one), [])
     for one in listed:
         for name in list_unfilled_variables(one):
@@ -72,7 +74,7 @@ def _explain_no_server(declared: tuple[Json, ...]) -> str:
 
 
 def list_unfilled_variables(one: Json) -> list[str]:
-    """Return the names of the variables of a server that have neither a default nor values to choose from."""
+    """Return the names of the variables of a server that have neither a default nor an enum."""
     template, variables = (one.get("url"), one.get("variables")) if isinstance(one, dict) else (None, None)
     if not isinstance(template, str):
         return []
@@ -103,7 +105,8 @@ def _resolve_server(url: str, one: dict[str, Any]) -> Server | None:
 
 
 def _fill_variable(variable: dict[str, Any]) -> str | None:
-    """Return what stands for a server variable: its default, else the first of its values. [CV-32]"""
+    """Return the value of a server variable: its default, else the first value of its enum."""
+    # CV-32
     default, enum = variable.get("default"), variable.get("enum")
     if isinstance(default, str | int | float) and not isinstance(default, bool):
         return str(default)

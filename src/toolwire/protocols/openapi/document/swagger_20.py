@@ -1,10 +1,10 @@
-"""A Swagger 2.0 document as OpenAPI 3.0, so that all that reads documents reads one.
+"""Upgrade a Swagger 2.0 document to OpenAPI 3.0, so that only OpenAPI 3 has to be read.
 
 Rules:
-- Paths and operations stay where they are, so that a pointer into the one is a pointer into the other.
-- What 3.0 has no words for, or what the document contradicts itself in, is a finding.
+- Paths and operations keep their places, so that a JSON Pointer to one is valid in both documents.
+- A contradiction in the document, or something that 3.0 cannot express, is a finding.
 """
-# FU-21. What stands where: https://spec.openapis.org/oas/v2.0.html
+# FU-21: the source of all members is https://spec.openapis.org/oas/v2.0.html
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ _FLOWS: Final = {
     "application": "clientCredentials",
     "accessCode": "authorizationCode",
 }
-_OTHERS: Final = "x-toolwire-documents"
-_COPY: Final = "x-toolwire-swagger"
+_BUNDLED_DOCUMENTS: Final = "x-toolwire-documents"
+_COPIED_PARTS: Final = "x-toolwire-swagger"
 _SCHEMES: Final = ("https", "http", "wss", "ws")
 _MOST_LEVELS: Final = 10
 COLLECTION_FORMATS: Final = "x-toolwire-collection-formats"
-"""The word that says how the arrays of a parameter are written, where 3.0 has none for it."""
+"""An extension with the formats of nested arrays of a parameter, which 3.0 cannot express."""
 
 SEPARATORS: Final = {"csv": ",", "ssv": " ", "tsv": "\t", "pipes": "|"}
-"""What each format puts between the items of an array. ``multi`` repeats the name instead."""
+"""The separator of each collection format. ``multi`` has none: it repeats the name."""
 
 
 def is_swagger(document: Mapping[str, Any]) -> bool:
-    """Return whether ``document`` says that it is Swagger 2.0."""
+    """Return whether ``document`` declares Swagger 2.0."""
     return str(document.get("swagger")) in ("2.0", "2") and "openapi" not in document
 
 
 def upgrade(document: dict[str, Any], url: str = "") -> tuple[dict[str, Any], list[Note]]:
-    """Return the Swagger 2.0 ``document``, which came from ``url``, as OpenAPI 3.0.3, and what was lost by that."""
+    """Return the Swagger 2.0 ``document``, fetched from ``url``, as OpenAPI 3.0.3, and a finding for each loss."""
     return _Upgrade(document, url).run()
 
 
@@ -73,33 +73,35 @@ class _Upgrade:
     def run(self) -> tuple[dict[str, Any], list[Note]]:
         old = self._document
         components = {
-            "schemas": {name: self._schema(one) for name, one in _get_map(old.get("definitions")).items()},
-            "responses": {name: self._response(one, ()) for name, one in _get_map(old.get("responses")).items()},
-            "parameters": {
-                name: self._parameter(one)
-                for name, one in _get_map(old.get("parameters")).items()
-                if self._is_plain(one)
+            "schemas": {name: self._upgrade_schema(one) for name, one in _get_map(old.get("definitions")).items()},
+            "responses": {
+                name: self._upgrade_response(one, ()) for name, one in _get_map(old.get("responses")).items()
             },
-            "securitySchemes": self._security_schemes(),
+            "parameters": {
+                name: self._upgrade_parameter(one)
+                for name, one in _get_map(old.get("parameters")).items()
+                if self._is_parameter(one)
+            },
+            "securitySchemes": self._upgrade_security_schemes(),
         }
         gone = ("swagger", "host", "basePath", "schemes", "consumes", "produces", "definitions", "parameters")
         kept = {
             name: one for name, one in old.items() if name not in (*gone, "responses", "securityDefinitions", "paths")
         }
-        rest = {name: self._schema(one) if name == _OTHERS else one for name, one in kept.items()}
-        paths = {path: self._item(path, item) for path, item in _get_map(old.get("paths")).items()}
-        servers = self._servers(old.get("schemes"))
+        rest = {name: self._upgrade_schema(one) if name == _BUNDLED_DOCUMENTS else one for name, one in kept.items()}
+        paths = {path: self._upgrade_path_item(path, item) for path, item in _get_map(old.get("paths")).items()}
+        servers = self._build_servers(old.get("schemes"))
         whole = {"openapi": "3.0.3", **rest, "servers": servers, "paths": paths, "components": components}
         if not servers:
             del whole["servers"]
         copies: dict[str, Json] = {}
         while self._copied - copies.keys():
-            copies |= {name: self._schema(old.get(name)) for name in self._copied - copies.keys()}
+            copies |= {name: self._upgrade_schema(old.get(name)) for name in self._copied - copies.keys()}
         if copies:
-            whole[_COPY] = copies
+            whole[_COPIED_PARTS] = copies
         return whole, self._notes
 
-    def _servers(self, schemes: Json) -> list[dict[str, Json]]:
+    def _build_servers(self, schemes: Json) -> list[dict[str, Json]]:
         host, base = self._document.get("host"), self._document.get("basePath")
         path = "/" + base.strip("/") if isinstance(base, str) else "/"
         listed = [one for one in schemes if one in _SCHEMES] if isinstance(schemes, list) else []
@@ -107,7 +109,7 @@ class _Upgrade:
             return [{"url": path}] if path != "/" or listed else []
         usable = [one for one in listed if one in ("https", "http")]
         if listed and not usable:
-            self._note(
+            self._add_note(
                 "", f"It is called by {', '.join(listed)} only, which is not spoken here: https is used", "/schemes"
             )
         here = self._url.partition(":")[0]
@@ -116,13 +118,13 @@ class _Upgrade:
             for scheme in usable or [here if here in ("https", "http") and not listed else "https"]
         ]
 
-    def _item(self, path: str, item: Json) -> Json:
+    def _upgrade_path_item(self, path: str, item: Json) -> Json:
         if not isinstance(item, dict):
             return item
         try:
             layers = self._references.list_layers(item, "path item")
         except Unusable:
-            return item  # whoever reads the operations says why
+            return item  # list_operations() reports it
         whole = {name: one for layer in layers for name, one in layer.items() if name != "$ref"}
         common = whole.get("parameters")
         found = {name: one for name, one in whole.items() if name not in (*_METHODS, "parameters")}
@@ -138,12 +140,12 @@ class _Upgrade:
             except Unusable:
                 found[method] = whole[method]
                 continue
-            found[method] = self._operation(
+            found[method] = self._upgrade_operation(
                 f"{method.upper()} {path[:SHOWN]}", join_pointer("", "paths", path, method), node, common
             )
         return found
 
-    def _operation(self, where: str, at: str, node: dict[str, Any], common: Json) -> dict[str, Any]:
+    def _upgrade_operation(self, where: str, at: str, node: dict[str, Any], common: Json) -> dict[str, Any]:
         gone = ("parameters", "consumes", "produces", "schemes", "responses")
         whole = {name: one for name, one in node.items() if name not in gone}
         consumes = _list_texts(node.get("consumes", self._document.get("consumes")))
@@ -162,37 +164,37 @@ class _Upgrade:
                 reference = one.get("$ref") if isinstance(one, dict) else None
                 keeps = isinstance(reference, str) and (not found or reference.startswith("#/parameters/"))
                 plain[str(place or reference), str(name)] = (
-                    {"$ref": _move_reference(str(reference))} if keeps else self._parameter(found or one)
+                    {"$ref": _move_reference(str(reference))} if keeps else self._upgrade_parameter(found or one)
                 )
         if plain:
             whole["parameters"] = list(plain.values())
-        body = self._body(where, at, bodies, form, consumes)
+        body = self._build_body(where, at, bodies, form, consumes)
         if body is not None:
             whole["requestBody"] = body
         responses = _get_map(self._references.follow_or_empty(node.get("responses")))
-        whole["responses"] = {str(code): self._response(one, produces) for code, one in responses.items()}
+        whole["responses"] = {str(code): self._upgrade_response(one, produces) for code, one in responses.items()}
         if isinstance(node.get("schemes"), list):
-            servers = self._servers(node["schemes"])
+            servers = self._build_servers(node["schemes"])
             if servers:
                 whole["servers"] = servers
         return whole
 
-    def _body(
+    def _build_body(
         self, where: str, at: str, bodies: list[dict[str, Any]], form: dict[str, dict[str, Any]], consumes: list[str]
     ) -> dict[str, Any] | None:
         if bodies and form:
-            self._note(where, "it has a body and parameters of a form: the body counts", at)
+            self._add_note(where, "it has a body and parameters of a form: the body counts", at)
         if len(bodies) > 1:
-            self._note(where, "it has several bodies: the last one counts", at)
+            self._add_note(where, "it has several bodies: the last one counts", at)
         if bodies:
             body = bodies[-1]
-            media = {"schema": self._schema(body.get("schema", {}))}
+            media = {"schema": self._upgrade_schema(body.get("schema", {}))}
             types = [one for one in consumes if one not in (_FORM, _MULTIPART)] or [_JSON]
             said = {name: body[name] for name in ("description",) if name in body}
             return {**said, "required": body.get("required") is True, "content": dict.fromkeys(types, media)}
-        return self._form(form, consumes) if form else None
+        return self._build_form(form, consumes) if form else None
 
-    def _form(self, form: dict[str, dict[str, Any]], consumes: list[str]) -> dict[str, Any]:
+    def _build_form(self, form: dict[str, dict[str, Any]], consumes: list[str]) -> dict[str, Any]:
         has_file = any(one.get("type") == "file" for one in form.values())
         types = [_MULTIPART] if has_file else [one for one in consumes if one in (_FORM, _MULTIPART)] or [_FORM]
         properties: dict[str, Json] = {}
@@ -201,9 +203,9 @@ class _Upgrade:
             properties[name] = self._build_parameter_schema(one)
             if isinstance(one.get("description"), str):
                 properties[name]["description"] = one["description"]
-            style = self._style(one)
+            style = self._build_style(one)
             if style and one.get("collectionFormat") != "multi":  # 3.0 has no styles in a form with files
-                style[COLLECTION_FORMATS] = self._collection_formats(one)
+                style[COLLECTION_FORMATS] = self._list_collection_formats(one)
             if style:
                 encoding[name] = style
         required = [name for name, one in form.items() if one.get("required") is True]
@@ -215,10 +217,10 @@ class _Upgrade:
         }
         return {"required": bool(required), "content": content}
 
-    def _is_plain(self, node: Json) -> bool:
+    def _is_parameter(self, node: Json) -> bool:
         return self._references.follow_or_empty(node).get("in") not in ("body", "formData")
 
-    def _parameter(self, node: Json) -> Json:
+    def _upgrade_parameter(self, node: Json) -> Json:
         if not isinstance(node, dict):
             return node
         if isinstance(node.get("$ref"), str):
@@ -228,21 +230,21 @@ class _Upgrade:
             for name, one in node.items()
             if name not in _SCHEMA_WORDS and name not in ("collectionFormat", "allowEmptyValue")
         }
-        return {**kept, **self._style(node), "schema": self._build_parameter_schema(node)}
+        return {**kept, **self._build_style(node), "schema": self._build_parameter_schema(node)}
 
     def _build_parameter_schema(self, node: dict[str, Any]) -> dict[str, Any]:
-        """Return the schema of a parameter, whose words stand in it itself."""
+        """Return the schema of a parameter or header: in 2.0 its keywords are members of the parameter itself."""
         own = node.get("schema")
         words = {name: one for name, one in node.items() if name in _SCHEMA_WORDS}
-        schema = self._schema({**(own if isinstance(own, dict) else {}), **words})
+        schema = self._upgrade_schema({**(own if isinstance(own, dict) else {}), **words})
         return schema if isinstance(schema, dict) else {}
 
-    def _style(self, node: dict[str, Any]) -> dict[str, Json]:
-        """Return how an array is written: in the words of 3.0, and in our own where it has none."""
+    def _build_style(self, node: dict[str, Any]) -> dict[str, Json]:
+        """Return style and explode of an array parameter, with our extension if 3.0 has no equal style."""
         if node.get("type") != "array":
             return {}
         place, how = node.get("in"), node.get("collectionFormat", "csv")
-        formats = self._collection_formats(node)
+        formats = self._list_collection_formats(node)
         said: dict[str, Json] = {"style": "form", "explode": how == "multi"}
         if place in ("path", "header"):
             said = {"style": "simple", "explode": False}
@@ -252,8 +254,8 @@ class _Upgrade:
             said[COLLECTION_FORMATS] = formats
         return said
 
-    def _collection_formats(self, node: dict[str, Any]) -> list[Json]:
-        """Return the format of an array and of the arrays in it, the outermost first. One that is none is ``csv``."""
+    def _list_collection_formats(self, node: dict[str, Any]) -> list[Json]:
+        """Return the formats of an array and of nested arrays, the outermost first; an invalid one becomes ``csv``."""
         formats: list[Json] = []
         one: Json = node
         while isinstance(one, dict) and one.get("type") == "array" and len(formats) < _MOST_LEVELS:
@@ -263,12 +265,12 @@ class _Upgrade:
                 formats.append(how)
             else:
                 text = f"its list by {str(how)[:20]!r} is not one of Swagger 2.0 there, and is written by commas"
-                self._note(str(node.get("name"))[:SHOWN], text)
+                self._add_note(str(node.get("name"))[:SHOWN], text)
                 formats.append("csv")
             one = one.get("items")
         return formats
 
-    def _response(self, node: Json, produces: list[str] | tuple[()]) -> Json:
+    def _upgrade_response(self, node: Json, produces: list[str] | tuple[()]) -> Json:
         if not isinstance(node, dict):
             return node
         if isinstance(node.get("$ref"), str):
@@ -295,39 +297,39 @@ class _Upgrade:
             types = list(produces) or _list_texts(self._document.get("produces")) or [_JSON]
             examples = _get_map(node.get("examples"))
             whole["content"] = {
-                one: {"schema": self._schema(schema), **({"example": examples[one]} if one in examples else {})}
+                one: {"schema": self._upgrade_schema(schema), **({"example": examples[one]} if one in examples else {})}
                 for one in types
             }
         return whole
 
-    def _schema(self, node: Json, within: str = "") -> Any:
-        """Return a schema, and what is in it, in the words of 3.0."""
+    def _upgrade_schema(self, node: Json, within: str = "") -> Any:
+        """Return a schema and its subschemas with the keywords of 3.0."""
         if isinstance(node, list):
-            return [self._schema(item) for item in node]
+            return [self._upgrade_schema(item) for item in node]
         if not isinstance(node, dict):
             return node
         is_map = within in _MAPS
         whole: dict[str, Any] = {}
         for name, one in node.items():
             if not is_map and name == "$ref" and isinstance(one, str):
-                whole[name] = self._schema_reference(one)
+                whole[name] = self._move_schema_reference(one)
             elif isinstance(one, dict | list) and (is_map or name not in _DATA):
-                whole[name] = self._schema(one, "" if is_map else name)
+                whole[name] = self._upgrade_schema(one, "" if is_map else name)
             else:
                 whole[name] = one
         return whole if is_map else _upgrade_words(whole)
 
-    def _schema_reference(self, reference: str) -> str:
-        """Return where a schema is now. One in a place that changed is left in a copy of that place."""
+    def _move_schema_reference(self, reference: str) -> str:
+        """Return the new reference to a schema; one to a changed place leads into an unchanged copy of that place."""
         if reference.startswith("#/definitions/"):
             return _move_reference(reference)
         first = reference.removeprefix("#/").partition("/")[0]
         if not reference.startswith("#/") or first not in ("paths", "parameters", "responses"):
             return reference
         self._copied.add(first)
-        return f"#/{_COPY}/{reference.removeprefix('#/')}"
+        return f"#/{_COPIED_PARTS}/{reference.removeprefix('#/')}"
 
-    def _security_schemes(self) -> dict[str, Json]:
+    def _upgrade_security_schemes(self) -> dict[str, Json]:
         found: dict[str, Json] = {}
         for name, node in _get_map(self._document.get("securityDefinitions")).items():
             one = self._references.follow_or_empty(node)
@@ -340,7 +342,7 @@ class _Upgrade:
             elif kind == "oauth2":
                 flow = _FLOWS.get(str(one.get("flow")))
                 if flow is None:
-                    self._note(
+                    self._add_note(
                         "",
                         f"The flow of {name[:SHOWN]!r} is not one of Swagger 2.0",
                         join_pointer("", "securityDefinitions", name),
@@ -352,7 +354,7 @@ class _Upgrade:
                 found[name] = one
         return found
 
-    def _note(self, where: str, text: str, at: str = "") -> None:
+    def _add_note(self, where: str, text: str, at: str = "") -> None:
         note = Note(where, text, at)
         if note not in self._notes:
             self._notes.append(note)

@@ -1,4 +1,4 @@
-"""Where in a Swagger 2.0 document stands what was found in the OpenAPI document that was made of it."""
+"""Map a place in an upgraded OpenAPI document back to the Swagger 2.0 document that it was made of."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _MOVED: Final = {
 
 
 def locate_original(old: Json, new: Json, steps: Sequence[PathStep]) -> tuple[PathStep, ...]:
-    """Return the way in the Swagger document ``old`` to what ``steps`` lead to in ``new``, which was made of it.
+    """Return the steps in the Swagger document ``old`` to the place of ``steps`` in ``new``, which was made of it.
 
-    Where ``old`` has no such place, it is the way to the nearest object that holds what was meant.
+    If ``old`` has no such place, the steps lead to the nearest object that contains what was meant.
     """
     taken: list[PathStep] = []
     rest = list(steps)
@@ -38,14 +38,14 @@ def locate_original(old: Json, new: Json, steps: Sequence[PathStep]) -> tuple[Pa
             step = found
         elif step == "requestBody" and isinstance(old, dict):
             return (*taken, *_locate_in_body(old.get("parameters"), rest))
-        elif step == "content" and not _has(old, step):
+        elif step == "content" and not _has_step(old, step):
             inner = _get_member(inner, rest.pop(0)) if rest else inner
             new = inner
             continue
-        elif step == "schema" and not _has(old, step):
+        elif step == "schema" and not _has_step(old, step):
             new = inner
             continue
-        if not _has(old, step):
+        if not _has_step(old, step):
             break
         taken.append(step)
         old, new = _get_member(old, step), inner
@@ -53,7 +53,7 @@ def locate_original(old: Json, new: Json, steps: Sequence[PathStep]) -> tuple[Pa
 
 
 def _locate_in_body(parameters: Json, rest: Sequence[PathStep]) -> tuple[PathStep, ...]:
-    """Return the way to the parameter that is the body, or the member of the form, and on in it."""
+    """Return the steps to the body parameter, or to the form parameter, and on to the place in it."""
     steps = list(rest[2:]) if rest[:1] == ["content"] else []  # what follows the media type
     for place, one in enumerate(parameters if isinstance(parameters, list) else ()):
         if not isinstance(one, dict):
@@ -69,7 +69,7 @@ def _locate_in_body(parameters: Json, rest: Sequence[PathStep]) -> tuple[PathSte
 def _keep_existing(node: Json, steps: Sequence[PathStep]) -> list[PathStep]:
     taken: list[PathStep] = []
     for step in steps:
-        if not _has(node, step):
+        if not _has_step(node, step):
             break
         taken.append(step)
         node = _get_member(node, step)
@@ -77,7 +77,7 @@ def _keep_existing(node: Json, steps: Sequence[PathStep]) -> list[PathStep]:
 
 
 def _find_parameter(listed: Json, wanted: dict[str, Any]) -> int | None:
-    """Return the place of a parameter among those of an operation, as body and form are no longer among them."""
+    """Return the index of a parameter in the old list, which still has the body and form parameters."""
     for place, one in enumerate(listed if isinstance(listed, list) else ()):
         if not isinstance(one, dict):
             continue
@@ -89,11 +89,11 @@ def _find_parameter(listed: Json, wanted: dict[str, Any]) -> int | None:
     return None
 
 
-def _has(node: Json, step: PathStep) -> bool:
+def _has_step(node: Json, step: PathStep) -> bool:
     if isinstance(node, list):
         return isinstance(step, int) and step < len(node)
     return isinstance(node, dict) and step in node
 
 
 def _get_member(node: Any, step: PathStep) -> Any:
-    return node[step] if _has(node, step) else None
+    return node[step] if _has_step(node, step) else None

@@ -1,8 +1,9 @@
-"""An OpenAPI 3.1 document as 3.2, and in the words of 3.0. [XL-124]
+"""Convert an OpenAPI 3.1 document to 3.2 or 3.0.
 
 Rules:
-- A value of a schema stays a value of it. What 3.0 has no word for is left out, and the server still enforces it.
+- A schema accepts at least the values it accepted. Keywords that 3.0 lacks are left out; the server still checks them.
 """
+# XL-124
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ Version: TypeAlias = Literal["3.0", "3.1", "3.2"]
 RELEASES: Final[Mapping[Version, str]] = {"3.0": "3.0.3", "3.1": "3.1.0", "3.2": "3.2.0"}
 _HOLDS_SCHEMAS: Final = frozenset(("properties", "schemas"))
 _HOLDS_SCHEMA: Final = frozenset(("schema", "items", "additionalProperties", "not"))
-_SEVERAL: Final = frozenset(("allOf", "anyOf", "oneOf"))
+_HOLDS_SCHEMA_LIST: Final = frozenset(("allOf", "anyOf", "oneOf"))
 _KEYWORDS: Final = frozenset(
     (
         *(
@@ -57,7 +58,7 @@ _KEYWORDS: Final = frozenset(
 
 
 def as_version(document: Mapping[str, Json], version: Version) -> dict[str, Json]:
-    """Return the 3.1 ``document`` as one of ``version``."""
+    """Return the 3.1 ``document`` converted to ``version``."""
     if version != "3.0":
         return {**document, "openapi": RELEASES[version]}
     older = {
@@ -73,7 +74,7 @@ def as_version(document: Mapping[str, Json], version: Version) -> dict[str, Json
 
 
 def _downgrade(node: Json, key: str = "") -> Json:
-    """Return what stands under ``key`` of an OpenAPI object, the schemas in it in the words of 3.0."""
+    """Return the value under ``key`` of an OpenAPI object, with its schemas converted to 3.0."""
     if key == "schema":
         return _downgrade_schema(node)
     if key == "schemas" and isinstance(node, dict):
@@ -112,7 +113,7 @@ def _downgrade_inner(key: str, value: Json) -> Json:
         return value
     if key in _HOLDS_SCHEMA:
         return _downgrade_schema(value)
-    return [_downgrade_schema(one) for one in value] if key in _SEVERAL and isinstance(value, list) else value
+    return [_downgrade_schema(one) for one in value] if key in _HOLDS_SCHEMA_LIST and isinstance(value, list) else value
 
 
 def _write_bound(built: dict[str, Json], bound: str, exclusive: str) -> None:
@@ -129,7 +130,7 @@ def _write_bound(built: dict[str, Json], bound: str, exclusive: str) -> None:
 
 
 def _write_type(built: dict[str, Json]) -> dict[str, Json]:
-    """Return a schema whose ``type`` is one word; null is said by ``nullable``."""
+    """Return a schema whose ``type`` is one string; ``nullable`` replaces the type null."""
     types = built.get("type")
     kinds = [types] if isinstance(types, str) else [one for one in types or () if isinstance(one, str)]
     others = [kind for kind in kinds if kind != "null"]

@@ -1,1 +1,1 @@
-"""From a call to an HTTP request: parameters, paths, bodies."""
+"""Build the HTTP request of a call: parameters, path, headers and body. May import ``document``."""

@@ -1,4 +1,4 @@
-"""The body of a request: the arguments that belong there, in the media type the plan chose."""
+"""Encode the body of a request from its arguments, in the media type of the plan."""
 
 from __future__ import annotations
 
@@ -25,10 +25,8 @@ class Payload(NamedTuple):
 def write_body(
     plan: Plan, arguments: Mapping[str, Json], resources: Resources | None, errors: dict[str, str]
 ) -> Payload:
-    """Return the body of a call; what cannot stand there is noted in ``errors``. No media type means no body.
-
-    [CV-11, CV-12, CV-13, CV-14, CV-15]
-    """
+    """Return the body of a call; an empty media type means no body. Unusable arguments are added to ``errors``."""
+    # CV-11, CV-12, CV-13, CV-14, CV-15
     if plan.media_type is None or (plan.whole_body is not None and plan.whole_body not in arguments):
         return NOTHING
     if plan.whole_body is None:
@@ -48,7 +46,7 @@ def write_body(
 
 
 def describe_place(plan: Plan, name: str, argument: str, value: Json) -> str:
-    """Return where an argument that is the property ``name`` of the body goes, as the end of a sentence."""
+    """Return the place of an argument that is the property ``name`` of the body, as the end of a sentence."""
     kind = get_essence(plan.media_type or "")
     is_form = kind == parameter_styles.FORM or kind.startswith("multipart/")
     if is_form and not forms.has_items(name, value, plan.encodings):

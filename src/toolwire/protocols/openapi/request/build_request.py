@@ -1,10 +1,11 @@
-"""A call as an HTTP request, by the plan that was made of its operation when the document was read.
+"""Build the HTTP request of a call by the plan of its operation.
 
 Rules:
-- No argument can change which route is asked, start another header or cookie, or choose the server. [D-07, D-10, D-11]
-- Everything is written, and refused, before anything is sent: whoever is asked for consent is asked for a request
-  that can be made. [XL-086]
+- No argument can change the route, start another header or cookie, or choose the server.
+- The complete request is built, or refused, before anything is sent, so that users are asked only about requests
+  that can be sent.
 """
+# D-07, D-10, D-11, XL-086
 
 from __future__ import annotations
 
@@ -27,18 +28,19 @@ _COOKIES = re.compile(f"{_COOKIE}(?:; {_COOKIE})*")
 
 
 def describe_plan(plan: Plan) -> str:
-    """Return method and URL of a plan as declared, for where a call cannot be written."""
+    """Return method and URL template of a plan, shown if the request of a call cannot be built."""
     return f"{plan.method} {plan.base}{plan.path}"
 
 
 def build_request(
     plan: Plan, arguments: Mapping[str, Json], *, resources: Resources | None = None, call_id: str = ""
 ) -> Request | Problem:
-    """Return the request that says ``arguments``, or a Problem that names each argument that cannot be sent.
+    """Return the request for ``arguments``, or a Problem that names each argument that cannot be sent.
 
-    ``resources`` has the files that handles among the arguments stand for. ``call_id`` fills the header that makes
-    a repeated call count once, where the operation has one and no argument fills it. [XL-077]
+    ``resources`` has the files of handles in the arguments. ``call_id`` is sent in the idempotency header of the
+    operation, if it has one and no argument fills it.
     """
+    # XL-077
     parts = _Parts({}, [plan.fixed_query] if plan.fixed_query else [], [], [], {})
     try:
         for argument, parameter in plan.parameters:
@@ -54,7 +56,7 @@ def build_request(
 
 
 def describe_places(plan: Plan, arguments: Mapping[str, Json]) -> dict[str, str]:
-    """Return where each of ``arguments`` goes, as the end of a sentence: its place, and its name there if another."""
+    """Return the place of each argument as the end of a sentence, with its name there if it is another."""
     parameters_ = dict(plan.parameters)
     properties = dict(plan.properties)
     found: dict[str, str] = {}
@@ -127,7 +129,7 @@ def _write_parameter(parameter: Parameter, value: Json) -> str:
 
 
 def _add_cookie(parts: _Parts, argument: str, text: str, *, whole: bool) -> None:
-    """Add a cookie; ``whole`` says that no item of it could start another."""
+    """Add a cookie; ``whole``: no item of it can start another cookie."""
     if not whole or _COOKIES.fullmatch(text) is None:
         parts.errors[argument] = "cannot be sent in a cookie: it holds a space, a quote, a semicolon or the like"
     else:

@@ -1,8 +1,9 @@
-"""Files in requests: bytes a model may send, which are its own base64 text or what the host gave it a handle of.
+"""Read files in arguments: base64 text, or a handle of a resource that the host keeps.
 
 Rules:
-- No text is ever a path: nothing is opened here. [CV-13, CV-14, D-35]
+- A text is never used as a path; no file is opened here.
 """
+# CV-13, CV-14, D-35
 
 from __future__ import annotations
 
@@ -21,10 +22,10 @@ _MOST_NAME = 100
 
 
 def read_file(value: Json, resources: Resources | None) -> Resource:
-    """Return the bytes that an argument stands for.
+    """Return the bytes of an argument.
 
     Raises:
-        ValueError: it is neither base64 text nor a handle of the host; the text says so, as the end of a sentence.
+        ValueError: it is neither base64 text nor a known handle; the message is the end of a sentence.
     """
     if not isinstance(value, str):
         raise ValueError("must be base64 text, or the handle of a file")
@@ -42,7 +43,8 @@ def read_file(value: Json, resources: Resources | None) -> Resource:
 
 
 def choose_file_name(resource: Resource, otherwise: str) -> str:
-    """Return the name a file is sent under: letters, digits, dots and dashes, without a folder. [CV-13]"""
+    """Return the file name to send: only letters, digits, ``.``, ``_`` and ``-``, without a folder."""
+    # CV-13
     for text in (re.split(r"[/\\]", resource.name)[-1], otherwise):
         name = _NOT_IN_A_NAME.sub("_", text).strip("._")[-_MOST_NAME:]
         if name:

@@ -1,9 +1,10 @@
-"""Bodies that are forms: the properties of an object as form-urlencoded text, or as the parts of a multipart.
+"""Encode forms: the properties of an object as form-urlencoded text, or as the parts of a multipart body.
 
 Rules:
-- An array repeats its name and an object is JSON, unless the document declares another style. [CV-12]
-- No value can end its part or start a header: names are escaped, the boundary is not in any part. [CV-13, D-11]
+- An array repeats its name and an object is JSON, unless the document declares another style.
+- No value can end its part or start a header: names are escaped, and no part contains the boundary.
 """
+# CV-12, CV-13, D-11
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ _MOST_PARTS = 10_000
 
 
 class Part(NamedTuple):
-    """One part of a multipart body. ``file`` is the name of a file, None for a field."""
+    """One part of a multipart body. ``file`` is the file name, or None for a field."""
 
     name: str
     data: bytes
@@ -39,7 +40,8 @@ class Part(NamedTuple):
 
 
 def encode_urlencoded(data: Mapping[str, Json], encodings: Mapping[str, Encoding]) -> bytes:
-    """Return ``data`` as application/x-www-form-urlencoded. What is null is left out. [CV-12]"""
+    """Return ``data`` as application/x-www-form-urlencoded; null values are left out."""
+    # CV-12
     fields = (pair for name, value in data.items() for pair in _list_pairs(name, value, encodings.get(name, PLAIN)))
     return "&".join(f"{name}={text}" for name, text in fields).encode()
 
@@ -47,11 +49,12 @@ def encode_urlencoded(data: Mapping[str, Json], encodings: Mapping[str, Encoding
 def encode_multipart(
     data: Mapping[str, Json], encodings: Mapping[str, Encoding], resources: Resources | None
 ) -> tuple[bytes, str]:
-    """Return ``data`` as a multipart body, and its boundary. [CV-13]
+    """Return ``data`` as a multipart body, and its boundary.
 
     Raises:
-        Unsendable: a property is no file where there must be one.
+        Unsendable: a property must be a file and is none, or has more than 10,000 items.
     """
+    # CV-13
     parts = [
         part for name, value in data.items() for part in _list_parts(name, value, encodings.get(name, PLAIN), resources)
     ]
@@ -59,13 +62,13 @@ def encode_multipart(
     for part in parts:
         digest.update(part.data)
         digest.update(repr((part.name, part.media_type, part.file)).encode())
-    boundary = f"toolwire-{digest.hexdigest()[:40]}"  # of what it separates, so that nothing in there can hold it
+    boundary = f"toolwire-{digest.hexdigest()[:40]}"  # a digest of the parts, so that no part can contain it
     written = [b"--%b\r\n%b\r\n%b\r\n" % (boundary.encode(), _write_part_head(part), part.data) for part in parts]
     return b"".join(written) + b"--%b--\r\n" % boundary.encode(), boundary
 
 
 def has_items(name: str, value: Json, encodings: Mapping[str, Encoding]) -> bool:
-    """Return whether a form has anything of the property ``name``: what is null or has no items is left out."""
+    """Return whether the form gets a field for the property ``name``: null and empty arrays are left out."""
     encoding = encodings.get(name, PLAIN)
     if encoding.style and not encoding.binary:
         return bool(_list_pairs(name, value, encoding))
@@ -73,7 +76,7 @@ def has_items(name: str, value: Json, encodings: Mapping[str, Encoding]) -> bool
 
 
 class Unsendable(ValueError):  # noqa: N818 - it is a reason, which becomes a Problem
-    """Why a property of a body cannot be sent: ``name`` is the property, ``reason`` the end of a sentence."""
+    """A property of a body cannot be sent: ``name`` is the property, ``reason`` the end of a sentence."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"{name} {reason}")
@@ -102,7 +105,7 @@ def _list_pairs(name: str, value: Json, encoding: Encoding) -> list[tuple[str, s
 
 def _list_parts(name: str, value: Json, encoding: Encoding, resources: Resources | None) -> Iterator[Part]:
     if encoding.style and not encoding.binary and not encoding.media_type:
-        # Nothing is percent-encoded in a part: what is encoded here is decoded at once, so that no escape may be kept.
+        # Parts are not percent-encoded: the pairs are decoded again here, so escapes in a value must not be kept.
         for key, text in _list_pairs(name, value, replace(encoding, reserved=False)):
             yield Part(unquote_to_bytes(key).decode(), unquote_to_bytes(text), headers=encoding.headers)
         return
@@ -128,7 +131,7 @@ def _build_part(name: str, item: Json, encoding: Encoding, resources: Resources 
 
 
 def _is_handle(item: Json, resources: Resources | None) -> bool:
-    """Return whether ``item`` is a handle that was given out: a file, also where a document says nothing of a type."""
+    """Return whether ``item`` is the handle of a kept resource, and so a file even if the document has no type."""
     return isinstance(item, str) and resources is not None and resources.find(item) is not None
 
 
@@ -147,5 +150,5 @@ def _write_part_head(part: Part) -> bytes:
 
 
 def _quote(name: str) -> str:
-    """Return a name as browsers put it between quotes."""
+    """Return a name escaped for a quoted string, as browsers do."""
     return name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A").replace("\0", "")

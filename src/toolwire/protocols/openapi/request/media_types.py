@@ -1,4 +1,4 @@
-"""Media types as documents write them: in any case, with parameters, in lists."""
+"""Parse and classify media types as documents write them: in any case, with parameters, in lists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 _TYPE = r"[!#$&^_.+A-Za-z0-9-]+/[!#$&^_.+A-Za-z0-9-]+"
 _PARAMETER = re.compile(r'\s*;\s*([!#$&^_.+A-Za-z0-9-]+)=("(?:[^"\\\r\n]|\\[ -~])*"|[!#$&\'*+.^_`|~0-9A-Za-z/:-]+)')
 _WHOLE = re.compile(rf"({_TYPE})((?:{_PARAMETER.pattern})*)\s*;?\s*")
-_OWN = frozenset(("boundary", "charset", "q"))
+_WRITTEN_PARAMETERS = frozenset(("boundary", "charset", "q"))
 _UTF_8 = frozenset(("utf-8", "utf8", "us-ascii"))
 _TEXT = frozenset(
     (
@@ -30,7 +30,7 @@ def get_essence(media_type: str) -> str:
 
 
 def get_first(media_types: str) -> str:
-    """Return the first of a list that commas separate."""
+    """Return the first of a comma-separated list."""
     return media_types.partition(",")[0].strip() if '"' not in media_types else media_types.strip()
 
 
@@ -46,7 +46,7 @@ def is_xml(media_type: str) -> bool:
 
 
 def is_text(media_type: str) -> bool:
-    """Return whether data of ``media_type`` is text that people read, and neither JSON nor XML."""
+    """Return whether data of ``media_type`` is text for people: neither JSON nor XML."""
     kind = get_essence(media_type)
     return kind.startswith("text/") or kind.endswith(("/yaml", "+yaml")) or kind in _TEXT
 
@@ -58,9 +58,9 @@ def is_binary(media_type: str) -> bool:
 
 
 def write_content_type(media_type: str) -> str:
-    """Return ``media_type`` as a Content-Type of what is written here: UTF-8, and with a boundary of its own.
+    """Return ``media_type`` as Content-Type, without ``boundary`` and without a charset other than UTF-8.
 
-    Its other parameters stay as they are declared. JSON has no charset, and what is no media type no parameters.
+    Other parameters stay. JSON gets no charset, and an invalid media type no parameters.
     """
     whole = _WHOLE.fullmatch(media_type.strip())
     if whole is None:
@@ -68,7 +68,7 @@ def write_content_type(media_type: str) -> str:
     kept = [
         f"{name.lower()}={value}"
         for name, value in _PARAMETER.findall(whole[2])
-        if name.lower() not in _OWN or (name.lower() == "charset" and _is_implied(whole[1], value))
+        if name.lower() not in _WRITTEN_PARAMETERS or (name.lower() == "charset" and _is_implied(whole[1], value))
     ]
     return "; ".join([whole[1].lower(), *kept])
 

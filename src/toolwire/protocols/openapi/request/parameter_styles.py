@@ -1,11 +1,12 @@
-"""Parameters on the wire: a value as text for a path, a query, a header or a cookie, by style and explode.
+"""Write parameters as text for a path, a query, a header or a cookie, by style and explode.
 
 Rules:
-- Delimiters stand as they are; names and items are percent-encoded one by one, except in headers. [CV-01]
-- What is null is left out, and so is an empty array or object. Nested data is JSON, but deepObject nests brackets.
-- ``allowReserved`` never lets a value end the query, start another parameter, or mean a space. [CV-02]
-- Nor does it let an item hold the delimiter between items, or a key the sign between it and its item.
+- Delimiters are not encoded; names and items are percent-encoded one by one, except in headers.
+- Null, empty arrays and empty objects are left out. Nested data is JSON; in deepObject it is nested brackets.
+- With ``allowReserved`` a value still cannot end the query, start another parameter, or mean a space.
+- Nor can an item contain the delimiter between items, or a key the delimiter before its item.
 """
+# CV-01, CV-02
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ STYLES: dict[Place, tuple[str, ...]] = {
     Place.HEADER: ("simple",),
     Place.COOKIE: ("form", "cookie"),
 }
-"""The styles each place knows, its default first."""
+"""The styles allowed in each place, the default first."""
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -42,9 +43,9 @@ _DELIMITER = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
 
 def write(parameter: Parameter, value: Json) -> str:
-    """Return ``value`` as text for its place, or ``""`` where there is nothing to send.
+    """Return ``value`` as text for its place, or ``""`` if there is nothing to send.
 
-    Queries and cookies come with their names, paths and headers without. Nothing is refused here.
+    The text of a query or cookie includes the name; that of a path or header does not. Nothing is refused here.
     """
     encode = _choose_encoder(parameter, value)
     if parameter.style in ("content", "text") or parameter.media_type:
@@ -68,7 +69,7 @@ def _write_style(parameter: Parameter, value: Json, encode: Encode) -> str:
 
 
 def list_pairs(parameter: Parameter, value: Json) -> list[tuple[str, str]]:
-    """Return the names and texts, percent-encoded, that a query's styles make of ``value``; none for nothing."""
+    """Return ``value`` as percent-encoded pairs of name and text, by the style of a query; null gives no pairs."""
     value = _remove_null(value)
     return (
         []
@@ -78,7 +79,8 @@ def list_pairs(parameter: Parameter, value: Json) -> list[tuple[str, str]]:
 
 
 def write_querystring(parameter: Parameter, value: Json) -> str:
-    """Return the whole query that ``value`` is, by its media type. [CV-28]"""
+    """Return ``value`` as the complete query, by its media type."""
+    # CV-28
     if get_essence(parameter.media_type) != FORM:
         return encode_percent(_write_content(parameter, value))
     data = value.items() if isinstance(value, dict) else ()
@@ -86,7 +88,7 @@ def write_querystring(parameter: Parameter, value: Json) -> str:
 
 
 def list_plain_pairs(name: str, value: Json) -> list[tuple[str, str]]:
-    """Return ``value`` as fields of a form about which nothing is declared: an array repeats, the rest is text."""
+    """Return ``value`` as fields of a form without declared encoding: an array repeats the name, the rest is text."""
     items = value if isinstance(value, list) else [value]
     return [(encode_percent(name), encode_percent(write_scalar(item))) for item in items if item is not None]
 
@@ -146,10 +148,10 @@ def _list_form_pairs(parameter: Parameter, value: Json, encode: Encode) -> list[
 
 
 def _iterate_deep_pairs(name: str, value: Json, encode: Encode) -> Iterator[tuple[str, str]]:
-    """Give ``name[key]=item`` for each item, as deep as the data goes; the items of an array are numbered.
+    """Yield ``name[key]=item`` for each item at any depth; the items of an array are numbered.
 
-    The specification says nothing of arrays here. Numbers are what the one large API that has them takes, and the
-    only form in which the objects of an array stay apart.
+    The specification does not define arrays here. The one large API with such arrays uses numbers, and only numbers
+    keep the objects of an array apart.
     """
     for key, item in enumerate(value) if isinstance(value, list) else value.items():
         inner = f"{name}%5B{encode_percent(str(key))}%5D"
@@ -160,7 +162,7 @@ def _iterate_deep_pairs(name: str, value: Json, encode: Encode) -> Iterator[tupl
 
 
 def _write_nested(value: Json, separators: tuple[str, ...], encode: Encode) -> str:
-    """Return an array as one text, each level of it with a separator of its own between the items."""
+    """Return nested arrays as one text; each level has its own separator."""
     if not separators or not isinstance(value, list):
         return encode(write_scalar(value))
     between = separators[0] if separators[0] == "," else encode(separators[0])
@@ -178,7 +180,7 @@ def _list_items(value: Json, encode: Encode, *, exploded: bool) -> list[str]:
 
 
 def _list_object_pairs(value: Mapping[str, Json], encode: Encode) -> list[tuple[str, str]]:
-    """Return each key, which is a name on the wire, and its item. ``allowReserved`` is for values alone."""
+    """Return each key and its item, encoded. ``allowReserved`` applies to items only: a key is a name on the wire."""
     encode_key = str if encode is str else encode_percent
     return [(encode_key(key), encode(write_scalar(item))) for key, item in value.items()]
 
@@ -192,7 +194,8 @@ def _write_name(parameter: Parameter) -> str:
 
 
 def _write_content(parameter: Parameter, value: Json) -> str:
-    """Return ``value`` in the media type of a parameter with ``content``. [CV-03]"""
+    """Return ``value`` in the media type of a parameter with ``content``."""
+    # CV-03
     media_type = get_essence(parameter.media_type)
     if media_type == FORM:
         return write_querystring(parameter, value)
@@ -210,9 +213,9 @@ def _remove_null(value: Json) -> Json:
 
 def _choose_encoder(parameter: Parameter, value: Json) -> Encode:
     if parameter.place is Place.HEADER or parameter.style == "cookie":
-        return str  # passed through unchanged; what may not stand there is refused where the request is built
+        return str  # not encoded in headers; build_request refuses characters that are not allowed there
     if parameter.style == "text" and parameter.place is Place.COOKIE:
-        return str  # the Cookie field is no URL: only the style form and JSON, which has quotes, are encoded there
+        return str  # a Cookie field is no URL: only the form style, and JSON with its quotes, are encoded there
     if not parameter.reserved:
         return encode_percent
     encode = _encode_reserved_in_path if parameter.place is Place.PATH else _encode_reserved
@@ -221,7 +224,7 @@ def _choose_encoder(parameter: Parameter, value: Json) -> Encode:
 
 
 def _choose_delimiters(parameter: Parameter, value: Json) -> dict[int, str]:
-    """Return the reserved characters that would end ``value`` or an item of it, with what stands for them."""
+    """Return the reserved characters that would end ``value`` or an item of it, with their escapes."""
     found = ""
     if parameter.style == "matrix" or parameter.place is Place.COOKIE:
         found = ";"
@@ -232,7 +235,7 @@ def _choose_delimiters(parameter: Parameter, value: Json) -> dict[int, str]:
 
 
 def _encode_reserved(text: str) -> str:
-    """Return ``text`` with its reserved characters and escapes kept, but for those that would end a value."""
+    """Return ``text`` encoded; reserved characters and escapes are kept, except those that would end a value."""
     parts = _TRIPLE.split(text)
     return "".join(
         part if _TRIPLE.fullmatch(part) else quote(part, safe=":/?@!$'()*,;=", errors="strict") for part in parts
@@ -240,12 +243,12 @@ def _encode_reserved(text: str) -> str:
 
 
 def _encode_reserved_in_path(text: str) -> str:
-    """Return ``text`` with what may stand in one segment of a path kept: no slash, no ``?``, no escape."""
+    """Return ``text`` encoded; reserved characters allowed in a path segment are kept: no slash, ``?`` or escape."""
     return quote(text, safe=":@!$&'()*+,;=", errors="strict")
 
 
 def write_scalar(value: Json) -> str:
-    """Return a scalar as its text, and nested data as JSON; 1.0 is 1, the shortest form of the same number."""
+    """Return a scalar as text, and nested data as JSON. An integral float is written as an integer: 1.0 is ``1``."""
     if isinstance(value, str):
         return value
     if type(value) is int:

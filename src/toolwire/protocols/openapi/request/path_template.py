@@ -1,9 +1,10 @@
-"""The path of a request: a template with its variables filled in, which still leads to the same route.
+"""Fill in the variables of a path template so that the path still leads to the same route.
 
 Rules:
-- A value in a path is never empty, and never what some server could decode to a dot segment. [CV-05, D-10]
-- The path that is sent has as many segments as its template, and the same fixed text around each value.
+- A value in a path is never empty, and never decodes to a dot segment on any server.
+- The path has as many segments as its template, with the same fixed text around each value.
 """
+# CV-05, D-10
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ from urllib.parse import quote, unquote
 
 _VARIABLE = re.compile(r"\{([^{}/]*)\}")
 _LITERAL = "/:@!$&'()*+,;=-._~%"
-_SURELY_PLAIN = re.compile(r"[A-Za-z0-9_~,=-][A-Za-z0-9._~,=-]*")
+_CLEARLY_PLAIN = re.compile(r"[A-Za-z0-9_~,=-][A-Za-z0-9._~,=-]*")
 _MOST_DECODINGS = 10
 
 
 class _Segment(NamedTuple):
-    """One segment with variables: ``texts`` stand around ``names``, so there is one more of them."""
+    """One segment with variables: ``texts`` are the fixed parts around ``names``, so there is one more of them."""
 
     texts: tuple[str, ...]
     names: tuple[str, ...]
@@ -38,9 +39,9 @@ def is_template(path: str) -> bool:
 
 
 def write_path(template: str, values: Mapping[str, tuple[str, str]], errors: dict[str, str]) -> str:
-    """Return the path with its variables filled in, from argument and text by variable.
+    """Return the path with its variables replaced; ``values`` has argument and text for each variable.
 
-    What may not stand there is noted in ``errors``, by argument.
+    A value that is not allowed in a path is added to ``errors``, by argument.
     """
     written: list[str] = []
     for segment in _split_segments(template):
@@ -54,12 +55,12 @@ def write_path(template: str, values: Mapping[str, tuple[str, str]], errors: dic
                 errors[argument] = "cannot be empty: it is a part of the path"
             text += value + after
         if not _is_plain(text):
-            errors.setdefault(values.get(segment.names[0], (segment.names[0], ""))[0], _WOULD_CHANGE)
+            errors.setdefault(values.get(segment.names[0], (segment.names[0], ""))[0], _CHANGES_PATH)
         written.append(text)
     return "/".join(written)
 
 
-_WOULD_CHANGE = "cannot be sent: it would change the path"
+_CHANGES_PATH = "cannot be sent: it would change the path"
 
 
 @lru_cache(maxsize=4096)
@@ -74,8 +75,8 @@ def _parse_segment(text: str) -> str | _Segment:
 
 
 def _is_plain(segment: str) -> bool:
-    """Return whether a path segment stays one, however often a server decodes it and whatever it cuts off."""
-    if _SURELY_PLAIN.fullmatch(segment):
+    """Return whether a path segment stays one segment, even if a server decodes it repeatedly or cuts parameters."""
+    if _CLEARLY_PLAIN.fullmatch(segment):
         return True
     if "/" in segment:
         return False

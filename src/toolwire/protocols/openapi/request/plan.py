@@ -1,9 +1,10 @@
-"""How one operation is called: worked out once when a document is read, followed for each call.
+"""Define the plan of an operation: made once when a document is read, followed for each call.
 
 Rules:
-- Whoever reads documents fills a Plan; whoever writes requests and reads responses only follows it.
-- No argument can choose the server: its variables are fixed here. [D-07]
+- ``tools`` makes plans; ``request`` and ``response`` only follow them.
+- No argument can choose the server: its variables are fixed here.
 """
+# D-07
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ ACCEPT = "application/json, */*;q=0.1"
 
 
 class Place(StrEnum):
-    """Where in a request a parameter goes. ``QUERYSTRING`` is the whole query as one value (OpenAPI 3.2)."""
+    """The place of a parameter in a request. ``QUERYSTRING`` is the complete query as one value (OpenAPI 3.2)."""
 
     PATH = "path"
     QUERY = "query"
@@ -30,9 +31,9 @@ class Place(StrEnum):
 class Parameter(NamedTuple):
     """How one parameter is written. ``style`` is one of OpenAPI's, or ``content`` for JSON and ``text`` for text.
 
-    ``media_type`` is that of a parameter with ``content``; it decides where it is not empty. ``encodings`` say how the
-    properties of one that is a form are written. ``separators`` stand between the items of an array and of the arrays
-    in it, one for each level, where Swagger 2.0 declares them: ``""`` repeats the name instead.
+    ``media_type`` is that of a parameter with ``content``; if not empty, it decides. ``encodings`` describe the
+    properties of a parameter that is a form. ``separators`` of Swagger 2.0 are those between items, one for each level
+    of nested arrays; ``""`` repeats the name instead.
     """
 
     name: str
@@ -65,12 +66,12 @@ class Encoding:
 
 
 PLAIN = Encoding()
-"""The encoding of a property about which nothing is declared."""
+"""The encoding of a property without declared encoding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheme:
-    """One security scheme that an operation asks for, with the scopes it asks for.
+    """One security scheme that an operation requires, with its scopes.
 
     ``kind`` is OpenAPI's type: apiKey, http, oauth2, openIdConnect, mutualTLS. ``place`` and ``name`` are those of
     an API key; ``scheme`` is that of http, in lower case.
@@ -88,25 +89,26 @@ class Scheme:
 class Plan:
     """How one tool is called.
 
-    ``base`` is the server URL with its variables filled in and no slash at its end; it may be on another origin than
-    the document, and is then called only if the person allowed that origin by name. ``path`` is the template as
-    declared, ``fixed_query`` what stood after a question mark in it. ``server`` and ``server_variables`` are what
-    ``base`` was made of, to show.
+    ``base`` is the server URL with its variables filled in and without a slash at the end. If it is on another origin
+    than the document, it is called only if the user allowed that origin. ``path`` is the declared template,
+    ``fixed_query`` the part after its question mark. ``server`` and ``server_variables`` are the source of ``base``.
 
-    ``parameters`` go from argument to parameter. The body is nothing where ``media_type`` is None; else it is the
-    argument ``whole_body``, or made of ``properties`` (argument to body property), each written by its entry in
-    ``encodings`` (by property; form and multipart only). ``binary`` says that the whole body is a file.
+    ``parameters`` maps arguments to parameters. There is no body if ``media_type`` is None. Else the body is the
+    argument ``whole_body``, or it has the ``properties`` (argument to body property), encoded by ``encodings`` (by
+    property; forms and multipart only). ``binary``: the complete body is a file.
 
-    Where ``takes_more`` is true an argument of any other name is a property of the body under that name; else it is
-    refused. ``names`` are those of all others.
+    With ``takes_more``, an argument with any other name is a property of the body; else it is refused. ``names`` are
+    the names of all declared arguments.
 
-    ``idempotency`` names the header that gets the call's id where no argument gives it. ``security`` is a list of
-    alternatives, each a set of schemes that all apply; ``()`` as an alternative is none at all. [XL-077, CV-09]
+    ``idempotency`` is the header that gets the call's id if no argument fills it. ``security`` is a list of
+    alternatives, each a set of schemes that apply together; the alternative ``()`` needs no credential.
 
     ``responses`` is what the document declares: status (``200``, ``2XX``, ``default``) to media type to schema as
     it stands in the document; None where it declares nothing. ``streams`` says that a success may be SSE, JSON Lines
     or a JSON sequence.
     """
+
+    # XL-077, CV-09
 
     method: str
     base: str

@@ -1,9 +1,9 @@
-"""The arguments of a tool that only reads, as a query string: how each is written, and how it is read back.
+"""Define how the arguments of a safe tool are written in a query string, and parse such a query.
 
 Rules:
-- A value that the text of a query can say without doubt is a plain text; anything else is JSON. What is written
-  by the document we publish comes back as it was.
-- ``+`` is a space, as in a form; escapes are UTF-8 and exact.
+- A value is plain text if its type is clear from the schema, else JSON. A query that follows the published document
+  is parsed to the same values.
+- ``+`` is a space, as in a form; escapes must be valid UTF-8.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _TYPE_OF: dict[type, str] = {
     list: "array",
 }
 _STRING, _ARRAY = frozenset(("string",)), frozenset(("array",))
-_UNLIKE = frozenset(("integer", "number", "boolean"))
+_DISTINCT_TYPES = frozenset(("integer", "number", "boolean"))
 _MOST_STEPS = 32
 _MOST_NESTED = 3
 _MOST_BRANCHES = 16
 
 
 class Form(StrEnum):
-    """How a field stands in a query: once as text, once for each item of an array, or once as JSON."""
+    """How a field is written: once as text, repeated for each item of an array, or once as JSON."""
 
     TEXT = "text"
     REPEATED = "repeated"
@@ -49,7 +49,7 @@ class Form(StrEnum):
 
 
 class Field(NamedTuple):
-    """One argument in a query. ``types`` are the JSON types its text, or the text of an item, may be read as."""
+    """One argument in a query. ``types`` are the JSON types that its text, or the text of an item, may have."""
 
     name: str
     form: Form
@@ -59,7 +59,7 @@ class Field(NamedTuple):
 
 
 def list_fields(tool: Tool) -> tuple[Field, ...]:
-    """Return how each argument of ``tool`` stands in a query."""
+    """Return the query field of each argument of ``tool``."""
     required = set(tool.required_parameters)
     return tuple(
         _build_field(name, schema, tool.input_schema, name in required) for name, schema in tool.parameters.items()
@@ -67,10 +67,10 @@ def list_fields(tool: Tool) -> tuple[Field, ...]:
 
 
 def read_query(query: str, known: Mapping[str, Field]) -> dict[str, Json] | Problem:
-    """Return the arguments that ``query`` says; what is in none of the ``known`` fields stays text.
+    """Return the arguments in ``query``; those without a field in ``known`` stay text.
 
-    A text that is not of its field's type stays a string, for validation to report. An array that has to be
-    there and is not named has no items.
+    A text that does not have the type of its field stays a string, and validation reports it. A required array that is
+    missing is empty.
     """
     texts: dict[str, list[str]] = {}
     for pair in filter(None, query.split("&")):
@@ -144,12 +144,12 @@ def _build_field(name: str, schema: Json, root: Schema, required: bool) -> Field
 
 
 def _is_plain(types: frozenset[str]) -> bool:
-    """Return whether a text says which of ``types`` it is: a string, or something that never looks like another."""
-    return types == _STRING or (bool(types) and types <= _UNLIKE)
+    """Return whether a text shows which of ``types`` it has: strings only, or types without strings."""
+    return types == _STRING or (bool(types) and types <= _DISTINCT_TYPES)
 
 
 def _list_types(schema: Json, root: Schema, seen: frozenset[int] = frozenset()) -> frozenset[str]:
-    """Return the JSON types that ``schema`` allows, or none where it does not say or goes round in a circle."""
+    """Return the JSON types that ``schema`` allows; empty if it does not say, or refers to itself."""
     shape = _follow_reference(schema, root)
     if id(shape) in seen or len(seen) == _MOST_NESTED or "$ref" in shape:
         return frozenset()
@@ -166,7 +166,7 @@ def _list_types(schema: Json, root: Schema, seen: frozenset[int] = frozenset()) 
 
 
 def _follow_reference(schema: Json, root: Schema) -> dict[str, Any]:
-    """Return what ``schema`` refers to inside ``root``; with its ``$ref`` still there where that leads nowhere."""
+    """Return the target of ``schema`` inside ``root``; if there is none, a schema that still has its ``$ref``."""
     for _ in range(_MOST_STEPS):
         if not isinstance(schema, dict):
             return {}

@@ -1,1 +1,1 @@
-"""From an HTTP response to a result: JSON, text, streams, bounded sizes."""
+"""Read HTTP responses as results of bounded size: JSON, text, files, streams. May import ``request``."""

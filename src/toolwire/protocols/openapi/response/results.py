@@ -1,10 +1,10 @@
-"""Results as responses, and back: a bare JSON value, text, a reference to bytes, the items of a stream, or a problem.
+"""Write results as responses, and read responses: JSON, text, a reference to bytes, stream items, or a problem.
 
 Rules:
-- What comes back is data of a stranger: hidden characters are taken out, and ``Value.notes`` say whose it is. [XL-104]
-- Nothing long is passed on whole, and nothing is cut in silence: the notes say so, and under which handle the whole
-  is kept. [XL-103]
+- A response is untrusted data: hidden characters are removed, and ``Value.notes`` name its origin.
+- A long response is cut, and the notes say so, with the handle of the complete response.
 """
+# XL-104, XL-103
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_JSON = "The server's answer is not the JSON it says it is: "
 
 
 class Expected(NamedTuple):
-    """Who answers, what the document says they may answer, and how much of it is passed on."""
+    """The origin of a response, the responses that the document declares, and the limits of a result."""
 
     origin: str = ""
     responses: Mapping[str, Mapping[str, Json]] | None = None
@@ -37,17 +37,18 @@ ANYTHING = Expected()
 
 
 def write(result: Result, duration_ms: float) -> Response:  # noqa: ARG001 - HTTP has no place for the duration
-    """Return the response that says ``result``: 200 and the value alone, or problem+json."""
+    """Return ``result`` as a response: status 200 with the value as JSON, or problem+json."""
     if isinstance(result, Value):
         return Response(200, JSON_HEADERS, jsontext.write(result.value))
     return problems.write(result)
 
 
 def read(response: Response, expected: Expected = ANYTHING) -> Result:
-    """Return what a response means: parsed JSON, text, or what the status says. [XL-100, XL-101, XL-105]
+    """Read a response as a result: parsed JSON, text, or a Problem for its status.
 
-    Binary data stays out of the result: it is ``{"media_type", "bytes_len", "resource"}``.
+    Binary data is replaced by ``{"media_type", "bytes_len", "resource"}``; ``resource`` is a handle.
     """
+    # XL-100, XL-101, XL-105
     status = response.status
     if not 200 <= status < 300:
         text = f"The server answered {status} where a result was expected."
@@ -72,10 +73,11 @@ def _read_other(body: bytes, media_type: str, parameters: str, expected: Expecte
 
 
 def read_stream_end(heard: StreamReader, response: Response | Problem, expected: Expected) -> Result:
-    """Return the result of a stream that was heard while it came: the list of its items. [XL-106]
+    """Return the result of a stream that was read while it arrived: the list of its items.
 
-    A stream that was left because it had brought enough, or had run long enough, is a result too, marked as cut.
+    A stream that was stopped at a limit of items, bytes or time is a result too, marked as truncated.
     """
+    # XL-106
     if isinstance(response, Problem):
         if not (heard.is_truncated or (heard.items and response.details.get("reason") in ("timeout", "too_large"))):
             return response
@@ -93,12 +95,13 @@ def read_stream_end(heard: StreamReader, response: Response | Problem, expected:
 
 
 def build_stream_reader(expected: Expected) -> StreamReader:
-    """Return what hears a stream of ``expected``."""
+    """Return a reader for the stream of ``expected``."""
     return StreamReader(expected.caps, text_cleaning.clean_data)
 
 
 def _build_notes(response: Response, media_type: str, expected: Expected) -> dict[str, Json]:
-    """Return what is known of a response besides its value. [XL-104, XL-105]"""
+    """Return the notes of a response: its origin, undeclared parts, and its rate limit."""
+    # XL-104, XL-105
     notes: dict[str, Json] = {"origin": expected.origin, "untrusted": True} if expected.origin else {}
     if expected.responses is not None and (odd := _find_undeclared(expected.responses, response, media_type)):
         notes["undeclared"] = odd
@@ -109,7 +112,8 @@ def _build_notes(response: Response, media_type: str, expected: Expected) -> dic
 
 
 def _find_undeclared(responses: Mapping[str, Mapping[str, Json]], response: Response, media_type: str) -> str:
-    """Return what of a response its document does not declare: its status, its content type, or ``""``. [CV-24]"""
+    """Return ``status`` or ``content type`` if the document does not declare that of the response, else ``""``."""
+    # CV-24
     status = str(response.status)
     if media_type in responses.get(status, ()):
         return ""
@@ -155,7 +159,8 @@ def _read_text(body: bytes, encoding: str, whole: Resource, expected: Expected, 
 
 
 def _clean(data: Json, notes: dict[str, Json]) -> Json:
-    """Return ``data`` without what nobody could see in it; the notes say so where there was any. [XL-104, D-01]"""
+    """Return ``data`` without hidden characters; if there were any, add ``cleaned`` to the notes."""
+    # XL-104, D-01
     if next(text_cleaning.find_hidden(data), None) is None:
         return data
     notes["cleaned"] = True
@@ -172,7 +177,7 @@ def _note_truncation(whole: Resource, characters: int | None, expected: Expected
 
 
 def _read_items(body: bytes, expected: Expected, notes: dict[str, Json]) -> Result:
-    """Return the items of a stream that came as a whole."""
+    """Return the items of a stream that was read completely before."""
     heard = build_stream_reader(expected)
     try:
         for _ in heard.feed(body):

@@ -1,10 +1,11 @@
-"""Answers that are streams: server-sent events, JSON Lines (also called ndjson) and JSON sequences, item by item.
+"""Read streams item by item: server-sent events, JSON Lines (ndjson) and JSON sequences.
 
 Rules:
-- The bytes say which of them it is: a record separator, the start of a JSON value, or a field of an event.
-- What is JSON is data, what is not is text; nothing is larger than 1 MiB. [XL-106, D-13]
-- Whoever listens hears every item; the result has as many as the caps allow, and says so. [XL-103]
+- The first bytes decide the format: a record separator, the start of a JSON value, or a field of an event.
+- An item is read as JSON if possible, else as text. An item has at most 1 MiB.
+- Listeners get every item; the result contains as many as the limits allow, and is else marked.
 """
+# XL-106, D-13, XL-103
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _UTF_8_MARK = b"\xef\xbb\xbf"
 
 
 class StreamLimitReached(ValueError):  # noqa: N818 - it ends a stream that has brought enough
-    """As many items as are waited for have come."""
+    """The limit of items has been reached; the stream is stopped."""
 
 
 class _Item(NamedTuple):
@@ -32,7 +33,7 @@ class _Item(NamedTuple):
 
 
 class StreamReader:
-    """Hears one stream. ``begun`` says that any of it came, ``truncated`` that the items kept are not all of them."""
+    """Reads one stream. ``begun``: some bytes have arrived; ``truncated``: not all items are kept."""
 
     def __init__(self, caps: ResultLimits, clean: Callable[[Json], Json]) -> None:
         self._caps, self._clean = caps, clean
@@ -47,7 +48,7 @@ class StreamReader:
 
         Raises:
             ValueError: an item is too large.
-            Full: there are as many items as are waited for.
+            StreamLimitReached: the stream has more items than the limit.
         """
         self.has_begun = True
         if self._decoder is None:
@@ -59,7 +60,7 @@ class StreamReader:
             yield self._add_item(item)
 
     def end(self) -> None:
-        """Take the last item, where it lacked nothing but a separator after it."""
+        """Add the last item if only the separator after it is missing."""
         for item in self._decoder.end() if self._decoder is not None else ():
             self._add_item(item)
 

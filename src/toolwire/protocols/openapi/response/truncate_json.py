@@ -1,25 +1,26 @@
-"""Data made to fit: large JSON with its longest parts shortened, so that what is left is still JSON of its shape."""
+"""Shorten the longest parts of large JSON data, so that the result is still JSON of the same shape."""
 
 from __future__ import annotations
 
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
 
-_LEAST = 32
+_MIN_PART = 32
 _MARK = "..."
 
 
 def count_characters(data: Json) -> int:
-    """Return the characters of ``data``: those of a text, or of compact JSON."""
+    """Return the number of characters of ``data``: of the string, or of its compact JSON."""
     return len(data) if isinstance(data, str) else _count_json(data)
 
 
 def truncate(data: Json, characters: int) -> Json:
     """Return ``data`` in at most about ``characters`` characters of JSON.
 
-    Texts are cut, arrays lose their last items, and the largest members of an object shrink first; a member or item
-    for which no room is left goes. [XL-103]
+    Strings are cut, arrays lose their last items, and the largest members of an object shrink first. Members and items
+    for which no room is left are removed.
     """
+    # XL-103
     if isinstance(data, str):
         return data[:characters]
     return _truncate(data, characters)
@@ -40,7 +41,7 @@ def _truncate(data: Json, characters: int) -> Json:
 
 
 def _cut_text(text: str, characters: int) -> str:
-    """Return the start of ``text``: escapes count, so that it may take some tries to find how much of it fits."""
+    """Return the start of ``text`` that fits; escapes count too, so the length is found in several steps."""
     room = max(0, characters - len(_MARK) - 2)
     text = text[:room]
     while text and _count_json(text) - 2 > room:
@@ -54,7 +55,7 @@ def _truncate_items(data: list[Json], characters: int) -> list[Json]:
     for item in data:
         cost = _count_json(item) + 1
         if cost > room:
-            if not kept and room > _LEAST:  # the first item says what the others look like
+            if not kept and room > _MIN_PART:  # the first item says what the others look like
                 kept.append(_truncate(item, room))
             break
         kept.append(item)
@@ -63,7 +64,7 @@ def _truncate_items(data: list[Json], characters: int) -> list[Json]:
 
 
 def _truncate_members(data: dict[str, Json], characters: int) -> dict[str, Json]:
-    """Return the members that fit whole, smallest first, and then the others with an equal share of what is left."""
+    """Return the members that fit unchanged, the smallest first; the others share the remaining room equally."""
     costs = {name: _count_json(name) + _count_json(value) + 2 for name, value in data.items()}
     kept: dict[str, Json] = {}
     room, left = characters - 2, len(costs)
@@ -73,7 +74,7 @@ def _truncate_members(data: dict[str, Json], characters: int) -> dict[str, Json]
         if costs[name] <= share:
             kept[name] = data[name]
             room -= costs[name]
-        elif share - _count_json(name) > _LEAST:
+        elif share - _count_json(name) > _MIN_PART:
             kept[name] = _truncate(data[name], share - _count_json(name) - 2)
             room -= _count_json(name) + _count_json(kept[name]) + 2
     return {name: kept[name] for name in data if name in kept}

@@ -1,1 +1,1 @@
-"""JSON Schemas of OpenAPI documents as JSON Schema 2020-12, at a bounded size."""
+"""Convert schemas of OpenAPI documents to JSON Schema 2020-12 of bounded size. May import ``document``."""

@@ -1,4 +1,4 @@
-"""Combined schemas, said more simply where that says the same: branches of an allOf, and what tells branches apart."""
+"""Simplify combined schemas without changing their meaning: merge allOf branches, describe discriminators."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from toolwire.core.model import Json
 from toolwire.framing.text_cleaning import clean
 from toolwire.protocols.openapi.document.references import References
 
-_MERGED = frozenset(("description", "properties", "required", "title", "type"))
+_MERGEABLE = frozenset(("description", "properties", "required", "title", "type"))
 _MOST_VALUES = 8
-_CHOSEN = frozenset(("allOf", "anyOf", "const", "enum", "oneOf", "pattern"))
-_OPEN_ONLY = frozenset(("additionalProperties", "unevaluatedItems", "unevaluatedProperties"))
-_TOGETHER = (("if", "then", "else"), ("contains", "maxContains", "minContains"), ("items", "prefixItems"))
-"""Words that say one thing together, and another each in a schema of its own."""
+_LIMITS_TEXT = frozenset(("allOf", "anyOf", "const", "enum", "oneOf", "pattern"))
+_CLOSING_KEYWORDS = frozenset(("additionalProperties", "unevaluatedItems", "unevaluatedProperties"))
+_LINKED_KEYWORDS = (("if", "then", "else"), ("contains", "maxContains", "minContains"), ("items", "prefixItems"))
+"""Keywords that depend on each other: together in one schema they mean something else than in two schemas."""
 
 
 def join_branches(schema: dict[str, Json]) -> dict[str, Json]:
-    """Return ``schema`` with those branches of its allOf in it that can stand there and mean the same. [CV-19]
+    """Merge branches of allOf into ``schema`` if the meaning stays the same.
 
-    An only branch does where no word says two things; of several, plain objects that agree on every property.
+    A single branch is merged if no keyword has two values; of several, plain objects that agree on each property are.
     """
+    # CV-19
     branches = schema.get("allOf")
     if not isinstance(branches, list):
         return schema
@@ -45,11 +46,12 @@ def join_branches(schema: dict[str, Json]) -> dict[str, Json]:
 
 
 def mark_branches(schema: dict[str, Json], node: dict[str, Any], references: References) -> dict[str, Json]:
-    """Return ``schema`` with each branch that a discriminator has a value for saying so in its description. [CV-19]
+    """Add the value of the discriminator to the description of each branch of oneOf and anyOf.
 
-    A discriminator never changes what is valid (OpenAPI 3.0.4, 3.1.1, 3.2). So it is only told, and only of a branch
-    that accepts the value and does not say it itself.
+    A discriminator never changes what is valid (OpenAPI 3.0.4, 3.1.1, 3.2), so it is only described, and only for a
+    branch that accepts the value and does not limit it itself.
     """
+    # CV-19
     discriminator = node.get("discriminator")
     name = discriminator.get("propertyName") if isinstance(discriminator, dict) else None
     if not isinstance(discriminator, dict) or not isinstance(name, str):
@@ -81,12 +83,12 @@ def _mark_branch(branch: Json, source: Json, name: str, values: dict[str, list[s
 
 
 def _is_any_text(schema: dict[str, Any]) -> bool:
-    """Return whether a property may be any text: it neither tells its values itself nor refuses those of a mapping."""
-    return schema.get("type", "string") in ("string", ["string"]) and not _CHOSEN & schema.keys()
+    """Return whether a property accepts any string, so that its schema does not show the discriminator's value."""
+    return schema.get("type", "string") in ("string", ["string"]) and not _LIMITS_TEXT & schema.keys()
 
 
 def _list_mapped_values(mapping: Json) -> dict[str, list[str]]:
-    """Return the names of each schema in a mapping."""
+    """Return the discriminator values for each schema in a mapping, by pointer."""
     found: dict[str, list[str]] = {}
     for value, target in mapping.items() if isinstance(mapping, dict) else ():
         if isinstance(target, str):
@@ -95,23 +97,23 @@ def _list_mapped_values(mapping: Json) -> dict[str, list[str]]:
 
 
 def _get_pointer(target: str) -> str:
-    """Return the pointer of a schema that is named, or pointed at."""
+    """Return the pointer of a schema; a mapping may give its name instead."""
     return target if set("#/") & set(target) else f"#/components/schemas/{target}"
 
 
 def _depends_on_neighbours(outer: dict[str, Json], branch: dict[str, Json]) -> bool:
-    """Return whether a word of one of two schemas depends on its neighbours: it must keep them and get no others."""
-    for words in _TOGETHER:
+    """Return whether a keyword in one of two schemas depends on its siblings, so that they cannot be merged."""
+    for words in _LINKED_KEYWORDS:
         pairs = [(outer.get(word), branch.get(word)) for word in words]
         both = any(one is not None for one, _ in pairs) and any(one is not None for _, one in pairs)
         if both and any(one != other for one, other in pairs):
             return True
-    return bool(_OPEN_ONLY & (outer.keys() | branch.keys()) and outer.keys() - {"description", "title"})
+    return bool(_CLOSING_KEYWORDS & (outer.keys() | branch.keys()) and outer.keys() - {"description", "title"})
 
 
 def _merge(outer: dict[str, Json], branch: dict[str, Json]) -> dict[str, Json] | None:
-    """Return both as one, or None where that could mean something else."""
-    if not _MERGED.issuperset(branch) or branch.get("type", "object") != "object":
+    """Return both as one schema, or None if its meaning could differ."""
+    if not _MERGEABLE.issuperset(branch) or branch.get("type", "object") != "object":
         return None
     if outer.get("type", "object") != "object":
         return None

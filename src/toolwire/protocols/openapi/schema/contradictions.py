@@ -1,4 +1,4 @@
-"""Schemas that no value fits, as documents have them by mistake: found, so that more is accepted than nothing."""
+"""Find schemas that accept no value by a mistake of their author, so that the converter can accept more."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _COMBINED = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
 _ANNOTATIONS = frozenset(("default", "deprecated", "description", "example", "examples", "externalDocs", "title"))
 _MOST_BRANCHES = 50
 
-_IS = {
+_TYPE_CHECKS = {
     "array": lambda value: isinstance(value, list),
     "boolean": lambda value: isinstance(value, bool),
     "integer": lambda value: isinstance(value, int | float) and not isinstance(value, bool) and value == int(value),
@@ -26,10 +26,10 @@ _IS = {
 def find_forbidden_required(
     references: References, node: dict[str, Json], hidden: Set[str], *, beside: bool
 ) -> Set[str]:
-    """Return every name that the parts of ``node`` use, where one part requires a name that another does not allow.
+    """Return all property names in the parts of ``node`` if one part requires a name that another part forbids.
 
-    Parts are put together by references and allOf; of anyOf and oneOf it is so where it is so of each branch. The
-    result is empty where some object fits. ``hidden`` are names that are not required here.
+    The parts are combined by references and allOf; for anyOf and oneOf each branch must be contradictory. The result
+    is empty if an object can be valid. ``hidden`` names are not required here.
     """
     if (len(node) == 1 and "$ref" in node) or not _COMBINED & node.keys():
         return frozenset()
@@ -51,28 +51,28 @@ def find_forbidden_required(
 
 
 def is_closed_to(references: References, node: Json, names: Set[str], *, beside: bool) -> bool:
-    """Return whether a part of ``node`` does not allow one of ``names``."""
+    """Return whether a part of ``node`` forbids one of ``names``."""
     return any(
         not names <= _list_properties(one) for one in _list_parts(references, node, beside=beside) if _is_closed(one)
     )
 
 
 def has_no_fitting_choice(schema: dict[str, Json]) -> bool:
-    """Return whether ``schema`` has an enum, and no member of it is of the type."""
+    """Return whether ``schema`` has an enum without any value of its type."""
     kind, choices = schema.get("type"), schema.get("enum")
     if kind is None or not isinstance(choices, list):
         return False
     kinds = kind if isinstance(kind, list) else [kind]
-    return not any(_IS[one](value) for one in kinds for value in choices)
+    return not any(_TYPE_CHECKS[one](value) for one in kinds for value in choices)
 
 
 def has_no_type_in_common(references: References, node: dict[str, Json], *, beside: bool) -> bool:
-    """Return whether the parts of ``node`` are of types that exclude each other."""
+    """Return whether the types of the parts of ``node`` exclude each other."""
     return not _have_type_in_common(_list_parts(references, node, beside=beside))
 
 
 def _have_type_in_common(parts: Iterable[dict[str, Any]]) -> bool:
-    left = set(_IS) - {"integer"}
+    left = set(_TYPE_CHECKS) - {"integer"}
     for one in parts:
         kind = one.get("type")
         if kind is not None:
@@ -84,7 +84,7 @@ def _have_type_in_common(parts: Iterable[dict[str, Any]]) -> bool:
 
 
 def has_equal_branches(references: References, branches: Sequence[Json]) -> bool:
-    """Return whether two of ``branches`` say the same of a value, so that none fits just one of both."""
+    """Return whether two of ``branches`` are equal, so that no value is valid for exactly one of them."""
     seen: list[dict[str, Json]] = []
     for one in branches[:_MOST_BRANCHES]:
         said = {key: value for key, value in references.follow_or_empty(one).items() if key not in _ANNOTATIONS}
@@ -102,15 +102,15 @@ def _list_parts(references: References, node: Json, *, beside: bool) -> list[dic
 def _excludes_required(references: References, parts: Sequence[dict[str, Any]], hidden: Set[str]) -> bool:
     required = {name for one in parts for name in _iterate_texts(one.get("required"))} - hidden
     return any(
-        _excludes(references, one, name, parts)
+        _excludes_name(references, one, name, parts)
         for one in parts
         if _is_closed(one)
         for name in required - _list_properties(one)
     )
 
 
-def _excludes(references: References, part: dict[str, Any], name: str, parts: Sequence[dict[str, Any]]) -> bool:
-    """Return whether the closed ``part`` does not allow ``name`` as another of ``parts`` defines it."""
+def _excludes_name(references: References, part: dict[str, Any], name: str, parts: Sequence[dict[str, Any]]) -> bool:
+    """Return whether the closed ``part`` forbids ``name`` with the type that another of ``parts`` defines."""
     more = part["additionalProperties"]
     if more is False:
         return True
@@ -119,7 +119,7 @@ def _excludes(references: References, part: dict[str, Any], name: str, parts: Se
 
 
 def _is_closed(part: dict[str, Any]) -> bool:
-    """Return whether ``part`` says what other properties there may be, by no pattern."""
+    """Return whether ``part`` limits other properties, without allowing some by pattern."""
     more = part.get("additionalProperties")
     return (more is False or isinstance(more, dict)) and not part.get("patternProperties")
 

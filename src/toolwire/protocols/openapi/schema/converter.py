@@ -1,13 +1,14 @@
-"""JSON Schemas of a document as JSON Schema 2020-12, each converted once and shared by every tool that uses it.
+"""Convert the schemas of a document to JSON Schema 2020-12, each once and shared by all tools that use it.
 
 Rules:
-- References are kept, never expanded: what a schema refers to stands under ``$defs``. [CV-18, D-17]
-- A request has no readOnly property, a response no writeOnly one, and neither is required. [CV-21]
-- What no schema may hold is left out with a finding, so that what comes out always is one. [CV-30]
-- A schema of more than 8 KB says what matters most of each thing that may be left out. [CV-25]
-- A schema is at most 32 KB: what a call needs least is cut, with a finding. [CV-25]
-- A schema that says less than its document accepts more, never less. [CV-25]
+- References are kept, not expanded: the target of a reference is a definition under ``$defs``.
+- Requests leave out readOnly properties, responses writeOnly ones, also from ``required``.
+- Invalid keywords are left out with a finding, so that the result is always a valid schema.
+- In a schema above 8 KB the descriptions of optional properties are shortened.
+- A schema has at most 32 KB: the parts that a call needs least are cut, with a finding.
+- A cut or repaired schema accepts at least all values that the document accepts.
 """
+# CV-18, D-17, CV-21, CV-30, CV-25
 
 from __future__ import annotations
 
@@ -50,8 +51,8 @@ from .upgrade_30 import add_example, upgrade_schema
 _TEXTS = frozenset(("description", "title"))
 _COMBINED = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
 _EXAMPLES = frozenset(("const", "default", "enum", "examples"))
-_READ = frozenset(("$ref", "discriminator", "example", "nullable"))
-_UNSAID = frozenset(
+_HANDLED_KEYWORDS = frozenset(("$ref", "discriminator", "example", "nullable"))
+_DROPPED_KEYWORDS = frozenset(
     (
         *("$anchor", "$comment", "$defs", "$dynamicAnchor", "$dynamicRef", "$id", "$schema", "$vocabulary"),
         *("definitions", "externalDocs", "id", "xml"),
@@ -60,14 +61,13 @@ _UNSAID = frozenset(
 _DESCRIPTION_CHARACTERS = 1_024
 _MOST_NOTES = 1_000
 _OUTLINE_BYTES = 1_000
-"""How large an outline of a definition may be: its properties, and what is nearest of what they hold."""
+"""The largest size of an outline of a definition, in bytes: its properties, and the nearest subschemas."""
 
 
 class SchemaConverter:
-    """The schemas of one document as they are used in requests or in responses.
+    """Converts the schemas of one document for use in requests or in responses.
 
-    ``hides`` says that texts of the document hide something, so that all of them are looked through. What could not
-    be taken as it was is added to ``notes``.
+    ``hides``: the document has hidden characters, so each text is cleaned. Each change is added to ``notes``.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class SchemaConverter:
         self._patterns = PatternBudget()
 
     def read(self, node: Json, where: str) -> tuple[dict[str, Json], set[str]]:
-        """Return ``node`` converted, and the names of the definitions it refers to. ``where`` is for findings."""
+        """Return ``node`` converted, and the names of the definitions it refers to. ``where`` is named in findings."""
         self._where = where
         names: set[str] = set()
         return self._convert(node, names), names
@@ -106,10 +106,9 @@ class SchemaConverter:
     def add_definitions(
         self, schema: dict[str, Json], names: Iterable[str], where: str, used: Set[str] = frozenset()
     ) -> dict[str, Json]:
-        """Return ``schema`` with the definitions that it needs, as far as there is room.
+        """Return ``schema`` with the definitions that it needs, cut to the size limit.
 
-        Properties with names in ``used``, as those of an example are, and those that must be given keep their room
-        longest.
+        Properties with a name in ``used`` (those of an example) and required properties are cut last.
         """
         size, sizes = len(jsontext.write(schema)), self._sizes
         gathered = gather_whole(names, size, sizes.telling, self._convert_definition) if size <= sizes.telling else None
@@ -130,14 +129,14 @@ class SchemaConverter:
                 self._note(where, f"a schema of it is larger than {sizes.most:,} bytes: {cut_off}")
         left_out = gathered.left_out if gathered.size > sizes.largest else set()
         found = {name: one for name, one in gathered.found.items() if name not in left_out}
-        if left_out:  # so many definitions are cut that saying so for each takes more room than there is
+        if left_out:  # the stubs of all cut definitions would exceed the limit, so references to them are removed
             schema = open_references(schema, left_out)
             found = {name: one._replace(schema=open_references(one.schema, left_out)) for name, one in found.items()}
         schema, definitions = _relax_definitions(schema, found)
         return {**schema, "$defs": dict(sorted(definitions.items()))} if definitions else schema
 
     def is_hidden(self, node: Json) -> bool:
-        """Return whether a property with this schema has no place in this direction."""
+        """Return whether a property with this schema is left out in this direction (readOnly or writeOnly)."""
         if not isinstance(node, dict):
             return False
         reference = node.get("$ref")
@@ -193,9 +192,9 @@ class SchemaConverter:
     def _convert(
         self, node: Json, names: set[str], outside: Set[str] = frozenset(), allowed: Set[str] = frozenset()
     ) -> dict[str, Json]:
-        """Return ``node`` converted, without the properties that it hides or that are hidden ``outside`` of it.
+        """Return ``node`` converted, without properties hidden in it or in a schema around it (``outside``).
 
-        Properties named in ``allowed`` are allowed in it where it is closed, since a schema around it needs them.
+        If it is closed, the names in ``allowed`` are allowed in it, because a schema around it requires them.
         """
         if type(node) is not dict:
             if isinstance(node, bool):
@@ -226,7 +225,7 @@ class SchemaConverter:
         return self._finish(built, node, inside)
 
     def _finish(self, built: dict[str, Json], node: dict[str, Json], inside: dict[str, Looseness]) -> dict[str, Json]:
-        """Return the words of ``node``, converted, as one schema."""
+        """Return the converted keywords of ``node`` as one schema: relaxed, merged and repaired."""
         if "discriminator" in node:
             built = mark_branches(built, node, self._references)
         if inside:
@@ -235,7 +234,7 @@ class SchemaConverter:
             built = join_branches(built)
         self._remove_mistakes(built, node)
         if "uniqueItems" in built and "array" not in (built.get("type") or "array"):
-            del built["uniqueItems"]  # many a document says so of texts and numbers too
+            del built["uniqueItems"]  # many documents set it for strings and numbers too
         if "example" in node:
             add_example(built, node["example"])
         if not self._old:
@@ -245,7 +244,7 @@ class SchemaConverter:
         return upgrade_schema(built, node)
 
     def _remove_mistakes(self, built: dict[str, Json], node: dict[str, Json]) -> None:
-        """Take out of ``built`` what makes it a schema that nothing fits."""
+        """Remove contradictions from ``built``, with which no value is valid."""
         if "allOf" in node and has_no_type_in_common(self._references, node, beside=not self._old):
             self._approximate("parts of an allOf in it are of types that exclude each other, and anything fits it")
             for word in built.keys() - _TEXTS:
@@ -261,7 +260,7 @@ class SchemaConverter:
     def _convert_keywords(
         self, node: dict[str, Json], names: set[str], outside: Set[str], allowed: Set[str]
     ) -> tuple[dict[str, Json], dict[str, Looseness]]:
-        """Return the words of ``node`` converted, and how loose what each of them holds has become."""
+        """Return the keywords of ``node`` converted, and the looseness of the subschemas under each keyword."""
         gone = self._find_hidden_names(node) | outside
         built: dict[str, Json] = {}
         inside: dict[str, Looseness] = {}
@@ -280,7 +279,7 @@ class SchemaConverter:
         return built, inside
 
     def _define_required(self, built: dict[str, Json], allowed: Set[str]) -> None:
-        """Define what is required of the closed object ``built`` and not defined in it, so that something fits it."""
+        """Define the required but undefined properties of the closed ``built``, so that an object can be valid."""
         more = built.get("additionalProperties")
         if more is not False and not isinstance(more, dict):
             return
@@ -295,7 +294,7 @@ class SchemaConverter:
         self._looseness = max(self._looseness, looseness)
 
     def _approximate(self, text: str) -> None:
-        """Note that something is not taken as it is: what is converted accepts more."""
+        """Add a finding that the converted schema accepts more than the schema of the document."""
         self._loosen(CUT)
         self._note(self._where, text)
 
@@ -311,7 +310,7 @@ class SchemaConverter:
         elif key in _TEXTS and isinstance(value, str):
             built[key] = self.clean_text(value)
         elif key in NAMED and isinstance(value, dict):
-            if key not in _UNSAID:
+            if key not in _DROPPED_KEYWORDS:
                 built[key] = self._convert_named(key, value, names, gone)
         elif key == "required" and isinstance(value, list):
             kept = self._keep_names(value, gone)
@@ -324,22 +323,22 @@ class SchemaConverter:
         elif key == "$ref":
             if not isinstance(value, str) or not self._names.get(value):
                 self._loosen(CUT)
-        elif key not in _READ and key not in _UNSAID and not key.startswith("x-"):
+        elif key not in _HANDLED_KEYWORDS and key not in _DROPPED_KEYWORDS and not key.startswith("x-"):
             self._convert_odd(built, key, value)
 
     def _fits(self, key: str, value: Json) -> bool:
         return fits(key, value) and (key != "pattern" or self._patterns.accepts(value))
 
     def _keep_names(self, value: list[Json], gone: Set[str]) -> list[str]:
-        """Return the names in ``value`` that are not gone, each once."""
+        """Return the names in ``value`` that are not hidden, without duplicates."""
         if not gone.isdisjoint(one for one in value if isinstance(one, str)):
             self._loosen(WIDER)
         return list(dict.fromkeys(one for one in value if isinstance(one, str) and one not in gone))
 
     def _convert_plain(self, key: str, value: Json, gone: Set[str]) -> Json:
-        """Return what the plain word ``key`` says, in the words of here."""
+        """Return the converted value of ``key``, a keyword without subschemas."""
         if key == "format":
-            self._loosen(WIDER)  # a format is told, and not checked
+            self._loosen(WIDER)  # a format is an annotation here, not checked
         elif key == "dependentRequired":
             return {name: self._keep_names(others, gone) for name, others in value.items() if name not in gone}
         elif key == "enum":
@@ -347,7 +346,7 @@ class SchemaConverter:
         return text_cleaning.clean_data(value) if self._hides and key in _EXAMPLES else value
 
     def _convert_odd(self, built: dict[str, Json], key: str, value: Json) -> None:
-        """Take what is almost right, and note the rest."""
+        """Convert a value that is almost valid, and add a finding for any other."""
         if key == "type" and isinstance(value, list):
             kept = [one for one in dict.fromkeys(map(str, value)) if is_type(one)]
             if kept:
@@ -361,9 +360,9 @@ class SchemaConverter:
         reference = one.get("$ref") if (gone or allowed) and isinstance(one, dict) else None
         if not isinstance(reference, str):
             return self._convert(one, names, gone, allowed)
-        if reference in self._stripping or not (self._needs(one, gone) or self._excludes(one, allowed)):
+        if reference in self._stripping or not (self._requires_hidden(one, gone) or self._excludes(one, allowed)):
             return self._convert(one, names)
-        self._stripping.add(reference)  # what it refers to does not fit what is around it, so it is said here anew
+        self._stripping.add(reference)  # the shared definition does not fit this place, so its target is copied here
         beside = {} if self._old else {key: value for key, value in one.items() if key != "$ref"}
         target = self._resolve_target(reference)
         converted = self._convert({"allOf": [target, beside]} if beside else target, names, gone, allowed)
@@ -371,11 +370,11 @@ class SchemaConverter:
         return converted
 
     def _excludes(self, node: Json, allowed: Set[str]) -> bool:
-        """Return whether a closed part of ``node`` leaves out any of the names in ``allowed``."""
+        """Return whether a closed part of ``node`` forbids one of the names in ``allowed``."""
         return bool(allowed) and is_closed_to(self._references, node, allowed, beside=not self._old)
 
-    def _needs(self, node: Json, gone: Set[str]) -> bool:
-        """Return whether ``node`` requires any of the names that are gone."""
+    def _requires_hidden(self, node: Json, gone: Set[str]) -> bool:
+        """Return whether ``node`` requires one of the hidden names in ``gone``."""
         parts = self._references.iterate_parts(node, ("allOf",), beside=not self._old)
         named = (part.get("required") for part in parts if part is not None)
         return any(isinstance(one, list) and not gone.isdisjoint(filter(_is_text, one)) for one in named)
@@ -396,9 +395,9 @@ class SchemaConverter:
         return built
 
     def _find_hidden_names(self, node: dict[str, Json]) -> Set[str]:
-        """Return the hidden properties that ``node`` names, a branch of its allOf, or what either refers to."""
+        """Return the hidden properties in ``node``, in branches of its allOf, and in their targets."""
         if len(node) == 1 and "$ref" in node:
-            return set()  # which speaks for itself where it is defined
+            return set()  # the definition lists its own hidden names
         gone: set[str] = set()
         alone = "$ref" not in node and "allOf" not in node
         for part in (node,) if alone else self._references.iterate_parts(node, ("allOf",), beside=True):
@@ -408,12 +407,12 @@ class SchemaConverter:
         return gone
 
     def clean_text(self, text: str) -> str:
-        """Return ``text`` for a model: cleaned, and cut where it is long."""
+        """Return ``text`` without hidden characters, in at most 1,024 characters."""
         text = text if text.isascii() and not self._hides else text_cleaning.clean(text).text
         return text if len(text) <= _DESCRIPTION_CHARACTERS else text_cleaning.cap_text(text, _DESCRIPTION_CHARACTERS)
 
     def _name_definition(self, reference: Json) -> str | None:
-        """Return the name of the definition ``reference`` stands for, or None where there is none."""
+        """Return the name of the definition for ``reference``, or None if it has no target."""
         if not isinstance(reference, str):
             self._approximate("one of its references is not a string, and anything fits it")
             return None
@@ -441,7 +440,7 @@ class SchemaConverter:
 
 
 def _remove_duplicates(values: list[Json]) -> list[Json]:
-    """Return ``values`` each once, in their order: some documents repeat one a hundred times."""
+    """Return ``values`` in order, without duplicates: some documents repeat a value a hundred times."""
     if all(type(one) is str for one in values):
         return list(dict.fromkeys(values))
     different: dict[bytes, Json] = {}
@@ -457,7 +456,7 @@ def _is_text(value: Json) -> bool:
 def _relax_definitions(
     schema: dict[str, Json], found: dict[str, Definition]
 ) -> tuple[dict[str, Json], dict[str, dict[str, Json]]]:
-    """Return ``schema`` and its definitions, relaxed where they depend on one that is not exact."""
+    """Return ``schema`` and its definitions, relaxed if they depend on a definition that is not exact."""
     schemas = {name: one.schema for name, one in found.items()}
     direct = {name: one.looseness for name, one in found.items()}
     if not any(direct.values()):

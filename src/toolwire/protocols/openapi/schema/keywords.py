@@ -1,4 +1,4 @@
-"""The words of JSON Schema 2020-12: which hold schemas, and what the others may hold."""
+"""List the keywords of JSON Schema 2020-12: which contain schemas, and the valid values of the others."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from toolwire.framing import subschemas
 Change: TypeAlias = Callable[[Json], Json]
 
 _FOREIGN = re.compile(r"\A/\^.*\$/[a-z]*\Z|\[\[:\^?[a-z]+:\]|&&\[", re.DOTALL)
-"""What makes a pattern one of another language: slashes around its anchors, a class of POSIX, an intersection of Java.
+"""Marks of a pattern in another language: slashes around anchors, a POSIX class, a Java intersection.
 
-As ECMA-262 reads them, the first matches nothing, and the others not what they are written for.
+Read as ECMA-262, the first matches nothing, and the others not what their author meant.
 """
 
 ONE = frozenset((*subschemas.SINGLE, "contentSchema"))
-"""The words that hold one schema."""
+"""Keywords that contain one schema."""
 
 SEVERAL = frozenset(subschemas.LISTED)
-"""The words that hold a list of schemas."""
+"""Keywords that contain a list of schemas."""
 
 NAMED = frozenset((*subschemas.NAMED, "$defs", "definitions"))
-"""The words that hold schemas by name."""
+"""Keywords that contain schemas by name."""
 
 TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
 
 
 def rebuild(schema: Schema, change: Change) -> dict[str, Json]:
-    """Return a copy of ``schema`` with ``change`` made to each schema directly inside it, and to nothing else."""
+    """Return a copy of ``schema`` with ``change`` applied to each schema directly inside it."""
     built: dict[str, Json] = {}
     for key, value in schema.items():
         if key in ONE and isinstance(value, dict | bool):
@@ -45,13 +45,13 @@ def rebuild(schema: Schema, change: Change) -> dict[str, Json]:
 
 
 def fits(key: str, value: Json) -> bool:
-    """Return whether ``value`` is what the plain word ``key`` may hold; a word that is none of ours fits nothing."""
+    """Return whether ``value`` is valid for ``key``, a keyword without subschemas; False for unknown keywords."""
     check = _PLAIN.get(key)
     return check is not None and check(value)
 
 
 def is_type(value: Json) -> bool:
-    """Return whether ``value`` is a type of JSON Schema, or a list of different ones."""
+    """Return whether ``value`` is a type of JSON Schema, or a list of different types."""
     if isinstance(value, str):
         return value in TYPES
     return _are_names(value) and bool(value) and TYPES.issuperset(value)
@@ -124,4 +124,4 @@ _PLAIN: dict[str, Callable[[Json], bool]] = {
 }
 
 WORDS = ONE | SEVERAL | NAMED | _PLAIN.keys()
-"""Every word that is read."""
+"""Every keyword that is converted."""

@@ -1,9 +1,10 @@
-"""What must change around a schema that accepts more than its document says, so that nothing accepts less. [CV-25]
+"""Relax the keywords around a loosened schema, so that the complete schema never accepts less.
 
-A schema that was cut accepts more than before. Where a word forbids or counts what a schema accepts, the opposite is
-true of the whole: ``not`` refuses more, and a value that fits one branch of a ``oneOf`` fits two. Such words are
-replaced by others that accept at least what the document accepts.
+A cut schema accepts more than before. Inside a keyword that forbids or counts, this has the opposite effect: ``not``
+refuses more, and a value may be valid for two branches of a ``oneOf``. Such keywords are replaced by others that
+accept at least what the document accepts.
 """
+# CV-25
 
 from __future__ import annotations
 
@@ -21,15 +22,15 @@ class Looseness(IntEnum):
 
     EXACT = 0
     WIDER = 1
-    """It accepts more values, and knows the same properties and items."""
+    """It accepts more values, and defines the same properties and items."""
     CUT = 2
-    """It accepts more values, and may not know all properties and items that the document names."""
+    """It accepts more values, and may lack properties and items that the document defines."""
 
 
 EXACT, WIDER, CUT = Looseness
 
 Relax: TypeAlias = Callable[[dict[str, Json], str, str], tuple[dict[str, Json], Looseness]]
-"""Relaxes a schema that stands under a word, there by a name or a number, or alone."""
+"""Relaxes a subschema; the other arguments are its keyword, and its name or index there (``""`` if single)."""
 
 DEFINED = "#/$defs/"
 
@@ -40,7 +41,7 @@ _CONDITION = ("if", "then", "else")
 
 
 def relax_words(schema: dict[str, Json], inside: Mapping[str, Looseness]) -> dict[str, Json]:
-    """Return ``schema`` without the words that would refuse too much, by how loose the schemas ``inside`` it are."""
+    """Return ``schema`` without keywords that would refuse too much; ``inside`` is the looseness under each keyword."""
     if not _GUARDS & schema.keys():
         return schema
     gone: set[str] = set()
@@ -68,16 +69,16 @@ def relax_words(schema: dict[str, Json], inside: Mapping[str, Looseness]) -> dic
 
 
 def open_words(schema: dict[str, Json]) -> dict[str, Json]:
-    """Return ``schema`` without what it says of all properties that it does not name: some names are gone."""
+    """Return ``schema`` without limits on undefined properties: some definitions were left out."""
     return {key: value for key, value in schema.items() if key not in ("additionalProperties", "unevaluatedProperties")}
 
 
 def rebuild_relaxed(
     schema: dict[str, Json], relax: Relax, looseness: Looseness = EXACT
 ) -> tuple[dict[str, Json], Looseness]:
-    """Return a copy of ``schema`` with each schema directly inside it relaxed, and how loose it all is.
+    """Return a copy of ``schema`` with each schema directly inside it relaxed, and the looseness of the result.
 
-    ``looseness`` is that of the words of ``schema`` itself.
+    ``looseness`` is the looseness of the keywords of ``schema`` itself.
     """
     built: dict[str, Json] = {}
     inside: dict[str, Looseness] = {}
@@ -102,7 +103,7 @@ def rebuild_relaxed(
 
 
 def relax_references(schema: dict[str, Json], known: Mapping[str, Looseness]) -> dict[str, Json]:
-    """Return ``schema``, relaxed where a definition that it refers to is as loose as ``known`` says."""
+    """Return ``schema`` relaxed around its references; ``known`` is the looseness of each definition."""
 
     def relax(one: dict[str, Json], *_: str) -> tuple[dict[str, Json], Looseness]:
         reference = one.get("$ref")
@@ -113,7 +114,7 @@ def relax_references(schema: dict[str, Json], known: Mapping[str, Looseness]) ->
 
 
 def is_guarded(schema: Json) -> bool:
-    """Return whether anything in ``schema`` forbids or counts what another schema accepts."""
+    """Return whether ``schema`` contains a keyword that forbids or counts what a subschema accepts."""
     waiting = [schema]
     while waiting:
         one = waiting.pop()
@@ -132,7 +133,7 @@ def is_guarded(schema: Json) -> bool:
 
 
 def spread(direct: Mapping[str, Looseness], refers: Mapping[str, tuple[str, ...]]) -> dict[str, Looseness]:
-    """Return how loose each definition is, with all that it ``refers`` to, from how loose each is ``direct``ly."""
+    """Return the looseness of each definition, including all that it ``refers`` to, from its own (``direct``)."""
     behind: dict[str, list[str]] = {}
     for name, targets in refers.items():
         for target in targets:

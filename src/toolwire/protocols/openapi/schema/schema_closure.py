@@ -1,4 +1,4 @@
-"""Which definitions a schema carries, and in how many words: those that a call needs first, as far as there is room."""
+"""Select the definitions of a schema, and how detailed each is: those that a call needs first, up to a size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_REACHED = 5_000
 
 
 class Definition(NamedTuple):
-    """A converted definition, the names of those it refers to, its size in bytes, and how it compares by itself."""
+    """A converted definition, the names of the definitions it refers to, its size in bytes, and its own looseness."""
 
     schema: dict[str, Json]
     names: tuple[str, ...]
@@ -28,7 +28,7 @@ class Definition(NamedTuple):
 
 
 class Forms(NamedTuple):
-    """A definition in fewer and fewer words, and how far from it are those that it refers to."""
+    """A definition in three sizes, the most detailed first, and the distance of each definition it refers to."""
 
     brief: Definition
     bare: Definition
@@ -37,7 +37,7 @@ class Forms(NamedTuple):
 
 
 class SchemaClosure(NamedTuple):
-    """The definitions of a schema by name, how each compares with its document, and the size of it all."""
+    """The definitions of a schema by name, the names of those left out, and the size of the complete schema."""
 
     found: dict[str, Definition]
     left_out: set[str]
@@ -47,7 +47,7 @@ class SchemaClosure(NamedTuple):
 def gather_whole(
     names: Iterable[str], size: int, most: int, define: Callable[[str], Definition]
 ) -> SchemaClosure | None:
-    """Return all definitions that ``names`` lead to, or None where all of it is larger than ``most``."""
+    """Return all definitions reachable from ``names``, or None if the result is larger than ``most`` bytes."""
     found: dict[str, Definition] = {}
     waiting = deque(sorted(names))
     while waiting:
@@ -62,10 +62,10 @@ def gather_whole(
 
 
 def gather_ranked(names: Mapping[str, float], size: int, most: int, forms: Callable[[str], Forms]) -> SchemaClosure:
-    """Return the definitions that ``names`` lead to, the nearest first and in most words, in ``most`` bytes together.
+    """Return the definitions reachable from ``names``, the nearest first, in at most ``most`` bytes.
 
-    First each gets the room that it needs without words, then the nearest get their words. Where there is no room for
-    all, some is left for words.
+    First each is added without descriptions, then the nearest get theirs. If not all fit, 15 percent of the room is
+    reserved for descriptions.
     """
     gathered = _gather(names, size, most, most, forms)
     if gathered.left_out:

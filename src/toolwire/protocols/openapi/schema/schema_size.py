@@ -1,4 +1,5 @@
-"""Schemas made to fit a size: what is told at length goes first, then what a call is least likely to need. [CV-25]"""
+"""Cut schemas to a size: first long descriptions, then the parts that a call is least likely to need."""
+# CV-25
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from .relaxation import CUT, DEFINED, EXACT, WIDER, Looseness, rebuild_relaxed
 
 
 class Sizes(NamedTuple):
-    """How large a schema may be, in bytes: to be told at length, to be told at all, and with what says what is cut."""
+    """Size limits in bytes: for a schema with full descriptions, for any schema, and with stubs of cut definitions."""
 
     telling: int = 8_000
     most: int = 31_000
@@ -22,12 +23,12 @@ class Sizes(NamedTuple):
 
 
 STUB: dict[str, Json] = {"description": "Cut short."}
-"""What stands for a definition that there is no room for."""
+"""The replacement of a definition for which there is no room."""
 
 _BRIEF_CHARACTERS = 280
 _REACHES = (8.0, 6.0, 5.0, 4.0, 3.0, 2.5, 2.0, 1.5, 1.0, 0.5)
-_TOLD = frozenset(("description", "examples", "title"))
-_KEPT = frozenset(("description", "title", "type"))
+_ANNOTATIONS = frozenset(("description", "examples", "title"))
+_STUB_KEYWORDS = frozenset(("description", "title", "type"))
 _LONG_ENUM = 50
 
 _OPTIONAL = 1.0
@@ -39,10 +40,10 @@ _UNLIKELY_WORDS = ("read-only", "read only", "readonly", "populated by the", "de
 
 
 def iterate_inner(schema: dict[str, Json], used: Collection[str]) -> Iterator[tuple[str, str, Json, float]]:
-    """Yield each schema directly inside ``schema``: its word, its name, itself, and how far from a call's needs it is.
+    """Yield each schema directly inside ``schema``: keyword, name, schema, and distance from a call's needs.
 
-    A property that must be given is nearer than one that may be left out, one that is in ``used``, as in an example,
-    nearer still, and one that a server fills in is far away.
+    A required property is nearer than an optional one, a property in ``used`` (of an example) is nearer still, and a
+    property that the server fills in is far away.
     """
     required = frozenset(schema.get("required", ()))
     for key, value in schema.items():
@@ -54,7 +55,7 @@ def iterate_inner(schema: dict[str, Json], used: Collection[str]) -> Iterator[tu
         elif key in NAMED and isinstance(value, dict):
             for name, one in value.items():
                 near = _USED if name in used else _REQUIRED if name in required else _OPTIONAL
-                observed = name == "status" and "spec" in value  # beside what is wished for, as in Kubernetes
+                observed = name == "status" and "spec" in value  # Kubernetes: the server writes status, the caller spec
                 yield key, name, one, near + (_UNLIKELY if observed or _is_unlikely(one) else 0.0)
 
 
@@ -68,7 +69,7 @@ def _is_unlikely(schema: Json) -> bool:
 
 
 def rank_definitions(schema: dict[str, Json], used: Collection[str]) -> dict[str, float]:
-    """Return the names of the definitions that ``schema`` itself refers to, and how far away each is."""
+    """Return the names of the definitions that ``schema`` itself refers to, with the distance of each."""
     found: dict[str, float] = {}
     waiting: list[tuple[Json, float]] = [(schema, 0.0)]
     while waiting:
@@ -83,9 +84,9 @@ def rank_definitions(schema: dict[str, Json], used: Collection[str]) -> dict[str
 
 
 def cut_schema(schema: dict[str, Json], limit: int, used: Collection[str]) -> tuple[dict[str, Json], Looseness]:
-    """Return ``schema`` in at most ``limit`` bytes if cutting can do that, and how loose it is then.
+    """Return ``schema`` cut to ``limit`` bytes if possible, and its looseness.
 
-    What is least likely to be needed is cut first; the last resort has no words either.
+    The parts least likely to be needed are cut first; as a last step all descriptions are removed.
     """
     level = EXACT
     for reach in _REACHES:
@@ -98,7 +99,7 @@ def cut_schema(schema: dict[str, Json], limit: int, used: Collection[str]) -> tu
 
 
 def shorten_descriptions(schema: dict[str, Json]) -> dict[str, Json]:
-    """Return ``schema`` with what matters most of each description; a property that must be given is told whole."""
+    """Return ``schema`` with each description shortened, except those of required properties."""
     built = rebuild(schema, lambda inner: shorten_descriptions(inner) if isinstance(inner, dict) else inner)
     if isinstance(schema.get("description"), str):
         built["description"] = shorten_text(schema["description"], _BRIEF_CHARACTERS)
@@ -112,7 +113,7 @@ def shorten_descriptions(schema: dict[str, Json]) -> dict[str, Json]:
 
 
 def open_references(schema: dict[str, Json], names: Collection[str]) -> dict[str, Json]:
-    """Return ``schema`` with anything in place of its references to the definitions ``names``."""
+    """Return ``schema`` without references to the definitions ``names``: any value is valid there."""
 
     def relax(one: dict[str, Json], *_: str) -> tuple[dict[str, Json], Looseness]:
         if "$ref" in one and one["$ref"].removeprefix(DEFINED) in names:
@@ -123,15 +124,15 @@ def open_references(schema: dict[str, Json], names: Collection[str]) -> dict[str
 
 
 def remove_texts(schema: dict[str, Json], *_: str) -> tuple[dict[str, Json], Looseness]:
-    """Return ``schema`` with nothing but what is checked, and without long lists of values."""
+    """Return ``schema`` without descriptions, titles and examples, and without long enums."""
     long = isinstance(schema.get("enum"), list) and len(schema["enum"]) > _LONG_ENUM
-    kept = {key: value for key, value in schema.items() if key not in _TOLD and not (long and key == "enum")}
+    kept = {key: value for key, value in schema.items() if key not in _ANNOTATIONS and not (long and key == "enum")}
     return rebuild_relaxed(kept, remove_texts, WIDER if long else EXACT)
 
 
 def _cut_schema(schema: dict[str, Json], reach: float, used: Collection[str]) -> tuple[dict[str, Json], Looseness]:
     if reach < 0:
-        kept = {key: value for key, value in schema.items() if key in _KEPT}
+        kept = {key: value for key, value in schema.items() if key in _STUB_KEYWORDS}
         return kept, EXACT if len(kept) == len(schema) else CUT
     left = {(key, name): reach - step for key, name, _, step in iterate_inner(schema, used)}
     return rebuild_relaxed(schema, lambda inner, key, name: _cut_schema(inner, left[key, name], used))

@@ -1,4 +1,5 @@
-"""What OpenAPI 3.0 says in words of its own, in those of JSON Schema 2020-12. [CV-20]"""
+"""Upgrade the keywords of OpenAPI 3.0 to those of JSON Schema 2020-12."""
+# CV-20
 
 from __future__ import annotations
 
@@ -11,14 +12,15 @@ _EXAMPLE_CHARACTERS = 60
 
 
 def add_example(built: dict[str, Json], example: Json) -> None:
-    """Keep a short example where there is no other; a long one costs more than it tells."""
+    """Add a short example if the schema has no example or enum; a long one costs more tokens than it helps."""
     plain = isinstance(example, str | int | float) and not isinstance(example, bool)
     if plain and len(str(example)) <= _EXAMPLE_CHARACTERS and not {"enum", "const", "examples"} & built.keys():
         built["examples"] = [text_cleaning.clean_data(example)]
 
 
 def upgrade_schema(schema: dict[str, Json], node: dict[str, Json]) -> dict[str, Json]:
-    """Return a converted OpenAPI 3.0 schema in the words of 2020-12: nullable, exclusive bounds and bytes. [CV-20]"""
+    """Upgrade nullable, exclusive bounds and bytes of a converted OpenAPI 3.0 schema to 2020-12."""
+    # CV-20
     for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         flag = schema.get(exclusive)
         if isinstance(flag, bool):
@@ -28,7 +30,7 @@ def upgrade_schema(schema: dict[str, Json], node: dict[str, Json]) -> dict[str, 
     if schema.get("format") == "byte":
         schema.setdefault("contentEncoding", "base64")
     if schema.get("format") == "int-or-string" and schema.get("type") == "string":
-        schema["type"] = ["integer", "string"]  # Kubernetes says so: 3.0 has no list of types
+        schema["type"] = ["integer", "string"]  # the format of Kubernetes for two types: 3.0 has no list of types
     if node.get("nullable") is not True:
         return schema
     kinds = schema.get("type")

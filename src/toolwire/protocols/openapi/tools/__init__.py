@@ -1,1 +1,1 @@
-"""The operations of a document as tools: names, arguments, schemas, hints."""
+"""Make tools of operations: names, arguments, schemas, hints. May import ``document``, ``schema`` and ``request``."""

@@ -1,10 +1,11 @@
-"""The request body of an operation: which media type is written, and whether its properties are arguments.
+"""Choose the media type of a request body, and make arguments of its properties.
 
 Rules:
-- Of several media types JSON comes first, then forms, text, bytes and XML. [CV-11]
-- An object with known properties is taken apart into arguments; anything else is one argument, ``body``. [CV-15]
-- A file is base64 text or a handle of the host, never a path. [CV-13, CV-14]
+- Of several media types JSON is preferred, then forms, text, bytes and XML.
+- The properties of a plain object become arguments; any other body is one argument, ``body``.
+- A file is base64 text or a handle of the host, never a path.
 """
+# CV-11, CV-15, CV-13, CV-14
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ _TEXT_WORDS = ("description", "enum", "maxLength", "minLength", "pattern")
 _MOST_ARGUMENTS = 256
 _MOST_WRAPPERS = 4
 _FILE = "The file as base64 text, or the handle of a file."
-_WHOLE = frozenset(
+_UNSPLITTABLE_KEYWORDS = frozenset(
     (
         "anyOf",
         "const",
@@ -57,7 +58,7 @@ _FORM_STYLES = ("form", "spaceDelimited", "pipeDelimited", "deepObject")
 
 
 class BodyKind(IntEnum):
-    """What a body is made of, the preferred first."""
+    """The kinds of bodies, the preferred first."""
 
     JSON = 0
     JSON_LIKE = 1
@@ -79,7 +80,7 @@ _SORTS = {
 
 
 class Body(NamedTuple):
-    """The body an operation takes: its media type and what the document says of it."""
+    """The body of an operation: its media type and its Media Type Object."""
 
     media_type: str
     sort: BodyKind
@@ -89,7 +90,7 @@ class Body(NamedTuple):
 
     @property
     def schema(self) -> Json:
-        """The schema of the body; what is text or bytes is a string whatever the document says."""
+        """The schema of the body; for text and bytes always a string, even if the document says otherwise."""
         schema = self.media.get("schema", {})
         if self.sort is BodyKind.BYTES:
             return {"type": "string", "contentEncoding": "base64", "description": _FILE}
@@ -103,11 +104,12 @@ class Body(NamedTuple):
 
 
 def read_body(references: References, node: Json) -> Body | None:
-    """Return the body that a Request Body Object declares, or None where it declares none. [CV-11]
+    """Return the body that a Request Body Object declares, or None if it declares none.
 
     Raises:
         Unusable: it cannot be read.
     """
+    # CV-11
     if node is None:
         return None
     declared = references.follow(node, "request body")
@@ -126,11 +128,12 @@ def read_body(references: References, node: Json) -> Body | None:
 
 
 def list_properties(references: References, node: Json) -> tuple[dict[str, Json], tuple[str, ...]] | None:
-    """Return the properties of an object schema and which it needs, or None where it is better left whole.
+    """Return the properties of an object schema and the required names, or None if it must be one argument.
 
-    A property that is only required may be anything, as JSON Schema has it. The branches of an allOf are merged where
-    no two of them say different things of one property. [CV-19]
+    A property that is required but not defined accepts any value, as in JSON Schema. Branches of an allOf are merged if
+    they agree on each property.
     """
+    # CV-19
     found: dict[str, Json] = {}
     required: dict[str, None] = {}
     closed = False
@@ -150,7 +153,7 @@ def list_properties(references: References, node: Json) -> tuple[dict[str, Json]
 
 
 def allows_other_properties(references: References, node: Json) -> bool:
-    """Return whether an object schema says itself that there may be other properties than those it names."""
+    """Return whether an object schema explicitly allows other properties (``additionalProperties: true``)."""
     said = [
         one.get("additionalProperties")
         for one in references.iterate_parts(node, ("allOf",), beside=_counts_siblings(references))
@@ -160,7 +163,7 @@ def allows_other_properties(references: References, node: Json) -> bool:
 
 
 def list_named_properties(references: References, node: Json) -> dict[str, Json]:
-    """Return the properties that ``node`` or any branch of it names, for a form that is left whole."""
+    """Return the properties of ``node`` and of all its branches, for a form that is one argument."""
     found: dict[str, Json] = {}
     for schema in references.iterate_parts(node, ("allOf", "anyOf", "oneOf"), beside=_counts_siblings(references)):
         own = schema.get("properties") if schema is not None else None
@@ -169,12 +172,13 @@ def list_named_properties(references: References, node: Json) -> dict[str, Json]
 
 
 def _counts_siblings(references: References) -> bool:
-    """Return whether what stands beside a reference to a schema counts: not in 3.0."""
+    """Return whether siblings of a reference to a schema count: not in 3.0."""
     return not str(references.document.get("openapi", "")).startswith("3.0")
 
 
 def read_encodings(references: References, body: Body, known: Mapping[str, Json]) -> dict[str, Encoding]:
-    """Return how each property of a form is written, where that is not the plain way. [CV-12, CV-13]"""
+    """Return the encoding of each property of a form that is not encoded the plain way."""
+    # CV-12, CV-13
     declared = body.media.get("encoding")
     said = declared if isinstance(declared, dict) else {}
     found: dict[str, Encoding] = {}
@@ -191,13 +195,13 @@ def read_encodings(references: References, body: Body, known: Mapping[str, Json]
 
 
 def read_query_encodings(references: References, media: dict[str, Any]) -> dict[str, Encoding] | None:
-    """Return how the properties of a query that is a form as a whole are written; None where the plain way."""
+    """Return the encodings of a complete query that is a form; None if all are encoded the plain way."""
     whole = Body(FORM, BodyKind.FORM, False, media)
     return read_encodings(references, whole, list_named_properties(references, whole.schema)) or None
 
 
 def _has_styles(references: References, body: Body) -> bool:
-    """Return whether style, explode and allowReserved count in ``body``: in a form, and since 3.1 in form-data too."""
+    """Return whether style, explode and allowReserved apply to ``body``: to forms, and since 3.1 to form-data."""
     if body.sort is BodyKind.FORM:
         return True
     since_31 = not str(references.document.get("openapi", "")).startswith("3.0")
@@ -205,7 +209,7 @@ def _has_styles(references: References, body: Body) -> bool:
 
 
 def build_file_schema(references: References, schema: Json, encoding: Encoding) -> Json:
-    """Return ``schema``, or what an argument looks like that ``encoding`` says is a file, or a list of files."""
+    """Return ``schema``, replaced by that of a file or of a list of files if ``encoding`` is binary."""
     if not encoding.binary:
         return schema
     node = _unwrap_single(references, schema)
@@ -239,13 +243,13 @@ def _read_encoding(references: References, said: dict[str, Any], schema: Json, s
 
 
 def read_separators(said: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what stands between the items of an array that Swagger 2.0 declares, level by level; () elsewhere."""
+    """Return the separators of a Swagger 2.0 array, one for each level; ``()`` for OpenAPI 3."""
     formats = said.get(COLLECTION_FORMATS)
     return tuple(SEPARATORS.get(one, "") for one in formats) if isinstance(formats, list) else ()
 
 
 def _unwrap_single(references: References, schema: Json) -> dict[str, Any]:
-    """Return what ``schema`` comes to where it is one thing, or that or null; else itself."""
+    """Return ``schema`` without wrappers that have one branch besides null, such as an allOf of one schema."""
     node: dict[str, Any] = references.follow_or_empty(schema)
     for _ in range(_MOST_WRAPPERS):
         for key in ("allOf", "anyOf", "oneOf"):
@@ -264,7 +268,7 @@ def _unwrap_single(references: References, schema: Json) -> dict[str, Any]:
 
 
 def _list_fixed_headers(references: References, declared: Json) -> list[tuple[str, str]]:
-    """Return the header fields of a part whose value the document fixes."""
+    """Return the header fields of a part that have a fixed value in the document."""
     found: list[tuple[str, str]] = []
     for name, node in sorted(declared.items()) if isinstance(declared, dict) else ():
         schema = references.follow_or_empty(references.follow_or_empty(node).get("schema"))
@@ -276,9 +280,9 @@ def _list_fixed_headers(references: References, declared: Json) -> list[tuple[st
 
 
 def _is_file(schema: dict[str, Any], media_type: str) -> bool:
-    """Return whether a property is bytes: by its format, by its content, or because nothing else is said of it.
+    """Return whether a property is a file: by its format, by its content type, or because it has no other type.
 
-    A string that no schema calls binary or base64 is its own text, unless its content type is never text.
+    A string without binary or base64 format is sent as text, unless its content type is never text.
     """
     if schema.get("format") == "binary" or schema.get("type") == "file":
         return True
@@ -307,7 +311,7 @@ def _classify(media_type: str) -> BodyKind:
 
 
 def _rank_json_type(media_type: str) -> int:
-    """Return how late a JSON-like media type comes among others: a patch that lists operations is the last."""
+    """Return the rank of a JSON-like media type; a JSON Patch, a list of operations, is the last."""
     kind = get_essence(media_type)
     return _PATCHES.index(kind) if kind in _PATCHES else 2
 
@@ -328,7 +332,7 @@ def _can_be_taken_apart(schema: dict[str, Any]) -> bool:
         and isinstance(schema.get("allOf", []), list)
         and not isinstance(schema.get("additionalProperties"), dict)
         and schema.get("nullable") is not True
-        and not _WHOLE & schema.keys()
+        and not _UNSPLITTABLE_KEYWORDS & schema.keys()
     )
 
 

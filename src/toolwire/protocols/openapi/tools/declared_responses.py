@@ -1,9 +1,10 @@
-"""What an operation may answer: the schema of success, the media types to ask for, and what is declared at all.
+"""Read the responses that an operation declares: the schema of a success, its media types, its links.
 
 Rules:
-- Success is an exact status, else 2XX, else default; its JSON decides what a tool returns. [CV-24]
-- What cannot be read of a response is as if it were not declared: a tool works without.
+- The success is an exact status, else 2XX, else default; its JSON schema is the output schema of the tool.
+- A response that cannot be read counts as not declared: a tool works without it.
 """
+# CV-24
 
 from __future__ import annotations
 
@@ -25,18 +26,18 @@ _STREAMS = frozenset(
     )
 )
 _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+*-]+/[a-z0-9!#$&^_.+*-]+")
-_MOST_ASKED_FOR = 8
+_MAX_ACCEPTED = 8
 
 
 class DeclaredResponses:
-    """The responses that the operations of one document declare."""
+    """Reads the declared responses of the operations of one document."""
 
     def __init__(self, references: References) -> None:
         self._references = references
         self._old = str(references.document.get("openapi")).startswith("3.0")
 
     def is_nothing(self, operation: dict[str, Any]) -> bool:
-        """Return whether success brings null and never anything else."""
+        """Return whether a success always returns null."""
         if self._old:  # where null is no type
             return False
         node = self.find_schema(operation)
@@ -44,14 +45,14 @@ class DeclaredResponses:
         return isinstance(schema, dict) and schema.get("type") == "null"
 
     def find_schema(self, operation: dict[str, Any]) -> Json:
-        """Return the schema of the JSON that success brings, or None where nobody says."""
+        """Return the schema of the JSON of a success, or None if none is declared."""
         content = self._find_success(operation)
         for kind, key in sorted((get_essence(key), key) for key in content):
             if is_json(kind):
                 return self._references.follow_or_empty(content[key]).get("schema")
         for kind, key in sorted((get_essence(key), key) for key in content):
             item = self._references.follow_or_empty(content[key]).get("itemSchema") if kind in _STREAMS else None
-            if item is not None:  # what a stream brings is the list of its items
+            if item is not None:  # the result of a stream is the list of its items
                 return {"type": "array", "items": item}
         return None
 
@@ -60,7 +61,7 @@ class DeclaredResponses:
         return any(get_essence(key) in _STREAMS for key in self._find_success(operation))
 
     def build_accept(self, operation: dict[str, Any]) -> str:
-        """Return the Accept field: JSON first, then what success is declared as, then whatever there is."""
+        """Return the Accept field: JSON first, then the declared types of a success, then any type."""
         kinds = dict.fromkeys(get_essence(key) for key in sorted(self._find_success(operation)))
         others = [kind for kind in kinds if _MEDIA_TYPE.fullmatch(kind) and kind not in ("application/json", "*/*")]
         if not others:
@@ -68,10 +69,10 @@ class DeclaredResponses:
         json = [kind for kind in others if kind.endswith("+json")]
         said = (["application/json"] if "application/json" in kinds or not kinds else []) + json
         weak = [kind if not said else f"{kind};q=0.5" for kind in others if kind not in json]
-        return ", ".join([*[*said, *weak][:_MOST_ASKED_FOR], "*/*;q=0.1"])
+        return ", ".join([*[*said, *weak][:_MAX_ACCEPTED], "*/*;q=0.1"])
 
     def list_schemas(self, operation: dict[str, Any]) -> Mapping[str, Mapping[str, Json]] | None:
-        """Return the schema of each media type of each status, as the document has it; None where it has none."""
+        """Return the schema for each status and media type, unconverted; None if no response is declared."""
         responses = operation.get("responses")
         if not isinstance(responses, dict):
             return None
@@ -89,7 +90,8 @@ class DeclaredResponses:
         return found or None
 
     def iterate_links(self, operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield each link of a success. [CV-27]"""
+        """Yield each link of a success."""
+        # CV-27
         links = self._find_response(operation).get("links")
         for _, link in sorted(links.items()) if isinstance(links, dict) else ():
             yield self._references.follow_or_empty(link)

@@ -1,4 +1,4 @@
-"""What an operation says that is for programs: where it is, what it costs in scopes, and what may follow it."""
+"""Write the hints of an operation for programs: its place, its security, and its possible next steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .parameter_arguments import DeclaredParameter
 from .security import Alternatives
 
 _FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
-_UNSAFE_TWICE = frozenset(("PATCH", "POST"))
+_NOT_IDEMPOTENT = frozenset(("PATCH", "POST"))
 _MOST_FOLLOWING = 20
 
 
@@ -30,7 +30,8 @@ def write_hint(
     security: Alternatives,
     steps: Iterable[dict[str, Json]],
 ) -> dict[str, Json]:
-    """Return the facts of one operation, with the ``steps`` that may follow; its texts are cleaned. [XL-085, CV-27]"""
+    """Return the hints of one operation, with its next ``steps``; texts are cleaned."""
+    # XL-085, CV-27
     facts: dict[str, Json] = {"method": method, "path": path, "origin": origin}
     tags = operation.get("tags")
     if isinstance(tags, list) and tags:
@@ -51,15 +52,16 @@ def write_hint(
 
 
 def _describe_scheme(scheme: Scheme) -> dict[str, Json]:
-    """Return how a key of ``scheme`` is sent."""
+    """Return the members of ``scheme`` that say how a credential is sent."""
     said = {"id": scheme.id, "kind": scheme.kind, "name": scheme.name, "scheme": scheme.scheme}
     place = "" if scheme.place is None else scheme.place.value
     return {name: value for name, value in {**said, "place": place}.items() if value}
 
 
 def find_idempotency_header(operation: dict[str, Any], method: str, declared: Iterable[DeclaredParameter]) -> str:
-    """Return the header that carries the id of an unsafe call, or ``""``. [XL-077]"""
-    if method not in _UNSAFE_TWICE:
+    """Return the header for the id of an unsafe call, or ``""`` if the operation has none."""
+    # XL-077
+    if method not in _NOT_IDEMPOTENT:
         return ""
     policy = get_extension(operation)
     named = policy.get("idempotencyKey") if isinstance(policy, dict) else None

@@ -1,7 +1,8 @@
-"""The arguments of one operation: its parameters and its body as one input schema, and the way back.
+"""Build the arguments of an operation: one input schema of its parameters and body, and the place of each argument.
 
-A default is told, never sent by itself. [CV-32]
+A default is part of the schema, but is never sent without an argument.
 """
+# CV-32
 
 from __future__ import annotations
 
@@ -20,17 +21,17 @@ from .naming import choose_argument_names
 from .parameter_arguments import DeclaredParameter
 
 _MOST_PAIRS = 3
-"""Of how many arguments a schema says one by one which others they need."""
+"""The most arguments for which the schema lists the arguments that each depends on."""
 
 _MOST_EXAMPLES = 2_000
-"""How many values of the examples of a body are looked at."""
+"""How many values in the examples of a body are examined."""
 
 
 class OperationArguments(NamedTuple):
-    """An operation's arguments: their schema, and what each of them is on the wire.
+    """The arguments of an operation: their schema, and the parameter or body property of each.
 
-    ``properties`` maps arguments to properties of a body that is taken apart; where ``takes_more`` is true, an argument
-    of any other name is one too.
+    ``properties`` maps arguments to properties of the body; with ``takes_more``, an argument with any other name is a
+    property too.
     """
 
     schema: dict[str, Json]
@@ -56,7 +57,8 @@ def build_arguments(
     payload: Body | None,
     where: str,
 ) -> OperationArguments:
-    """Return the arguments of an operation, with their names for a model and what those stand for. [CV-16, CV-23]"""
+    """Return the arguments of an operation, with unique names for models."""
+    # CV-16, CV-23
     apart = (
         body_arguments.list_properties(references, payload.schema)
         if payload is not None and payload.sort <= BodyKind.MULTIPART
@@ -114,11 +116,11 @@ def _write_dependencies(
     arguments: Sequence[_Argument],
     names: dict[tuple[str, str], str],
 ) -> dict[str, Json]:
-    """Return the words that say what a body that may be left out needs, once any of it is given. [XL-086]
+    """Return keywords that require the required properties of an optional body if any property is given.
 
-    Of many arguments it is said once, by their number: whoever gives more of them than there are parameters gives
-    some of the body.
+    For many arguments it is one condition on their number: more arguments than parameters means that there is a body.
     """
+    # XL-086
     if payload is None or payload.required or apart is None:
         return {}
     given = [names[one.place, one.name] for one in arguments if one.place == BODY]
@@ -131,7 +133,7 @@ def _write_dependencies(
 
 
 def _list_example_names(references: References, payload: Body | None) -> frozenset[str]:
-    """Return the names of all properties in the examples of a body."""
+    """Return the names of all properties in the examples of a body, at any depth."""
     if payload is None:
         return frozenset()
     found: set[str] = set()
@@ -164,7 +166,7 @@ def _build_schema(
     *,
     takes_more: bool,
 ) -> dict[str, Json]:
-    """Return the input schema of ``arguments``; a parameter's description is used where its schema has none."""
+    """Return the input schema of ``arguments``; a schema without description gets that of its parameter."""
     properties: dict[str, Json] = {}
     required: list[str] = []
     used: set[str] = set()

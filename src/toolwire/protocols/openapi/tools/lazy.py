@@ -1,4 +1,4 @@
-"""Mappings that are made when they are first looked at: a document of ten thousand tools is read without any schema."""
+"""Build mappings at their first use, so that a document of ten thousand tools is read without converting schemas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from toolwire.core.model import Json
 
 
 class LazyMapping(Mapping[str, Json]):
-    """A mapping that ``make`` gives, once, when somebody looks into it; it is then like any other."""
+    """A mapping that ``make`` builds once, at its first use."""
 
     __slots__ = ("_made", "_make")
 
@@ -21,7 +21,7 @@ class LazyMapping(Mapping[str, Json]):
         make = self._make
         if make is not None:
             self._made = make()
-            self._make = None  # after _made: another thread sees either the way to make it, or all of it
+            self._make = None  # set after _made, so that another thread sees either the function or the complete result
         return self._made
 
     def __getitem__(self, key: str) -> Json:

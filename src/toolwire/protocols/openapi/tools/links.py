@@ -1,8 +1,8 @@
-"""What may follow a call, from Link Objects and ``x-llm.next``, in the names a model knows: of tools and of arguments.
+"""Translate the next steps of a call, from Link Objects and ``x-llm.next``, into names of tools and arguments.
 
 Rules:
-- An operation is named by its operationId or pointed at.
-- Names of parameters and properties become those of arguments, on both sides: in what is filled, and in expressions.
+- A step refers to an operation by operationId or by pointer.
+- Names of parameters and properties become names of arguments, in the filled arguments and in expressions.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def get_reference(step: Mapping[str, Any]) -> str:
 
 
 def translate_step(step: Mapping[str, Any], own: OperationArguments, target: Target | None) -> dict[str, Json] | None:
-    """Return ``step`` in a model's names: those of the call it follows, and those of ``target``.
+    """Return ``step`` with the names of tools and arguments instead of those of the document.
 
-    Without a ``target`` the names of the operation and its arguments stay as the document has them: it may be a tool
-    of another connection to the same site. None where it has no name either.
+    Without a ``target`` its names stay as in the document: it may be a tool of another connection to the same site.
+    Returns None if the step has no operationId either.
     """
     said = step.get("args")
     filled = said if isinstance(said, dict) else {}
@@ -90,7 +90,7 @@ def _translate_body(value: Json, taken: OperationArguments) -> dict[str, Json]:
 
 
 def _translate_expression(value: Json, own: OperationArguments) -> Json:
-    """Return a runtime expression about the arguments of the call that it follows; anything else as it is."""
+    """Return a runtime expression with the argument names of the previous call; other values unchanged."""
     if not isinstance(value, str) or not value.startswith("$request."):
         return value
     if value.partition("#")[0] == _BODY:

@@ -1,11 +1,11 @@
-"""Names a model may use: of tools, from operation ids; of arguments, from parameters and properties.
+"""Choose names that models accept: of tools by operationId, of arguments by parameter, of definitions by schema.
 
 Rules:
-- A name depends on its own operation alone, except that two of one name both get a hash. Order never matters. [XL-082]
-- Every argument stands for exactly one parameter or property. [CV-16, CV-23]
-- A definition is called what its document calls it, without the namespaces before it and the place of the document.
-  [CV-17, CV-25]
+- A name depends on its own operation alone; if two would be equal, both get a hash. Order has no effect.
+- Every argument stands for exactly one parameter or property.
+- A definition has its name in the document, without namespaces and without the place of the document.
 """
+# XL-082, CV-16, CV-23, CV-17, CV-25
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from toolwire.protocols.openapi.document.bundle import OTHERS
 _LEGAL_TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _LEGAL_ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _HOLDERS = (("components", "schemas"), ("definitions",), ("$defs",))
-"""What holds the schemas of a document by name."""
+"""The places of named schemas in a document."""
 
 
 class OperationName(NamedTuple):
-    """One operation as far as its name goes. ``origin`` is the site's, ``id`` its operationId or None."""
+    """The parts of an operation that decide its name. ``origin`` is the site's, ``id`` its operationId or None."""
 
     origin: str
     method: str
@@ -35,7 +35,8 @@ class OperationName(NamedTuple):
 
 
 def choose_tool_names(operations: Sequence[OperationName]) -> list[str]:
-    """Return a unique legal tool name for each of ``operations``, in their order. [XL-080, XL-082, XL-083]"""
+    """Return a unique legal tool name for each of ``operations``, in their order."""
+    # XL-080, XL-082, XL-083
     plain = [_build_plain_name(operation) for operation in operations]
     count = Counter(map(_fold, plain))
     spellings = Counter(map(_fold, set(plain)))
@@ -49,11 +50,12 @@ def choose_tool_names(operations: Sequence[OperationName]) -> list[str]:
 
 
 def choose_argument_names(wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Return an argument name for each (place, name); the place of a body property is ``body``. [CV-16]
+    """Return an argument name for each (place, name); the place of a body property is ``body``.
 
-    A legal name that only one of them has is kept. Where several share one, the body's stays and the others get their
-    place after it; where that is taken too, or a name is not legal, a hash makes it unique.
+    A legal and unique name is kept. If several are equal, the body property keeps it and the others get their place as
+    suffix. If that name is used too, or a name is not legal, a hash makes it unique.
     """
+    # CV-16
     pairs = list(wanted)
     clean = {pair: _clean(pair[1]) for pair in pairs}
     count = Counter(clean.values())
@@ -77,7 +79,7 @@ def choose_argument_names(wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, 
 
 
 class DefinitionNames:
-    """The names that the schemas of one document, and of those that it refers to, get as definitions."""
+    """Names the definitions for the schemas of one document and of the documents it refers to."""
 
     __slots__ = ("_last", "_several")
 
@@ -93,7 +95,7 @@ class DefinitionNames:
         }
 
     def name(self, reference: str) -> str:
-        """Return the name of the definition that ``reference`` leads to, where no other has it."""
+        """Return the name of the definition for ``reference``; the caller makes it unique."""
         steps = parse_fragment(reference)
         beside = steps[1] if steps[:1] == [OTHERS] and len(steps) > 1 else ""
         if beside:
@@ -112,7 +114,7 @@ class DefinitionNames:
 
 
 def _list_definitions(document: Json) -> list[tuple[str, Json]]:
-    """Return the schemas that ``document`` holds by name."""
+    """Return the named schemas of ``document``."""
     found: list[tuple[str, Json]] = []
     for holder in _HOLDERS:
         held = document
@@ -123,7 +125,7 @@ def _list_definitions(document: Json) -> list[tuple[str, Json]]:
 
 
 def _get_stem(url: str) -> str:
-    """Return what a document is called, without where it is."""
+    """Return the file name of a document without extension."""
     return url.rpartition("/")[2].partition(".")[0]
 
 
@@ -141,7 +143,7 @@ def _build_plain_name(operation: OperationName) -> str:
 
 
 def _fold(name: str) -> str:
-    return name.replace("-", "_")  # a tool's id does not tell the two apart
+    return name.replace("-", "_")  # equal in the id of a tool
 
 
 def _clean(name: str) -> str:

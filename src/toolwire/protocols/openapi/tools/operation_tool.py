@@ -1,4 +1,4 @@
-"""One operation as a tool: what is known of it at once, and its schemas, hint and plan when they are looked at."""
+"""Make a tool of one operation: names and parameters at once; schemas, hints and plan at their first use."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from .links import Target
 from .parameter_arguments import DeclaredParameter, ParameterReader
 from .security import Alternatives, Security
 
-_VAGUE = ("GET", "HEAD", "DELETE")
-"""The methods to whose bodies HTTP gives no meaning."""
+_METHODS_WITHOUT_BODY = ("GET", "HEAD", "DELETE")
+"""The methods for which HTTP does not define the meaning of a body."""
 
 
 class NamedOperation(NamedTuple):
-    """An operation that is a tool, under its name."""
+    """The tool of an operation, with its name."""
 
     name: str
     work: OperationTool
 
 
 class ToolSource:
-    """A document while its operations are read, and afterwards, while its tools are used."""
+    """The data of one document that its tools share: references, security, converters and servers."""
 
     def __init__(self, document: dict[str, Any], url: str, selection: Selection, hides: HiddenTexts | None) -> None:
         self.document = document
@@ -63,7 +63,7 @@ class ToolSource:
         self._servers: dict[bytes, Server] = {}
 
     def name_tool(self, one: Operation, name: str, work: OperationTool) -> None:
-        """Remember under which ``name`` an operation is a tool, by its operationId and by its pointer."""
+        """Record the tool ``name`` of an operation by its operationId and pointer, for links to it."""
         id_ = one.node.get("operationId")
         for reference in (one.pointer, *((id_,) if isinstance(id_, str) and id_ else ())):
             self.tools.setdefault(reference, NamedOperation(name, work))
@@ -79,7 +79,7 @@ class ToolSource:
 
 
 class OperationTool:
-    """One operation as a tool: what is known of it at once, and the rest when it is wanted."""
+    """One operation as a tool; schemas, hints and plan are built when they are requested."""
 
     __slots__ = ("_source", "_taken", "alternatives", "body", "declared", "one", "server")
 
@@ -98,11 +98,11 @@ class OperationTool:
         self.alternatives: Alternatives = source.security.list_alternatives(one.node)
 
     def input_schema(self) -> Mapping[str, Json]:
-        """Return the schema of its arguments."""
+        """Return the input schema."""
         return self.arguments().schema
 
     def output_schema(self) -> Mapping[str, Json]:
-        """Return the schema of its result; empty where none is said."""
+        """Return the output schema; empty if none is declared."""
         source = self._source
         node = source.answers.find_schema(self.one.node)
         if node is None:
@@ -111,7 +111,7 @@ class OperationTool:
         return source.responses.add_definitions(schema, names, self.one.where)
 
     def arguments(self) -> OperationArguments:
-        """Return its arguments, and where each of them goes."""
+        """Return the arguments and the place of each, built once."""
         if self._taken is None:
             source = self._source
             self._taken = input_schema.build_arguments(
@@ -120,13 +120,14 @@ class OperationTool:
         return self._taken
 
     def hint(self) -> Mapping[str, Json]:
-        """Return what is said of it to programs."""
+        """Return the hints for programs."""
         one = self.one
         where = get_origin(self.server.base)
         return hints.write_hint(one.node, one.method, one.path, where, self.alternatives, self._iterate_steps())
 
     def _iterate_steps(self) -> Iterator[dict[str, Json]]:
-        """Yield what may follow it, in the names of tools and arguments. [XL-075, CV-27]"""
+        """Yield the next steps, with the names of tools and arguments."""
+        # XL-075, CV-27
         for step in links.read_steps(self.one.node, self._source.answers.iterate_links(self.one.node)):
             found = self._source.tools.get(links.get_reference(step))
             target = None if found is None else Target(found.name, found.work.arguments())
@@ -135,7 +136,7 @@ class OperationTool:
                 yield said
 
     def plan(self) -> Plan:
-        """Return how it is called."""
+        """Return the plan of calls."""
         one, taken, answers = self.one, self.arguments(), self._source.answers
         path, _, query = one.path.partition("#")[0].partition("?")
         return Plan(
@@ -162,7 +163,7 @@ class OperationTool:
 
 
 class Plans(Mapping[str, Plan]):
-    """The plan of each tool by its id, made when it is first asked for."""
+    """The plan of each tool by its id, built at the first request."""
 
     __slots__ = ("_made", "_works")
 
@@ -187,7 +188,7 @@ def _read_body(source: ToolSource, one: Operation, notes: list[str]) -> Body | N
     found = body_arguments.read_body(source.references, one.node.get("requestBody"))
     if found is None:
         return None
-    if one.method in _VAGUE:
+    if one.method in _METHODS_WITHOUT_BODY:
         if _is_ignored(source, one.method, found):
             notes.append(f"a {one.method} takes no body in OpenAPI 3.0, and this one is optional")
             return None
@@ -201,9 +202,9 @@ def _read_body(source: ToolSource, one: Operation, notes: list[str]) -> Body | N
 
 
 def _is_ignored(source: ToolSource, method: str, found: Body) -> bool:
-    """Return whether a body of a vague method is left out: in 3.0, which says so, unless the operation needs it.
+    """Return whether an optional body of GET or HEAD is left out, as OpenAPI 3.0 requires.
 
-    What deletes is kept in any version: many services take the only arguments of a DELETE in its body.
+    The body of a DELETE is kept in any version: for many services it contains the only arguments.
     """
     old = str(source.document.get("openapi", "")).startswith("3.0")
     return old and not found.required and method != "DELETE"

@@ -1,12 +1,12 @@
-"""An OpenAPI document as tools: each operation that is offered, by name, with its schema, its policy and its plan.
+"""Read an OpenAPI document as tools: each offered operation with its name, schemas, policy and plan.
 
 Rules:
-- One bad operation costs one tool and leaves one finding; operations = tools + what the findings count.
-  [CV-30, XL-088]
-- The same document gives the same tools, whatever the order of its members. [XL-087]
-- Only operations with an ``x-llm`` that does not say otherwise are offered, unless all are asked for. [XL-034]
-- Names, policies and parameters are read at once, schemas and plans when they are first looked at. [CV-25]
+- One bad operation costs one tool and adds one finding; operations = tools + operations counted in findings.
+- The same document gives the same tools; the order of members has no effect.
+- Only operations whose ``x-llm`` offers them become tools, unless the user selects all.
+- Names, policies and parameters are read at once, schemas and plans at their first use.
 """
+# CV-30, XL-088, XL-087, XL-034, CV-25
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ from .naming import OperationName, choose_tool_names
 from .operation_tool import OperationTool, Plans, ToolSource
 from .override_arguments import find_override
 
-_TWICE_AS_ONCE = frozenset(("PUT", "DELETE"))
+_IDEMPOTENT_METHODS = frozenset(("PUT", "DELETE"))
 _VERSION = re.compile(r"3\.\d{1,3}(\..*)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferState:
-    """What is remembered of a document: the plan of each tool by id, how many operations it has, and every finding.
+    """The state of a read document: the plan of each tool by id, the number of operations, and every finding.
 
-    ``notes`` grow while schemas are looked at; ``report`` looks at all of them.
+    ``notes`` grow while schemas are converted; ``list_findings`` converts all of them.
     """
 
     plans: Mapping[str, Plan]
@@ -63,19 +63,20 @@ class OfferState:
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """What was left out or taken otherwise, and why, as far as is known by now."""
+        """The findings so far: what was left out or changed, and why."""
         return tuple(map(str, self.notes))
 
 
 class Offer(NamedTuple):
-    """The tools of a document, and how they are called."""
+    """The tools of a document, and the state with their plans."""
 
     catalog: Catalog
     memo: OfferState
 
 
 def explain_unfit(document: dict[str, Any], selection: Selection = DEFAULT_SELECTION) -> str:
-    """Return why ``document`` is not read at all, as the rest of a sentence, or ``""``. [XL-009, XL-028, CV-29]"""
+    """Return why ``document`` cannot be read, as the rest of a sentence, or ``""``."""
+    # XL-009, XL-028, CV-29
     version = document.get("openapi")
     if swagger_20.is_swagger(document):
         version = "3.0.3"  # as it is read
@@ -99,9 +100,9 @@ def explain_unfit(document: dict[str, Any], selection: Selection = DEFAULT_SELEC
 def read_operations(
     document: dict[str, Any], url: str, selection: Selection = DEFAULT_SELECTION, *, hides: HiddenTexts | None = None
 ) -> Offer:
-    """Return the tools of the fit ``document`` that came from ``url``.
+    """Return the tools of ``document``, fetched from ``url``; ``explain_unfit`` must have returned ``""`` for it.
 
-    ``hides`` is what it hides from people, where that is known; else it is looked for.
+    ``hides`` are its hidden texts, if known; else they are searched.
     """
     with pause_collection():
         if not swagger_20.is_swagger(document):
@@ -153,7 +154,8 @@ def _read(document: dict[str, Any], url: str, selection: Selection, hides: Hidde
 
 
 def list_findings(offer: Offer) -> tuple[Note, ...]:
-    """Return every finding of a document, those of its schemas too; it looks at all of them. [XL-088]"""
+    """Return every finding of a document; this converts all schemas, to collect their findings too."""
+    # XL-088
     for tool in offer.catalog.tools:
         len(tool.input_schema)
         len(tool.output_schema or {})
@@ -161,7 +163,7 @@ def list_findings(offer: Offer) -> tuple[Note, ...]:
 
 
 class _LeftOutReason(Enum):
-    """Why operations are left out that need no finding each."""
+    """Reasons for which operations are left out with one common finding."""
 
     SILENT = ("1 operation without x-llm is not offered", "{} operations without x-llm are not offered")
     ABOUT_RESOURCES = (
@@ -171,7 +173,7 @@ class _LeftOutReason(Enum):
     UNWANTED = ("1 operation was not selected", "{} operations were not selected")
 
     def note(self, number: int) -> Note:
-        """Return the finding that says how many there are."""
+        """Return the finding with the number of such operations."""
         one, several = self.value
         return Note("", one if number == 1 else several.format(f"{number:,}"), "", number)
 
@@ -184,7 +186,7 @@ class _OfferedOperation(NamedTuple):
 def _offer(
     source: ToolSource, one: Operation, name: str, selection: Selection, tags: Counter[str]
 ) -> _OfferedOperation | Note | _LeftOutReason:
-    """Return the tool of an operation, or why there is none; ``tags`` counts the tags of those that are offered."""
+    """Return the tool of an operation, or the reason why there is none; the tags of each tool are added to ``tags``."""
     policy = read_operation(one.node, source.site, one.method, include_all=selection.include == "all")
     if not policy.exposed:
         return _explain_hidden(one, selection)
@@ -214,7 +216,7 @@ def _offer(
             return _LeftOutReason.UNWANTED
     source.notes.extend(Note(one.where, text, one.pointer) for text in found)
     members = policy.list_tool_members()
-    members["idempotent"] = policy.idempotent or (one.method in _TWICE_AS_ONCE and not overriding)
+    members["idempotent"] = policy.idempotent or (one.method in _IDEMPOTENT_METHODS and not overriding)
     declared = identity.read(one.node)
     who = declared or Identity(name, source.toolkit, source.version)
     own_id = one.node.get("operationId")
@@ -235,7 +237,7 @@ def _offer(
 
 
 def _explain_hidden(one: Operation, selection: Selection) -> Note | _LeftOutReason:
-    """Return why an operation that the policy hides is left out."""
+    """Return why an operation hidden by its policy is left out."""
     if get_extension(one.node) is not None:
         return Note(one.where, "its x-llm does not offer it", one.pointer, 1)
     if selection.include != "all":
@@ -251,7 +253,7 @@ def _list_tags(operation: dict[str, Any]) -> frozenset[str]:
 
 
 def _check_document(document: dict[str, Any], site: SitePolicy, hides: HiddenTexts) -> Iterator[Note]:
-    """Yield what is to say of a document as a whole."""
+    """Yield the findings about the document as a whole."""
     root = get_extension(document)
     if root is not None and not site.declared:
         yield Note("", "The root x-llm is no object and counts as absent", "/x-llm")

@@ -1,8 +1,8 @@
-"""Arguments that make a server take a request for another one: another method, another path, another caller.
+"""Find arguments with which a server reads a request as another: another method, path or caller.
 
 Rules:
-- An operation with such an argument is not known to only read, whatever its method: each call of it is asked about.
-- No key of an open object becomes such a name in a query.
+- An operation with such an argument is never safe, whatever its method: each call needs approval.
+- A key of an open object must not become such a name in a query.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _PLACES: Final = (Place.HEADER, Place.QUERY, Place.QUERYSTRING)
 
 
 def is_override(name: str) -> bool:
-    """Return whether servers or what stands before them take ``name`` as an order to see another request."""
+    """Return whether servers or proxies read ``name`` as an order to change the method, path or caller."""
     plain = name.strip().lower().replace("-", "_")
     return plain in _NAMES or plain.startswith(_STARTS)
 
 
 def find_override(references: References, declared: Iterable[DeclaredParameter], fixed_query: str) -> str:
-    """Return the name of the first such argument, or such a name in the fixed query of a path; ``""`` without one."""
+    """Return the first override in the arguments or in the fixed query of a path, or ``""``."""
     names = [unquote_plus(pair.partition("=")[0]) for pair in fixed_query.split("&")]
     for one in declared:
         if one.parameter.place in _PLACES:
@@ -57,14 +57,14 @@ def find_override(references: References, declared: Iterable[DeclaredParameter],
 
 
 def find_overriding_key(parameter: Parameter, value: Json) -> str:
-    """Return the key of ``value`` that would become such a name of its own in a query; ``""`` where none would."""
+    """Return the first key of ``value`` that would become an override in a query, or ``""``."""
     if not isinstance(value, Mapping) or not _spreads(parameter):
         return ""
     return next((key for key in value if is_override(key)), "")
 
 
 def _spreads(parameter: Parameter) -> bool:
-    """Return whether the properties of an object become names of the query."""
+    """Return whether the properties of an object become names in the query."""
     if parameter.place is Place.QUERYSTRING:
         return parameter.media_type == FORM
     return parameter.place is Place.QUERY and parameter.style == "form" and parameter.explode

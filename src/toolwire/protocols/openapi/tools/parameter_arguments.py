@@ -1,10 +1,11 @@
-"""The parameters of operations as their document declares them, and which of them are arguments.
+"""Read the declared parameters of operations, and select those that become arguments.
 
 Rules:
-- Path parameters hold for every operation of a path; the operation's own win, by place and name. [CV-07]
-- Accept, Content-Type, Authorization and the fields the network owns are never arguments. [CV-04, D-12]
-- A parameter that carries a credential of the document is not an argument either. [CV-10]
+- Parameters of a path apply to all its operations; an operation's own with the same place and name win.
+- Accept, Content-Type, Authorization and the fields that the transport sets are never arguments.
+- A parameter for a credential of the document is no argument.
 """
+# CV-07, CV-04, D-12, CV-10
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ class DeclaredParameter(NamedTuple):
 
 
 class _ReadParameter(NamedTuple):
-    """A parameter that was read, and the findings of it that cost no tool; or why it cannot be."""
+    """A parameter with its findings, or the fault for which it cannot be read."""
 
     declared: DeclaredParameter | None
     notes: tuple[str, ...] = ()
@@ -72,9 +73,9 @@ class _ReadParameter(NamedTuple):
 
 
 class ParameterReader:
-    """Reads the parameters of operations. One that many operations have, by reference or word for word, is read once.
+    """Reads the parameters of operations; equal parameters are read once.
 
-    Documents say the same few again and again: of Microsoft Graph's 27,000 there are 1,400 different ones.
+    Documents repeat the same few: of the 27,000 parameters of Microsoft Graph 1,400 are different.
     """
 
     def __init__(self, references: References, security: Security) -> None:
@@ -89,7 +90,7 @@ class ParameterReader:
     ) -> tuple[list[DeclaredParameter], list[str]]:
         """Return the parameters of ``operation`` that are arguments, and findings that cost no tool.
 
-        A variable of the path that nobody declares is a text; a path parameter that the path has no place for goes.
+        An undeclared variable of the path becomes a string; a path parameter without a variable is left out.
 
         Raises:
             Unusable: a parameter cannot be read or written.
@@ -179,7 +180,7 @@ class ParameterReader:
 
 
 def _match_path(found: dict[tuple[Place, str], DeclaredParameter], path: str, notes: list[str]) -> None:
-    """Make the path parameters in ``found`` those that ``path`` has a place for."""
+    """Make the path parameters in ``found`` equal to the variables of ``path``."""
     wanted = dict.fromkeys(list_variables(path))
     placed = [name for place, name in found if place == Place.PATH]
     for name in placed:

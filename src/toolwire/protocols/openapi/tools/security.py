@@ -1,10 +1,11 @@
-"""What an operation asks of its caller: alternatives, each a set of schemes that all apply.
+"""Read the security requirements of operations: alternatives, each a set of schemes that apply together.
 
 Rules:
-- A list means or, an object means and; ``{}`` asks for nothing, and so does an empty list. [CV-09, XL-118]
-- The operation's own list holds instead of the root's. Fewer scopes come first, asking for nothing last.
-- A parameter that a scheme fills is no argument. [CV-10]
+- A list means "or", an object "and"; ``{}`` and an empty list require no credential.
+- The operation's list replaces the root's. Alternatives with fewer scopes come first, one without credential last.
+- A parameter that a scheme fills is no argument.
 """
+# CV-09, XL-118, CV-10
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ Alternatives: TypeAlias = tuple[tuple[Scheme, ...], ...]
 
 _KINDS = frozenset(("apiKey", "http", "mutualTLS", "oauth2", "openIdConnect"))
 _CREDENTIALS = frozenset(("access_token", "api_key", "apikey", "oauth_token"))
-_CARRIED_BY_OAUTH = frozenset(("access_token", "key", "oauth_token", "token"))
+_OAUTH_PARAMETERS = frozenset(("access_token", "key", "oauth_token", "token"))
 
 
 class Security:
-    """The security schemes of one document, and what its operations ask for."""
+    """The security schemes of one document, and the requirements of its operations."""
 
     def __init__(self, references: References) -> None:
         document = references.document
@@ -38,11 +39,11 @@ class Security:
         self.covered = frozenset(self._list_covered())
 
     def list_alternatives(self, operation: Mapping[str, Any]) -> Alternatives:
-        """Return what ``operation`` asks for."""
+        """Return the alternatives of ``operation``."""
         return self._read(operation["security"]) if isinstance(operation.get("security"), list) else self._root
 
     def covers(self, place: str, name: str) -> bool:
-        """Return whether a parameter carries a credential that a scheme of the document is for."""
+        """Return whether a parameter is for a credential of a scheme of the document."""
         return bool(self.covered) and (place, name.lower() if place == Place.HEADER else name) in self.covered
 
     def _read(self, declared: Json) -> Alternatives:
@@ -68,9 +69,9 @@ class Security:
         )
 
     def _list_covered(self) -> set[tuple[str, str]]:
-        """Return place and name of each parameter that would carry a credential the schemes are about.
+        """Return place and name of each parameter for a credential of the schemes.
 
-        Those that an API key names; and where tokens are used at all, those that are plainly a token's own.
+        These are the names of API keys, and for schemes with tokens the usual names of token parameters.
         """
         found: set[tuple[str, str]] = set()
         for scheme in self.schemes.values():
@@ -80,5 +81,5 @@ class Security:
             elif scheme.get("type") != "mutualTLS":
                 found.update(("query", one) for one in _CREDENTIALS)
             if scheme.get("type") in ("oauth2", "openIdConnect"):
-                found.update((place, one) for one in _CARRIED_BY_OAUTH for place in ("query", "header"))
+                found.update((place, one) for one in _OAUTH_PARAMETERS for place in ("query", "header"))
         return found
