@@ -9,7 +9,7 @@ import pytest
 from toolwire.core.model import Approval, Call, Problem
 from toolwire.core.selection import Selection
 from toolwire.protocols.openapi import CODEC
-from toolwire.protocols.openapi.tools.override_arguments import is_override
+from toolwire.protocols.openapi.request.override_names import is_override
 
 pytestmark = pytest.mark.requirement("D-11", "XL-044")
 

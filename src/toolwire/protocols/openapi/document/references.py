@@ -69,10 +69,8 @@ class References:
         Each part comes once, also in cycles. With ``beside`` the siblings of a reference are a part too, after its
         target. None stands for a part that is missing or no object, and ends the parts after 100.
         """
-        waiting, seen = (
-            deque([node]),
-            dict[int, Json](),
-        )  # seen parts are kept alive, so that no new object gets the id of one
+        # The dict keeps each seen part alive, so that no new object gets the id of an old one.
+        waiting, seen = deque([node]), dict[int, Json]()
         while waiting:
             one = waiting.popleft()
             if id(one) in seen:

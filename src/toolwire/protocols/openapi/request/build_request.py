@@ -17,9 +17,9 @@ from toolwire.core.http import Request
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.resources import Resources
 from toolwire.framing import jsontext
-from toolwire.protocols.openapi.tools.override_arguments import find_overriding_key
 
 from . import body_encoder, forms, parameter_styles, path_template
+from .override_names import find_overriding_key
 from .plan import Parameter, Place, Plan
 
 _HEADER_VALUE = re.compile(r"[!-~](?:[ \t!-~]*[!-~])?|")

@@ -20,7 +20,6 @@ from toolwire.core.model import Json
 from toolwire.framing import jsontext, text_cleaning
 from toolwire.protocols.openapi.document.findings import SHOWN, Note
 from toolwire.protocols.openapi.document.references import References, Unusable
-from toolwire.protocols.openapi.tools import naming
 from toolwire.validation import PatternBudget
 
 from .combine import join_branches, mark_branches
@@ -31,6 +30,7 @@ from .contradictions import (
     has_no_type_in_common,
     is_closed_to,
 )
+from .definition_names import DefinitionNames
 from .keywords import NAMED, ONE, SEVERAL, WORDS, fits, is_type
 from .relaxation import (
     CUT,
@@ -89,7 +89,7 @@ class SchemaConverter:
         self._where = ""
         self._names: dict[str, str] = {}
         self._pointers: dict[str, str] = {}
-        self._naming = naming.DefinitionNames(references.document)
+        self._naming = DefinitionNames(references.document)
         self._known: dict[str, Definition] = {}
         self._forms: dict[str, Forms] = {}
         self._is_hidden: dict[str, bool] = {}

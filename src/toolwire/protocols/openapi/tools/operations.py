@@ -43,7 +43,7 @@ from toolwire.protocols.openapi.request.plan import Plan
 from .lazy import LazyMapping
 from .naming import OperationName, choose_tool_names
 from .operation_tool import OperationTool, Plans, ToolSource
-from .override_arguments import find_override
+from .parameter_arguments import find_override
 
 _IDEMPOTENT_METHODS = frozenset(("PUT", "DELETE"))
 _VERSION = re.compile(r"3\.\d{1,3}(\..*)?", re.DOTALL)

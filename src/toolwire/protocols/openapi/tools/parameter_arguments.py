@@ -10,12 +10,15 @@ Rules:
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, NamedTuple
+from urllib.parse import unquote_plus
 
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
 from toolwire.protocols.openapi.document.references import References, Unusable
 from toolwire.protocols.openapi.request.media_types import get_essence, is_json
+from toolwire.protocols.openapi.request.override_names import has_spread_properties, is_override
 from toolwire.protocols.openapi.request.parameter_styles import FORM, STYLES
 from toolwire.protocols.openapi.request.path_template import list_variables
 from toolwire.protocols.openapi.request.plan import Parameter, Place
@@ -53,6 +56,7 @@ _RESERVED = frozenset(
 )
 _RESERVED_STARTS = ("proxy-", "sec-", "x-forwarded-", "mcp-")
 _PLACES = {place.value: place for place in Place}
+_OVERRIDE_PLACES = (Place.HEADER, Place.QUERY, Place.QUERYSTRING)
 
 
 class DeclaredParameter(NamedTuple):
@@ -197,3 +201,18 @@ def _match_path(found: dict[tuple[Place, str], DeclaredParameter], path: str, no
 
 def _is_reserved(name: str) -> bool:
     return name in _RESERVED or name.startswith(_RESERVED_STARTS)
+
+
+def find_override(references: References, declared: Iterable[DeclaredParameter], fixed_query: str) -> str:
+    """Return the first override in the arguments or in the fixed query of a path, or ``""``.
+
+    An operation with an override is never safe, whatever its method: each call needs approval.
+    """
+    # D-11, XL-044
+    names = [unquote_plus(pair.partition("=")[0]) for pair in fixed_query.split("&")]
+    for one in declared:
+        if one.parameter.place in _OVERRIDE_PLACES:
+            names.append(one.parameter.name)
+            if has_spread_properties(one.parameter):
+                names.extend(body_arguments.list_named_properties(references, one.schema))
+    return next((name for name in names if is_override(name)), "")

@@ -1,23 +1,19 @@
-"""Find arguments with which a server reads a request as another: another method, path or caller.
+"""Find names with which a server reads a request as another: another method, path or caller.
 
 Rules:
-- An operation with such an argument is never safe, whatever its method: each call needs approval.
 - A key of an open object must not become such a name in a query.
 """
+# D-11: servers and proxies of several vendors read such headers and query fields before they route a request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
-from urllib.parse import unquote_plus
 
 from toolwire.core.model import Json
-from toolwire.protocols.openapi.document.references import References
-from toolwire.protocols.openapi.request.parameter_styles import FORM
-from toolwire.protocols.openapi.request.plan import Parameter, Place
 
-from . import body_arguments
-from .parameter_arguments import DeclaredParameter
+from .parameter_styles import FORM
+from .plan import Parameter, Place
 
 _NAMES: Final = frozenset(
     (
@@ -36,7 +32,6 @@ _NAMES: Final = frozenset(
     )
 )
 _STARTS: Final = ("x_forwarded_", "x_original_", "x_rewrite_")
-_PLACES: Final = (Place.HEADER, Place.QUERY, Place.QUERYSTRING)
 
 
 def is_override(name: str) -> bool:
@@ -45,25 +40,14 @@ def is_override(name: str) -> bool:
     return plain in _NAMES or plain.startswith(_STARTS)
 
 
-def find_override(references: References, declared: Iterable[DeclaredParameter], fixed_query: str) -> str:
-    """Return the first override in the arguments or in the fixed query of a path, or ``""``."""
-    names = [unquote_plus(pair.partition("=")[0]) for pair in fixed_query.split("&")]
-    for one in declared:
-        if one.parameter.place in _PLACES:
-            names.append(one.parameter.name)
-            if _spreads(one.parameter):
-                names.extend(body_arguments.list_named_properties(references, one.schema))
-    return next((name for name in names if is_override(name)), "")
-
-
 def find_overriding_key(parameter: Parameter, value: Json) -> str:
     """Return the first key of ``value`` that would become an override in a query, or ``""``."""
-    if not isinstance(value, Mapping) or not _spreads(parameter):
+    if not isinstance(value, Mapping) or not has_spread_properties(parameter):
         return ""
     return next((key for key in value if is_override(key)), "")
 
 
-def _spreads(parameter: Parameter) -> bool:
+def has_spread_properties(parameter: Parameter) -> bool:
     """Return whether the properties of an object become names in the query."""
     if parameter.place is Place.QUERYSTRING:
         return parameter.media_type == FORM
