@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from toolwire.core.catalog import NAME, VERSION, Catalog, build_toolkit_name
 from toolwire.core.json_pointer import join_pointer
 from toolwire.core.model import Json, Tool
-from toolwire.framing.jsontext import get_object
+from toolwire.framing.jsontext import get_object, get_text
 
 from .document_kind import DocumentContent, DocumentEntry, DocumentForm, label_every_version
 from .loss import Loss, format_value, list_unread
@@ -38,7 +38,7 @@ def _write_tool(tool: Tool) -> Json:
 
 
 def _read(data: Json) -> DocumentContent:
-    title, version = _get_text(data, "title") or "Tools", _get_text(data, "version") or "1.0.0"
+    title, version = get_text(data, "title") or "Tools", get_text(data, "version") or "1.0.0"
     entries: dict[str, DocumentEntry] = {}
     losses = [*list_unread(data, _ROOT, "")]
     for label, one in data["tools"].items():
@@ -55,7 +55,7 @@ def _read(data: Json) -> DocumentContent:
     return DocumentContent(
         title=title,
         version=version,
-        description=_get_text(data, "description"),
+        description=get_text(data, "description"),
         entries=tuple(entries.values()),
         losses=tuple(losses),
     )
@@ -68,7 +68,7 @@ def _build_entry(label: str, where: str, one: Mapping[str, Json], base: Tool) ->
         name=name,
         toolkit=base.toolkit,
         version=base.version if VERSION.fullmatch(base.version) else "1.0.0",
-        description=_get_text(one, "description"),
+        description=get_text(one, "description"),
         input_schema=dict(get_object(one, "input")),
         output_schema=output if isinstance(output, dict | None) else {},
     )
@@ -87,11 +87,6 @@ def _list_unread(one: Mapping[str, Json], where: str) -> Iterator[Loss]:
 
 def _fits(data: Json) -> bool:
     return isinstance(data, dict) and isinstance(data.get("tools"), dict)
-
-
-def _get_text(data: Mapping[str, Json], name: str) -> str:
-    value = data.get(name)
-    return value if isinstance(value, str) else ""
 
 
 JSONSCHEMA = DocumentForm(

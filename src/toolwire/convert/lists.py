@@ -12,7 +12,7 @@ from typing import Any
 from toolwire.core.catalog import Catalog
 from toolwire.core.json_pointer import join_pointer
 from toolwire.core.model import Json, Problem, Tool
-from toolwire.framing.jsontext import get_object
+from toolwire.framing.jsontext import get_object, get_text
 from toolwire.protocols.otc import document, standard
 
 from .document_kind import POLICY_POINTERS, DocumentContent, DocumentEntry, DocumentForm
@@ -65,7 +65,7 @@ def _read(data: Json) -> DocumentContent | Problem:
     numbers: dict[str, int] = {}
     for number, one in enumerate(listed):
         if isinstance(one, dict):
-            numbers.setdefault(_get_text(one, "id") or _get_text(one, "name"), number)
+            numbers.setdefault(get_text(one, "id") or get_text(one, "name"), number)
     entries = tuple(
         _build_entry(found.ids[tool.id], join_pointer(where, numbers[found.ids[tool.id]]), tool)
         for tool in found.catalog.tools
@@ -102,11 +102,6 @@ def _list_unread(data: Json, entries: tuple[DocumentEntry, ...]) -> Iterator[Los
         version = one.get("version")
         if isinstance(version, str) and version != read[place].version:
             yield Loss(join_pointer(place, "version"), f"the version {format_value(version)}", read[place].version)
-
-
-def _get_text(one: Mapping[str, Json], name: str) -> str:
-    value = one.get(name)
-    return value if isinstance(value, str) else ""
 
 
 def _has_tools(data: Json) -> bool:

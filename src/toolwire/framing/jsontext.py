@@ -230,3 +230,9 @@ def get_object(data: Mapping[str, Json], name: str) -> Mapping[str, Json]:
     """Return the object under ``name``, or an empty one where there is none or it is something else."""
     value = data.get(name)
     return value if isinstance(value, dict) else {}
+
+
+def get_text(data: Mapping[str, Json], name: str) -> str:
+    """Return the text under ``name``, or ``""`` if there is none or it is something else."""
+    value = data.get(name)
+    return value if isinstance(value, str) else ""
