@@ -79,3 +79,34 @@ def test_no_adapter_writes_unasked(
     assert bank.sent == []
     call(approve=lambda _: True)
     assert len(bank.sent) == 1  # the attack would be seen
+
+
+@pytest.mark.requirement("XL-044", "XL-090")
+@pytest.mark.parametrize("wire", ["otc", "opentool", "mcp"])
+@pytest.mark.parametrize("sdk", ["langchain", "pydantic_ai"])
+def test_no_tool_object_writes_unasked(
+    sdk: str, wire: str, listen: Callable[..., Any], said: Callable[..., bytes]
+) -> None:
+    bank = Bank(wire, listen, said)
+    build = import_module(f"toolwire.adapters.{sdk}")
+
+    async def call(**more: Any) -> str:
+        async with connect(bank.url, protocol=wire, **more) as remote:
+            (tool,) = build.build_tools(remote)
+            return str(await (tool.ainvoke(SAID) if sdk == "langchain" else tool.function(**SAID)))
+
+    def call_sync(**more: Any) -> str:
+        with connect_sync(bank.url, protocol=wire, **more) as remote:
+            (tool,) = build.build_tools_sync(remote)
+            return str(tool.invoke(SAID) if sdk == "langchain" else tool.function(**SAID))
+
+    def call_async(**more: Any) -> str:
+        return asyncio.run(call(**more))
+
+    for run in (call_async, call_sync):
+        bank.sent.clear()
+        assert "denied" in run()
+        assert "denied" in run(approve=lambda _: False)
+        assert bank.sent == []
+        run(approve=lambda _: True)
+        assert len(bank.sent) == 1  # the attack would be seen
