@@ -168,7 +168,7 @@ class MemoryLedger:
         if step is ClaimAction.REFUSE:
             return build_conflict(claim.key)
         if step is ClaimAction.REPLAY:
-            return StoredResult(_told(answer))
+            return StoredResult(_read_answer(answer))
         ticket = Ticket(claim.key, (name, fingerprint, size, before), attempt + 1)  # in the room that the call has
         share.rows[name] = ticket
         return ticket
@@ -247,5 +247,5 @@ def _write_answer(result: Result, most: int) -> tuple[_Answer, int]:
     return answer, len(answer)
 
 
-def _told(answer: _Answer) -> Result:
+def _read_answer(answer: _Answer) -> Result:
     return result_bytes.read_result(answer) if isinstance(answer, bytes) else Value(answer, mark_replayed(None))
