@@ -179,7 +179,7 @@ def test_the_person_is_shown_the_scheme_and_never_the_key(listen: Any, said: Cal
     assert question.credential == "the key of `ask` in the query k y"
     assert "ask/secret" not in repr(question)
     assert b"secret" not in repr(question.request).encode()
-    assert "ask/secret" not in repr(connect("http://127.0.0.1:1", keys={"ask": "ask/secret"})._options)
+    assert "ask/secret" not in repr(connect("http://127.0.0.1:1", keys={"ask": "ask/secret"})._factory.options)
 
 
 @pytest.mark.requirement("XL-112", "D-08")
