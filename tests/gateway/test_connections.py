@@ -11,7 +11,7 @@ import pytest
 from toolwire import Toolkit, Value, asgi, connect_sync
 from toolwire.cli.serve_app import ServeSettings, build_app, open_toolboxes
 from toolwire.core.errors import DefinitionError
-from toolwire.gateway import Listed, read_connections, write_connections
+from toolwire.gateway import ListedConnection, read_connections, write_connections
 from toolwire.testing.loopback import background
 
 
@@ -23,7 +23,10 @@ def written(folder: Path, data: Any) -> Path:
 
 @pytest.mark.requirement("OQ-7")
 def test_what_one_person_writes_another_reads(tmp_path: Path) -> None:
-    listed = (Listed(name="tasks", url="https://tasks.example"), Listed(name="mail", url="https://mail.example/mcp"))
+    listed = (
+        ListedConnection(name="tasks", url="https://tasks.example"),
+        ListedConnection(name="mail", url="https://mail.example/mcp"),
+    )
     text = write_connections(listed)
     assert json.loads(text) == {
         "connections": [

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolwire.core.errors import DefinitionError
-from toolwire.opentool import FunctionCall, SyncOpenToolClient, check_against, served
+from toolwire.opentool import FunctionCall, SyncOpenToolClient, build_toolbox, check_against
 
 from .conftest import DOCUMENT, Notes, Serve
 
@@ -89,7 +89,7 @@ def test_each_difference_is_one_sentence_and_nothing_is_served(functions: list[A
     (found,) = check_against(Sums(), document(*functions))
     assert found.startswith(fault)
     with pytest.raises(DefinitionError) as raised:
-        served(Sums, document(*functions))
+        build_toolbox(Sums, document(*functions))
     assert fault in str(raised.value)
 
 

@@ -16,8 +16,8 @@ from toolwire.core.http import JSON_HEADERS, Request, Response
 from toolwire.opentool import FunctionCall, OpenToolException
 from toolwire.opentool.flows import ask_version, call_function, load_document
 from toolwire.opentool.object_toolbox import ANY
-from toolwire.opentool.serve_object import served
-from toolwire.opentool.wire import codec, stoppable
+from toolwire.opentool.serve_object import build_toolbox
+from toolwire.opentool.wire import add_stop, build_codec
 from toolwire.protocols.opentool import quirks
 
 from .conftest import DOCUMENT, Notes
@@ -44,9 +44,9 @@ OBJECTS = st.dictionaries(st.sampled_from(MEMBERS), VALUES).map(lambda data: jso
 BODIES = st.binary() | VALUES.map(lambda data: json.dumps(data).encode()) | OBJECTS
 CALL = json.dumps({"jsonrpc": "2.0", "method": "count", "params": {}, "id": "1"}).encode()
 
-BOX = served(Notes(DOCUMENT))
-DESCRIBED = codec(BOX.document).routes(BOX.catalog(), Site())
-OPEN = codec(None).routes(Catalog(), Site())
+BOX = build_toolbox(Notes(DOCUMENT))
+DESCRIBED = build_codec(BOX.document).routes(BOX.catalog(), Site())
+OPEN = build_codec(None).routes(Catalog(), Site())
 
 
 @pytest.mark.parametrize("routes", [DESCRIBED, OPEN], ids=["described", "open"])
@@ -80,7 +80,7 @@ def test_any_name_and_arguments_reach_a_tool_without_a_document(name: str, argum
 @pytest.mark.requirement("S-17")
 def test_nothing_but_the_admin_key_stops_a_server(fields: list[tuple[bytes, bytes]]) -> None:
     stopped: list[bool] = []
-    routes = stoppable(codec(None), "the-admin-key", lambda: stopped.append(True)).routes(Catalog(), Site())
+    routes = add_stop(build_codec(None), "the-admin-key", lambda: stopped.append(True)).routes(Catalog(), Site())
     answer = routes["POST", "/opentool/stop"].read(Request("POST", "/opentool/stop", fields, b"", "r1"))
     assert isinstance(answer, Response)
     assert (answer.status, stopped) == (401, [])

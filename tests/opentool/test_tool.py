@@ -23,7 +23,7 @@ from toolwire.opentool import (
     OpenToolServerCallException,
     SyncOpenToolClient,
     ToolBreakException,
-    served,
+    build_toolbox,
 )
 from toolwire.opentool import Tool as ToolShape
 from toolwire.opentool.options import read_options
@@ -55,7 +55,7 @@ def run(box: Toolbox, name: str, arguments: dict[str, Any] | None = None) -> Any
 @pytest.mark.parametrize("kind", [Notes, Slow])
 @pytest.mark.requirement("OTRPC-020", "OTRPC-021")
 def test_a_class_with_call_and_load_is_served_sync_or_async(kind: type[Notes]) -> None:
-    box = served(kind(DOCUMENT))
+    box = build_toolbox(kind(DOCUMENT))
     assert list(box.catalog().names) == ["break", "count", "create", "fail", "read"]
     assert box.catalog().version == "2.3.4"
     assert run(box, "create", {"text": "a"}) == Value(1)
@@ -72,20 +72,20 @@ def test_a_class_with_call_and_load_is_served_sync_or_async(kind: type[Notes]) -
 )
 @pytest.mark.requirement("OTRPC-021")
 def test_a_document_may_be_an_object_or_its_data(document: Any) -> None:
-    assert len(served(Notes(document)).catalog().tools) == 5
+    assert len(build_toolbox(Notes(document)).catalog().tools) == 5
 
 
 @pytest.mark.parametrize("path", sorted(VECTORS.glob("sdk_*.json")), ids=lambda path: path.stem)
 @pytest.mark.requirement("OTRPC-013", "OT-031")
 def test_the_documents_of_the_sdks_describe_a_tool(path: Path) -> None:
-    assert served(Notes(), path).catalog().tools
+    assert build_toolbox(Notes(), path).catalog().tools
 
 
 @pytest.mark.requirement("OTRPC-020")
 def test_what_a_tool_raises_becomes_a_problem_and_only_what_it_means_to_say_gets_out(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    box = served(Notes(DOCUMENT))
+    box = build_toolbox(Notes(DOCUMENT))
     assert run(box, "break") == Problem(kind=Kind.TOOL_FAILED, message="Fatal error occurred in run()")
     with caplog.at_level(logging.ERROR, "toolwire"):
         problem = run(box, "fail")
@@ -115,7 +115,7 @@ def test_a_tool_error_says_what_it_says() -> None:
         def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
             raise ToolError("come back", can_retry=True, retry_after_ms=5)
 
-    problem = run(served(Careful(DOCUMENT)), "count")
+    problem = run(build_toolbox(Careful(DOCUMENT)), "count")
     assert (problem.message, problem.can_retry, problem.retry_after_ms) == ("come back", True, 5)
 
 
@@ -223,7 +223,7 @@ def test_a_toolbox_that_nobody_began_begins_with_its_first_call() -> None:
             self.begun += 1
 
     tool = Lazy(DOCUMENT)
-    box = served(tool)
+    box = build_toolbox(tool)
 
     async def call_twice() -> None:
         found = box.catalog().names["count"]
@@ -315,7 +315,7 @@ def test_progress_of_a_name_keeps_its_name() -> None:
     async def notify(progress: Progress) -> None:
         heard.append(progress)
 
-    box = served(Named())
+    box = build_toolbox(Named())
     asyncio.run(box.run(Call(box.catalog().names["follow"], {}), notify))
     assert heard == [Progress({"n": 1}, "tick")]
 
@@ -340,9 +340,9 @@ def test_what_cannot_be_served_is_refused_with_a_sentence() -> None:
         (Notes(7), "not int"),
     ]:
         with pytest.raises(DefinitionError, match=message):
-            served(tool)
+            build_toolbox(tool)
     with pytest.raises(DefinitionError, match="cannot be read: No such file"):
-        served(Notes(), Path("missing.json"))
+        build_toolbox(Notes(), Path("missing.json"))
 
 
 @pytest.mark.requirement("A-13")
@@ -371,5 +371,5 @@ def test_the_exceptions_for_tools_mean_the_same_in_a_method_for_each_function(
         {"name": each, "description": each, "parameters": [], "return": None} for each in ("brk", "inv", "none")
     ]
     document = {"opentool": "1.1.0", "info": {"title": "T", "version": "1.0.0"}, "functions": functions}
-    problem = run(served(Methods(), document), name)
+    problem = run(build_toolbox(Methods(), document), name)
     assert (problem.kind, problem.message) == (kind, message)

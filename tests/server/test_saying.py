@@ -9,7 +9,7 @@ from toolwire import Toolkit, asgi, connect_sync
 from toolwire.core.codec import Codec
 from toolwire.core.http import Request
 from toolwire.core.model import Call, Problem, Value
-from toolwire.opentool.serve_object import app_of, served
+from toolwire.opentool.serve_object import build_app, build_toolbox
 from toolwire.protocols.opentool import CODEC
 from toolwire.server import App
 from toolwire.testing.conformance import kit
@@ -69,7 +69,11 @@ WRONG = (asked("add", a="x"), asked("sub"), b'{"jsonrpc":"2.0"}', b"{")
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("made", ["kit", "class"])
 def test_strict_json_rpc_has_a_result_or_an_error_and_never_both(made: str, strict: bool) -> None:
-    app = asgi(calculator(), strict_jsonrpc=strict) if made == "kit" else app_of(served(Adder()), strict_jsonrpc=strict)
+    app = (
+        asgi(calculator(), strict_jsonrpc=strict)
+        if made == "kit"
+        else build_app(build_toolbox(Adder()), strict_jsonrpc=strict)
+    )
     assert ("error" in answered(app, ADD)) is not strict
     assert answered(app, ADD)["result"]
     for body in WRONG:

@@ -20,7 +20,7 @@ from toolwire.gateway import CallerConsent, merge_toolboxes
 from toolwire.limits import ClientRateLimits
 from toolwire.opentool.method_toolbox import MethodToolbox
 from toolwire.opentool.object_toolbox import ObjectToolbox
-from toolwire.opentool.serve_object import app_of as opentool_app
+from toolwire.opentool.serve_object import build_app as opentool_app
 from toolwire.server import App, asgi
 from toolwire.server.access.api_keys import parse_api_key
 from toolwire.telemetry.logs import log_json

@@ -93,7 +93,7 @@ def _list_function_losses(function: Mapping[str, Json], where: str) -> Iterator[
     gives, streams = function.get("return"), get_object(get_object(function, "stream"), "data")
     if isinstance(gives, dict):
         yield from _list_described_losses(gives, _RETURN, join_pointer(where, "return"))
-    known = (gives, document.streamed(gives)) if isinstance(gives, dict) else ()
+    known = (gives, document.write_streamed(gives)) if isinstance(gives, dict) else ()
     if streams and streams not in known:
         yield Loss(join_pointer(where, "stream", "data"), "the schema of what is streamed", "the word that it streams")
     yield from list_unread(get_object(function, "stream"), ("data", document.PROGRESS), join_pointer(where, "stream"))

@@ -23,14 +23,14 @@ _LARGEST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class ListedConnection:
     """One connection of a list: what it is called, and where it is."""
 
     name: str
     url: str
 
 
-def read_connections(file: Path | str) -> tuple[Listed, ...]:
+def read_connections(file: Path | str) -> tuple[ListedConnection, ...]:
     """Return the connections that a file lists, in its order.
 
     Raises:
@@ -57,13 +57,13 @@ def read_connections(file: Path | str) -> tuple[Listed, ...]:
     return found
 
 
-def write_connections(connections: Iterable[Listed]) -> str:
+def write_connections(connections: Iterable[ListedConnection]) -> str:
     """Return the text of a file that lists ``connections``."""
     entries: list[Json] = [{"name": one.name, "url": one.url} for one in connections]
     return jsontext.write({"connections": entries}).decode() + "\n"
 
 
-def _read(entry: Any, number: int, file: str) -> Listed:
+def _read(entry: Any, number: int, file: str) -> ListedConnection:
     where = f"Connection {number} of {file}"
     if not isinstance(entry, dict):
         raise DefinitionError(f"{where} is {jsontext.describe_type(entry)}, not an object.")
@@ -78,7 +78,7 @@ def _read(entry: Any, number: int, file: str) -> Listed:
         raise DefinitionError(f"{where} needs a url.")
     if (origin := read_origin(url)) is not None and origin.has_user_info:
         raise DefinitionError(f"{where} has a user or password in its url: sign in with toolwire login instead.")
-    return Listed(name=name, url=url)
+    return ListedConnection(name=name, url=url)
 
 
 def _is_secret(names: Iterable[str]) -> bool:

@@ -71,11 +71,11 @@ class Ownership:
             if owner in self._connections and not reference.isascii():
                 return False
             ends = (place for place, character in enumerate(like) if character in "._")
-            if any(self._holder(like[:end]) not in (None, owner) for end in ends):
+            if any(self._find_holder(like[:end]) not in (None, owner) for end in ends):
                 return False
         return self._homes.get(like) == owner
 
-    def _holder(self, like: str) -> int | None:
+    def _find_holder(self, like: str) -> int | None:
         """Return whose toolkit or connection looks like this."""
         return self._toolkits.get(like, self._prefixes.get(like))
 
@@ -96,7 +96,7 @@ class Ownership:
                 if not is_free:
                     raise DefinitionError(f"two of them have a toolkit called {toolkit!r}: rename one")
             elif not is_free or wanted[like] > 1 or self._imitates(toolkit, owner):
-                self._offered[owner, toolkit] = self._prefixed(owner, toolkit)
+                self._offered[owner, toolkit] = self._prefix_toolkit(owner, toolkit)
                 continue
             self._toolkits[like] = owner
             self._offered[owner, toolkit] = toolkit
@@ -107,7 +107,7 @@ class Ownership:
         names = (name for name, other in self._prefixes.items() if other != owner)
         return not toolkit.isascii() or any(like == name or like.startswith(f"{name}_") for name in names)
 
-    def _prefixed(self, owner: int, toolkit: str) -> str:
+    def _prefix_toolkit(self, owner: int, toolkit: str) -> str:
         name = first = f"{self._connections[owner]}_{toolkit}"
         number = 1
         while make_confusable_key(name) in self._toolkits:

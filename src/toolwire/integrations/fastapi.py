@@ -18,7 +18,7 @@ from toolwire.core.model import Approval
 from toolwire.protocols.openapi.document.versions import Version, as_version
 
 from .documents import CATALOG, LLM, OPENAPI, DocumentAnswer, answer, api_catalog, catalog_answer, llm_json
-from .route_marks import Include, SiteMarks, findings, marked, x_llm
+from .route_marks import Include, SiteMarks, list_findings, mark_document, x_llm
 
 __all__ = ["publish_tools", "x_llm"]
 
@@ -44,34 +44,36 @@ def publish_tools(
         DefinitionError: when the app starts, if the ``x-llm`` of a route has an unknown member or a wrong value.
     """
     site = SiteMarks(name or app.title, description, Approval(default_approval), include)
-    app.openapi = _written(app.openapi, site, openapi)  # type: ignore[method-assign]  # as FastAPI's guide does it
-    _checked_at_start(app)
-    app.add_route(LLM, _llm(app), methods=["GET", "HEAD"], include_in_schema=False)
-    app.add_route(OPENAPI, _document(app), methods=["GET", "HEAD"], include_in_schema=False)
-    app.add_route(CATALOG, _catalog(app), methods=["GET", "HEAD"], include_in_schema=False)
+    app.openapi = _wrap_openapi(app.openapi, site, openapi)  # type: ignore[method-assign]  # as FastAPI's guide does it
+    _check_at_start(app)
+    app.add_route(LLM, _build_llm_endpoint(app), methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_route(OPENAPI, _build_document_endpoint(app), methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_route(CATALOG, _build_catalog_endpoint(app), methods=["GET", "HEAD"], include_in_schema=False)
     return app
 
 
-def _written(original: Callable[[], dict[str, Any]], site: SiteMarks, version: Version) -> Callable[[], dict[str, Any]]:
+def _wrap_openapi(
+    original: Callable[[], dict[str, Any]], site: SiteMarks, version: Version
+) -> Callable[[], dict[str, Any]]:
     """Return ``app.openapi`` with ``x-llm`` in what it gives; made anew only when the original is."""
     known: tuple[Any, dict[str, Any]] = (None, {})
 
-    def written() -> dict[str, Any]:
+    def write() -> dict[str, Any]:
         nonlocal known
         plain = original()
         if known[0] is not plain:
-            known = (plain, as_version(marked(plain, site), version))
+            known = (plain, as_version(mark_document(plain, site), version))
         return known[1]
 
-    return written
+    return write
 
 
-def _checked_at_start(app: FastAPI) -> None:
+def _check_at_start(app: FastAPI) -> None:
     original = app.router.lifespan_context
 
     @asynccontextmanager
     async def lifespan(scope: Any) -> AsyncGenerator[Any, None]:
-        for one, found in findings(app.openapi()):
+        for one, found in list_findings(app.openapi()):
             where = "/".join(map(str, found.path))
             text = f"{one.where}: x-llm{f' {where}' if where else ''}: {found.message}"
             if found.severity == "error":
@@ -83,45 +85,45 @@ def _checked_at_start(app: FastAPI) -> None:
     app.router.lifespan_context = lifespan
 
 
-def _place(app: FastAPI, request: Request) -> str:
+def _get_document_url(app: FastAPI, request: Request) -> str:
     root = str(request.scope.get("root_path", "")).rstrip("/")
     return root + (app.openapi_url or OPENAPI)
 
 
-def _llm(app: FastAPI) -> Any:
+def _build_llm_endpoint(app: FastAPI) -> Any:
     async def llm(request: Request) -> Response:
-        body = llm_json(app.openapi(), _place(app, request))
-        return _response(answer(body, request.method, request.headers.get("if-none-match", "")))
+        body = llm_json(app.openapi(), _get_document_url(app, request))
+        return _build_response(answer(body, request.method, request.headers.get("if-none-match", "")))
 
     return llm
 
 
-def _document(app: FastAPI) -> Any:
+def _build_document_endpoint(app: FastAPI) -> Any:
     async def document(request: Request) -> Response:
-        body = bytes((await _own(app)(request)).body)
-        return _response(answer(body, request.method, request.headers.get("if-none-match", "")))
+        body = bytes((await _replace_own_endpoint(app)(request)).body)
+        return _build_response(answer(body, request.method, request.headers.get("if-none-match", "")))
 
     return document
 
 
-def _catalog(app: FastAPI) -> Any:
+def _build_catalog_endpoint(app: FastAPI) -> Any:
     async def catalog(request: Request) -> Response:
         base = f"{request.url.scheme}://{request.url.netloc}"
-        body = api_catalog(base, _place(app, request))
-        return _response(catalog_answer(body, request.method, request.headers.get("if-none-match", "")))
+        body = api_catalog(base, _get_document_url(app, request))
+        return _build_response(catalog_answer(body, request.method, request.headers.get("if-none-match", "")))
 
     return catalog
 
 
-def _own(app: FastAPI) -> Any:
+def _replace_own_endpoint(app: FastAPI) -> Any:
     """Return the app's own endpoint of its document, so that both places answer the same bytes."""
     for route in app.router.routes:
         if getattr(route, "path", None) == app.openapi_url:
             return getattr(route, "endpoint")  # noqa: B009 - a route of any sort; this sort has it
-    return _alone(app)
+    return _build_plain_endpoint(app)
 
 
-def _alone(app: FastAPI) -> Any:
+def _build_plain_endpoint(app: FastAPI) -> Any:
     async def endpoint(_: Request) -> Response:
         from fastapi.responses import JSONResponse  # noqa: PLC0415 - only an app without an openapi_url needs it
 
@@ -130,5 +132,5 @@ def _alone(app: FastAPI) -> Any:
     return endpoint
 
 
-def _response(said: DocumentAnswer) -> Response:
+def _build_response(said: DocumentAnswer) -> Response:
     return Response(said.body, said.status, said.headers)

@@ -78,13 +78,13 @@ def x_llm(**said: Unpack[RouteMarks]) -> dict[str, Any]:
     for name, value in said.items():
         if name not in _MEMBERS:
             raise DefinitionError(f"x_llm has no {name!r}; there are: {', '.join(_MEMBERS)}.")
-        data[_MEMBERS[name]] = _limit(value) if name == "rate_limit" else _plain(value)
+        data[_MEMBERS[name]] = _write_limit(value) if name == "rate_limit" else _write_plain(value)
     for found in check_operation(data):
         raise DefinitionError(f"x_llm: {'/'.join(map(str, found.path))}: {found.message}")
     return {"x-llm": data}
 
 
-def marked(document: Mapping[str, Any], site: SiteMarks) -> dict[str, Any]:
+def mark_document(document: Mapping[str, Any], site: SiteMarks) -> dict[str, Any]:
     """Return a copy of ``document`` with the root ``x-llm``, and with the defaults of each operation it offers."""
     built = deepcopy(dict(document))
     root = {"version": "0.1", "name": site.name, "defaultApproval": str(site.approval)}
@@ -92,17 +92,17 @@ def marked(document: Mapping[str, Any], site: SiteMarks) -> dict[str, Any]:
         root["description"] = site.description
     own = built.get("x-llm")
     built["x-llm"] = {**root, **own} if isinstance(own, dict) else root
-    found = list(operations(built))
+    found = list(iterate_operations(built))
     every = site.include == "all" or (site.include is None and not any("x-llm" in one.node for one in found))
     for one in found:
         if every:
             one.node.setdefault("x-llm", {})
         if isinstance(one.node.get("x-llm"), dict):
-            one.node["x-llm"] = _with_defaults(one.node["x-llm"], one.method)
+            one.node["x-llm"] = _add_defaults(one.node["x-llm"], one.method)
     return built
 
 
-def operations(document: Mapping[str, Any]) -> Iterator[MarkedRoute]:
+def iterate_operations(document: Mapping[str, Any]) -> Iterator[MarkedRoute]:
     """Yield every operation of ``document``."""
     paths = document.get("paths")
     for path, item in paths.items() if isinstance(paths, dict) else ():
@@ -111,31 +111,31 @@ def operations(document: Mapping[str, Any]) -> Iterator[MarkedRoute]:
                 yield MarkedRoute(method, path, item[method])
 
 
-def findings(document: Mapping[str, Any]) -> list[tuple[MarkedRoute, XllmFault]]:
+def list_findings(document: Mapping[str, Any]) -> list[tuple[MarkedRoute, XllmFault]]:
     """Return what is wrong with the offered operations of ``document``, and what a model's user would change.
 
     An unknown member is an error here: in code it is a slip of the pen.
     """
     found: list[tuple[MarkedRoute, XllmFault]] = []
-    for one in operations(document):
+    for one in iterate_operations(document):
         data = one.node.get("x-llm")
         if data is None or data is False:
             continue
         for fault in check_operation(data):
             severity = "error" if fault.rule == "XL-037" else fault.severity
             found.append((one, fault._replace(severity=severity)))
-        found.extend((one, advice) for advice in _advice(one, data if isinstance(data, dict) else {}))
+        found.extend((one, advice) for advice in _list_advice(one, data if isinstance(data, dict) else {}))
     return found
 
 
-def _advice(one: MarkedRoute, data: Mapping[str, Json]) -> Iterator[XllmFault]:
+def _list_advice(one: MarkedRoute, data: Mapping[str, Json]) -> Iterator[XllmFault]:
     if data.get("approval") == "auto" and one.method not in SAFE:
         yield XllmFault((), "warning", "XL-044", "It changes something and says auto: clients will ask all the same.")
     if not one.node.get("summary") and not one.node.get("description"):
         yield XllmFault((), "warning", "XL-070", "It has no summary: say what it does, for models to choose it by.")
 
 
-def _with_defaults(data: Mapping[str, Json], method: str) -> dict[str, Json]:
+def _add_defaults(data: Mapping[str, Json], method: str) -> dict[str, Json]:
     defaults: dict[str, Json] = {
         "enabled": True,
         "approval": str(Approval.AUTO if method in SAFE else Approval.PER_CALL),
@@ -145,23 +145,23 @@ def _with_defaults(data: Mapping[str, Json], method: str) -> dict[str, Json]:
     return {**defaults, **data}
 
 
-def _limit(limit: Any) -> Json:
+def _write_limit(limit: Any) -> Json:
     match limit:
         case RateLimit():
             return {"max": limit.max, "window": limit.window}
         case (most, window):
             return {"max": most, "window": window}
         case _:
-            return _plain(limit)
+            return _write_plain(limit)
 
 
-def _plain(value: Any) -> Json:
+def _write_plain(value: Any) -> Json:
     match value:
         case str():
             return str(value)
         case Mapping():
-            return {name: _plain(one) for name, one in value.items()}
+            return {name: _write_plain(one) for name, one in value.items()}
         case list() | tuple():
-            return [_plain(one) for one in value]
+            return [_write_plain(one) for one in value]
         case _:
             return value

@@ -23,7 +23,7 @@ from toolwire.protocols.openapi.document.versions import Version, as_version
 
 from . import route_marks
 from .documents import CATALOG, LLM, OPENAPI, DocumentAnswer, answer, api_catalog, catalog_answer, llm_json
-from .route_marks import Include, RouteMarks, SiteMarks, findings, marked, operations
+from .route_marks import Include, RouteMarks, SiteMarks, iterate_operations, list_findings, mark_document
 
 __all__ = ["publish_tools", "x_llm"]
 
@@ -75,30 +75,30 @@ def publish_tools(
     """
     title = document.get("info", {}).get("title", "Tools")
     site = SiteMarks(name or title, description, Approval(default_approval), include)
-    whole = as_version(marked(_joined(document, app), site), openapi)
+    whole = as_version(mark_document(_add_marks(document, app), site), openapi)
     _check(whole)
     body = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
     made = _Documents(body, llm_json(whole, path), path)
     for place in dict.fromkeys((path, OPENAPI)):
-        app.router.routes.append(Route(place, _static(made.document), methods=["GET", "HEAD"]))
-    app.router.routes.append(Route(LLM, _static(made.llm), methods=["GET", "HEAD"]))
-    app.router.routes.append(Route(CATALOG, _catalog(made), methods=["GET", "HEAD"]))
+        app.router.routes.append(Route(place, _build_static_endpoint(made.document), methods=["GET", "HEAD"]))
+    app.router.routes.append(Route(LLM, _build_static_endpoint(made.llm), methods=["GET", "HEAD"]))
+    app.router.routes.append(Route(CATALOG, _build_catalog_endpoint(made), methods=["GET", "HEAD"]))
     return app
 
 
-def _joined(document: Mapping[str, Any], app: Starlette) -> dict[str, Any]:
+def _add_marks(document: Mapping[str, Any], app: Starlette) -> dict[str, Any]:
     """Return ``document`` with what the endpoints were marked with."""
     built = deepcopy(dict(document))
-    marks = dict(_marks(app.router.routes))
-    for one in operations(built):
+    marks = dict(_iterate_marks(app.router.routes))
+    for one in iterate_operations(built):
         one.node.update(marks.get((one.method, one.path), {}))
     return built
 
 
-def _marks(routes: Any, root: str = "") -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
+def _iterate_marks(routes: Any, root: str = "") -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
     for route in routes:
         if isinstance(route, Mount):
-            yield from _marks(route.routes, root + route.path)
+            yield from _iterate_marks(route.routes, root + route.path)
         mark = getattr(route.endpoint, _MARK, None) if isinstance(route, Route) else None
         if isinstance(route, Route) and mark is not None:
             for method in route.methods or ():
@@ -106,7 +106,7 @@ def _marks(routes: Any, root: str = "") -> Iterator[tuple[tuple[str, str], dict[
 
 
 def _check(document: Mapping[str, Any]) -> None:
-    for one, found in findings(document):
+    for one, found in list_findings(document):
         where = "/".join(map(str, found.path))
         text = f"{one.where}: x-llm{f' {where}' if where else ''}: {found.message}"
         if found.severity == "error":
@@ -114,20 +114,20 @@ def _check(document: Mapping[str, Any]) -> None:
         _log.warning(text)
 
 
-def _static(body: bytes) -> Any:
+def _build_static_endpoint(body: bytes) -> Any:
     async def endpoint(request: Request) -> Response:
-        return _response(answer(body, request.method, request.headers.get("if-none-match", "")))
+        return _build_response(answer(body, request.method, request.headers.get("if-none-match", "")))
 
     return endpoint
 
 
-def _catalog(made: _Documents) -> Any:
+def _build_catalog_endpoint(made: _Documents) -> Any:
     async def endpoint(request: Request) -> Response:
         body = api_catalog(f"{request.url.scheme}://{request.url.netloc}", made.path)
-        return _response(catalog_answer(body, request.method, request.headers.get("if-none-match", "")))
+        return _build_response(catalog_answer(body, request.method, request.headers.get("if-none-match", "")))
 
     return endpoint
 
 
-def _response(said: DocumentAnswer) -> Response:
+def _build_response(said: DocumentAnswer) -> Response:
     return Response(said.body, said.status, said.headers)

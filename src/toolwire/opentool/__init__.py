@@ -38,10 +38,10 @@ from .tool import Tool
 
 if TYPE_CHECKING:
     from .command import main
-    from .serve_object import served
+    from .serve_object import build_toolbox
     from .server import OpenToolServer
 
-_HOME = {"OpenToolServer": "server", "main": "command", "served": "serve_object"}
+_HOME = {"OpenToolServer": "server", "main": "command", "build_toolbox": "serve_object"}
 
 __all__ = [
     "NOTHING",
@@ -69,9 +69,9 @@ __all__ = [
     "ToolBreakException",
     "ToolReturn",
     "Version",
+    "build_toolbox",
     "check_against",
     "main",
-    "served",
 ]
 
 

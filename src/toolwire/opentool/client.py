@@ -50,9 +50,11 @@ class OpenToolClient:
         limits: TransportLimits = _LIMITS,
         mended: Sequence[Quirk] = quirks.ANSWER,
     ) -> None:
-        self.base_url = _base(base_url, host, port)
+        self.base_url = _build_base_url(base_url, host, port)
         self._mended = mended
-        self._door = Network(credentials=_signed(self.base_url, api_key), allow_private=allow_private, limits=limits)
+        self._door = Network(
+            credentials=_build_credentials(self.base_url, api_key), allow_private=allow_private, limits=limits
+        )
 
     async def version(self) -> Version:
         """Return the version of the server. [OTRPC-015]"""
@@ -111,9 +113,9 @@ class SyncOpenToolClient:
         limits: TransportLimits = _LIMITS,
         mended: Sequence[Quirk] = quirks.ANSWER,
     ) -> None:
-        self.base_url = _base(base_url, host, port)
+        self.base_url = _build_base_url(base_url, host, port)
         self._mended = mended
-        credentials = _signed(self.base_url, api_key)
+        credentials = _build_credentials(self.base_url, api_key)
         self._door = SyncNetwork(credentials=credentials, allow_private=allow_private, limits=limits)
 
     def version(self) -> Version:
@@ -147,7 +149,7 @@ class SyncOpenToolClient:
         self.close()
 
 
-def _base(base_url: str | None, host: str | None, port: int | None) -> str:
+def _build_base_url(base_url: str | None, host: str | None, port: int | None) -> str:
     if base_url is not None:
         if host is not None or port is not None:
             raise ValueError("give either a base_url or host and port, not both")
@@ -157,7 +159,7 @@ def _base(base_url: str | None, host: str | None, port: int | None) -> str:
     return endpoint(complete_url(f"{name}:{PORT if port is None else port}"))
 
 
-def _signed(base: str, api_key: str | Secret | None) -> Credentials:
+def _build_credentials(base: str, api_key: str | Secret | None) -> Credentials:
     """Return the key as the header of the origin of ``base``, and of no other. [C-1, A-25]"""
     if api_key is None:
         return {}

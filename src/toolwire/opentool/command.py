@@ -15,7 +15,7 @@ from toolwire.server.http.process import HOST, PORT
 from .description import Given
 from .keys import ADMIN_KEY, API_KEYS, read_keys
 from .options import Option, read_options
-from .serve_object import served
+from .serve_object import build_toolbox
 from .server import OpenToolServer
 
 OK = 0
@@ -134,7 +134,7 @@ class _Version(argparse.Action):
 def _version(tool: Callable[..., Any], document: Given | None, version: str | None) -> str:
     """Return the version given, else that of the document, else what a tool without any has."""
     try:
-        return version or served(tool, document).catalog().version
+        return version or build_toolbox(tool, document).catalog().version
     except ToolwireError:
         return "1.0.0"
 

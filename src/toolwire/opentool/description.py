@@ -41,7 +41,7 @@ def describe(given: Given | None, *, version: str = "1.0.0", title: str = "Tools
     """
     if given is None:
         return Description(catalog=Catalog(title=title, version=version))
-    data = quirks.mend(_data(given), quirks.DOCUMENT)
+    data = quirks.mend(_read_data(given), quirks.DOCUMENT)
     read = document.read(data)
     if isinstance(read, Problem):
         raise DefinitionError(read.message)
@@ -50,7 +50,7 @@ def describe(given: Given | None, *, version: str = "1.0.0", title: str = "Tools
     return Description(catalog=read.catalog, methods=read.methods, data=data)
 
 
-def loaded(tool: Any) -> Given | None:
+def load_description(tool: Any) -> Given | None:
     """Return what the ``load`` of ``tool`` gives, None where it has none; a coroutine is run to its end.
 
     Raises:
@@ -61,14 +61,14 @@ def loaded(tool: Any) -> Given | None:
         return None
     try:
         said = load()
-        found: Given | None = _finished(said) if inspect.isawaitable(said) else said
+        found: Given | None = _await_result(said) if inspect.isawaitable(said) else said
     except Exception as error:
         text = f"load() of {type(tool).__name__} failed: {type(error).__name__}: {error}"
         raise DefinitionError(text.rstrip(".") + ".") from error
     return found
 
 
-def _finished(said: Awaitable[Any]) -> Any:
+def _await_result(said: Awaitable[Any]) -> Any:
     """Return what ``said`` comes to, in a loop of its own: a tool may be made inside a running one."""
 
     async def finish() -> Any:
@@ -78,7 +78,7 @@ def _finished(said: Awaitable[Any]) -> Any:
         return thread.submit(asyncio.run, finish()).result()
 
 
-def _data(given: Given) -> Json:
+def _read_data(given: Given) -> Json:
     if isinstance(given, OpenTool):
         return objects.write(given)
     if isinstance(given, Mapping):

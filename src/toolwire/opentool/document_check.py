@@ -31,9 +31,9 @@ def check_against(tool: object, document: Given) -> tuple[str, ...]:
     description = describe(document)
     call = getattr(tool, "call", None)
     if callable(call):
-        return tuple(_call_faults(call, type(tool).__name__))
+        return tuple(_check_call(call, type(tool).__name__))
     names = {one.name: description.methods.get(one.name, one.name) for one in description.catalog.tools}
-    return tuple(_method_faults(tool, description.catalog, names))
+    return tuple(_check_methods(tool, description.catalog, names))
 
 
 def has_call(tool: object) -> bool:
@@ -41,7 +41,7 @@ def has_call(tool: object) -> bool:
     return callable(getattr(tool, "call", None))
 
 
-def methods_of(tool: object) -> Mapping[str, Callable[..., Any]]:
+def list_methods(tool: object) -> Mapping[str, Callable[..., Any]]:
     """Return the public methods of ``tool`` by name, without those every Tool has."""
     found = {
         name: getattr(tool, name)
@@ -51,7 +51,7 @@ def methods_of(tool: object) -> Mapping[str, Callable[..., Any]]:
     return {name: method for name, method in found.items() if callable(method)}
 
 
-def spelled(name: str) -> str:
+def get_method_name(name: str) -> str:
     """Return the method that stands for the function ``name``: dashes are underscores in Python."""
     return name.replace("-", "_").replace(".", "_")
 
@@ -60,16 +60,16 @@ def _is_method(member: object) -> bool:
     return inspect.isfunction(member) or isinstance(member, staticmethod | classmethod)
 
 
-def _call_faults(call: Callable[..., Any], owner: str) -> Iterator[str]:
+def _check_call(call: Callable[..., Any], owner: str) -> Iterator[str]:
     try:
         inspect.signature(call).bind("name", {})
     except TypeError:
         yield f"call() of {owner} must take a name and its arguments, as in call(self, name, arguments)."
 
 
-def _method_faults(tool: object, catalog: Catalog, names: Mapping[str, str]) -> Iterator[str]:
-    owner, methods = type(tool).__name__, methods_of(tool)
-    wanted = {spelled(names[one.name]): one for one in catalog.tools}
+def _check_methods(tool: object, catalog: Catalog, names: Mapping[str, str]) -> Iterator[str]:
+    owner, methods = type(tool).__name__, list_methods(tool)
+    wanted = {get_method_name(names[one.name]): one for one in catalog.tools}
     for name, one in wanted.items():
         if name not in methods:
             yield f"The document has the function {names[one.name]!r}, and {owner} has no method {name}()."
@@ -79,24 +79,24 @@ def _method_faults(tool: object, catalog: Catalog, names: Mapping[str, str]) -> 
         except DefinitionError as error:
             yield str(error)
             continue
-        yield from _parameter_faults(f"{owner}.{name}()", one, function)
-    for name in _strangers(methods, wanted):
+        yield from _check_parameters(f"{owner}.{name}()", one, function)
+    for name in _list_extra(methods, wanted):
         text = "write it into the document, or begin its name with an underscore"
         yield f"{owner} has the method {name}(), and the document has no function {name!r}: {text}."
 
 
-def _strangers(methods: Iterable[str], wanted: Iterable[str]) -> list[str]:
+def _list_extra(methods: Iterable[str], wanted: Iterable[str]) -> list[str]:
     return sorted(set(methods) - set(wanted))
 
 
-def _parameter_faults(where: str, described: Tool, function: Function) -> Iterator[str]:
+def _check_parameters(where: str, described: Tool, function: Function) -> Iterator[str]:
     tool = function.tool
     ours, theirs = tool.parameters, described.parameters
     needed, given = frozenset(tool.required_parameters), frozenset(described.required_parameters)
     for name, described_schema in theirs.items():
         if name not in ours:
             yield f"{where} has no parameter {name!r}, and the document has."
-        elif text := _type_fault(described_schema, ours[name], described, tool):
+        elif text := _compare_types(described_schema, ours[name], described, tool):
             yield f"{where}: the parameter {name!r} is {text}."
     for name in ours:
         if name not in theirs and name in needed:
@@ -105,9 +105,9 @@ def _parameter_faults(where: str, described: Tool, function: Function) -> Iterat
             yield f"{where} needs the parameter {name!r}, which the document lets callers leave out: give it a default."
 
 
-def _type_fault(described: Schema, taken: Schema, document: Tool, code: Tool) -> str:
+def _compare_types(described: Schema, taken: Schema, document: Tool, code: Tool) -> str:
     """Return how two types differ, as far as OpenTool's six types say; a type that says nothing fits any."""
-    if not _says(described) or not _says(taken):
+    if not _states_type(described) or not _states_type(taken):
         return ""
     one = schema.write(described, document.input_schema)["type"]
     other = schema.write(taken, code.input_schema)["type"]
@@ -116,5 +116,5 @@ def _type_fault(described: Schema, taken: Schema, document: Tool, code: Tool) ->
     return f"of the type {one} in the document, and {other} in the code"
 
 
-def _says(one: Schema) -> bool:
+def _states_type(one: Schema) -> bool:
     return bool({"type", "$ref", "anyOf", "enum", "const"} & set(one))

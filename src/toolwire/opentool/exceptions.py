@@ -75,7 +75,7 @@ class InvalidArgumentsException(OpenToolException):
     """Raise this in a tool for arguments that do not fit: give them as they came, or a sentence that says why."""
 
     def __init__(self, arguments: Mapping[str, Json] | str | None = None) -> None:
-        said = arguments if isinstance(arguments, str) else f"Invalid Arguments: {_written(arguments)}"
+        said = arguments if isinstance(arguments, str) else f"Invalid Arguments: {_write_arguments(arguments)}"
         super().__init__(said, 400)
 
 
@@ -86,7 +86,7 @@ class ToolBreakException(OpenToolException):
         super().__init__(message or "Tool break exception", 500)
 
 
-def _written(arguments: Mapping[str, Json] | None) -> str:
+def _write_arguments(arguments: Mapping[str, Json] | None) -> str:
     try:
         return jsontext.write(arguments and dict(arguments)).decode()
     except (TypeError, ValueError):

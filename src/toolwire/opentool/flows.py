@@ -18,7 +18,7 @@ from toolwire.framing import jsontext
 from toolwire.protocols.opentool import error_object, objects, quirks
 from toolwire.protocols.opentool.objects import OpenTool
 from toolwire.protocols.opentool.quirks import Quirk
-from toolwire.protocols.opentool.stream_reader import Heard
+from toolwire.protocols.opentool.stream_reader import StreamReader
 
 from .exceptions import (
     ErrorNullException,
@@ -43,17 +43,17 @@ def ask_version(base: str) -> Flow[Version]:
         case {"version": str(version)}:
             return Version(version)
         case said:
-            raise _no_answer(response, said, "a version")
+            raise _build_no_answer(response, said, "a version")
 
 
 def call_function(base: str, call: FunctionCall, mended: Sequence[Quirk]) -> Flow[ToolReturn]:
     """Return what ``call`` gave; it is sent once. ``mended`` are the quirks of servers that are undone. [C-1, C-3]"""
     body = {"jsonrpc": "2.0", "method": call.name, "params": dict(call.arguments), "id": call.id}
     response = yield from _exchange(Request("POST", f"{base}/call", _POST, jsontext.write(body)))
-    return _returned(response, call, mended)
+    return _read_return(response, call, mended)
 
 
-def _returned(response: Response, call: FunctionCall, mended: Sequence[Quirk]) -> ToolReturn:
+def _read_return(response: Response, call: FunctionCall, mended: Sequence[Quirk]) -> ToolReturn:
     match quirks.mend(_read(response), mended):
         case {"error": dict(error)}:
             problem = error_object.read(error)
@@ -61,7 +61,7 @@ def _returned(response: Response, call: FunctionCall, mended: Sequence[Quirk]) -
         case {"result": said} if said is not None and _is_good(response):
             return ToolReturn(call.id, said if isinstance(said, dict) else {"result": said})  # [A-20]
         case said:
-            raise _no_answer(response, said, "a result")
+            raise _build_no_answer(response, said, "a result")
 
 
 def stream_function(base: str, call: FunctionCall, mended: Sequence[Quirk]) -> Flow[ToolReturn | None]:
@@ -70,21 +70,21 @@ def stream_function(base: str, call: FunctionCall, mended: Sequence[Quirk]) -> F
     A server that answers without a stream gives all at once: that answer is the value.
     """
     body = {"jsonrpc": "2.0", "method": call.name, "params": dict(call.arguments), "id": call.id}
-    ear = Heard(None)
-    response = yield from listen(Request("POST", f"{base}/streamCall", _STREAM, jsontext.write(body)), ear.hear)
+    ear = StreamReader(None)
+    response = yield from listen(Request("POST", f"{base}/streamCall", _STREAM, jsontext.write(body)), ear.feed)
     ended = ear.ended
     if ended is None:
         if isinstance(response, Problem):
-            raise _not_reached(response)
+            raise _build_unreachable(response)
         if response.body or not _is_good(response):
-            return _returned(_readable(response), call, mended)
+            return _read_return(_check_readable(response), call, mended)
         ended = ear.result(response)
     if isinstance(ended, Problem):
         raise OpenToolServerCallException(ended.message, ended)
     return None
 
 
-def piece_of(call: FunctionCall, progress: Progress) -> ToolReturn:
+def build_piece(call: FunctionCall, progress: Progress) -> ToolReturn:
     """Return a piece of a stream as an SDK gives it. [A-20]"""
     value = progress.value
     return ToolReturn(call.id, value if isinstance(value, dict) else {"result": value})
@@ -97,7 +97,7 @@ def load_document(base: str) -> Flow[OpenTool | None]:
         return None
     data = quirks.mend(_read(response), quirks.DOCUMENT)
     if not isinstance(data, dict) or not _is_good(response):
-        raise _no_answer(response, data, "a document")
+        raise _build_no_answer(response, data, "a document")
     if data == {}:
         return None
     document = objects.read(data)
@@ -110,11 +110,11 @@ def _exchange(request: Request, missing: Sequence[int] = ()) -> Flow[Response]:
     """Return the response to ``request`` where there is one that can be read on."""
     response = yield from fetch(request)
     if isinstance(response, Problem):
-        raise _not_reached(response)
-    return _readable(response, missing)
+        raise _build_unreachable(response)
+    return _check_readable(response, missing)
 
 
-def _readable(response: Response, missing: Sequence[int] = ()) -> Response:
+def _check_readable(response: Response, missing: Sequence[int] = ()) -> Response:
     """Return ``response`` where something can be read in it."""
     if response.status == HTTPStatus.UNAUTHORIZED:
         refused = OpenToolServerUnauthorizedException()
@@ -125,7 +125,7 @@ def _readable(response: Response, missing: Sequence[int] = ()) -> Response:
     return response
 
 
-def _not_reached(problem: Problem) -> OpenToolServerNoAccessException | OpenToolServerCallException:
+def _build_unreachable(problem: Problem) -> OpenToolServerNoAccessException | OpenToolServerCallException:
     """Return NoAccess where no server was there; what was never sent, or may have run, says what happened. [A-26]"""
     details = problem.details
     if details.get("sent") is False and details.get("reason") in _NOT_THERE:
@@ -135,7 +135,7 @@ def _not_reached(problem: Problem) -> OpenToolServerNoAccessException | OpenTool
     return OpenToolServerCallException(problem.message, problem)
 
 
-def _no_answer(response: Response, data: Json, wanted: str) -> Exception:
+def _build_no_answer(response: Response, data: Json, wanted: str) -> Exception:
     """Return the exception for an answer without what was ``wanted``. [OTRPC-022, OTRPC-023, A-26]"""
     status = response.status
     if not _is_good(response):

@@ -25,14 +25,14 @@ def read_keys(
     """
     keys = [*given, *(key for key in environment.get(variable, "").split(",") if key.strip())]
     if file is not None:
-        keys += _keys_in(Path(file))
+        keys += _read_keys_file(Path(file))
     keys = [key.strip() for key in keys]
     if not all(key and key.isascii() and key.isprintable() for key in keys):
         raise DefinitionError("An API key is empty, or has a character in it that keys do not have.")
     return tuple(dict.fromkeys(keys))
 
 
-def _keys_in(file: Path) -> Sequence[str]:
+def _read_keys_file(file: Path) -> Sequence[str]:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeError) as error:

@@ -14,8 +14,8 @@ from toolwire.define import Toolkit
 from toolwire.server.run.function_toolbox import FunctionToolbox
 
 from .description import Description
-from .document_check import methods_of, spelled
-from .object_toolbox import explained
+from .document_check import get_method_name, list_methods
+from .object_toolbox import explain_error
 
 
 class MethodToolbox:
@@ -23,13 +23,13 @@ class MethodToolbox:
 
     def __init__(self, tool: object, description: Description, *, threads: int = 40) -> None:
         self._description = description
-        kit, methods = Toolkit(type(tool).__name__), methods_of(tool)
+        kit, methods = Toolkit(type(tool).__name__), list_methods(tool)
         self._own: dict[str, Tool] = {}
         for one in description.catalog.tools:
-            method = methods.get(spelled(description.methods.get(one.name, one.name)))
+            method = methods.get(get_method_name(description.methods.get(one.name, one.name)))
             if method is not None:
                 self._own[one.name] = kit.add(method).tool
-        self._box = FunctionToolbox(kit, threads=threads, explain=explained)
+        self._box = FunctionToolbox(kit, threads=threads, explain=explain_error)
         self._tool = tool
         self._begun = False
 

@@ -113,8 +113,8 @@ class ObjectToolbox:
         """Run ``call`` on the object; what it raises becomes a Problem. Where nobody listens, nothing is streamed."""
         function = self._functions.get(id(call.tool))
         if function is None or function.tool is not call.tool:
-            function = self._known(call.tool)
-        asked = _asked(function, call)
+            function = self._describe_function(call.tool)
+        asked = _read_call(function, call)
         if isinstance(asked, Problem):
             return asked
         name, arguments = asked
@@ -122,33 +122,33 @@ class ObjectToolbox:
             if not self._begun:
                 await self.begin()
             if self._stream is not None and call.tool.streams and notify is not ignore_progress:
-                pieces = await self._called(get_thread_owner(call), self._stream, name, arguments)
-                return await _streamed(name, self._one_by_one(get_thread_owner(call), pieces), notify)
-            said = await self._called(get_thread_owner(call), self._tool.call, name, arguments)
+                pieces = await self._call_method(get_thread_owner(call), self._stream, name, arguments)
+                return await _collect_stream(name, self._iterate_pieces(get_thread_owner(call), pieces), notify)
+            said = await self._call_method(get_thread_owner(call), self._tool.call, name, arguments)
         except ToolError as error:
             return convert_tool_error(error)
         except Exception as error:  # noqa: BLE001 - whatever a tool raises must not reach the caller
-            return _problem(error, name, call)
+            return _build_problem(error, name, call)
         if not isinstance(said, dict) and isinstance(said, Mapping):
             said = dict(said)
         return Value(result.read(said, function.shape, function.tool.output_name))
 
-    def _known(self, tool: Tool) -> _Function:
+    def _describe_function(self, tool: Tool) -> _Function:
         """Return what is known of ``tool``, worked out once for each that the codecs made of the catalog."""
         if len(self._functions) >= _MOST_KNOWN:
             self._functions.clear()
         name = self._description.methods.get(tool.name, tool.name)
-        function = _Function(tool, name, find_declared_names(tool.input_schema), result.shape(tool.output_schema))
+        function = _Function(tool, name, find_declared_names(tool.input_schema), result.get_shape(tool.output_schema))
         self._functions[id(tool)] = function
         return function
 
-    async def _called(self, caller: Hashable, method: Callable[..., Any], *arguments: Any) -> Any:
+    async def _call_method(self, caller: Hashable, method: Callable[..., Any], *arguments: Any) -> Any:
         if inspect.iscoroutinefunction(method):
             return await method(*arguments)
         said = await self._pool.run(caller, lambda: method(*arguments))
         return await said if inspect.isawaitable(said) else said
 
-    async def _one_by_one(self, caller: Hashable, pieces: _Pieces) -> AsyncGenerator[Any, None]:
+    async def _iterate_pieces(self, caller: Hashable, pieces: _Pieces) -> AsyncGenerator[Any, None]:
         """Yield what ``pieces`` yields, and close it; a plain generator runs in a thread, one step at a time."""
         if isinstance(pieces, AsyncGenerator):
             async with aclosing(pieces):
@@ -166,10 +166,10 @@ class ObjectToolbox:
     async def _hook(self, name: str) -> None:
         hook = getattr(self._tool, name, None)
         if hook is not None:
-            await self._called("", hook)
+            await self._call_method("", hook)
 
 
-def _asked(function: _Function, call: Call) -> tuple[str, dict[str, Json]] | Problem:
+def _read_call(function: _Function, call: Call) -> tuple[str, dict[str, Json]] | Problem:
     """Return the function's own name and its arguments, or why it does not take them."""
     arguments = call.arguments
     if function.tool is ANY or function.tool is ANY_STREAMED:
@@ -177,7 +177,7 @@ def _asked(function: _Function, call: Call) -> tuple[str, dict[str, Json]] | Pro
     return refuse_undeclared(function.name, arguments, function.declared) or (function.name, dict(arguments))
 
 
-async def _streamed(name: str, pieces: AsyncGenerator[Any, None], notify: Notify) -> Result:
+async def _collect_stream(name: str, pieces: AsyncGenerator[Any, None], notify: Notify) -> Result:
     kept: list[Json] = []
     async with aclosing(pieces) as items:
         async for item in items:
@@ -189,7 +189,7 @@ async def _streamed(name: str, pieces: AsyncGenerator[Any, None], notify: Notify
     return Value(kept)
 
 
-def explained(error: BaseException) -> Problem | None:
+def explain_error(error: BaseException) -> Problem | None:
     """Return what one of the exceptions that a Tool raises by purpose means; None of any other. [A-13]"""
     if isinstance(error, OpenToolException):
         for raised, kind in _SAID.items():
@@ -198,8 +198,8 @@ def explained(error: BaseException) -> Problem | None:
     return None
 
 
-def _problem(error: Exception, name: str, call: Call) -> Problem:
-    known = explained(error)
+def _build_problem(error: Exception, name: str, call: Call) -> Problem:
+    known = explain_error(error)
     if known is not None:
         return known
     _log.error("function %s failed in call %s", name, call.call_id, exc_info=error)

@@ -41,24 +41,24 @@ def read_options(tool: Callable[..., Any]) -> tuple[Option, ...]:
         types_ = typing.get_type_hints(maker)
     except (NameError, TypeError) as error:
         raise DefinitionError(f"The types of {tool.__name__} cannot be read: {error}.") from error
-    texts = {**_texts(tool), **_texts(maker)}
+    texts = {**_read_texts(tool), **_read_texts(maker)}
     options: list[Option] = []
     for parameter in inspect.signature(tool).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
-        settings = _settings(types_.get(parameter.name, str), parameter.name)
+        settings = _choose_settings(types_.get(parameter.name, str), parameter.name)
         if settings is not None and parameter.kind is not parameter.POSITIONAL_ONLY:
-            options.append(_option(parameter, settings, texts.get(parameter.name, "")))
+            options.append(_build_option(parameter, settings, texts.get(parameter.name, "")))
         elif parameter.default is parameter.empty:
-            raise DefinitionError(_unreadable(parameter))
+            raise DefinitionError(_explain_unreadable(parameter))
     return tuple(options)
 
 
-def _texts(described: object) -> dict[str, str]:
+def _read_texts(described: object) -> dict[str, str]:
     return dict(read_docstring(inspect.getdoc(described) or "").parameters)
 
 
-def _option(parameter: inspect.Parameter, settings: dict[str, Any], text: str) -> Option:
+def _build_option(parameter: inspect.Parameter, settings: dict[str, Any], text: str) -> Option:
     name, default = parameter.name, parameter.default
     is_required = default is parameter.empty
     if is_required:
@@ -74,20 +74,20 @@ def _option(parameter: inspect.Parameter, settings: dict[str, Any], text: str) -
     )
 
 
-def _settings(annotation: Any, name: str) -> dict[str, Any] | None:
+def _choose_settings(annotation: Any, name: str) -> dict[str, Any] | None:
     """Return how argparse reads a text as ``annotation``, None where no text is one."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
         some = [argument for argument in arguments if argument is not type(None)]
-        return _settings(some[0], name) if len(some) == 1 else None
+        return _choose_settings(some[0], name) if len(some) == 1 else None
     if origin in (list, tuple, Sequence) and arguments and arguments[0] in _PLAIN:
         return {"action": "append", "type": arguments[0], "metavar": name.upper()}
     if origin is Literal and all(isinstance(value, str) for value in arguments):
         return {"choices": arguments}
-    return _of_class(annotation, name)
+    return _choose_class_settings(annotation, name)
 
 
-def _of_class(annotation: Any, name: str) -> dict[str, Any] | None:
+def _choose_class_settings(annotation: Any, name: str) -> dict[str, Any] | None:
     if annotation is bool:
         return {"action": argparse.BooleanOptionalAction}
     if annotation in _PLAIN:
@@ -97,7 +97,7 @@ def _of_class(annotation: Any, name: str) -> dict[str, Any] | None:
     return None
 
 
-def _unreadable(parameter: inspect.Parameter) -> str:
+def _explain_unreadable(parameter: inspect.Parameter) -> str:
     if parameter.kind is parameter.POSITIONAL_ONLY:
         return f"The parameter {parameter.name!r} can only be given by its place: take out the '/'."
     text = "use str, int, float, bool, Path, a Literal of texts, an Enum or a list of these, or give it a default"

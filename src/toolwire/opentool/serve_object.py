@@ -19,16 +19,16 @@ from toolwire.server.asgi import combine_callers
 from toolwire.server.run.idempotency import open_ledger
 from toolwire.stores.limits.open import open_windows
 
-from .description import Given, describe, loaded
+from .description import Given, describe, load_description
 from .document_check import check_against, has_call
 from .method_toolbox import MethodToolbox
 from .object_toolbox import ANY, ObjectToolbox
-from .wire import codec, stoppable
+from .wire import add_stop, build_codec
 
 Box: TypeAlias = ObjectToolbox | MethodToolbox
 
 
-def served(target: Any, document: Given | None = None, *, version: str = "1.0.0") -> Box:
+def build_toolbox(target: Any, document: Given | None = None, *, version: str = "1.0.0") -> Box:
     """Return the Toolbox of ``target``: a Tool, an object with a method for each function, or a class of either.
 
     The ``document`` beside it counts, else the one that it loads. ``version`` is that of a tool without any.
@@ -37,8 +37,8 @@ def served(target: Any, document: Given | None = None, *, version: str = "1.0.0"
         DefinitionError: it cannot be made without arguments, has nothing to call, or does not fit its document; the
             text names every difference.
     """
-    tool = _made(target)
-    given = document if document is not None else loaded(tool)
+    tool = _instantiate(target)
+    given = document if document is not None else load_description(tool)
     if not has_call(tool) and given is None:
         text = "give it call(self, name, arguments), or a document with a function for each of its methods"
         raise DefinitionError(f"{type(tool).__name__} cannot be served: {text}.")
@@ -49,7 +49,7 @@ def served(target: Any, document: Given | None = None, *, version: str = "1.0.0"
     return ObjectToolbox(tool, description) if has_call(tool) else MethodToolbox(tool, description)
 
 
-def app_of(  # noqa: PLR0913 - one keyword for each thing a server can be told
+def build_app(  # noqa: PLR0913 - one keyword for each thing a server can be told
     box: Box,
     *,
     api_keys: Iterable[str | ApiKey] = (),
@@ -70,9 +70,9 @@ def app_of(  # noqa: PLR0913 - one keyword for each thing a server can be told
     """
     base = STRICT if strict_jsonrpc else CODEC
     any_name = box.any if isinstance(box, ObjectToolbox) else ANY
-    own = codec(box.document, any_name, base)
+    own = build_codec(box.document, any_name, base)
     if admin_key is not None and stop is not None:
-        own = stoppable(own, admin_key, stop)
+        own = add_stop(own, admin_key, stop)
     codecs = [own if one.name == own.name else one for one in BUILTIN]
     limits = limits if limits is not None else ServerLimits()
     guard = HostGuard(hosts=hosts, origins=origins)
@@ -89,7 +89,7 @@ def app_of(  # noqa: PLR0913 - one keyword for each thing a server can be told
     )
 
 
-def _made(target: Any) -> Any:
+def _instantiate(target: Any) -> Any:
     if not inspect.isclass(target):
         return target
     try:

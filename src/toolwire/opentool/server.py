@@ -22,7 +22,7 @@ from toolwire.server.http.lifespan import end_lifespan
 from toolwire.server.http.process import HOST, PORT, ServerConfig, build_url, open_listener
 
 from .description import Given
-from .serve_object import app_of, served
+from .serve_object import build_app, build_toolbox
 
 _STOP_S = 10.0
 _LOOK_S = 0.02
@@ -54,13 +54,13 @@ class OpenToolServer:
         deadlines: Deadlines = DEADLINES,
         strict_jsonrpc: bool = False,
     ) -> None:
-        self._box = served(tool, document, version=version)
+        self._box = build_toolbox(tool, document, version=version)
         self._app_anew = partial(
-            app_of,
+            build_app,
             self._box,
             api_keys=tuple(api_keys),
             admin_key=admin_key,
-            stop=self._asked_to_stop,
+            stop=self._request_stop,
             limits=limits,
             strict_jsonrpc=strict_jsonrpc,
         )
@@ -98,7 +98,7 @@ class OpenToolServer:
         listener = self._listen()
         self._failure = None
         self._ready.clear()
-        self._thread = threading.Thread(target=self._serve_aside, args=(listener,), name="opentool", daemon=True)
+        self._thread = threading.Thread(target=self._serve_in_thread, args=(listener,), name="opentool", daemon=True)
         self._thread.start()
         self._ready.wait()
         if self._failure is not None:
@@ -139,7 +139,7 @@ class OpenToolServer:
         self._server = Server(ServerConfig(self._app, deadlines=self._deadlines))
         return listener
 
-    def _serve_aside(self, listener: socket.socket) -> None:
+    def _serve_in_thread(self, listener: socket.socket) -> None:
         try:
             self._serve(listener)
         except BaseException as failure:  # noqa: BLE001 - it is raised again by stop()
@@ -168,7 +168,7 @@ class OpenToolServer:
         except Exception as error:
             raise ToolwireError(f"The tool's init() failed: {type(error).__name__}: {error}") from error
 
-    def _asked_to_stop(self) -> None:
+    def _request_stop(self) -> None:
         """Stop as a signal would; called in the thread that serves, which must go on meanwhile."""
         if threading.current_thread() is threading.main_thread():
             signal.raise_signal(signal.SIGTERM)

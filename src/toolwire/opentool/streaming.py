@@ -15,7 +15,7 @@ from toolwire.client.transport.drivers import SyncStreamingTransport, Transport,
 from toolwire.core.model import Progress
 from toolwire.protocols.opentool.quirks import Quirk
 
-from .flows import piece_of, stream_function
+from .flows import build_piece, stream_function
 from .messages import FunctionCall, ToolReturn
 
 
@@ -32,7 +32,7 @@ async def astream(
     task = asyncio.create_task(drive())
     try:
         async for piece in receiver:
-            yield piece_of(call, piece)
+            yield build_piece(call, piece)
         whole = await task
         if whole is not None:
             yield whole
@@ -57,7 +57,7 @@ def stream(
             except StopIteration as stop:
                 whole: ToolReturn | None = stop.value
                 break
-            yield piece_of(call, piece)
+            yield build_piece(call, piece)
     finally:
         pieces.close()
     if whole is not None:

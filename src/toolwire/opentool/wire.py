@@ -27,7 +27,7 @@ _STREAM = ("POST", "/opentool/streamCall")
 _AS_IT_IS = {"type": "object"}
 
 
-def codec(own: Mapping[str, Json] | None, any_name: Tool = ANY, base: Codec = CODEC) -> Codec:
+def build_codec(own: Mapping[str, Json] | None, any_name: Tool = ANY, base: Codec = CODEC) -> Codec:
     """Return the OpenTool codec for a toolbox whose own document is ``own``; without one every call is ``any_name``.
 
     ``base`` is CODEC or STRICT, whose answers these are.
@@ -37,10 +37,10 @@ def codec(own: Mapping[str, Json] | None, any_name: Tool = ANY, base: Codec = CO
         usual = base.routes(catalog, site)
         if own is None:
             open_ = base.routes(Catalog(tools=(any_name,)), site)
-            return {**usual, _CALL: _by_any_name(open_[_CALL]), _STREAM: _by_any_name(open_[_STREAM])}
+            return {**usual, _CALL: _accept_any_name(open_[_CALL]), _STREAM: _accept_any_name(open_[_STREAM])}
         plain = tuple(replace(tool, output_schema=_AS_IT_IS) for tool in catalog.tools)
         called = base.routes(replace(catalog, tools=plain), site)
-        load = _fixed(_own_document(own, catalog))
+        load = _build_static_response(_inline_document(own, catalog))
         return {
             **usual,
             _CALL: called[_CALL],
@@ -51,7 +51,7 @@ def codec(own: Mapping[str, Json] | None, any_name: Tool = ANY, base: Codec = CO
     return replace(base, routes=routes)
 
 
-def stoppable(codec: Codec, admin_key: str, stop: Callable[[], None]) -> Codec:
+def add_stop(codec: Codec, admin_key: str, stop: Callable[[], None]) -> Codec:
     """Return ``codec`` with ``/opentool/stop``, which calls ``stop`` for whoever sends ``admin_key``."""
     admins = ApiKeyCallers((admin_key,))
 
@@ -68,17 +68,19 @@ def stoppable(codec: Codec, admin_key: str, stop: Callable[[], None]) -> Codec:
     return replace(codec, routes=routes)
 
 
-def _by_any_name(route: Route) -> Route:
+def _accept_any_name(route: Route) -> Route:
     """Return a route that takes a call of any function as a call of ANY, which is given its name."""
 
     def read(request: Request) -> Reading:
         data = jsontext.read(request.body)
-        return route.read(request if not isinstance(data, dict) else request._replace(body=_of_any(data, request)))
+        return route.read(
+            request if not isinstance(data, dict) else request._replace(body=_rewrite_call(data, request))
+        )
 
     return Route(read)
 
 
-def _of_any(data: dict[str, Json], request: Request) -> bytes:
+def _rewrite_call(data: dict[str, Json], request: Request) -> bytes:
     method, params = data.get("method"), data.get("params")
     if not isinstance(method, str) or not method:
         return request.body
@@ -87,7 +89,7 @@ def _of_any(data: dict[str, Json], request: Request) -> bytes:
     return jsontext.write({**data, "method": ANY.name, "params": params})
 
 
-def _own_document(own: Mapping[str, Json], catalog: Catalog) -> Json:
+def _inline_document(own: Mapping[str, Json], catalog: Catalog) -> Json:
     """Return the document with its references written out in place, and all else as it was, in its order. [A-01, S-2]
 
     Its schemas stay too, though nothing refers to them any more: whoever loads a document gets all of it. [OTRPC-013]
@@ -96,25 +98,25 @@ def _own_document(own: Mapping[str, Json], catalog: Catalog) -> Json:
     pairs = zip(catalog.names.values(), functions, strict=True)
     written = {tool.original_name or tool.name: function for tool, function in pairs}
     listed = [
-        {**function, **written.pop(name), "name": name, **_streams(function, own)}
+        {**function, **written.pop(name), "name": name, **_write_streams(function, own)}
         for function in own["functions"]
         if isinstance(function, dict) and isinstance(name := function.get("name"), str) and name in written
     ]
     whole = {**own, "functions": [*listed, *written.values()]}
     schemas = own.get("schemas")
     if isinstance(schemas, Mapping):
-        whole["schemas"] = {name: _without_references(one, own) for name, one in schemas.items()}
+        whole["schemas"] = {name: _inline_references(one, own) for name, one in schemas.items()}
     return whole
 
 
-def _streams(function: Mapping[str, Json], own: Mapping[str, Json]) -> dict[str, Json]:
+def _write_streams(function: Mapping[str, Json], own: Mapping[str, Json]) -> dict[str, Json]:
     """Return what ``function`` says of its streams, each event under the name its author gave it. [A-11]"""
     events = function.get("stream")
     if not isinstance(events, Mapping):
         return {}
     return {
         "stream": {
-            event: {**gives, "schema": _without_references(gives["schema"], own)}
+            event: {**gives, "schema": _inline_references(gives["schema"], own)}
             if isinstance(gives, Mapping) and "schema" in gives
             else gives
             for event, gives in events.items()
@@ -122,11 +124,11 @@ def _streams(function: Mapping[str, Json], own: Mapping[str, Json]) -> dict[str,
     }
 
 
-def _without_references(one: Json, own: Mapping[str, Json]) -> Json:
+def _inline_references(one: Json, own: Mapping[str, Json]) -> Json:
     return schema.write(one, own) if b'"$ref"' in jsontext.write(one) else one
 
 
-def _fixed(data: Json) -> Response:
+def _build_static_response(data: Json) -> Response:
     body = jsontext.write(data)
     etag = f'"{sha256(body).hexdigest()[:32]}"'.encode()
     return Response(200, (*JSON_HEADERS, (b"etag", etag)), body)

@@ -35,9 +35,9 @@ def test_marked_scalars_are_mirrored_and_nothing_else():
             "any": True,
         }
     }
-    fields = header_arguments.mirror(schema)
+    fields = header_arguments.find_mirrored(schema)
     arguments = {"region": "grün", "deep": {"on": True}, "count": None, "ratio": 1.5, "list": ["x"], "evil": "x"}
-    assert headers.mirrored(fields, arguments) == [
+    assert headers.write_mirrored(fields, arguments) == [
         (b"mcp-param-region", b"=?base64?Z3LDvG4=?="),
         (b"mcp-param-on", b"true"),
     ]
@@ -47,4 +47,4 @@ def test_a_schema_without_end_is_walked_to_a_limit():
     schema: dict = {"type": "string", "x-mcp-header": "Deep"}
     for _ in range(100):
         schema = {"properties": {"in": schema}}
-    assert header_arguments.mirror(schema) == ()
+    assert header_arguments.find_mirrored(schema) == ()

@@ -30,33 +30,33 @@ def holding(**properties):
     ],
 )
 def test_marks_that_are_right_have_no_fault(schema):
-    assert header_arguments.fault(schema) == ""
+    assert header_arguments.find_fault(schema) == ""
 
 
 @pytest.mark.parametrize("mark", ["", " ", "My Region", "Region:Primary", "Région", "Region\t1", "a\r\nb", "x" * 201])
 def test_a_mark_that_is_no_name_of_a_header_is_a_fault(mark):
-    assert "HTTP cannot have" in header_arguments.fault(holding(a=text(mark)))
+    assert "HTTP cannot have" in header_arguments.find_fault(holding(a=text(mark)))
 
 
 @pytest.mark.parametrize("mark", [None, 7, True, {}, ["Region"]])
 def test_a_mark_that_is_no_text_is_a_fault(mark):
-    assert "HTTP cannot have" in header_arguments.fault(holding(a=text(mark)))
+    assert "HTTP cannot have" in header_arguments.find_fault(holding(a=text(mark)))
 
 
 @pytest.mark.parametrize("type_", ["number", "object", "array", "null", ["string", "null"], {}, None])
 def test_a_mark_on_what_is_no_plain_value_is_a_fault(type_):
-    assert "no string, integer or boolean" in header_arguments.fault(
+    assert "no string, integer or boolean" in header_arguments.find_fault(
         holding(a={"type": type_, "x-mcp-header": "Region"})
     )
 
 
 def test_a_mark_on_the_whole_of_the_arguments_is_a_fault():
-    assert header_arguments.fault({"type": "object", "x-mcp-header": "All"})
+    assert header_arguments.find_fault({"type": "object", "x-mcp-header": "All"})
 
 
 @pytest.mark.parametrize("second", ["Region", "region", "REGION"])
 def test_two_arguments_for_one_header_are_a_fault(second):
-    assert "two arguments" in header_arguments.fault(holding(a=text("Region"), deep=holding(b=text(second))))
+    assert "two arguments" in header_arguments.find_fault(holding(a=text("Region"), deep=holding(b=text(second))))
 
 
 MARKED = holding(a=text("Region"))
@@ -74,7 +74,7 @@ MARKED = holding(a=text("Region"))
     ],
 )
 def test_a_mark_that_properties_alone_do_not_lead_to_is_a_fault(schema):
-    assert "alone do not lead" in header_arguments.fault(schema)
+    assert "alone do not lead" in header_arguments.find_fault(schema)
 
 
 def test_a_mark_deeper_than_is_mirrored_is_a_fault():
@@ -84,10 +84,10 @@ def test_a_mark_deeper_than_is_mirrored_is_a_fault():
             schema = holding(a=schema)
         return schema
 
-    assert header_arguments.fault(nested(20)) == ""
-    assert len(header_arguments.mirror(nested(20))) == 1
-    assert header_arguments.fault(nested(21))
-    assert header_arguments.fault(nested(2_000))
+    assert header_arguments.find_fault(nested(20)) == ""
+    assert len(header_arguments.find_mirrored(nested(20))) == 1
+    assert header_arguments.find_fault(nested(21))
+    assert header_arguments.find_fault(nested(2_000))
 
 
 JSONS = st.recursive(
@@ -104,4 +104,4 @@ JSONS = st.recursive(
 
 @given(JSONS)
 def test_whatever_a_schema_is_it_is_judged_and_nothing_is_raised(schema):
-    assert isinstance(header_arguments.fault(schema), str)
+    assert isinstance(header_arguments.find_fault(schema), str)

@@ -34,7 +34,7 @@ class Driven:
         self.waits: list[float] = []
         self.requests: list[Request] = []
         coming = iter(streams)
-        flow = resume_stream.completed(SESSION, first, "c1")
+        flow = resume_stream.complete_stream(SESSION, first, "c1")
         said: Any = None
         try:
             while True:

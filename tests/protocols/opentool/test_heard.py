@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from toolwire.core.http import Response
 from toolwire.core.model import Json, Kind, Problem, Progress, Tool, Value
-from toolwire.protocols.opentool.stream_reader import Heard
+from toolwire.protocols.opentool.stream_reader import StreamReader
 
 ENDED = Response(200)
 
@@ -18,8 +18,8 @@ def frame(name: str, data: Json) -> bytes:
 
 
 def heard(*pieces: bytes) -> tuple[list[Progress], Value | Problem]:
-    ear = Heard(Tool(name="each", streams=True).output_name)
-    progress = [one for piece in pieces for one in ear.hear(piece)]
+    ear = StreamReader(Tool(name="each", streams=True).output_name)
+    progress = [one for piece in pieces for one in ear.feed(piece)]
     return progress, ear.result(ENDED)
 
 

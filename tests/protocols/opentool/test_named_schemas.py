@@ -9,7 +9,7 @@ import pytest
 
 from toolwire.core.http import Request
 from toolwire.core.model import Problem
-from toolwire.opentool.serve_object import app_of, served
+from toolwire.opentool.serve_object import build_app, build_toolbox
 from toolwire.protocols.opentool import document
 from toolwire.protocols.opentool.validator import check
 from toolwire.testing.wire import HERE, SyncAppTransport
@@ -72,7 +72,7 @@ class Drawing:
 
 @pytest.mark.requirement("A-01", "S-2")
 def test_what_is_served_has_no_reference_and_recursion_ends_in_any_object() -> None:
-    door = SyncAppTransport(app_of(served(Drawing())))
+    door = SyncAppTransport(build_app(build_toolbox(Drawing())))
     try:
         body = door.send(Request("GET", f"{HERE}/opentool/load", ((b"host", b"127.0.0.1:9627"),))).body
     finally:

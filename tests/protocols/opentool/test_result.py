@@ -32,7 +32,7 @@ NULL = {"type": "null"}
     ],
 )
 def test_the_shape_is_what_the_output_schema_allows(output: Any, shape: Shape) -> None:
-    assert result.shape(output) is shape
+    assert result.get_shape(output) is shape
 
 
 @pytest.mark.requirement("S-6", "A-20", "OTRPC-011")
@@ -77,7 +77,7 @@ def test_a_result_that_is_no_object_is_the_value() -> None:
     ],
 )
 def test_the_shape_of_a_piece_is_that_of_an_item(output: Any, shape: Shape) -> None:
-    assert result.item_shape(output) is shape
+    assert result.get_item_shape(output) is shape
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers())

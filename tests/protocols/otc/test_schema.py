@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolwire.protocols.otc.schema import MAX_LEVELS, MAX_SCHEMAS, described, inlined
+from toolwire.protocols.otc.schema import MAX_LEVELS, MAX_SCHEMAS, describe_schema, inline_references
 
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
 
@@ -13,7 +13,7 @@ POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required":
 @pytest.mark.requirement("OTC-009")
 def test_a_reference_becomes_what_it_refers_to():
     schema = {"properties": {"at": {"$ref": "#/$defs/Point"}}, "$defs": {"Point": POINT}}
-    assert inlined(schema) == {"properties": {"at": POINT}}
+    assert inline_references(schema) == {"properties": {"at": POINT}}
 
 
 @pytest.mark.requirement("OTC-009")
@@ -22,22 +22,25 @@ def test_a_reference_may_lead_through_others_and_into_lists():
         "properties": {"a": {"$ref": "#/definitions/A"}, "b": {"$ref": "#/definitions/B%20b/anyOf/1"}},
         "definitions": {"A": {"$ref": "#/definitions/B%20b"}, "B b": {"anyOf": [{"type": "null"}, POINT]}},
     }
-    assert inlined(schema) == {"properties": {"a": {"anyOf": [{"type": "null"}, POINT]}, "b": POINT}}
+    assert inline_references(schema) == {"properties": {"a": {"anyOf": [{"type": "null"}, POINT]}, "b": POINT}}
 
 
 @pytest.mark.parametrize("lost", ["#/$defs/Nothing", "https://example.com/schema", "#anchor", "#/enum/9", "file:///x"])
 def test_a_reference_that_leads_nowhere_allows_anything(lost):
-    assert inlined({"properties": {"a": {"$ref": lost}}, "enum": [1]}) == {"properties": {"a": {}}, "enum": [1]}
+    assert inline_references({"properties": {"a": {"$ref": lost}}, "enum": [1]}) == {
+        "properties": {"a": {}},
+        "enum": [1],
+    }
 
 
 def test_a_description_beside_a_reference_wins():
     schema = {"properties": {"at": {"$ref": "#/$defs/P", "description": "Where."}}, "$defs": {"P": POINT}}
-    assert inlined(schema)["properties"]["at"] == {**POINT, "description": "Where."}
+    assert inline_references(schema)["properties"]["at"] == {**POINT, "description": "Where."}
 
 
 def test_a_rule_beside_a_reference_holds_together_with_it():
     schema = {"$ref": "#/$defs/P", "properties": {"y": {"type": "integer"}}, "$defs": {"P": POINT}}
-    plain = inlined(schema)
+    plain = inline_references(schema)
     assert jsonschema.Draft202012Validator(plain).is_valid({"x": 1, "y": 2})
     assert not jsonschema.Draft202012Validator(plain).is_valid({"x": "1", "y": 2})
     assert not jsonschema.Draft202012Validator(plain).is_valid({"x": 1, "y": "2"})
@@ -46,18 +49,18 @@ def test_a_rule_beside_a_reference_holds_together_with_it():
 @pytest.mark.requirement("OTC-009")
 def test_a_schema_within_itself_is_cut_to_its_type():
     tree = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}}}
-    children = inlined({"$ref": "#/$defs/Tree", "$defs": {"Tree": tree}})["properties"]["children"]
+    children = inline_references({"$ref": "#/$defs/Tree", "$defs": {"Tree": tree}})["properties"]["children"]
     assert children == {"type": "array", "items": {"type": "object"}}
 
 
 def test_a_parameter_may_be_called_like_a_keyword():
     schema = {"properties": {"$ref": {"type": "string"}, "definitions": {"type": "integer"}, "items": True}}
-    assert inlined(schema) == schema
+    assert inline_references(schema) == schema
 
 
 def test_data_inside_a_schema_is_left_alone():
     schema = {"const": {"$ref": "#/nowhere"}, "default": {"$defs": 1}, "enum": [{"$id": "x"}]}
-    assert inlined(schema) == schema
+    assert inline_references(schema) == schema
 
 
 def count(data):
@@ -67,7 +70,7 @@ def count(data):
 
 def test_doubling_references_do_not_explode():
     defs = {f"L{n}": {"properties": {k: {"$ref": f"#/$defs/L{n + 1}"} for k in "ab"}} for n in range(40)}
-    assert count(inlined({"$ref": "#/$defs/L0", "$defs": defs})) < 10 * MAX_SCHEMAS
+    assert count(inline_references({"$ref": "#/$defs/L0", "$defs": defs})) < 10 * MAX_SCHEMAS
 
 
 def test_deep_schemas_and_long_chains_are_cut():
@@ -75,14 +78,14 @@ def test_deep_schemas_and_long_chains_are_cut():
     for _ in range(4 * MAX_LEVELS):
         deep = {"type": "array", "items": deep}
     chain = {f"L{n}": {"$ref": f"#/$defs/L{n + 1}"} for n in range(2_000)}
-    assert count(inlined(deep)) < 4 * MAX_LEVELS
-    assert inlined({"$ref": "#/$defs/L0", "$defs": chain}) == {}
+    assert count(inline_references(deep)) < 4 * MAX_LEVELS
+    assert inline_references({"$ref": "#/$defs/L0", "$defs": chain}) == {}
 
 
 @pytest.mark.requirement("OTC-011")
 def test_every_parameter_has_a_description():
     schema = {"properties": {"a": {"description": "A."}, "b": {"title": "Size"}, "c": {}, "d": True, "e": {"title": 7}}}
-    assert {name: value["description"] for name, value in described(schema)["properties"].items()} == {
+    assert {name: value["description"] for name, value in describe_schema(schema)["properties"].items()} == {
         "a": "A.",
         "b": "Size",
         "c": "The argument c.",
@@ -93,7 +96,7 @@ def test_every_parameter_has_a_description():
 
 @pytest.mark.requirement("OTC-010")
 def test_a_parameter_that_may_not_be_given_stays_so():
-    plain = described({"properties": {"a": False}})
+    plain = describe_schema({"properties": {"a": False}})
     assert not jsonschema.Draft202012Validator(plain).is_valid({"a": 1})
 
 
@@ -108,5 +111,5 @@ anything = st.recursive(
 @settings(deadline=None)
 @given(st.dictionaries(keys, anything, max_size=5))
 def test_any_data_has_an_inlined_form(schema):
-    plain = described(schema)
+    plain = describe_schema(schema)
     assert not any(key in plain for key in ("$ref", "$defs", "definitions"))

@@ -16,7 +16,7 @@ from toolwire.cli.exits import UsageError
 from toolwire.core.errors import ToolwireError
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
-from toolwire.opentool.serve_object import served
+from toolwire.opentool.serve_object import build_toolbox
 
 from .target import FileTarget, ModuleTarget
 
@@ -62,7 +62,7 @@ def _is_tool(found: object) -> bool:
 
 def _wrap_object(found: object, document: Path | None, where: str) -> Toolbox:
     try:
-        return served(found, document)
+        return build_toolbox(found, document)
     except ToolwireError:
         raise
     except Exception as error:

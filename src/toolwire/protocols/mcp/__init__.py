@@ -7,25 +7,36 @@ from typing import TYPE_CHECKING
 from toolwire.core.codec import Codec
 from toolwire.core.lazy_import import import_lazily
 
-from .server import refuse, routes
+from .server import build_routes, refuse
 
 if TYPE_CHECKING:
-    from .client import cancel, end_session, find, find_by_post, insist, places, send, target
+    from .client import cancel, describe_places, describe_target, end_session, find, find_by_post, find_named, send
 else:
-    names = ("cancel", "end_session", "find", "find_by_post", "insist", "places", "send", "target")
-    cancel, end_session, find, find_by_post, insist, places, send, target = import_lazily(f"{__name__}.client", *names)
+    names = (
+        "cancel",
+        "end_session",
+        "find",
+        "find_by_post",
+        "find_named",
+        "describe_places",
+        "send",
+        "describe_target",
+    )
+    cancel, end_session, find, find_by_post, find_named, describe_places, send, describe_target = import_lazily(
+        f"{__name__}.client", *names
+    )
 
 CODEC = Codec(
     name="mcp",
     title="Model Context Protocol",
-    routes=routes,
+    routes=build_routes,
     refuse=refuse,
     find=find,
-    find_explicit=insist,
+    find_explicit=find_named,
     find_by_post=find_by_post,
     send=send,
-    target=target,
-    places=places,
+    target=describe_target,
+    places=describe_places,
     cancel=cancel,
     end_session=end_session,
 )

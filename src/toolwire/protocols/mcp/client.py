@@ -15,8 +15,8 @@ from toolwire.framing.jsontext import get_object
 from . import document, post_message, result, resume_stream
 from .handshake import list_tools, open_session, reopen_session
 from .header_arguments import Mirror
-from .headers import mirrored
-from .post_message import Conversation, Refused, Session, is_message, shown
+from .headers import write_mirrored
+from .post_message import Conversation, Refused, Session, is_message, show_endpoint
 from .revision import SESSION_HEADER, STATELESS
 from .stream_reader import fetch_answer
 
@@ -34,30 +34,30 @@ def find(url: str) -> Flow[Finding]:
 
     Only then the handshake is made; it changes nothing but the server's own memory of sessions.
     """
-    endpoint = _endpoint(url)
+    endpoint = _build_endpoint(url)
     if endpoint is None:
         return Finding(None, (Probe("mcp", url[:200], None, "is not a URL"),))
     probes: list[Probe] = []
-    if not (yield from _looks_right(endpoint, probes)):
+    if not (yield from _looks_like_mcp(endpoint, probes)):
         return Finding(None, tuple(probes))
-    return (yield from _opened(endpoint, probes))
+    return (yield from _open_endpoint(endpoint, probes))
 
 
-def insist(url: str) -> Flow[Finding]:
+def find_named(url: str) -> Flow[Finding]:
     """Return the MCP server at ``url`` or at ``url``/mcp, of which somebody says that it is one.
 
     Many answer a GET with 404, or ask for credentials only where something is posted; and not all are at a path that
     ends with /mcp.
     """
-    endpoint = _endpoint(url)
+    endpoint = _build_endpoint(url)
     if endpoint is None:
         return Finding(None, (Probe("mcp", url[:200], None, "is not a URL"),))
     probes: list[Probe] = []
-    finding = yield from _opened(endpoint, probes)
+    finding = yield from _open_endpoint(endpoint, probes)
     written = url.partition("#")[0]
     if finding.peer is not None or probes[-1].status not in _NOT_THERE or written.rstrip("/") == endpoint:
         return finding
-    return (yield from _opened(written, probes))
+    return (yield from _open_endpoint(written, probes))
 
 
 def find_by_post(url: str) -> Flow[Finding]:
@@ -66,14 +66,14 @@ def find_by_post(url: str) -> Flow[Finding]:
     Only a path that ends with /mcp is posted to, and only if the GET before got an answer. What is posted asks who the
     server is and changes nothing.
     """
-    endpoint = _endpoint(url)
+    endpoint = _build_endpoint(url)
     probes: list[Probe] = []
     if endpoint is None:
         return Finding(None)
-    return (yield from _opened(endpoint, probes))
+    return (yield from _open_endpoint(endpoint, probes))
 
 
-def _opened(endpoint: str, probes: list[Probe]) -> Flow[Finding]:
+def _open_endpoint(endpoint: str, probes: list[Probe]) -> Flow[Finding]:
     opened = yield from open_session(endpoint, probes)
     if opened is None:
         return Finding(None, tuple(probes))
@@ -125,7 +125,7 @@ def _send(session: Session, call: Call) -> Flow[Result | None]:
     """Return how ``call`` ended in ``session``, or None where the server says that there is no such session."""
     tool = call.tool
     id_ = call.call_id or _FIRST_ID
-    params: dict[str, Json] = {"name": _wire_name(tool), "arguments": dict(call.arguments)}
+    params: dict[str, Json] = {"name": _get_wire_name(tool), "arguments": dict(call.arguments)}
     meta: dict[str, Json] = {}
     if call.context.traceparent:
         meta["traceparent"] = call.context.traceparent
@@ -133,21 +133,21 @@ def _send(session: Session, call: Call) -> Flow[Result | None]:
         meta["progressToken"] = id_
     if meta:
         params["_meta"] = meta
-    extra = mirrored(_mirror(tool), call.arguments) if session.version == STATELESS else ()
+    extra = write_mirrored(_get_mirror(tool), call.arguments) if session.version == STATELESS else ()
     response = yield from fetch_answer(post_message.write(session, "tools/call", params, id_, extra), session, id_)
     if isinstance(response, Problem):
         return response
     if response.status == 404 and session.id:
         return None
     if session.version != STATELESS:
-        response = yield from resume_stream.completed(session, response, id_)
+        response = yield from resume_stream.complete_stream(session, response, id_)
         if isinstance(response, Problem):
             return response
     answer = post_message.read(response, id_)
     if isinstance(answer, Problem):
         return answer
     if isinstance(answer, Refused):
-        return post_message.problem(response, answer)
+        return post_message.build_problem(response, answer)
     return result.read(tool, answer)
 
 
@@ -174,34 +174,34 @@ def end_session(peer: Peer) -> Request | None:
     return post_message.write_end(conversation.session)
 
 
-def target(peer: Peer, _: Call) -> str:
+def describe_target(peer: Peer, _: Call) -> str:
     """Return where a call goes: every call of an MCP server is a POST to its one endpoint."""
-    return f"POST {shown(peer.url)}"
+    return f"POST {show_endpoint(peer.url)}"
 
 
-def places(peer: Peer, call: Call) -> Mapping[str, str]:
+def describe_places(peer: Peer, call: Call) -> Mapping[str, str]:
     """Return where each argument goes: into the body, and some into a header too. [XL-049]"""
     found = dict.fromkeys(call.arguments, "in the body")
     conversation: Conversation = peer.memo
-    for path, name in _mirror(call.tool) if conversation.session.version == STATELESS else ():
+    for path, name in _get_mirror(call.tool) if conversation.session.version == STATELESS else ():
         if path and path[0] in found:
             found[path[0]] += f" and in the header {name.decode('latin-1')}"
     return found
 
 
-def _looks_right(endpoint: str, probes: list[Probe]) -> Flow[bool]:
+def _looks_like_mcp(endpoint: str, probes: list[Probe]) -> Flow[bool]:
     """GET without asking for events: a server that has them then refuses, instead of opening a stream without end."""
     response = yield from fetch(Request("GET", endpoint, ((b"accept", b"application/json"),)))
     if isinstance(response, Problem):
-        probes.append(Probe("mcp", shown(endpoint), None, response.message))
+        probes.append(Probe("mcp", show_endpoint(endpoint), None, response.message))
         return False
-    mark = _mark(response)
+    mark = _find_mark(response)
     missing = "needs a key" if response.status in (401, 403) else "shows no mark of MCP"
-    probes.append(Probe("mcp", shown(endpoint), response.status, mark or missing))
+    probes.append(Probe("mcp", show_endpoint(endpoint), response.status, mark or missing))
     return mark is not None
 
 
-def _mark(response: Response) -> str | None:
+def _find_mark(response: Response) -> str | None:
     """Return what in the answer to a GET speaks for MCP, or None."""
     if response.status == 405 and "POST" in get_header(response.headers, b"allow").upper():
         return "takes only POST, as an MCP endpoint may"
@@ -216,7 +216,7 @@ def _mark(response: Response) -> str | None:
     return None
 
 
-def _endpoint(url: str) -> str | None:
+def _build_endpoint(url: str) -> str | None:
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -227,11 +227,11 @@ def _endpoint(url: str) -> str | None:
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
 
 
-def _wire_name(tool: Tool) -> str:
+def _get_wire_name(tool: Tool) -> str:
     name = get_object(tool.hints, "mcp").get("name")
     return name if isinstance(name, str) else tool.name
 
 
-def _mirror(tool: Tool) -> Mirror:
+def _get_mirror(tool: Tool) -> Mirror:
     fields: Mirror = get_object(tool.hints, "mcp").get("mirror", ())
     return fields

@@ -22,8 +22,8 @@ from toolwire.framing.jsontext import write as to_json
 from toolwire.framing.text_cleaning import cap_text, clean
 from toolwire.framing.tool_description import describe_tool, extract_description
 
-from .header_arguments import mirror
-from .nulls import without_nulls
+from .header_arguments import find_mirrored
+from .nulls import remove_nulls
 from .revision import IDENTITY_META, POLICY_META
 
 FASTMCP_MARK = "x-fastmcp-wrap-result"
@@ -55,14 +55,14 @@ def write(catalog: Catalog, describe: Describe | None = None) -> list[Json]:
     return [describe(tool, name) for name, tool in catalog.names.items()]
 
 
-class Read(NamedTuple):
+class ReadCatalog(NamedTuple):
     """What a server's list comes to: a catalog, and a sentence for each tool that is left out or renamed."""
 
     catalog: Catalog
     findings: tuple[str, ...]
 
 
-def read(server: Mapping[str, Json], description: str, entries: Iterable[Json]) -> Read:
+def read(server: Mapping[str, Json], description: str, entries: Iterable[Json]) -> ReadCatalog:
     """Return the catalog that a server's ``serverInfo`` and listed tools make, and what was changed in it. [XL-076]
 
     A name that is not legal here becomes ``Tool.original_name``, and ``Tool.name`` is one that is.
@@ -72,16 +72,16 @@ def read(server: Mapping[str, Json], description: str, entries: Iterable[Json]) 
     version = server.get("version")
     version = version if isinstance(version, str) and version else "1.0.0"
     findings: list[str] = []
-    listed = _mend_nulls(_by_name(entries, findings), findings)
+    listed = _mend_nulls(_index_by_name(entries, findings), findings)
     names = assign_names(listed)
-    tools = _read_tools(listed, names, build_toolkit_name(title), _declared, findings)
+    tools = _read_tools(listed, names, build_toolkit_name(title), _read_identity, findings)
     try:
         catalog = Catalog(title=title, version=version, description=description, tools=tools)
     except ValueError:  # declared toolkits can make two names meet; the names on the wire cannot
-        tools = _read_tools(listed, names, build_toolkit_name(title), _as_listed, [])
+        tools = _read_tools(listed, names, build_toolkit_name(title), _keep_identity, [])
         catalog = Catalog(title=title, version=version, description=description, tools=tools)
     renamed = [describe_renamed(tool.original_name, tool.name) for tool in catalog.tools if tool.original_name]
-    return Read(catalog, (*findings, *renamed))
+    return ReadCatalog(catalog, (*findings, *renamed))
 
 
 def is_wrapped(tool: Tool) -> bool:
@@ -153,7 +153,7 @@ def _unwrap(schema: Schema) -> Schema:
     return inner if "$defs" not in schema else {**inner, "$defs": schema["$defs"]}
 
 
-def _by_name(entries: Iterable[Json], findings: list[str]) -> dict[str, dict[str, Json]]:
+def _index_by_name(entries: Iterable[Json], findings: list[str]) -> dict[str, dict[str, Json]]:
     """Return the entries that have a name, by it; of two that share one, only the first can be called."""
     named: dict[str, dict[str, Json]] = {}
     for number, entry in enumerate(entries, 1):
@@ -169,7 +169,7 @@ def _by_name(entries: Iterable[Json], findings: list[str]) -> dict[str, dict[str
 
 def _mend_nulls(listed: Mapping[str, dict[str, Json]], findings: list[str]) -> dict[str, dict[str, Json]]:
     """Return ``listed`` with no null in schemas that says nothing; one sentence tells of all of them."""
-    mended = {name: without_nulls(entry) for name, entry in listed.items()}
+    mended = {name: remove_nulls(entry) for name, entry in listed.items()}
     odd = [name for name, entry in listed.items() if mended[name] is not entry]
     if odd:
         more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
@@ -196,7 +196,7 @@ def _read_tools(
     return tuple(tools)
 
 
-def _declared(entry: dict[str, Json], listed: Identity) -> Identity:
+def _read_identity(entry: dict[str, Json], listed: Identity) -> Identity:
     match get_object(get_object(entry, "_meta"), IDENTITY_META):
         case {"toolkit": str(toolkit), "name": str(name), "version": str(version)} if (
             (not toolkit or NAME.fullmatch(toolkit)) and NAME.fullmatch(name) and VERSION.fullmatch(version)
@@ -206,13 +206,13 @@ def _declared(entry: dict[str, Json], listed: Identity) -> Identity:
             return listed
 
 
-def _as_listed(_: dict[str, Json], listed: Identity) -> Identity:
+def _keep_identity(_: dict[str, Json], listed: Identity) -> Identity:
     return listed
 
 
 def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
     """Return the tool, or why there is none: ``""`` where its server says that it is not for models."""
-    input_schema = _input_schema(entry.get("inputSchema"))
+    input_schema = _read_input_schema(entry.get("inputSchema"))
     meta = get_object(entry, "_meta")
     ours = POLICY_META in meta
     policy = xllm.read(meta[POLICY_META]) if ours else xllm.Policy()
@@ -223,13 +223,13 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
     annotations = get_object(entry, "annotations")
     members = policy.list_tool_members()
     members["destructive"] = policy.destructive or (not ours and annotations.get("destructiveHint") is True)
-    wrapped = _wraps(entry)
+    wrapped = _is_wrapping(entry)
     return Tool(
         **identity._asdict(),
         **members,
-        description=_description(entry, policy),
+        description=_read_description(entry, policy),
         input_schema=input_schema,
-        output_schema=_output_schema(entry),
+        output_schema=_read_output_schema(entry),
         reports=get_object(meta, IDENTITY_META).get("reports") is not False,
         safe=ours and get_object(meta, POLICY_META).get("readOnly") is True,
         hints=policy.build_hints()
@@ -239,13 +239,13 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
                 "annotations": annotations,
                 "title": _read_title(entry, annotations),
                 "wrapped": wrapped,
-                "mirror": mirror(input_schema),
+                "mirror": find_mirrored(input_schema),
             }
         },
     )
 
 
-def _description(entry: dict[str, Json], policy: xllm.Policy) -> str:
+def _read_description(entry: dict[str, Json], policy: xllm.Policy) -> str:
     whole = get_object(get_object(entry, "_meta"), IDENTITY_META).get("description")
     if isinstance(whole, str):
         return whole
@@ -255,7 +255,7 @@ def _description(entry: dict[str, Json], policy: xllm.Policy) -> str:
     return ""
 
 
-def _input_schema(data: Json) -> Schema | None:
+def _read_input_schema(data: Json) -> Schema | None:
     """The schema where others can rely on its shape: an object with properties that are schemas; else None."""
     if not isinstance(data, dict) or data.get("type", "object") != "object":
         return None
@@ -271,7 +271,7 @@ def _input_schema(data: Json) -> Schema | None:
     return {**data, "properties": described} if described != properties else data
 
 
-def _wraps(entry: dict[str, Json]) -> bool:
+def _is_wrapping(entry: dict[str, Json]) -> bool:
     """Say whether the server puts a result that is no object under ``result``: ours, FastMCP and the Python SDK say so.
 
     The Python SDK says it by the titles of the schema: those of a class begin with a capital letter.
@@ -287,8 +287,8 @@ def _wraps(entry: dict[str, Json]) -> bool:
     return named and list(properties) == ["result"] and get_object(properties, "result").get("title") == "Result"
 
 
-def _output_schema(entry: dict[str, Json]) -> Schema | None:
+def _read_output_schema(entry: dict[str, Json]) -> Schema | None:
     schema = entry.get("outputSchema")
     if isinstance(schema, dict):
-        return _unwrap(schema) if _wraps(entry) else schema
+        return _unwrap(schema) if _is_wrapping(entry) else schema
     return None if get_object(get_object(entry, "_meta"), IDENTITY_META).get("wrapped") is False else {}

@@ -36,7 +36,7 @@ class Refusal(NamedTuple):
     data: Json = None
 
 
-def version(request: Request, params: Mapping[str, Json]) -> str:
+def read_version(request: Request, params: Mapping[str, Json]) -> str:
     """Return the revision that the header names, else the one in ``params._meta``, else ``""``."""
     said = get_header(request.headers, VERSION_HEADER).strip(_BLANK)
     if said:
@@ -46,7 +46,7 @@ def version(request: Request, params: Mapping[str, Json]) -> str:
     return named if isinstance(named, str) else ""
 
 
-def check(request: Request, method: str, params: Mapping[str, Json], version: str) -> Refusal | None:
+def check_envelope(request: Request, method: str, params: Mapping[str, Json], version: str) -> Refusal | None:
     """Return why a request of no handshake revision is refused, or None.
 
     It must name a revision that is served, and its headers must say what its body says: a proxy may have let it
@@ -71,13 +71,13 @@ def check(request: Request, method: str, params: Mapping[str, Json], version: st
     return None
 
 
-def progress_token(params: Mapping[str, Json]) -> str | int | None:
+def read_progress_token(params: Mapping[str, Json]) -> str | int | None:
     """Return the token that progress is to be sent with, or None where the client did not ask for any."""
     token = get_object(params, "_meta").get("progressToken")
     return token if type(token) in (str, int) else None
 
 
-def trace(params: Mapping[str, Json]) -> Context:
+def read_trace(params: Mapping[str, Json]) -> Context:
     """Return the context with the trace that ``params._meta.traceparent`` names, if it does."""
     meta = params.get("_meta")
     text = meta.get("traceparent") if isinstance(meta, dict) else None

@@ -11,8 +11,8 @@ from toolwire.core.http import Response, get_header
 from toolwire.core.model import Json, Problem
 from toolwire.framing.jsontext import get_object
 
-from .header_arguments import fault
-from .post_message import CLIENT, Refused, Session, read, shown, write
+from .header_arguments import find_fault
+from .post_message import CLIENT, Refused, Session, read, show_endpoint, write
 from .revision import HANDSHAKE, SERVER_META, SESSION_HEADER, STATELESS, UNSUPPORTED_VERSION
 from .stream_reader import fetch_answer
 
@@ -23,7 +23,7 @@ _MAX_SESSION_ID = 1_000
 _NEEDS_KEY = (401, 403)
 
 
-class Opened(NamedTuple):
+class OpenedEndpoint(NamedTuple):
     """An endpoint ready for calls: how to speak to it, and how it presents itself."""
 
     session: Session
@@ -31,14 +31,14 @@ class Opened(NamedTuple):
     instructions: str
 
 
-class Answered(NamedTuple):
+class AnsweredRequest(NamedTuple):
     """A request that got its result, and the response that carried it."""
 
     result: dict[str, Json]
     response: Response
 
 
-def open_session(endpoint: str, probes: list[Probe]) -> Flow[Opened | None]:
+def open_session(endpoint: str, probes: list[Probe]) -> Flow[OpenedEndpoint | None]:
     """Return the endpoint opened for calls, or None; each look is added to ``probes``.
 
     The stateless revision is tried first: a server that speaks it has nothing to remember of us. One that refuses it
@@ -46,13 +46,13 @@ def open_session(endpoint: str, probes: list[Probe]) -> Flow[Opened | None]:
     """
     stateless = Session(endpoint=endpoint, version=STATELESS)
     opened = yield from _discover(stateless, probes)
-    if isinstance(opened, Refused) and STATELESS in _spoken(opened):
+    if isinstance(opened, Refused) and STATELESS in _list_revisions(opened):
         opened = yield from _discover(stateless, probes)
-    if isinstance(opened, Opened):
+    if isinstance(opened, OpenedEndpoint):
         return opened
     if probes[-1].status is None or probes[-1].status in _NEEDS_KEY:
         return None
-    spoken = () if opened is None else _spoken(opened)
+    spoken = () if opened is None else _list_revisions(opened)
     version = next((known for known in HANDSHAKE if known in spoken), HANDSHAKE[0])
     return (yield from _initialize(Session(endpoint=endpoint), version, probes))
 
@@ -74,105 +74,107 @@ def list_tools(session: Session, probes: list[Probe]) -> Flow[list[Json] | None]
     params: dict[str, Json] = {}
     for page in range(MAX_PAGES):
         answered = yield from _ask(session, "tools/list", params, 10 + page, probes)
-        if not isinstance(answered, Answered):
+        if not isinstance(answered, AnsweredRequest):
             return None
         listed, cursor = answered.result.get("tools"), answered.result.get("nextCursor")
         if not isinstance(listed, list):
-            probes.append(_probe(session, answered.response.status, "its list of tools is not a list"))
+            probes.append(_build_probe(session, answered.response.status, "its list of tools is not a list"))
             return None
         entries.extend(listed[: MAX_TOOLS - len(entries)])
         if not isinstance(cursor, str) or not cursor or cursor in seen or len(entries) == MAX_TOOLS:
             break
         seen.add(cursor)
         params = {"cursor": cursor}
-        probes.append(_probe(session, answered.response.status, f"a page of tools, {len(entries)} so far"))
+        probes.append(_build_probe(session, answered.response.status, f"a page of tools, {len(entries)} so far"))
     if session.version == STATELESS:
-        entries = _without_faults(session, entries, probes)
-    probes.append(Probe("mcp", shown(session.endpoint), 200, f"MCP {session.version}, tools: {len(entries)}", True))
+        entries = _remove_faulty(session, entries, probes)
+    probes.append(
+        Probe("mcp", show_endpoint(session.endpoint), 200, f"MCP {session.version}, tools: {len(entries)}", True)
+    )
     return entries
 
 
-def _without_faults(session: Session, entries: list[Json], probes: list[Probe]) -> list[Json]:
+def _remove_faulty(session: Session, entries: list[Json], probes: list[Probe]) -> list[Json]:
     """Return ``entries`` without the tools that a proxy could be misled about; the first of them are told of."""
     sound: list[Json] = []
     told = 0
     for entry in entries:
-        why = fault(entry.get("inputSchema")) if isinstance(entry, dict) else ""
+        why = find_fault(entry.get("inputSchema")) if isinstance(entry, dict) else ""
         if not why:
             sound.append(entry)
         elif told < MAX_FAULTS_TOLD:
             told += 1
             name = entry["name"] if isinstance(entry, dict) and isinstance(entry.get("name"), str) else ""
-            probes.append(_probe(session, 200, f"leaves out the tool {str(name)[:100]!r}: {why}"))
+            probes.append(_build_probe(session, 200, f"leaves out the tool {str(name)[:100]!r}: {why}"))
     return sound
 
 
-def _spoken(refused: Refused) -> Sequence[Json]:
+def _list_revisions(refused: Refused) -> Sequence[Json]:
     """Return the revisions that a server says it speaks where it refuses ours; none where it says nothing of that."""
     data = refused.data if isinstance(refused.data, dict) else {}
     supported = data.get("supported")
     return supported if refused.code == UNSUPPORTED_VERSION and isinstance(supported, list) else ()
 
 
-def _discover(session: Session, probes: list[Probe]) -> Flow[Opened | Refused | None]:
+def _discover(session: Session, probes: list[Probe]) -> Flow[OpenedEndpoint | Refused | None]:
     answered = yield from _ask(session, "server/discover", {}, 1, probes)
-    if not isinstance(answered, Answered):
+    if not isinstance(answered, AnsweredRequest):
         return answered
     versions = answered.result.get("supportedVersions")
     if not isinstance(versions, list) or STATELESS not in versions:
-        probes.append(_probe(session, answered.response.status, f"does not speak MCP {STATELESS}"))
+        probes.append(_build_probe(session, answered.response.status, f"does not speak MCP {STATELESS}"))
         return None
-    probes.append(_probe(session, answered.response.status, f"speaks MCP {STATELESS}"))
+    probes.append(_build_probe(session, answered.response.status, f"speaks MCP {STATELESS}"))
     server = get_object(get_object(answered.result, "_meta"), SERVER_META)
-    return Opened(session, dict(server), _instructions(answered.result))
+    return OpenedEndpoint(session, dict(server), _read_instructions(answered.result))
 
 
-def _initialize(session: Session, wanted: str, probes: list[Probe]) -> Flow[Opened | None]:
+def _initialize(session: Session, wanted: str, probes: list[Probe]) -> Flow[OpenedEndpoint | None]:
     params: dict[str, Json] = {"protocolVersion": wanted, "capabilities": {}, "clientInfo": CLIENT}
     answered = yield from _ask(session, "initialize", params, 2, probes)
-    if not isinstance(answered, Answered):
+    if not isinstance(answered, AnsweredRequest):
         return None
     version = answered.result.get("protocolVersion")
     if version not in HANDSHAKE:
-        probes.append(_probe(session, answered.response.status, "wants a revision of MCP that we do not speak"))
+        probes.append(_build_probe(session, answered.response.status, "wants a revision of MCP that we do not speak"))
         return None
-    probes.append(_probe(session, answered.response.status, f"speaks MCP {version}"))
-    session = replace(session, version=version, id=_session_id(answered.response))
+    probes.append(_build_probe(session, answered.response.status, f"speaks MCP {version}"))
+    session = replace(session, version=version, id=_read_session_id(answered.response))
     told = yield from fetch(write(session, "notifications/initialized", {}, None))
     status = None if isinstance(told, Problem) else told.status
-    probes.append(_probe(session, status, "was told that the handshake is done"))
-    return Opened(session, dict(get_object(answered.result, "serverInfo")), _instructions(answered.result))
+    probes.append(_build_probe(session, status, "was told that the handshake is done"))
+    return OpenedEndpoint(session, dict(get_object(answered.result, "serverInfo")), _read_instructions(answered.result))
 
 
 def _ask(
     session: Session, method: str, params: dict[str, Json], id_: int, probes: list[Probe]
-) -> Flow[Answered | Refused | None]:
+) -> Flow[AnsweredRequest | Refused | None]:
     response = yield from fetch_answer(write(session, method, params, id_), session, id_)
     if isinstance(response, Problem):
-        probes.append(_probe(session, None, response.message))
+        probes.append(_build_probe(session, None, response.message))
         return None
     result = read(response, id_)
     if isinstance(result, dict):
-        return Answered(result, response)
+        return AnsweredRequest(result, response)
     if response.status in _NEEDS_KEY:
         meaning = "needs a key"
     elif isinstance(result, Refused):
         meaning = f"answered {method} with error {result.code}"
     else:
         meaning = f"did not answer {method}: {result.message}"
-    probes.append(_probe(session, response.status, meaning))
+    probes.append(_build_probe(session, response.status, meaning))
     return result if isinstance(result, Refused) else None
 
 
-def _probe(session: Session, status: int | None, meaning: str) -> Probe:
-    return Probe("mcp", shown(session.endpoint), status, meaning)
+def _build_probe(session: Session, status: int | None, meaning: str) -> Probe:
+    return Probe("mcp", show_endpoint(session.endpoint), status, meaning)
 
 
-def _session_id(response: Response) -> bytes:
+def _read_session_id(response: Response) -> bytes:
     text = get_header(response.headers, SESSION_HEADER)
     return text.encode() if len(text) <= _MAX_SESSION_ID and text.isascii() and text.isprintable() else b""
 
 
-def _instructions(result: dict[str, Json]) -> str:
+def _read_instructions(result: dict[str, Json]) -> str:
     text = result.get("instructions")
     return text if isinstance(text, str) else ""

@@ -30,12 +30,12 @@ SINGLE = (
 )
 
 
-def mirror(schema: Schema) -> Mirror:
+def find_mirrored(schema: Schema) -> Mirror:
     """Return the arguments that ``schema`` wants in headers: scalars marked ``x-mcp-header``, not within arrays."""
-    return tuple(_marked(schema, ()))
+    return tuple(_iterate_marked(schema, ()))
 
 
-def fault(schema: Json) -> str:
+def find_fault(schema: Json) -> str:
     """Return what is wrong with a mark of ``schema``, empty where nothing is: no client may offer such a tool."""
     names: set[str] = set()
     left: list[tuple[Any, int | None]] = [(schema, 0)]
@@ -44,16 +44,16 @@ def fault(schema: Json) -> str:
         if not isinstance(inner, Mapping):
             continue
         if _MARK in inner:
-            why = _wrong(inner, depth)
+            why = _check_mark(inner, depth)
             name = "" if why else inner[_MARK].lower()
             if why or name in names:
                 return why or f"two arguments are for the header {name!r}"
             names.add(name)
-        left.extend(_within(inner, depth))
+        left.extend(_iterate_inner(inner, depth))
     return ""
 
 
-def _wrong(schema: Mapping[str, Any], depth: int | None) -> str:
+def _check_mark(schema: Mapping[str, Any], depth: int | None) -> str:
     """Return what is wrong with the mark of ``schema`` by itself; ``depth`` is None where more than properties lead."""
     token = schema[_MARK]
     if not isinstance(token, str) or _TOKEN.fullmatch(token) is None:
@@ -65,7 +65,7 @@ def _wrong(schema: Mapping[str, Any], depth: int | None) -> str:
     return ""
 
 
-def _within(schema: Mapping[str, Any], depth: int | None) -> Iterator[tuple[Any, int | None]]:
+def _iterate_inner(schema: Mapping[str, Any], depth: int | None) -> Iterator[tuple[Any, int | None]]:
     for keyword in NAMED:
         named = schema.get(keyword)
         below = depth + 1 if keyword == "properties" and depth is not None else None
@@ -79,7 +79,7 @@ def _within(schema: Mapping[str, Any], depth: int | None) -> Iterator[tuple[Any,
         yield schema.get(keyword), None
 
 
-def _marked(schema: Schema, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], bytes]]:
+def _iterate_marked(schema: Schema, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], bytes]]:
     properties = schema.get("properties")
     if not isinstance(properties, Mapping) or len(path) == _MAX_DEPTH:
         return
@@ -89,4 +89,4 @@ def _marked(schema: Schema, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
         token = inner.get(_MARK)
         if isinstance(token, str) and _TOKEN.fullmatch(token) and inner.get("type") in _MARKED_TYPES:
             yield (*path, name), b"mcp-param-" + token.lower().encode("ascii")
-        yield from _marked(inner, (*path, name))
+        yield from _iterate_marked(inner, (*path, name))

@@ -34,7 +34,7 @@ def read(value: str) -> str | None:
         return None
 
 
-def mirrored(fields: Mirror, arguments: Mapping[str, Json]) -> Headers:
+def write_mirrored(fields: Mirror, arguments: Mapping[str, Json]) -> Headers:
     """Return the headers that say ``arguments`` again; what is missing, null or no scalar gets none."""
     said: list[tuple[bytes, bytes]] = []
     for path, name in fields:

@@ -14,7 +14,7 @@ _MEANT: Final = frozenset({"const", "default", "example"})
 _MOST_DEPTH: Final = 60
 
 
-def without_nulls(entry: dict[str, Json]) -> dict[str, Json]:
+def remove_nulls(entry: dict[str, Json]) -> dict[str, Json]:
     """Return ``entry`` of a list of tools with no null in its schemas that says nothing; itself if there is none."""
     schemas = {name: entry[name] for name in ("inputSchema", "outputSchema") if isinstance(entry.get(name), dict)}
     mended = {name: _mend(schema) for name, schema in schemas.items()}
@@ -27,14 +27,14 @@ def _mend(schema: Json, depth: int = 0) -> Json:
     """Return ``schema`` without such nulls; what is nested very deep stays as it is."""
     if not isinstance(schema, dict) or depth > _MOST_DEPTH:
         return schema
-    changed = {name: new for name, new in _mended_parts(schema, depth + 1) if new is not schema[name]}
+    changed = {name: new for name, new in _iterate_mended(schema, depth + 1) if new is not schema[name]}
     dropped = {name for name, value in schema.items() if value is None and name not in _MEANT}
     if not changed and not dropped:
         return schema
     return {name: changed.get(name, value) for name, value in schema.items() if name not in dropped}
 
 
-def _mended_parts(schema: dict[str, Json], depth: int) -> Iterator[tuple[str, Json]]:
+def _iterate_mended(schema: dict[str, Json], depth: int) -> Iterator[tuple[str, Json]]:
     """Yield the keywords of ``schema`` that hold schemas, with these mended."""
     for name, value in schema.items():
         if name in NAMED and isinstance(value, dict):

@@ -111,7 +111,7 @@ def write_reply(session: Session, id_: Json, error: dict[str, Json] | None) -> R
 
 def read(response: Response, id_: str | int) -> dict[str, Json] | Refused | Problem:
     """Return the result of the request ``id_``, the error it was answered with, or why there is neither."""
-    for message in messages(response):
+    for message in iterate_messages(response):
         error = message.get("error")
         if isinstance(error, dict) and message.get("id") in (id_, None):
             code, text = error.get("code"), error.get("message")
@@ -119,21 +119,21 @@ def read(response: Response, id_: str | int) -> dict[str, Json] | Refused | Prob
             return Refused(code if type(code) is int else 0, text, error.get("data"))
         if "result" in message and message.get("id") == id_:
             result = message["result"]
-            return result if isinstance(result, dict) else _bad("its result is not an object")
+            return result if isinstance(result, dict) else _build_bad_answer("its result is not an object")
     if response.status >= 400:
         kind = _KINDS.get(response.status, Kind.BAD_ANSWER)
         return Problem(kind=kind, message=f"The server answered {response.status} without saying why.")
-    return _bad("it holds no answer to the request")
+    return _build_bad_answer("it holds no answer to the request")
 
 
-def answers(message: dict[str, Json], id_: str | int) -> bool:
+def is_answer(message: dict[str, Json], id_: str | int) -> bool:
     """Return whether ``message`` is the answer to the request ``id_``, as ``read`` looks for it."""
     if isinstance(message.get("error"), dict) and message.get("id") in (id_, None):
         return True
     return "result" in message and message.get("id") == id_
 
 
-def problem(response: Response, refused: Refused) -> Problem:
+def build_problem(response: Response, refused: Refused) -> Problem:
     """Return the Problem that a JSON-RPC error means, by what it says, then by its HTTP status, then by its code."""
     kind = _KINDS.get(response.status)
     if kind is None or kind is Kind.NOT_FOUND:
@@ -144,7 +144,7 @@ def problem(response: Response, refused: Refused) -> Problem:
     )
 
 
-def shown(url: str) -> str:
+def show_endpoint(url: str) -> str:
     """Return ``url`` for a person: without the parts that may hold a secret."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
@@ -152,16 +152,16 @@ def shown(url: str) -> str:
 
 def is_message(response: Response) -> bool:
     """Say whether ``response`` holds something of JSON-RPC's shape."""
-    return any(message.get("jsonrpc") == "2.0" for message in messages(response))
+    return any(message.get("jsonrpc") == "2.0" for message in iterate_messages(response))
 
 
-def messages(response: Response) -> Iterator[dict[str, Json]]:
+def iterate_messages(response: Response) -> Iterator[dict[str, Json]]:
     """Yield what of JSON's objects ``response`` holds, one after the other, whether as events or as its body."""
-    for text in _events(response.body) if is_stream(response) else [response.body]:
-        yield from said(text)
+    for text in _iterate_events(response.body) if is_stream(response) else [response.body]:
+        yield from iterate_text(text)
 
 
-def said(text: bytes) -> Iterator[dict[str, Json]]:
+def iterate_text(text: bytes) -> Iterator[dict[str, Json]]:
     """Yield the messages of one JSON text: one, or those of a batch."""
     data = jsontext.read(text)
     for message in data if isinstance(data, list) else [data]:
@@ -174,7 +174,7 @@ def is_stream(response: Response) -> bool:
     return get_header(response.headers, b"content-type").partition(";")[0].strip().lower() == "text/event-stream"
 
 
-def _events(body: bytes) -> Iterator[bytes]:
+def _iterate_events(body: bytes) -> Iterator[bytes]:
     try:
         for event in sse.Decoder().feed(body + b"\n\n"):
             yield event.data.encode("utf-8", "replace")
@@ -182,5 +182,5 @@ def _events(body: bytes) -> Iterator[bytes]:
         return  # an event beyond the limit: what came before it stands
 
 
-def _bad(what: str) -> Problem:
+def _build_bad_answer(what: str) -> Problem:
     return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer cannot be read: {what}.")

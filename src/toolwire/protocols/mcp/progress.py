@@ -37,7 +37,7 @@ class Notifications:
         params: dict[str, Json] = {"progressToken": self._token, "progress": self._last}
         if total is not None and _is_number(total) and number == self._last:
             params["total"] = total
-        message = _message(value, said)
+        message = _write_message(value, said)
         if message:
             params["message"] = message[:_LONGEST_MESSAGE]
         params["_meta"] = {PROGRESS_META: value, PROGRESS_EVENT_META: progress.event}
@@ -54,7 +54,7 @@ def read(params: Mapping[str, Json]) -> Progress:
     return Progress(said, "progress")
 
 
-def _message(value: Json, said: Mapping[str, Any]) -> str:
+def _write_message(value: Json, said: Mapping[str, Any]) -> str:
     if isinstance(value, str):
         return value
     if isinstance(said.get("message"), str):

@@ -30,12 +30,12 @@ TOLD = AFTER_START | {
 """The kinds of Problem that are told to the model, as a result with ``isError``."""
 
 
-def ending(server: Mapping[str, Json]) -> bytes:
+def write_ending(server: Mapping[str, Json]) -> bytes:
     """Return what each result of one server ends with, from the comma after its own members."""
     return b',"resultType":"complete","_meta":' + jsontext.write({SERVER_META: server}) + b"}}"
 
 
-def opening(id_: bytes) -> bytes:
+def write_opening(id_: bytes) -> bytes:
     """Return what each result begins with; ``id_`` is the request's id as JSON."""
     return b'{"jsonrpc":"2.0","id":' + id_ + b',"result":{'
 
@@ -43,7 +43,7 @@ def opening(id_: bytes) -> bytes:
 def write_value(id_: bytes, tool: Tool, value: Json, end: bytes) -> bytes:
     """Return the answer for a value: as text, and as structured content where the tool says what it returns."""
     if tool.output_schema is None and value is None:
-        return opening(id_) + b'"content":[],"isError":false' + end
+        return write_opening(id_) + b'"content":[],"isError":false' + end
     body = jsontext.write(value)
     text = body if isinstance(value, str) else jsontext.write(body.decode())
     content = b'"content":[{"type":"text","text":' + text + b"}]"
@@ -51,7 +51,7 @@ def write_value(id_: bytes, tool: Tool, value: Json, end: bytes) -> bytes:
         content += b',"structuredContent":{"result":' + body + b"}"
     elif tool.output_schema is not None and isinstance(value, dict):
         content += b',"structuredContent":' + body
-    return opening(id_) + content + b',"isError":false' + end
+    return write_opening(id_) + content + b',"isError":false' + end
 
 
 def write_failure(id_: bytes, problem: Problem, server: Mapping[str, Json]) -> bytes:
@@ -110,24 +110,24 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
     content = result.get("content", [])
     if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
         return Problem(kind=Kind.BAD_ANSWER, message=f'The answer to {tool.name} has no list of "content".')
-    text = _text(content)
+    text = _join_text(content)
     if result.get("isError") is True:
         problem = get_object(get_object(result, "_meta"), PROBLEM_META)
         return read_problem(problem, Kind.TOOL_FAILED, text or f"{tool.name} failed and did not say why.")
     if result.get("structuredContent") is not None:
-        return Value(_unwrapped(tool, result, text))
+        return Value(_unwrap(tool, result, text))
     if text is None:
         return Value(content or None)
-    return Value(_parsed(text) if tool.output_schema else text)
+    return Value(_parse(text) if tool.output_schema else text)
 
 
-def _text(content: list[dict[str, Any]]) -> str | None:
+def _join_text(content: list[dict[str, Any]]) -> str | None:
     texts = [block.get("text") if block.get("type") == "text" else None for block in content]
     lines = [text for text in texts if isinstance(text, str)]
     return "\n".join(lines) if lines and len(lines) == len(content) else None
 
 
-def _unwrapped(tool: Tool, result: Mapping[str, Json], text: str | None) -> Json:
+def _unwrap(tool: Tool, result: Mapping[str, Json], text: str | None) -> Json:
     """Return the structured content, or what is under its ``result`` where the server says that it put it there.
 
     Where the text holds the whole object, the tool returned an object that happens to look so.
@@ -138,9 +138,9 @@ def _unwrapped(tool: Tool, result: Mapping[str, Json], text: str | None) -> Json
     of_fastmcp = get_object(get_object(result, "_meta"), "fastmcp").get("wrap_result") is True
     if not of_fastmcp and get_object(tool.hints, "mcp").get("wrapped") is not True:
         return value
-    return value if text is not None and text.startswith("{") and _parsed(text) == value else value["result"]
+    return value if text is not None and text.startswith("{") and _parse(text) == value else value["result"]
 
 
-def _parsed(text: str) -> Json:
+def _parse(text: str) -> Json:
     data = jsontext.read(text.encode("utf-8", "replace"))
     return text if isinstance(data, Problem) else data

@@ -26,41 +26,41 @@ LONGEST_WAIT_S: Final = 60.0
 _WAIT_MS: Final = 1_000
 
 
-class _Left(NamedTuple):
+class _ResumePoint(NamedTuple):
     """Where a stream was left: the id of its last event, and how long to wait before the next."""
 
     last_id: str
     wait_s: float
 
 
-def completed(session: Session, response: Response, id_: str | int) -> Flow[Response | Problem]:
+def complete_stream(session: Session, response: Response, id_: str | int) -> Flow[Response | Problem]:
     """Return ``response``, or where it is a stream without the answer to ``id_`` the one that goes on from there.
 
     At most ten streams are opened for it.
     """
     last_id = ""
     for _ in range(MOST_STREAMS):
-        left = _left(response, id_, last_id)
+        left = _find_resume_point(response, id_, last_id)
         if left is None:
             break
         last_id = left.last_id
         yield from pause(left.wait_s)
         heard = Listener(session, id_, leave=True)
-        came = yield from listen(_resumed(session, last_id), heard.hear)
+        came = yield from listen(_build_resume_request(session, last_id), heard.hear)
         if not heard.body and not (isinstance(came, Response) and post_message.is_stream(came)):
             return came
         response = Response(200, (STREAM,), bytes(heard.body))
     return response
 
 
-def _left(response: Response, id_: str | int, last_id: str) -> _Left | None:
+def _find_resume_point(response: Response, id_: str | int, last_id: str) -> _ResumePoint | None:
     """Return where to go on, or None where there is nothing to go on with: the answer is there, or no id is.
 
     ``last_id`` is the last of the streams before, which counts where this one has none.
     """
     if response.status != 200 or not post_message.is_stream(response):
         return None
-    if any(post_message.answers(message, id_) for message in post_message.messages(response)):
+    if any(post_message.is_answer(message, id_) for message in post_message.iterate_messages(response)):
         return None
     events = sse.Decoder()
     try:
@@ -72,10 +72,10 @@ def _left(response: Response, id_: str | int, last_id: str) -> _Left | None:
     if not last_id or not last_id.isprintable() or not last_id.isascii():
         return None
     wait_ms = _WAIT_MS if events.retry_ms is None else events.retry_ms
-    return _Left(last_id, min(wait_ms / 1_000, LONGEST_WAIT_S))
+    return _ResumePoint(last_id, min(wait_ms / 1_000, LONGEST_WAIT_S))
 
 
-def _resumed(session: Session, last_id: str) -> Request:
+def _build_resume_request(session: Session, last_id: str) -> Request:
     headers = [
         (b"accept", b"text/event-stream"),
         (b"last-event-id", last_id.encode()),

@@ -23,7 +23,7 @@ from toolwire.framing.jsontext import write as to_json
 
 from . import document, envelope
 from .progress import Notifications
-from .result import TOLD, ending, opening, write_failure, write_problem, write_value
+from .result import TOLD, write_ending, write_failure, write_opening, write_problem, write_value
 from .revision import HANDSHAKE, INTERNAL_ERROR, SUPPORTED
 
 LIST_TTL_MS = 60_000
@@ -35,7 +35,7 @@ _CODES = {**jsonrpc.CODES, Kind.UNKNOWN_TOOL: INVALID_PARAMS}
 _STATELESS_STATUS = {INVALID_PARAMS: 400, INVALID_REQUEST: 400, METHOD_NOT_FOUND: 404}
 
 
-class Asked(NamedTuple):
+class AskedMethod(NamedTuple):
     """A request that passed the envelope: its id as JSON, its parameters, and the HTTP status of each error code."""
 
     id: bytes
@@ -44,7 +44,7 @@ class Asked(NamedTuple):
     status: Mapping[int, int]
 
 
-Method: TypeAlias = Callable[[Asked], Reading]
+Method: TypeAlias = Callable[[AskedMethod], Reading]
 
 
 class Revision(NamedTuple):
@@ -54,27 +54,28 @@ class Revision(NamedTuple):
     status: Mapping[int, int]
 
 
-def routes(catalog: Catalog, site: Site) -> Routes:
+def build_routes(catalog: Catalog, site: Site) -> Routes:
     """Return the one route of MCP. Batches are not offered, and streams only where a client asks for progress."""
     server = {"name": catalog.title, "version": catalog.version}
-    end = ending(server)
+    end = write_ending(server)
     cached = {"ttlMs": LIST_TTL_MS, "cacheScope": "private" if site.keys else "public"}
-    listing = _fixed({"tools": document.write(catalog, partial(site.cache.get, _serialize_tool)), **cached}, end)
+    listing = _write_static({"tools": document.write(catalog, partial(site.cache.get, _serialize_tool)), **cached}, end)
     lists: dict[str, Method] = {
         "tools/list": partial(_list_tools, listing),
-        "tools/call": partial(_call, catalog, server, end),
+        "tools/call": partial(_call_tool, catalog, server, end),
     }
     about = {"capabilities": {"tools": {}}, **({"instructions": catalog.description} if catalog.description else {})}
-    discovery = _fixed({"supportedVersions": list(SUPPORTED), **about, **cached}, end)
+    discovery = _write_static({"supportedVersions": list(SUPPORTED), **about, **cached}, end)
     greetings = {
-        version: _fixed({"protocolVersion": version, "serverInfo": server, **about}, end) for version in HANDSHAKE
+        version: _write_static({"protocolVersion": version, "serverInfo": server, **about}, end)
+        for version in HANDSHAKE
     }
     handshake: dict[str, Method] = {
         "initialize": partial(_initialize, greetings),
-        "ping": partial(_answer, b"}}"),  # nothing at all: clients of these revisions compare
+        "ping": partial(_build_answer, b"}}"),  # nothing at all: clients of these revisions compare
         **lists,
     }
-    stateless: dict[str, Method] = {"server/discover": partial(_answer, discovery), **lists}
+    stateless: dict[str, Method] = {"server/discover": partial(_build_answer, discovery), **lists}
     read = partial(_read, Revision(handshake, {}), Revision(stateless, _STATELESS_STATUS))
     return {("POST", "/mcp"): Route(read)}
 
@@ -85,59 +86,59 @@ def _serialize_tool(tool: Tool, name: str) -> Json:
 
 def refuse(problem: Problem) -> Response:
     """Return a problem that came before any message was read, as a JSON-RPC error without an id."""
-    return _refused(b"null", problem)
+    return _build_refusal(b"null", problem)
 
 
 def _read(handshake: Revision, stateless: Revision, request: Request) -> Reading:
-    message = _message(request)
+    message = _read_message(request)
     if not isinstance(message, jsonrpc.Message):
         return message
     id_ = to_json(message.id)
     params = {} if message.params is None else message.params
     if not isinstance(params, dict):
-        return _error(id_, INVALID_PARAMS, '"params" must be an object.', 400)
+        return _build_error(id_, INVALID_PARAMS, '"params" must be an object.', 400)
     revision = handshake
-    version = envelope.version(request, params)
+    version = envelope.read_version(request, params)
     if version and version not in HANDSHAKE:
-        refusal = envelope.check(request, message.method, params, version)
+        refusal = envelope.check_envelope(request, message.method, params, version)
         if refusal is not None:
-            return _error(id_, refusal.code, refusal.message, 400, refusal.data)
+            return _build_error(id_, refusal.code, refusal.message, 400, refusal.data)
         revision = stateless
     method = revision.methods.get(message.method)
     if method is None:
         text = f"There is no method {message.method[:100]!r} here. There is: {', '.join(sorted(revision.methods))}."
-        return _error(id_, METHOD_NOT_FOUND, text, revision.status.get(METHOD_NOT_FOUND, 200))
-    return method(Asked(id_, params, request, revision.status))
+        return _build_error(id_, METHOD_NOT_FOUND, text, revision.status.get(METHOD_NOT_FOUND, 200))
+    return method(AskedMethod(id_, params, request, revision.status))
 
 
-def _message(request: Request) -> jsonrpc.Message | Response:
+def _read_message(request: Request) -> jsonrpc.Message | Response:
     """The request in ``request``; or the answer to what is none: a notification, a batch, anything broken."""
     data = read_object(request)
     if isinstance(data, Problem):
-        return _unreadable(request, data)
+        return _refuse_unreadable(request, data)
     message = jsonrpc.read(data)
     if isinstance(message, Problem):
-        return _error(to_json(jsonrpc.get_id(data)), INVALID_REQUEST, message.message, 400)
+        return _build_error(to_json(jsonrpc.get_id(data)), INVALID_REQUEST, message.message, 400)
     if not message.expects_answer:
         return ACCEPTED
     if message.id is None:
-        return _error(b"null", INVALID_REQUEST, '"id" must be a string or a number, not null.', 400)
+        return _build_error(b"null", INVALID_REQUEST, '"id" must be a string or a number, not null.', 400)
     return message
 
 
-def _call(catalog: Catalog, server: Mapping[str, Json], end: bytes, asked: Asked) -> Reading:
+def _call_tool(catalog: Catalog, server: Mapping[str, Json], end: bytes, asked: AskedMethod) -> Reading:
     params = asked.params
     name = params.get("name")
     if not isinstance(name, str):
-        return _invalid(asked, '"name" must be the name of a tool, as a string.')
+        return _build_invalid(asked, '"name" must be the name of a tool, as a string.')
     tool = catalog.names.get(name) or catalog.find(name)
     if isinstance(tool, Problem):
-        return _invalid(asked, tool.message)
+        return _build_invalid(asked, tool.message)
     arguments = params.get("arguments")
     if arguments is None:
         arguments = {}
     elif not isinstance(arguments, dict):
-        return _invalid(asked, f'"arguments" of {tool.name} must be an object.')
+        return _build_invalid(asked, f'"arguments" of {tool.name} must be an object.')
     id_ = asked.id
 
     def reply(result: Result, _: float) -> Response:
@@ -145,79 +146,79 @@ def _call(catalog: Catalog, server: Mapping[str, Json], end: bytes, asked: Asked
             return make_response((200, JSON_HEADERS, write_value(id_, tool, result.value, end)))
         if result.kind in TOLD:
             return Response(200, JSON_HEADERS, write_failure(id_, result, server))
-        return _refused(id_, result)
+        return _build_refusal(id_, result)
 
-    call = make_call((tool, arguments, asked.request.id, envelope.trace(params), ""))
+    call = make_call((tool, arguments, asked.request.id, envelope.read_trace(params), ""))
     if tool.reports or tool.streams:
-        token = envelope.progress_token(params)
+        token = envelope.read_progress_token(params)
         if token is not None and b"text/event-stream" in get_header(asked.request.headers, b"accept").lower().encode():
-            return _streaming(call, reply, token)
+            return _build_streaming(call, reply, token)
     return make_pending((call, reply))
 
 
-def _streaming(call: Call, reply: Callable[[Result, float], Response], token: str | int) -> Streaming:
+def _build_streaming(call: Call, reply: Callable[[Result, float], Response], token: str | int) -> Streaming:
     """Return a call whose progress goes before its answer, each as one event."""
     notifications = Notifications(token)
 
-    def closing(result: Result, duration_ms: float) -> bytes:
+    def write_closing(result: Result, duration_ms: float) -> bytes:
         return sse.write("message", reply(result, duration_ms).body)
 
     def frame(progress: Progress) -> bytes:
         return sse.write("message", to_json(notifications.write(progress)))
 
-    return Streaming(call, _EVENTS, b"", frame, closing, lambda problem: reply(problem, 0.0))
+    return Streaming(call, _EVENTS, b"", frame, write_closing, lambda problem: reply(problem, 0.0))
 
 
-def _list_tools(listing: bytes, asked: Asked) -> Response:
+def _list_tools(listing: bytes, asked: AskedMethod) -> Response:
     if asked.params.get("cursor") is not None:
-        return _invalid(asked, "The list has one page: ask without a cursor.")
-    return _answer(listing, asked)
+        return _build_invalid(asked, "The list has one page: ask without a cursor.")
+    return _build_answer(listing, asked)
 
 
-def _initialize(greetings: Mapping[str, bytes], asked: Asked) -> Response:
+def _initialize(greetings: Mapping[str, bytes], asked: AskedMethod) -> Response:
     version = asked.params.get("protocolVersion")
     if not isinstance(version, str):
-        return _invalid(asked, '"protocolVersion" must be a date such as "2025-11-25", as a string.')
-    return _answer(greetings.get(version) or greetings[HANDSHAKE[0]], asked)
+        return _build_invalid(asked, '"protocolVersion" must be a date such as "2025-11-25", as a string.')
+    return _build_answer(greetings.get(version) or greetings[HANDSHAKE[0]], asked)
 
 
-def _fixed(result: Mapping[str, Json], end: bytes) -> bytes:
+def _write_static(result: Mapping[str, Json], end: bytes) -> bytes:
     """All of a result that is known beforehand: its members and its end."""
     members = to_json(result)[1:-1]
     return members + end if members else end.removeprefix(b",")
 
 
-def _answer(fixed: bytes, asked: Asked) -> Response:
-    return Response(200, JSON_HEADERS, opening(asked.id) + fixed)
+def _build_answer(fixed: bytes, asked: AskedMethod) -> Response:
+    return Response(200, JSON_HEADERS, write_opening(asked.id) + fixed)
 
 
-def _invalid(asked: Asked, text: str) -> Response:
-    return _error(asked.id, INVALID_PARAMS, text, asked.status.get(INVALID_PARAMS, 200))
+def _build_invalid(asked: AskedMethod, text: str) -> Response:
+    return _build_error(asked.id, INVALID_PARAMS, text, asked.status.get(INVALID_PARAMS, 200))
 
 
-def _unreadable(request: Request, problem: Problem) -> Response:
+def _refuse_unreadable(request: Request, problem: Problem) -> Response:
     if problem.kind is Kind.MALFORMED and isinstance(read_json(request.body), Problem):
-        return _error(b"null", PARSE_ERROR, problem.message, 400)
-    return _refused(b"null", problem)
+        return _build_error(b"null", PARSE_ERROR, problem.message, 400)
+    return _build_refusal(b"null", problem)
 
 
-def _refused(id_: bytes, problem: Problem) -> Response:
+def _build_refusal(id_: bytes, problem: Problem) -> Response:
     status = STATUS_BY_KIND[problem.kind]
     headers = list(JSON_HEADERS)
     if problem.kind is Kind.OVERLOADED or (problem.retry_after_ms is not None and status != 200):
         seconds = max(1, -(-(problem.retry_after_ms or 1_000) // 1_000))
         headers.append((b"retry-after", str(seconds).encode()))
-    body = _error_body(_CODES.get(problem.kind, INTERNAL_ERROR), problem.message, write_problem(problem))
+    body = _write_error(_CODES.get(problem.kind, INTERNAL_ERROR), problem.message, write_problem(problem))
     if problem.kind is Kind.UNAUTHORIZED:
         headers.append((b"www-authenticate", b"Bearer"))
         body += b"," + to_json({"message": problem.message})[1:-1]
     return Response(status, headers, b'{"jsonrpc":"2.0","id":' + id_ + b',"error":' + body + b"}")
 
 
-def _error(id_: bytes, code: int, text: str, status: int, data: Json = None) -> Response:
-    body = _error_body(code, text, data)
+def _build_error(id_: bytes, code: int, text: str, status: int, data: Json = None) -> Response:
+    body = _write_error(code, text, data)
     return Response(status, JSON_HEADERS, b'{"jsonrpc":"2.0","id":' + id_ + b',"error":' + body + b"}")
 
 
-def _error_body(code: int, text: str, data: Json) -> bytes:
+def _write_error(code: int, text: str, data: Json) -> bytes:
     return to_json({"code": code, "message": text} if data is None else {"code": code, "message": text, "data": data})

@@ -56,7 +56,7 @@ class Listener:
             self._events = None
             return
         for event in events:
-            for message in post_message.said(event.data.encode("utf-8", "replace")):
+            for message in post_message.iterate_text(event.data.encode("utf-8", "replace")):
                 yield from self._message(message)
         if self.answered and self._leave:
             raise ValueError("it has answered")
@@ -64,7 +64,7 @@ class Listener:
     def _message(self, message: dict[str, Json]) -> Iterator[Progress | Request]:
         method, id_ = message.get("method"), message.get("id")
         if not isinstance(method, str):
-            self.answered = self.answered or post_message.answers(message, self._id)
+            self.answered = self.answered or post_message.is_answer(message, self._id)
         elif id_ is not None:
             self._replies += 1
             if self._replies > MOST_REPLIES:

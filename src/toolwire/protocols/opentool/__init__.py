@@ -8,7 +8,7 @@ from toolwire.core.codec import Codec
 from toolwire.core.lazy_import import import_lazily
 
 from .server import STRICT as STRICT_FORM
-from .server import refuse, routes
+from .server import build_routes, refuse
 
 if TYPE_CHECKING:
     from .client import find, send, target
@@ -18,12 +18,12 @@ else:
 CODEC = Codec(
     name="opentool",
     title="OpenTool 1.1.0",
-    routes=routes,
+    routes=build_routes,
     refuse=refuse,
     find=find,
     send=send,
     target=target,
 )
 
-STRICT = replace(CODEC, routes=partial(routes, form=STRICT_FORM), refuse=partial(refuse, form=STRICT_FORM))
+STRICT = replace(CODEC, routes=partial(build_routes, form=STRICT_FORM), refuse=partial(refuse, form=STRICT_FORM))
 """OpenTool as JSON-RPC has it: a result or an error, never both. Its Dart client cannot read such an error. [A-12]"""

@@ -19,7 +19,7 @@ from toolwire.framing.rate_headers import read_retry_after_ms
 
 from . import document, error_object, quirks, result
 from .document import Document
-from .stream_reader import Heard
+from .stream_reader import StreamReader
 
 _ACCEPT = ((b"accept", b"application/json"),)
 _POST = (*JSON_HEADERS, *_ACCEPT)
@@ -86,9 +86,9 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     }
     text = jsontext.write(body)
     if _is_streamed(call):
-        shape = result.item_shape if tool.streams else result.shape
-        heard = Heard(tool.output_name, shape(tool.output_schema), whole=not tool.streams)
-        response = yield from listen(Request("POST", f"{peer.url}/streamCall", _STREAM, text), heard.hear)
+        shape = result.get_item_shape if tool.streams else result.get_shape
+        heard = StreamReader(tool.output_name, shape(tool.output_schema), whole=not tool.streams)
+        response = yield from listen(Request("POST", f"{peer.url}/streamCall", _STREAM, text), heard.feed)
         if isinstance(response, Problem):
             return response if heard.ended is None else heard.ended
         if response.status not in _NO_STREAM:
@@ -170,7 +170,7 @@ def _answer(response: Response, call: Call) -> Result:
         case {"error": dict(error)}:
             return error_object.read({"code": status if status >= 400 else None} | error)
         case {"result": said} if said is not None and 200 <= status < 300:
-            return Value(result.read(said, result.shape(call.tool.output_schema), call.tool.output_name))
+            return Value(result.read(said, result.get_shape(call.tool.output_schema), call.tool.output_name))
         case _:
             return _no_answer(response, data)
 

@@ -138,7 +138,7 @@ def _count_allowed_nodes(data: Json) -> int:
     return min(_NODES_OF_ANY + _REPEATS * count, _MAX_NODES)
 
 
-def streamed(gives: Mapping[str, Json]) -> dict[str, Json]:
+def write_streamed(gives: Mapping[str, Json]) -> dict[str, Json]:
     """Return what the stream of a function says of its pieces, where its return ``gives`` is the list of them."""
     return _write_piece(_text(gives, "name") or "result", _read_described(gives, Walk(None)))
 

@@ -15,8 +15,8 @@ from toolwire.core.model import Json
 from toolwire.framing import jsontext
 from toolwire.framing.report import Path
 
-from .narrow_schema import listing
-from .relations import members
+from .narrow_schema import get_list
+from .relations import list_members
 from .schema import read_numeral
 from .shapes import NULL_NAMES, SHAPES, Form, Member, shape_of
 
@@ -40,7 +40,7 @@ def _mend_one(name: str, data: Json, depth: int) -> Json:
     if name == "schema" and mended.get("$ref", "") is None:
         del mended["$ref"]
     shape = shape_of(name, mended)
-    for member in members(shape, mended):
+    for member in list_members(shape, mended):
         value = mended.get(member.name)
         if value is not None:
             mended[member.name] = _mend_member(member, value, depth)
@@ -68,8 +68,8 @@ def _mend_schema(data: Mapping[str, Json]) -> dict[str, Json]:
         return {"properties": {}}
     if data.get("type") == "array" and "items" not in data:
         return {"items": {"type": "object", "properties": {}}}
-    if data.get("type") in ("integer", "number") and listing(data, "enum"):
-        return {"enum": [read_numeral(value, data["type"]) for value in listing(data, "enum")]}
+    if data.get("type") in ("integer", "number") and get_list(data, "enum"):
+        return {"enum": [read_numeral(value, data["type"]) for value in get_list(data, "enum")]}
     return {}
 
 

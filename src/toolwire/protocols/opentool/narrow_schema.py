@@ -38,7 +38,7 @@ class Walk:
         if self.nodes_left <= 0 or depth > _MAX_DEPTH:
             self.is_cut = True
             return False
-        self.nodes_left -= 1 + len(listing(schema, "enum")) + len(listing(schema, "required"))
+        self.nodes_left -= 1 + len(get_list(schema, "enum")) + len(get_list(schema, "required"))
         return True
 
     def cut(self, reference: str) -> None:
@@ -54,7 +54,9 @@ class Walk:
         return None if target is MISSING else target
 
 
-def plain(schema: Json, walk: Walk, refs: frozenset[str], depth: int) -> tuple[Mapping[str, Json], frozenset[str]]:
+def resolve_schema(
+    schema: Json, walk: Walk, refs: frozenset[str], depth: int
+) -> tuple[Mapping[str, Json], frozenset[str]]:
     """Return ``schema`` with its own reference, ``allOf`` and union resolved, and the references on the way here."""
     while isinstance(schema, Mapping) and walk.may_enter(schema, depth):
         if "$ref" in schema:
@@ -62,59 +64,63 @@ def plain(schema: Json, walk: Walk, refs: frozenset[str], depth: int) -> tuple[M
             if not isinstance(reference, str) or reference in refs:
                 return {}, refs
             refs |= {reference}
-            schema = _over(walk.follow(reference), schema, "$ref")
+            schema = _merge_over(walk.follow(reference), schema, "$ref")
         elif "allOf" in schema:
-            parts = [plain(part, walk, refs, depth + 1)[0] for part in listing(schema, "allOf")[:_MAX_ALTERNATIVES]]
-            schema = _over(_all_of(parts), schema, "allOf")
+            parts = [
+                resolve_schema(part, walk, refs, depth + 1)[0] for part in get_list(schema, "allOf")[:_MAX_ALTERNATIVES]
+            ]
+            schema = _merge_over(_merge_all_of(parts), schema, "allOf")
         elif union := next((name for name in ("anyOf", "oneOf") if name in schema), None):
-            parts = [plain(part, walk, refs, depth + 1)[0] for part in listing(schema, union)[:_MAX_ALTERNATIVES]]
-            schema = _over(_any_of([part for part in parts if part.get("type") != "null"]), schema, union)
+            parts = [
+                resolve_schema(part, walk, refs, depth + 1)[0] for part in get_list(schema, union)[:_MAX_ALTERNATIVES]
+            ]
+            schema = _merge_over(_merge_any_of([part for part in parts if part.get("type") != "null"]), schema, union)
         else:
             return schema, refs
     return {}, refs
 
 
-def _over(below: Json, schema: Mapping[str, Json], done: str) -> dict[str, Json]:
+def _merge_over(below: Json, schema: Mapping[str, Json], done: str) -> dict[str, Json]:
     own = {name: value for name, value in schema.items() if name != done}
     return {**below, **own} if isinstance(below, Mapping) else own
 
 
-def _all_of(parts: Iterable[Mapping[str, Json]]) -> dict[str, Json]:
+def _merge_all_of(parts: Iterable[Mapping[str, Json]]) -> dict[str, Json]:
     merged: dict[str, Json] = {}
     properties: dict[str, Json] = {}
     required: list[Json] = []
     for part in parts:
         merged |= part
-        properties |= mapping(part, "properties")
-        required += listing(part, "required")
+        properties |= get_mapping(part, "properties")
+        required += get_list(part, "required")
     return merged | {"properties": properties, "required": required} if properties else merged
 
 
-def _any_of(parts: list[Mapping[str, Json]]) -> dict[str, Json]:
+def _merge_any_of(parts: list[Mapping[str, Json]]) -> dict[str, Json]:
     if len(parts) == 1:
         return dict(parts[0])
-    type_ = _join({type_of(part) for part in parts})
+    type_ = _join({get_type(part) for part in parts})
     merged: dict[str, Json] = {"type": type_}
-    if parts and all(values_of(part) for part in parts):
-        merged["enum"] = [value for part in parts for value in values_of(part)]
-    if type_ == "object" and all(type_of(part) == "object" for part in parts):
-        merged["properties"] = {name: one for part in parts for name, one in mapping(part, "properties").items()}
-        required = [{name for name in listing(part, "required") if isinstance(name, str)} for part in parts]
+    if parts and all(list_values(part) for part in parts):
+        merged["enum"] = [value for part in parts for value in list_values(part)]
+    if type_ == "object" and all(get_type(part) == "object" for part in parts):
+        merged["properties"] = {name: one for part in parts for name, one in get_mapping(part, "properties").items()}
+        required = [{name for name in get_list(part, "required") if isinstance(name, str)} for part in parts]
         merged["required"] = [name for name in merged["properties"] if all(name in one for one in required)]
     elif type_ == "array":
-        merged["items"] = {"anyOf": [items_of(part) for part in parts]}
+        merged["items"] = {"anyOf": [get_items(part) for part in parts]}
     return merged
 
 
-def type_of(schema: Mapping[str, Json]) -> str:
+def get_type(schema: Mapping[str, Json]) -> str:
     """Return the one type of six that a plain schema is of; ``object`` where it does not say. [A-03]"""
     match schema.get("type"):
         case str(name) if name in TYPES:
             return name
         case [*names]:
             return _join({name for name in names if isinstance(name, str)})
-        case _ if values := values_of(schema):
-            return _join({type_of_value(value) for value in values})
+        case _ if values := list_values(schema):
+            return _join({get_value_type(value) for value in values})
         case _:
             return "array" if "items" in schema or "prefixItems" in schema else "object"
 
@@ -129,7 +135,7 @@ def _join(types: set[str]) -> str:
     return "string" if "string" in types else "object"
 
 
-def type_of_value(value: Json) -> str:
+def get_value_type(value: Json) -> str:
     """Return the type of six that ``value`` is of."""
     match value:
         case bool():
@@ -146,27 +152,27 @@ def type_of_value(value: Json) -> str:
             return "object"
 
 
-def values_of(schema: Mapping[str, Json]) -> list[Json]:
+def list_values(schema: Mapping[str, Json]) -> list[Json]:
     """Return the values a schema is limited to, without null; none where it is not limited."""
-    values = [schema["const"]] if "const" in schema else listing(schema, "enum")
+    values = [schema["const"]] if "const" in schema else get_list(schema, "enum")
     return [value for value in values if value is not None]
 
 
-def items_of(schema: Mapping[str, Json]) -> Json:
+def get_items(schema: Mapping[str, Json]) -> Json:
     """Return the schema of what an array holds; of a tuple, that of any of its places."""
     if isinstance(schema.get("items"), Mapping):
         return schema["items"]
-    places = listing(schema, "prefixItems")
+    places = get_list(schema, "prefixItems")
     return {"anyOf": places} if places else {}
 
 
-def mapping(schema: Mapping[str, Json], name: str) -> Mapping[str, Json]:
+def get_mapping(schema: Mapping[str, Json], name: str) -> Mapping[str, Json]:
     """Return the object under ``name``, or an empty one."""
     value = schema.get(name)
     return value if isinstance(value, Mapping) else {}
 
 
-def listing(schema: Mapping[str, Json], name: str) -> list[Json]:
+def get_list(schema: Mapping[str, Json], name: str) -> list[Json]:
     """Return the array under ``name``, or an empty one."""
     value = schema.get(name)
     return value if isinstance(value, list) else []

@@ -21,7 +21,7 @@ from toolwire.framing import jsontext
 from toolwire.framing.report import list_steps
 
 from .document_repair import mend
-from .relations import lacks_server, members
+from .relations import lacks_server, list_members
 from .rules import examine
 from .shapes import SHAPES, Form, Member, shape_of
 
@@ -205,7 +205,7 @@ def write_text(document: OpenTool, version: str | None = None) -> bytes:
 
 def _read(name: str, data: Mapping[str, Json]) -> Any:
     shape = shape_of(name, data)
-    known = {member.name: member for member in members(shape, data)}
+    known = {member.name: member for member in list_members(shape, data)}
     said = {
         _ATTRIBUTES.get(name, name): _read_member(member, data[name]) for name, member in known.items() if name in data
     }

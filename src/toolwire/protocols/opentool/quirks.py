@@ -32,34 +32,34 @@ def mend(data: Json, quirks: Iterable[Quirk]) -> Json:
     return data
 
 
-def _version_number(data: Json) -> Json:
+def _rename_version(data: Json) -> Json:
     return {"version": data["versionNumber"]} if isinstance(data, dict) and "versionNumber" in data else data
 
 
-def _nothing_as_empty(data: Json) -> Json:
+def _replace_null(data: Json) -> Json:
     return {} if data is None else data
 
 
-def _not_found_as_empty(data: Json) -> Json:
+def _replace_not_found(data: Json) -> Json:
     is_code = isinstance(data, dict) and data.get("code") == 404 and "functions" not in data
     return {} if is_code else data
 
 
-def _without_nulls(data: Json) -> Json:
+def _remove_nulls(data: Json) -> Json:
     match data:
         case dict():
             return {
-                name: value if name == "x-json-schema" else _without_nulls(value)
+                name: value if name == "x-json-schema" else _remove_nulls(value)
                 for name, value in data.items()
                 if value is not None or name == "x-json-schema"
             }
         case list():
-            return [_without_nulls(value) for value in data]
+            return [_remove_nulls(value) for value in data]
         case _:
             return data
 
 
-def _error_as_result(data: Json) -> Json:
+def _read_error_in_result(data: Json) -> Json:
     match data:
         case {"result": {"code": int(code), "message": str(), **more} as result} if (
             "error" not in data and code >= 400 and not more
@@ -69,7 +69,7 @@ def _error_as_result(data: Json) -> Json:
             return data
 
 
-def _error_as_text(data: Json) -> Json:
+def _wrap_error_text(data: Json) -> Json:
     match data:
         case {"error": str(message)}:
             return {"error": {"message": message}}
@@ -77,7 +77,7 @@ def _error_as_text(data: Json) -> Json:
             return data
 
 
-def _both_members(data: Json) -> Json:
+def _remove_null_member(data: Json) -> Json:
     if not isinstance(data, dict):
         return data
     if isinstance(data.get("error"), dict):
@@ -85,7 +85,7 @@ def _both_members(data: Json) -> Json:
     return {name: value for name, value in data.items() if name != "error" or value is not None}
 
 
-def _json_in_message(data: Json) -> Json:
+def _unpack_json_message(data: Json) -> Json:
     match data:
         case {"error": {"message": str(text)} as error} if text.startswith("{"):
             match jsontext.read(text.encode("utf-8", "replace")):
@@ -97,7 +97,7 @@ def _json_in_message(data: Json) -> Json:
             return data
 
 
-def _stack_in_message(data: Json) -> Json:
+def _remove_stack(data: Json) -> Json:
     match data:
         case {"error": {"message": str(text)} as error}:
             said = _STACK.split(text, maxsplit=1)[0].strip()
@@ -106,21 +106,23 @@ def _stack_in_message(data: Json) -> Json:
             return data
 
 
-VERSION = (Quirk(".NET 8", "the version is called versionNumber", _version_number),)
+VERSION = (Quirk(".NET 8", "the version is called versionNumber", _rename_version),)
 """Of the answer to GET /version. [C-6, A-24]"""
 
 DOCUMENT = (
-    Quirk("Java", "no description is an empty body", _nothing_as_empty),
-    Quirk("TypeScript, Dart, .NET", 'no description is {"code": 404, ...} with status 200', _not_found_as_empty),
-    Quirk("Java", "every member that is not set is null", _without_nulls),
+    Quirk("Java", "no description is an empty body", _replace_null),
+    Quirk("TypeScript, Dart, .NET", 'no description is {"code": 404, ...} with status 200', _replace_not_found),
+    Quirk("Java", "every member that is not set is null", _remove_nulls),
 )
 """Of the answer to GET /load; no description is ``{}`` afterwards. [C-4, C-5, A-21]"""
 
 ANSWER = (
-    Quirk("examples of the TypeScript SDK", 'a result of {"code": 405, "message": ...} is an error', _error_as_result),
-    Quirk("TypeScript", "the error is a text", _error_as_text),
-    Quirk("the specification, Java", "error null beside a result, result beside an error", _both_members),
-    Quirk("TypeScript", "the message of an error is JSON with the message in it", _json_in_message),
-    Quirk(".NET 8, TypeScript", "the message of an error goes on with a stack trace", _stack_in_message),
+    Quirk(
+        "examples of the TypeScript SDK", 'a result of {"code": 405, "message": ...} is an error', _read_error_in_result
+    ),
+    Quirk("TypeScript", "the error is a text", _wrap_error_text),
+    Quirk("the specification, Java", "error null beside a result, result beside an error", _remove_null_member),
+    Quirk("TypeScript", "the message of an error is JSON with the message in it", _unpack_json_message),
+    Quirk(".NET 8, TypeScript", "the message of an error goes on with a stack trace", _remove_stack),
 )
 """Of the answer to POST /call; it has either ``error``, an object, or ``result`` afterwards. [C-3, C-7, A-12, A-22]"""

@@ -21,7 +21,7 @@ _LOCAL: Final = re.compile(r"#/schemas/([^/]+)")
 _SHOWN_NAMES: Final = 8
 
 
-def read(said: str, path: Path, owner: str | None, report: Report) -> None:
+def note_reference(said: str, path: Path, owner: str | None, report: Report) -> None:
     """Note the reference ``said``, or that it is none that may stand in a document."""
     local = _LOCAL.fullmatch(said)
     if local is None:
@@ -33,15 +33,17 @@ def read(said: str, path: Path, owner: str | None, report: Report) -> None:
     report.references.append(Reference(path, target, owner, is_whole))
 
 
-def faults(report: Report, schemas: Mapping[str, Json]) -> None:
+def check_references(report: Report, schemas: Mapping[str, Json]) -> None:
     """Note the references that lead nowhere, back to themselves with nothing said, or into recursion."""
     known = [one for one in report.references if one.target in schemas]
-    recursive = _rings(known)
-    empty = _rings([one for one in known if one.is_whole])
+    recursive = _find_rings(known)
+    empty = _find_rings([one for one in known if one.is_whole])
     for one in report.references:
         edge = (one.owner, one.target)
         if one.target not in schemas:
-            report.add_conflict(one.path, "A-01", f"There is no schema {quote_text(one.target)}: {_listed(schemas)}.")
+            report.add_conflict(
+                one.path, "A-01", f"There is no schema {quote_text(one.target)}: {_list_names(schemas)}."
+            )
         elif edge in empty:
             report.add_conflict(
                 one.path, "A-01", f"{quote_text(one.target)} leads back here and never says what it is."
@@ -51,13 +53,13 @@ def faults(report: Report, schemas: Mapping[str, Json]) -> None:
             report.add_warning(one.path, "A-01", text)
 
 
-def _listed(schemas: Mapping[str, Json]) -> str:
+def _list_names(schemas: Mapping[str, Json]) -> str:
     names = [quote_text(name) for name in list(schemas)[:_SHOWN_NAMES]]
     more = ", ..." if len(schemas) > _SHOWN_NAMES else ""
     return f"there are {', '.join(names)}{more}" if names else 'the document has no "schemas"'
 
 
-def _rings(references: Iterable[Reference]) -> set[tuple[str | None, str]]:
+def _find_rings(references: Iterable[Reference]) -> set[tuple[str | None, str]]:
     """Return the steps, from one named schema to another, that lie on a way back to where it began."""
     forth: dict[str, set[str]] = {}
     back: dict[str, set[str]] = {}
@@ -66,14 +68,14 @@ def _rings(references: Iterable[Reference]) -> set[tuple[str | None, str]]:
             forth.setdefault(one.owner, set()).add(one.target)
             back.setdefault(one.target, set()).add(one.owner)
     ring_of: dict[str, str] = {}
-    for start in reversed(_finished(forth)):
-        _reach(start, back, ring_of)
+    for start in reversed(_order_names(forth)):
+        _fill_ring(start, back, ring_of)
     return {
         (owner, target) for owner, targets in forth.items() for target in targets if ring_of[owner] == ring_of[target]
     }
 
 
-def _finished(forth: _Graph) -> list[str]:
+def _order_names(forth: _Graph) -> list[str]:
     """Return all names, each after those that can be reached from it and were not before."""
     order: list[str] = []
     seen: set[str] = set()
@@ -94,7 +96,7 @@ def _finished(forth: _Graph) -> list[str]:
     return order
 
 
-def _reach(start: str, back: _Graph, ring_of: dict[str, str]) -> None:
+def _fill_ring(start: str, back: _Graph, ring_of: dict[str, str]) -> None:
     """Put ``start`` and all that lead to it, and are in no ring yet, into one ring."""
     waiting = [start]
     while waiting:

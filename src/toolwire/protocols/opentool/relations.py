@@ -12,7 +12,7 @@ from toolwire.core.model import Json
 from toolwire.framing import jsontext
 from toolwire.framing.report import Path, Report, quote_text
 
-from .narrow_schema import TYPES, listing
+from .narrow_schema import TYPES, get_list
 from .shapes import SHAPES, Member
 
 _Rule: TypeAlias = Callable[[Mapping[str, Json], Path, Report], None]
@@ -28,7 +28,7 @@ def examine(shape: str, data: Mapping[str, Json], path: Path, report: Report) ->
         rule(data, path, report)
 
 
-def members(shape: str, data: Mapping[str, Json]) -> Collection[Member]:
+def list_members(shape: str, data: Mapping[str, Json]) -> Collection[Member]:
     """Return the members that an object of ``shape`` has; ``server`` is not one in 1.0.0. [OT-003]"""
     whole = SHAPES[shape].values()
     if shape == "document" and lacks_server(data.get("opentool")):
@@ -41,7 +41,7 @@ def lacks_server(version: Json) -> bool:
     return isinstance(version, str) and _NO_SERVER.fullmatch(version) is not None
 
 
-def _document(data: Mapping[str, Json], path: Path, report: Report) -> None:
+def _check_document(data: Mapping[str, Json], path: Path, report: Report) -> None:
     version = data.get("opentool")
     if isinstance(version, str) and _KNOWN_MAJOR.fullmatch(version) is None:
         text = f"{quote_text(version)} is no version of the specification that is known: 1.1.0 or 1.0.0 are."
@@ -49,10 +49,10 @@ def _document(data: Mapping[str, Json], path: Path, report: Report) -> None:
     if "server" in data and lacks_server(version):
         text = f'Version {version} of the specification knows no "server": let "opentool" be "1.1.0".'
         report.add_warning((path, "server"), "OT-003", text)
-    _unique("functions", data, path, report)
+    _check_unique("functions", data, path, report)
 
 
-def _function(data: Mapping[str, Json], path: Path, report: Report) -> None:
+def _check_function(data: Mapping[str, Json], path: Path, report: Report) -> None:
     name = data.get("name")
     if isinstance(name, str) and NAME.fullmatch(name) is None:
         text = f"{quote_text(name)} is no name of a function: it must be 1 to 64 of a-z A-Z 0-9 - _."
@@ -60,15 +60,15 @@ def _function(data: Mapping[str, Json], path: Path, report: Report) -> None:
     if data.get("description") == "":
         text = "The description is empty: say what the function does, for people and models to choose it by."
         report.add_warning((path, "description"), "OT-012", text)
-    _unique("parameters", data, path, report)
+    _check_unique("parameters", data, path, report)
 
 
-def _parameter(data: Mapping[str, Json], path: Path, report: Report) -> None:
+def _check_parameter(data: Mapping[str, Json], path: Path, report: Report) -> None:
     if data.get("name") == "":
         report.add_error((path, "name"), "OT-015", "The name is empty; it must be a string that is not empty.")
 
 
-def _schema(data: Mapping[str, Json], path: Path, report: Report) -> None:
+def _check_schema(data: Mapping[str, Json], path: Path, report: Report) -> None:
     type_ = data.get("type")
     if isinstance(type_, str) and type_ not in TYPES:
         text = f"{quote_text(type_)} is no type: it must be one of boolean, integer, number, string, array, object."
@@ -77,27 +77,27 @@ def _schema(data: Mapping[str, Json], path: Path, report: Report) -> None:
         report.add_error(path, "OT-024", '"properties" is missing: an object has them, if only as {}.')
     elif type_ == "array" and "items" not in data:
         report.add_error(path, "OT-025", '"items" is missing: an array needs the schema of what it holds.')
-    _values(data, path, report)
+    _check_values(data, path, report)
     properties = data.get("properties")
-    for place, name in enumerate(listing(data, "required")):
+    for place, name in enumerate(get_list(data, "required")):
         if isinstance(name, str) and isinstance(properties, dict) and name not in properties:
             text = f"{quote_text(name)} is required and not among the properties."
             report.add_warning(((path, "required"), place), "OT-027", text)
 
 
-def _values(data: Mapping[str, Json], path: Path, report: Report) -> None:
+def _check_values(data: Mapping[str, Json], path: Path, report: Report) -> None:
     type_ = data.get("type")
     if data.get("enum") == []:
         report.add_warning((path, "enum"), "OT-026", "The list of values is empty: nothing fits.")
-    for place, value in enumerate(listing(data, "enum")):
+    for place, value in enumerate(get_list(data, "enum")):
         if report.is_full:
             return
-        if isinstance(type_, str) and type_ in TYPES and not _is_of(value, type_):
+        if isinstance(type_, str) and type_ in TYPES and not _is_of_type(value, type_):
             text = f'This is {jsontext.describe_type(value)}; the type says "{type_}".'
             report.add_error(((path, "enum"), place), "A-02", text)
 
 
-def _is_of(value: Json, type_: str) -> bool:
+def _is_of_type(value: Json, type_: str) -> bool:
     match value:
         case bool():
             return type_ == "boolean"
@@ -113,10 +113,10 @@ def _is_of(value: Json, type_: str) -> bool:
             return type_ == "object" and value is not None
 
 
-def _unique(list_name: str, data: Mapping[str, Json], path: Path, report: Report) -> None:
+def _check_unique(list_name: str, data: Mapping[str, Json], path: Path, report: Report) -> None:
     """Note each item of a list whose name an earlier one has. [A-07]"""
     seen: set[str] = set()
-    for place, item in enumerate(listing(data, list_name)):
+    for place, item in enumerate(get_list(data, list_name)):
         name = item.get("name") if isinstance(item, dict) else None
         if isinstance(name, str) and name in seen:
             text = f"The name {quote_text(name)} is there already: each of the {list_name} needs its own."
@@ -126,5 +126,5 @@ def _unique(list_name: str, data: Mapping[str, Json], path: Path, report: Report
 
 
 _RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
-    {"document": _document, "function": _function, "parameter": _parameter, "schema": _schema}
+    {"document": _check_document, "function": _check_function, "parameter": _check_parameter, "schema": _check_schema}
 )

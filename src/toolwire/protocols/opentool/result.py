@@ -27,12 +27,12 @@ class Shape(Enum):
     ANY = auto()
 
 
-def shape(output: Schema | None) -> Shape:
+def get_shape(output: Schema | None) -> Shape:
     """Return the shape that ``output`` allows."""
     if output is None:
         return Shape.NOTHING
     said = output.get("type")
-    types = {said} if isinstance(said, str) else _types(output, Walk(output), 0)
+    types = {said} if isinstance(said, str) else _list_types(output, Walk(output), 0)
     if types == {"object"}:
         return Shape.OBJECT
     if not types & {"object", "any"}:
@@ -40,13 +40,13 @@ def shape(output: Schema | None) -> Shape:
     return Shape.OBJECT_OR_NULL if types == {"object", "null"} else Shape.ANY
 
 
-def item_shape(output: Schema | None) -> Shape:
+def get_item_shape(output: Schema | None) -> Shape:
     """Return the shape of each piece of a stream whose whole result is the list that ``output`` describes."""
     items = (output or {}).get("items")
     definitions = (output or {}).get("$defs")
     if not isinstance(items, Mapping):
         return Shape.ANY
-    return shape({**items, "$defs": definitions} if definitions else items)
+    return get_shape({**items, "$defs": definitions} if definitions else items)
 
 
 def write(value: Json, form: Shape, name: str) -> dict[str, Json]:
@@ -78,7 +78,7 @@ def _is_named(data: dict[str, Json], name: str) -> bool:
     return len(data) == 1 and next(iter(data)).casefold() == name.casefold()
 
 
-def _types(schema: Json, walk: Walk, depth: int) -> set[str]:
+def _list_types(schema: Json, walk: Walk, depth: int) -> set[str]:
     """Return the JSON types that ``schema`` allows, ``"any"`` where it does not say."""
     if not isinstance(schema, Mapping) or not walk.may_enter(schema, depth):
         return {"any"}
@@ -88,8 +88,8 @@ def _types(schema: Json, walk: Walk, depth: int) -> set[str]:
         case {"type": [*names]}:
             return {name if isinstance(name, str) else "any" for name in names}
         case {"$ref": reference}:
-            return _types(walk.follow(reference), walk, depth + 1)
+            return _list_types(walk.follow(reference), walk, depth + 1)
         case {"anyOf": [*parts]} | {"oneOf": [*parts]}:
-            return {name for part in parts for name in _types(part, walk, depth + 1)}
+            return {name for part in parts for name in _list_types(part, walk, depth + 1)}
         case _:
             return {"any"}

@@ -16,7 +16,7 @@ from toolwire.framing import jsontext
 from toolwire.framing.report import Path, Report
 
 from . import relations
-from .references import faults, read
+from .references import check_references, note_reference
 from .shapes import Form, Member, shape_of
 
 _MAX_DEPTH: Final = jsontext.MAX_DEPTH
@@ -41,7 +41,7 @@ def examine(data: Json) -> Report:
     tasks = [_Task("document", data, None, 1)]
     while tasks and not report.is_full:
         tasks += _look(tasks.pop(), report)
-    faults(report, jsontext.get_object(data, "schemas"))
+    check_references(report, jsontext.get_object(data, "schemas"))
     return report
 
 
@@ -52,13 +52,13 @@ def _look(task: _Task, report: Report) -> Iterator[_Task]:
         return
     shape = shape_of(task.shape, task.data)
     relations.examine(shape, task.data, task.path, report)
-    for member in relations.members(shape, task.data):
+    for member in relations.list_members(shape, task.data):
         if member.name in task.data:
             yield from _look_at(member, task, report)
         elif member.is_needed:
             report.add_error(task.path, member.rule, f'"{member.name}" is missing: it must be {member.what}.')
     if shape == "reference" and isinstance(task.data["$ref"], str):
-        read(task.data["$ref"], (task.path, "$ref"), task.owner, report)
+        note_reference(task.data["$ref"], (task.path, "$ref"), task.owner, report)
 
 
 def _look_at(member: Member, task: _Task, report: Report) -> Iterator[_Task]:

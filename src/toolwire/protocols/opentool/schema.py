@@ -14,7 +14,17 @@ from collections.abc import Mapping
 from toolwire.core.model import Json, Schema
 from toolwire.framing import jsontext
 
-from .narrow_schema import TYPES, Walk, items_of, listing, mapping, plain, type_of, type_of_value, values_of
+from .narrow_schema import (
+    TYPES,
+    Walk,
+    get_items,
+    get_list,
+    get_mapping,
+    get_type,
+    get_value_type,
+    list_values,
+    resolve_schema,
+)
 
 _NUMERAL = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
 _NOTES = {
@@ -48,27 +58,27 @@ def read(schema: Json, walk: Walk) -> dict[str, Json]:
 
 
 def _flatten(schema: Json, walk: Walk, refs: frozenset[str], depth: int) -> dict[str, Json]:
-    one, refs = plain(schema, walk, refs, depth)
-    type_ = type_of(one)
+    one, refs = resolve_schema(schema, walk, refs, depth)
+    type_ = get_type(one)
     small: dict[str, Json] = {"type": type_}
-    values = values_of(one)
+    values = list_values(one)
     fits = bool(values) and all(_fits(value, type_) for value in values)
     if description := _describe(one, [] if fits else values):
         small["description"] = description
     if type_ == "object":
-        members = mapping(one, "properties")
+        members = get_mapping(one, "properties")
         small["properties"] = {name: _flatten(member, walk, refs, depth + 1) for name, member in members.items()}
-        if required := [name for name in listing(one, "required") if isinstance(name, str) and name in members]:
+        if required := [name for name in get_list(one, "required") if isinstance(name, str) and name in members]:
             small["required"] = required
     elif type_ == "array":
-        small["items"] = _flatten(items_of(one), walk, refs, depth + 1)
+        small["items"] = _flatten(get_items(one), walk, refs, depth + 1)
     if fits:
         small["enum"] = values
     return small
 
 
 def _fits(value: Json, type_: str) -> bool:
-    found = type_of_value(value)
+    found = get_value_type(value)
     return found == type_ or (found == "integer" and type_ == "number")
 
 
@@ -108,11 +118,11 @@ def _expand(schema: Json, walk: Walk, refs: frozenset[str], depth: int) -> dict[
     members = jsontext.get_object(schema, "properties")
     if members:
         full["properties"] = {name: _expand(member, walk, refs, depth + 1) for name, member in members.items()}
-    if required := [name for name in listing(schema, "required") if isinstance(name, str) and name in members]:
+    if required := [name for name in get_list(schema, "required") if isinstance(name, str) and name in members]:
         full["required"] = required
     if items := _expand(schema.get("items"), walk, refs, depth + 1):
         full["items"] = items
-    listed = listing(schema, "enum")
+    listed = get_list(schema, "enum")
     if values := [read_numeral(value, full.get("type")) for value in listed]:
         walk.numerals += sum(new is not old for new, old in zip(values, listed, strict=True))
         full["enum"] = values

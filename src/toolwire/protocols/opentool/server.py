@@ -60,7 +60,7 @@ _Accept: TypeAlias = Callable[[_Function, Call, Id], Reading]
 _Decline: TypeAlias = Callable[[Problem, Id, Form], Response]
 
 
-def routes(catalog: Catalog, site: Site, form: Form = BOTH) -> Routes:
+def build_routes(catalog: Catalog, site: Site, form: Form = BOTH) -> Routes:
     """Return the readers of every path of OpenTool. There is no ``/stop``. [OTRPC-001, S-17, A-28]"""
     functions = {
         name: _Function(
@@ -72,18 +72,20 @@ def routes(catalog: Catalog, site: Site, form: Form = BOTH) -> Routes:
         original = function.tool.original_name
         if original and catalog.find(original) is function.tool:
             functions.setdefault(original, function._replace(name=original))
-    version = _fixed({"version": catalog.version if VERSION.fullmatch(catalog.version) else _NO_VERSION})
-    load = _fixed(document.write(catalog, describe=partial(site.cache.get, _serialize_function)))
+    version = _build_static_response(
+        {"version": catalog.version if VERSION.fullmatch(catalog.version) else _NO_VERSION}
+    )
+    load = _build_static_response(document.write(catalog, describe=partial(site.cache.get, _serialize_function)))
     return {
         ("GET", "/opentool/version"): Route(lambda _: version),
         ("GET", "/opentool/load"): Route(lambda _: load),
-        ("POST", "/opentool/call"): Route(partial(_read, functions, form, _pending, _refuse_call)),
-        ("POST", "/opentool/streamCall"): Route(partial(_read, functions, form, _stream, _refuse_stream)),
+        ("POST", "/opentool/call"): Route(partial(_read, functions, form, _build_pending, _refuse_call)),
+        ("POST", "/opentool/streamCall"): Route(partial(_read, functions, form, _build_stream, _refuse_stream)),
     }
 
 
 def _find_shape(tool: Tool, _name: str) -> Shape:
-    return result.shape(tool.output_schema)
+    return result.get_shape(tool.output_schema)
 
 
 def _serialize_function(tool: Tool, name: str) -> Json:
@@ -92,7 +94,7 @@ def _serialize_function(tool: Tool, name: str) -> Json:
 
 def refuse(problem: Problem, form: Form = BOTH) -> Response:
     """Return the answer to a request that no reader saw: the status of its kind, and an envelope with id null. [S-5]"""
-    return _envelope(problem, None, STATUS_BY_KIND[problem.kind], form)
+    return _build_envelope(problem, None, STATUS_BY_KIND[problem.kind], form)
 
 
 def _read(
@@ -101,16 +103,16 @@ def _read(
     """Return what ``accept`` makes of a call that can run, what ``decline`` says to one for what is not there."""
     data = jsontext.read_object(request)
     if isinstance(data, Problem):
-        return _unreadable(data, request, form)
+        return _refuse_unreadable(data, request, form)
     message = jsonrpc.read(data)
     if isinstance(message, Problem):
-        return _envelope(message, jsonrpc.get_id(data), 400, form)
+        return _build_envelope(message, jsonrpc.get_id(data), 400, form)
     if not message.expects_answer:
         text = 'This is not an OpenTool call: it needs an "id", so that its outcome can be answered.'
-        return _envelope(Problem(kind=Kind.MALFORMED, message=text), None, 400, form)  # [A-16]
+        return _build_envelope(Problem(kind=Kind.MALFORMED, message=text), None, 400, form)  # [A-16]
     function = functions.get(message.method)
     if function is None:
-        return decline(_not_supported(message.method, functions), message.id, form)
+        return decline(_build_not_supported(message.method, functions), message.id, form)
     params = {} if message.params is None else message.params
     if not isinstance(params, dict):
         text = f'"params" must be an object with an argument under each name, not {jsontext.describe_type(params)}.'
@@ -125,13 +127,13 @@ def _drops_session_id(tool: Tool, _name: str) -> bool:
     return declared is not None and _SESSION_ID not in declared
 
 
-def _unreadable(problem: Problem, request: Request, form: Form) -> Response:
+def _refuse_unreadable(problem: Problem, request: Request, form: Form) -> Response:
     """Return the answer to a body that is no JSON object: -32700 if it is no JSON at all, else -32600. [S-5, A-17]"""
     is_json = problem.kind is not Kind.MALFORMED or not isinstance(jsontext.read(request.body), Problem)
-    return _envelope(problem, None, STATUS_BY_KIND[problem.kind], form, None if is_json else jsonrpc.PARSE_ERROR)
+    return _build_envelope(problem, None, STATUS_BY_KIND[problem.kind], form, None if is_json else jsonrpc.PARSE_ERROR)
 
 
-def _not_supported(method: str, functions: Mapping[str, _Function]) -> Problem:
+def _build_not_supported(method: str, functions: Mapping[str, _Function]) -> Problem:
     known = ", ".join(list(functions)[:20]) + (", ..." if len(functions) > 20 else "")
     return Problem(
         kind=Kind.UNKNOWN_TOOL,
@@ -140,7 +142,7 @@ def _not_supported(method: str, functions: Mapping[str, _Function]) -> Problem:
     )
 
 
-def _pending(function: _Function, call: Call, id_: Id) -> Pending:
+def _build_pending(function: _Function, call: Call, id_: Id) -> Pending:
     beside = function.form.value
 
     def reply(outcome: Result, _duration_ms: float) -> Response:
@@ -154,62 +156,64 @@ def _pending(function: _Function, call: Call, id_: Id) -> Pending:
     return make_pending((call, reply))
 
 
-def _stream(function: _Function, call: Call, id_: Id) -> Streaming:
+def _build_stream(function: _Function, call: Call, id_: Id) -> Streaming:
     """Return the stream of a call, in the frames the Dart SDK reads: start, data..., then done or error. [A-28]
 
     The pieces of a tool that streams are its result; the value of any other is the one ``data`` frame. What a tool
     says of how far it is has frames of its own, ``progress``.
     """
     tool, name, form = function.tool, function.tool.output_name, function.form
-    item_shape = result.item_shape(tool.output_schema)
+    item_shape = result.get_item_shape(tool.output_schema)
 
     def frame(progress: Progress) -> bytes:
         event, shape = (PROGRESS, Shape.ANY) if progress.event == PROGRESS else ("data", item_shape)
-        return _frame(event, {"jsonrpc": "2.0", "result": result.write(progress.value, shape, name), "id": id_})
+        return _write_frame(event, {"jsonrpc": "2.0", "result": result.write(progress.value, shape, name), "id": id_})
 
-    def closing(outcome: Result, _duration_ms: float) -> bytes:
+    def write_closing(outcome: Result, _duration_ms: float) -> bytes:
         if isinstance(outcome, Problem):
-            return _error_frame(outcome, id_, form)
+            return _write_error_frame(outcome, id_, form)
         if tool.streams:
-            return _frame("done", {"done": function.name})
+            return _write_frame("done", {"done": function.name})
         said = result.write(outcome.value, function.shape, name)
-        return _frame("data", {"jsonrpc": "2.0", "result": said, "id": id_}) + _frame("done", {"done": function.name})
+        return _write_frame("data", {"jsonrpc": "2.0", "result": said, "id": id_}) + _write_frame(
+            "done", {"done": function.name}
+        )
 
-    opening = _frame("start", {"start": function.name})
-    return Streaming(call, _EVENTS, opening, frame, closing, lambda problem: _refuse_stream(problem, id_, form))
+    opening = _write_frame("start", {"start": function.name})
+    return Streaming(call, _EVENTS, opening, frame, write_closing, lambda problem: _refuse_stream(problem, id_, form))
 
 
-def _frame(event: str, data: Json) -> bytes:
+def _write_frame(event: str, data: Json) -> bytes:
     return sse.write(event, jsontext.write(data))
 
 
-def _error_frame(problem: Problem, id_: Id, form: Form) -> bytes:
-    return _frame("error", {"jsonrpc": "2.0", **form.error, "error": error_object.write(problem), "id": id_})
+def _write_error_frame(problem: Problem, id_: Id, form: Form) -> bytes:
+    return _write_frame("error", {"jsonrpc": "2.0", **form.error, "error": error_object.write(problem), "id": id_})
 
 
 def _refuse_call(problem: Problem, id_: Id, form: Form) -> Response:
-    return _envelope(problem, id_, _status(problem), form)
+    return _build_envelope(problem, id_, _choose_status(problem), form)
 
 
 def _refuse_stream(problem: Problem, id_: Id, form: Form) -> Response:
     """Return ``problem`` as a stream of one frame: the Dart client takes a body without frames for success."""
-    headers = (*_EVENTS, *_hints(problem))
-    return Response(_status(problem), headers, _error_frame(problem, id_, form))
+    headers = (*_EVENTS, *_build_hint_headers(problem))
+    return Response(_choose_status(problem), headers, _write_error_frame(problem, id_, form))
 
 
-def _status(problem: Problem) -> int:
+def _choose_status(problem: Problem) -> int:
     return STATUS_BY_KIND[problem.kind] if problem.kind in (Kind.UNAUTHORIZED, Kind.OVERLOADED) else 200
 
 
-def _envelope(problem: Problem, id_: Id, status: int, form: Form, code: int | None = None) -> Response:
+def _build_envelope(problem: Problem, id_: Id, status: int, form: Form, code: int | None = None) -> Response:
     error = error_object.write(problem, code)
     body: dict[str, Json] = {"jsonrpc": "2.0", **form.error, "error": error, "id": id_}
     if problem.kind is Kind.UNAUTHORIZED:
         body["message"] = error["message"]  # [S-7]
-    return Response(status, (*JSON_HEADERS, *_hints(problem)), jsontext.write(body))
+    return Response(status, (*JSON_HEADERS, *_build_hint_headers(problem)), jsontext.write(body))
 
 
-def _hints(problem: Problem) -> Headers:
+def _build_hint_headers(problem: Problem) -> Headers:
     if problem.kind is Kind.UNAUTHORIZED:
         return ((b"www-authenticate", b"Bearer"),)
     if problem.kind is Kind.OVERLOADED:
@@ -218,7 +222,7 @@ def _hints(problem: Problem) -> Headers:
     return ()
 
 
-def _fixed(data: Json) -> Response:
+def _build_static_response(data: Json) -> Response:
     body = jsontext.write(data)
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'.encode()
     return Response(200, (*JSON_HEADERS, (b"etag", etag)), body)

@@ -21,7 +21,7 @@ from .result import Shape
 MOST_EVENTS = 100_000
 
 
-class Heard:
+class StreamReader:
     """Hears one call. ``ended`` is how it ended, None as long as the stream has not said.
 
     ``name`` is that of the return and ``shape`` what each piece can be; without a name each is left as it came.
@@ -36,7 +36,7 @@ class Heard:
         self._values: list[Json] = []
         self.ended: Result | None = None
 
-    def hear(self, piece: bytes) -> Iterator[Progress]:
+    def feed(self, piece: bytes) -> Iterator[Progress]:
         """Yield the progress that ``piece`` completes.
 
         Raises:
@@ -48,7 +48,7 @@ class Heard:
                 raise ValueError(f"an event is not JSON ({data.message})")
             if self.ended is not None:
                 return
-            yield from self._event(event.name, data)
+            yield from self._read_event(event.name, data)
 
     def result(self, response: Response) -> Result:
         """Return how the call ended, now that the stream has."""
@@ -59,7 +59,7 @@ class Heard:
         )
         return Problem(kind=Kind.BAD_ANSWER, message=text, details={"status": response.status})
 
-    def _event(self, name: str, data: Json) -> Iterator[Progress]:
+    def _read_event(self, name: str, data: Json) -> Iterator[Progress]:
         mended = quirks.mend(data, quirks.ANSWER)
         match name, mended:
             case "start", _:
@@ -73,13 +73,13 @@ class Heard:
             case _, {"error": dict(error)} if isinstance(data, dict) and data.keys() & {"jsonrpc", "result"}:
                 self.ended = error_object.read(error)  # an answer that is an error, and no piece that is called so
             case _:
-                value = self._said(mended, Shape.ANY if name == PROGRESS else self._shape)
+                value = self._read_result(mended, Shape.ANY if name == PROGRESS else self._shape)
                 if name != PROGRESS:
                     self._values.append(value)
                 if name == PROGRESS or not self._whole:
                     yield Progress(value, name)
 
-    def _said(self, data: Json, shape: Shape) -> Json:
+    def _read_result(self, data: Json, shape: Shape) -> Json:
         if len(self._values) == MOST_EVENTS:
             raise ValueError(f"there are more than {MOST_EVENTS:,} events")
         said = data["result"] if isinstance(data, dict) and "result" in data else data

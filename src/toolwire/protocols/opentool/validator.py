@@ -18,9 +18,9 @@ def check(text: str | bytes) -> tuple[Fault, ...]:
     An error is what the specification does not allow; a warning is what will surprise somebody. After 1,000 faults
     the rest is not looked for. Nothing that the document refers to is fetched or opened. [OT-001..027, OT-029, D-18]
     """
-    return find_faults(text, _found, not_json="OT-029")
+    return find_faults(text, _find_faults, not_json="OT-029")
 
 
-def _found(data: Json) -> list[PathFault]:
+def _find_faults(data: Json) -> list[PathFault]:
     data, nulls = find_nulls(data)
     return [*warn_of_nulls(nulls, "C-4"), *examine(data).faults]

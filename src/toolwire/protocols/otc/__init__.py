@@ -8,9 +8,11 @@ from toolwire.core.lazy_import import import_lazily
 from .server import refuse, routes
 
 if TYPE_CHECKING:
-    from .client import find, plan_of, send, target
+    from .client import describe_plan, describe_target, find, send
 else:
-    find, plan_of, send, target = import_lazily(f"{__name__}.client", "find", "plan_of", "send", "target")
+    find, describe_plan, send, describe_target = import_lazily(
+        f"{__name__}.client", "find", "describe_plan", "send", "describe_target"
+    )
 
 CODEC = Codec(
     name="otc",
@@ -19,8 +21,8 @@ CODEC = Codec(
     refuse=refuse,
     find=find,
     send=send,
-    target=target,
-    plan=plan_of,
+    target=describe_target,
+    plan=describe_plan,
 )
 
 __all__ = ["CODEC"]

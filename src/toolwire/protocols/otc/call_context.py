@@ -18,16 +18,16 @@ def read(data: Json, call_id: str, trace_id: str) -> Context | Problem:
     if data is None:
         return Context(call_id=call_id, trace_id=trace_id) if trace_id else ANONYMOUS
     if not isinstance(data, dict):
-        return _malformed("", f"an object, not {describe_type(data)}")
-    tokens = _secrets(data, "authorization", "token")
+        return _build_malformed("", f"an object, not {describe_type(data)}")
+    tokens = _read_secrets(data, "authorization", "token")
     if isinstance(tokens, Problem):
         return tokens
-    secrets = _secrets(data, "secrets", "value")
+    secrets = _read_secrets(data, "secrets", "value")
     if isinstance(secrets, Problem):
         return secrets
     user_id, user_info = data.get("user_id"), data.get("user_info")
     if not isinstance(user_id, str | None) or not isinstance(user_info, dict | None):
-        return _malformed("", 'an object with "user_id" a string and "user_info" an object')
+        return _build_malformed("", 'an object with "user_id" a string and "user_info" an object')
     return Context(
         call_id=call_id,
         trace_id=trace_id,
@@ -53,7 +53,7 @@ def write(call: Call) -> dict[str, Json]:
     return data
 
 
-def _secrets(context: Mapping[str, Json], name: str, holder: str) -> dict[str, Secret] | Problem:
+def _read_secrets(context: Mapping[str, Json], name: str, holder: str) -> dict[str, Secret] | Problem:
     """Return the secrets under ``name``: a list of ``{"id", holder}``, or a map of id to text. [A-44]"""
     given = context.get(name)
     entries: list[tuple[Json, Json]] = [(None, None)]
@@ -64,11 +64,11 @@ def _secrets(context: Mapping[str, Json], name: str, holder: str) -> dict[str, S
     found: dict[str, Secret] = {}
     for id_, text in entries:
         if not isinstance(id_, str) or not isinstance(text, str):
-            return _malformed(f".{name}", f'a list of {{"id": "...", "{holder}": "..."}}')
+            return _build_malformed(f".{name}", f'a list of {{"id": "...", "{holder}": "..."}}')
         if text:
             found[id_] = Secret(text)
     return found
 
 
-def _malformed(where: str, what: str) -> Problem:
+def _build_malformed(where: str, what: str) -> Problem:
     return Problem(kind=Kind.MALFORMED, message=f'This is not a tool call: "request.context{where}" must be {what}.')

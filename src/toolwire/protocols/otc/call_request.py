@@ -28,20 +28,20 @@ def read(data: Mapping[str, Json], find: Find, request_id: str) -> Call | Proble
     """
     request = data.get("request")
     if not isinstance(request, dict):
-        return _malformed('the body needs a "request" object')
-    tool = _tool(request, find)
+        return _build_malformed('the body needs a "request" object')
+    tool = _find_tool(request, find)
     if isinstance(tool, Problem):
         return tool
-    arguments = request.get("input") if "inputs" not in request else _either_input(request)
+    arguments = request.get("input") if "inputs" not in request else _read_input(request)
     if not isinstance(arguments, dict):
         if arguments is not None:
             said = f'"request.input" must be an object, not {describe_type(arguments)}'
-            return arguments if isinstance(arguments, Problem) else _malformed(said)
+            return arguments if isinstance(arguments, Problem) else _build_malformed(said)
         arguments = {}
     key, trace_id = request.get("call_id"), request.get("trace_id")
     if (key is not None and not _is_id(key)) or (trace_id is not None and not _is_id(trace_id)):
         name = "trace_id" if key is None or _is_id(key) else "call_id"
-        return _malformed(f'"request.{name}" must be a string of at most {MAX_ID} characters')
+        return _build_malformed(f'"request.{name}" must be a string of at most {MAX_ID} characters')
     key = key or ""
     if trace_id is None and "context" not in request:
         return make_call((tool, arguments, key or request_id, ANONYMOUS, key))
@@ -72,20 +72,20 @@ def write_legacy(call: Call, tool_id: str) -> dict[str, Json]:
     return {"name": tool_id, "args": dict(call.arguments)}
 
 
-def _tool(request: Mapping[str, Json], find: Find) -> Tool | Problem:
+def _find_tool(request: Mapping[str, Json], find: Find) -> Tool | Problem:
     reference = request.get("tool_id")
     if not isinstance(reference, str):
-        return _malformed('"request.tool_id" must name a tool, as a string')
+        return _build_malformed('"request.tool_id" must name a tool, as a string')
     return find(reference)
 
 
-def _either_input(request: Mapping[str, Json]) -> Json | Problem:
+def _read_input(request: Mapping[str, Json]) -> Json | Problem:
     """Return the arguments, which the RFC calls ``inputs`` in one place and ``input`` in all others. [A-31]"""
     arguments, older = request.get("input"), request.get("inputs")
     if arguments is None:
         return older
     if older is not None and write_canonical(older) != write_canonical(arguments):
-        return _malformed('"request.input" and "request.inputs" say different things: send "input" alone')
+        return _build_malformed('"request.input" and "request.inputs" say different things: send "input" alone')
     return arguments
 
 
@@ -93,5 +93,5 @@ def _is_id(data: Json) -> bool:
     return isinstance(data, str) and len(data) <= MAX_ID
 
 
-def _malformed(what: str) -> Problem:
+def _build_malformed(what: str) -> Problem:
     return Problem(kind=Kind.MALFORMED, message=f"This is not a tool call: {what}.")

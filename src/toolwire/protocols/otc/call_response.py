@@ -48,25 +48,25 @@ Shape: TypeAlias = Callable[[str, str, bool, int, Members], Members]
 """Puts together ``$schema``, the call's id, whether it went well, its milliseconds, and its end: value or error."""
 
 
-def in_output(schema: str, call_id: str, success: bool, duration: int, end: Members) -> Members:  # noqa: FBT001 - members
+def write_in_output(schema: str, call_id: str, success: bool, duration: int, end: Members) -> Members:  # noqa: FBT001 - members
     """The RFC: the end under ``output``. [S-11, OTC-038]"""
     return {"$schema": schema, "call_id": call_id, "success": success, "duration": duration, "output": end}
 
 
-def in_result(schema: str, call_id: str, success: bool, duration: int, end: Members) -> Members:  # noqa: FBT001 - as above
+def write_in_result(schema: str, call_id: str, success: bool, duration: int, end: Members) -> Members:  # noqa: FBT001 - as above
     """OXP: everything under ``result``. [OXP-002]"""
     return {"$schema": schema, "result": {"call_id": call_id, "success": success, "duration": duration, **end}}
 
 
-def flat(schema: str, call_id: str, success: bool, duration: int, end: Members) -> Members:  # noqa: FBT001 - as above
+def write_flat(schema: str, call_id: str, success: bool, duration: int, end: Members) -> Members:  # noqa: FBT001 - as above
     """universal-tool: everything at the top. [A-33]"""
     return {"$schema": schema, "call_id": call_id, "success": success, "duration": duration, **end}
 
 
-def both(schema: str, call_id: str, success: bool, duration: int, end: Members) -> Members:  # noqa: FBT001 - as above
+def write_both(schema: str, call_id: str, success: bool, duration: int, end: Members) -> Members:  # noqa: FBT001 - as above
     """OXP and universal-tool in one body, for the names that both of them use. [S-10]"""
-    members = flat(schema, call_id, success, duration, end)
-    return {**members, **in_result(schema, call_id, success, duration, end)}
+    members = write_flat(schema, call_id, success, duration, end)
+    return {**members, **write_in_result(schema, call_id, success, duration, end)}
 
 
 def respond(shape: Shape, schema: str, call_id: str, result: Result, duration_ms: float) -> Response:
@@ -81,7 +81,7 @@ def respond(shape: Shape, schema: str, call_id: str, result: Result, duration_ms
         return make_response((200, JSON_HEADERS, body))
     if STATUS_BY_KIND[result.kind] != 200:
         return refuse(result, schema)
-    error = {"message": result.message or "The tool failed.", "can_retry": result.can_retry, **_more(result)}
+    error = {"message": result.message or "The tool failed.", "can_retry": result.can_retry, **_write_more(result)}
     return Response(200, FINAL, write(shape(schema, call_id, False, round(duration_ms), {"error": error})))
 
 
@@ -92,17 +92,17 @@ def refuse(problem: Problem, schema: str) -> Response:
     body: Members = {"$schema": schema, "error": problem.kind.value, "message": problem.message}
     if problem.can_retry:
         body["can_retry"] = True
-    return Response(status, _headers(problem, status), write({**body, **_more(problem)}))
+    return Response(status, _choose_headers(problem, status), write({**body, **_write_more(problem)}))
 
 
-def _headers(problem: Problem, status: int) -> Headers:
+def _choose_headers(problem: Problem, status: int) -> Headers:
     if status in (429, 503):
         wait_ms = 1_000 if problem.retry_after_ms is None else max(problem.retry_after_ms, 0)
         return (*JSON_HEADERS, (b"retry-after", b"%d" % -(-wait_ms // 1_000)), (b"retry-after-ms", b"%d" % wait_ms))
     return (*FINAL, (b"www-authenticate", b"Bearer")) if status == 401 else FINAL
 
 
-def _more(problem: Problem) -> Members:
+def _write_more(problem: Problem) -> Members:
     details = dict(problem.details)
     missing = details.pop("missing_requirements", None)
     developer = details.pop("developer_message", None)
@@ -122,17 +122,17 @@ def read(data: Json) -> Result:
     inner = data.get("result") if isinstance(data, dict) else None
     said = inner if isinstance(inner, dict) and "success" in inner else data
     if not isinstance(said, dict):
-        return _unreadable(f"it is {describe_type(said)}, not an object")
+        return _build_unreadable(f"it is {describe_type(said)}, not an object")
     success, output = said.get("success"), said.get("output")
     if not isinstance(success, bool):
-        return _unreadable('it has no "success" that is true or false')
+        return _build_unreadable('it has no "success" that is true or false')
     if not isinstance(output, dict | None):
-        return _unreadable(f'its "output" is {describe_type(output)}, not an object')
+        return _build_unreadable(f'its "output" is {describe_type(output)}, not an object')
     body = said if output is None else output
     error = body.get("error")
     if success and error is None:
         return Value(body.get("value"))
-    return _problem(Kind.TOOL_FAILED, error, "The tool failed and did not say why.")
+    return _read_problem(Kind.TOOL_FAILED, error, "The tool failed and did not say why.")
 
 
 def read_refusal(response: Response, kinds: Mapping[int, Kind]) -> Problem:
@@ -141,17 +141,17 @@ def read_refusal(response: Response, kinds: Mapping[int, Kind]) -> Problem:
     data = read_json(response.body)
     data = {} if isinstance(data, Problem) else data
     if 300 <= status < 400:
-        return _unreadable("it sends elsewhere: use the address it names")
+        return _build_unreadable("it sends elsewhere: use the address it names")
     unsaid = f"The server answered {status} and did not say why."
-    problem = _problem(_kind(status, data, kinds), _refused(data), unsaid)
+    problem = _read_problem(_choose_kind(status, data, kinds), _find_refusal(data), unsaid)
     if status not in (429, 503):
         return problem
     wait_ms = problem.retry_after_ms
-    wait_ms = _wait_ms(response) if wait_ms is None else wait_ms
+    wait_ms = _read_wait_ms(response) if wait_ms is None else wait_ms
     return replace(problem, retry_after_ms=wait_ms, can_retry=problem.can_retry or wait_ms is not None)
 
 
-def _refused(data: Json) -> Json:
+def _find_refusal(data: Json) -> Json:
     """Return where a refusal says why: at the top, or in the error of an answer as it would have been. [A-33]"""
     if isinstance(data, dict):
         for said in (data, get_object(data, "output"), get_object(data, "result")):
@@ -160,7 +160,7 @@ def _refused(data: Json) -> Json:
     return data
 
 
-def _kind(status: int, data: Json, kinds: Mapping[int, Kind]) -> Kind:
+def _choose_kind(status: int, data: Json, kinds: Mapping[int, Kind]) -> Kind:
     if isinstance(data, dict):
         if status == 400 and isinstance(data.get("missing_requirements"), dict):
             return Kind.MISSING_REQUIREMENTS
@@ -170,7 +170,7 @@ def _kind(status: int, data: Json, kinds: Mapping[int, Kind]) -> Kind:
     return kinds.get(status) or _KINDS.get(status, Kind.BAD_ANSWER)
 
 
-def _problem(kind: Kind, data: Json, unsaid: str) -> Problem:
+def _read_problem(kind: Kind, data: Json, unsaid: str) -> Problem:
     """Read an error object: the protocol's own members, and the ``detail`` of a web framework. [OTC-028..032]"""
     said = data if isinstance(data, dict) else {"message": data}
     wait_ms = parse_wait_ms(said.get("retry_after_ms"))
@@ -179,29 +179,31 @@ def _problem(kind: Kind, data: Json, unsaid: str) -> Problem:
         details = {**details, "missing_requirements": missing}
     return Problem(
         kind=kind,
-        message=_message(said) or unsaid,
-        developer_message=_text(said.get("developer_message")) or None,
+        message=_read_message(said) or unsaid,
+        developer_message=_read_text(said.get("developer_message")) or None,
         can_retry=said.get("can_retry") is True,
         retry_after_ms=None if wait_ms is None else min(wait_ms, MAX_WAIT_MS),
-        additional_prompt_content=_text(said.get("additional_prompt_content")) or None,
-        parameter_errors=_parameter_errors(said),
+        additional_prompt_content=_read_text(said.get("additional_prompt_content")) or None,
+        parameter_errors=_read_parameter_errors(said),
         details=details,
     )
 
 
-def _message(said: Mapping[str, Json]) -> str:
+def _read_message(said: Mapping[str, Json]) -> str:
     for name in ("message", "detail", "error"):
-        if text := _text(said.get(name)):
+        if text := _read_text(said.get(name)):
             return text
-    return "; ".join(f"{name}: {text}" if name else text for name, text in _framework_errors(said))[:MAX_TEXT]
+    return "; ".join(f"{name}: {text}" if name else text for name, text in _list_framework_errors(said))[:MAX_TEXT]
 
 
-def _parameter_errors(said: Mapping[str, Json]) -> dict[str, str]:
+def _read_parameter_errors(said: Mapping[str, Json]) -> dict[str, str]:
     given = get_object(said, "parameter_errors")
-    return {name: _text(text) for name, text in given.items() if _text(text)} or dict(_framework_errors(said))
+    return {name: _read_text(text) for name, text in given.items() if _read_text(text)} or dict(
+        _list_framework_errors(said)
+    )
 
 
-def _framework_errors(said: Mapping[str, Json]) -> list[tuple[str, str]]:
+def _list_framework_errors(said: Mapping[str, Json]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     detail = said.get("detail")
     for entry in detail if isinstance(detail, list) else ():
@@ -215,11 +217,11 @@ def _framework_errors(said: Mapping[str, Json]) -> list[tuple[str, str]]:
     return found
 
 
-def _text(data: Json) -> str:
+def _read_text(data: Json) -> str:
     return data.strip()[:MAX_TEXT] if isinstance(data, str) else ""
 
 
-def _wait_ms(response: Response) -> int | None:
+def _read_wait_ms(response: Response) -> int | None:
     """Return the wait that the headers ask for, in our own milliseconds or as HTTP has it."""
     text = get_header(response.headers, b"retry-after-ms").strip()
     if text.isascii() and text.isdigit() and len(text) < 10:
@@ -228,5 +230,5 @@ def _wait_ms(response: Response) -> int | None:
     return None if asked is None else min(asked, MAX_WAIT_MS)
 
 
-def _unreadable(what: str) -> Problem:
+def _build_unreadable(what: str) -> Problem:
     return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer cannot be read: {what}.")

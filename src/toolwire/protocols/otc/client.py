@@ -30,20 +30,20 @@ class Memo:
 
 def find(url: str) -> Flow[Finding]:
     """Return the server of this family at ``url``, as pasted: with or without ``/tools``. [C-8]"""
-    base = _base(url)
+    base = _build_base(url)
     address = f"{base}/tools"
     response = yield from fetch(Request("GET", address, _GET))
     if isinstance(response, Problem):
-        return _not_found(address, None, f"not reached: {response.message}")
+        return _build_not_found(address, None, f"not reached: {response.message}")
     if response.status != 200:
-        return _not_found(address, response.status, _meaning(response.status))
+        return _build_not_found(address, response.status, _describe_status(response.status))
     data = read_json(response.body)
     if isinstance(data, Problem):
-        return _not_found(address, 200, "an answer that is not JSON, so no list of tools")
+        return _build_not_found(address, 200, "an answer that is not JSON, so no list of tools")
     host = get_authority(base)
     listing = document.read(data, host)
     if isinstance(listing, Problem):
-        return _not_found(address, 200, listing.message)
+        return _build_not_found(address, 200, listing.message)
     memo = Memo(dialect=listing.dialect, ids=listing.ids)
     meaning = f"{listing.dialect.title}; tools: {len(listing.catalog.tools)}"
     probe = Probe("otc", address, 200, meaning, accepted=True)
@@ -59,7 +59,7 @@ def find(url: str) -> Flow[Finding]:
     return Finding(peer, (probe,))
 
 
-def plan_of(peer: Peer, tool: Tool) -> dict[str, str]:
+def describe_plan(peer: Peer, tool: Tool) -> dict[str, str]:
     """Return what decides the requests of ``tool`` besides its definition: the id its server knows it by."""
     memo: Memo = peer.memo
     return {"id": memo.ids.get(tool.id, tool.id), "dialect": memo.dialect.title}
@@ -81,19 +81,19 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
         response = yield from fetch(request)
         if isinstance(response, Problem):
             return response
-        result = _result(response, memo.dialect)
+        result = _read_result(response, memo.dialect)
         if response.status not in (404, 405):
             break
     return result
 
 
-def target(peer: Peer, call: Call) -> str:  # noqa: ARG001  # every tool is called at one address
+def describe_target(peer: Peer, call: Call) -> str:  # noqa: ARG001  # every tool is called at one address
     """Return the method and address of a call. [XL-049]"""
     memo: Memo = peer.memo
     return f"POST {peer.url}{memo.dialect.paths[0]}"
 
 
-def _result(response: Response, dialect: Dialect) -> Result:
+def _read_result(response: Response, dialect: Dialect) -> Result:
     if not 200 <= response.status < 300:
         return call_response.read_refusal(response, dialect.kinds)
     data = read_json(response.body)
@@ -102,7 +102,7 @@ def _result(response: Response, dialect: Dialect) -> Result:
     return dialect.read(data)
 
 
-def _base(url: str) -> str:
+def _build_base(url: str) -> str:
     plain = url.strip().partition("#")[0].partition("?")[0].rstrip("/")
     scheme, mark, rest = plain.partition("://")
     host, slash, path = rest.partition("/")
@@ -114,7 +114,7 @@ def _base(url: str) -> str:
     return f"{scheme}{mark}{host}{path.rstrip('/')}"
 
 
-def _meaning(status: int) -> str:
+def _describe_status(status: int) -> str:
     if status in (401, 403):
         return "needs a key"
     if 300 <= status < 400:
@@ -122,5 +122,5 @@ def _meaning(status: int) -> str:
     return "no list of tools here" if status in (404, 405) else f"answered {status}, so no list of tools"
 
 
-def _not_found(address: str, status: int | None, meaning: str) -> Finding:
+def _build_not_found(address: str, status: int | None, meaning: str) -> Finding:
     return Finding(None, (Probe("otc", address, status, meaning),))

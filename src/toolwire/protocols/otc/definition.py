@@ -16,7 +16,7 @@ from toolwire.core.model import Authorization, Json, Requirements, Tool
 from toolwire.framing import xllm
 from toolwire.framing.jsontext import get_object
 
-from .schema import described, inlined
+from .schema import describe_schema, inline_references
 
 MAX_VERSION = 64
 
@@ -28,33 +28,33 @@ def write(tool: Tool, name: str) -> dict[str, Json]:
         "name": name,
         "description": tool.description or f"The tool {name}.",
         "version": tool.version,
-        "input_schema": described(tool.input_schema),
-        "output_schema": None if tool.output_schema is None else inlined(tool.output_schema),
+        "input_schema": describe_schema(tool.input_schema),
+        "output_schema": None if tool.output_schema is None else inline_references(tool.output_schema),
     }
     return {**data, "requirements": _write_requirements(tool.requirements)} if tool.requirements else data
 
 
-def policy(tool: Tool) -> dict[str, Json]:
+def write_policy(tool: Tool) -> dict[str, Json]:
     """Return the ``x-llm`` object of ``tool``, and whether it only reads."""
     return {**xllm.write(tool), "readOnly": True} if tool.safe else xllm.write(tool)
 
 
 def read(entry: Mapping[str, Json]) -> tuple[Tool, str] | None:
     """Return the tool that ``entry`` defines and the id its server knows it by; None for what cannot be called."""
-    name, wire_id = _text(entry.get("name")), _text(entry.get("id"))
+    name, wire_id = _get_text(entry.get("name")), _get_text(entry.get("id"))
     wire_id = wire_id or name
     declared = xllm.read(entry["x-llm"]) if "x-llm" in entry else xllm.Policy()
     if not wire_id or not declared.exposed:
         return None
     said = _Id.read(wire_id)
     toolkit = get_object(entry, "toolkit")
-    own_name = _name(said.name, name)
+    own_name = _choose_name(said.name, name)
     tool = Tool(
         name=own_name,
         original_name="" if own_name.replace("-", "_") == said.name.replace("-", "_") else said.name,
-        toolkit=build_toolkit_name(said.toolkit or _text(toolkit.get("name"))),
-        version=_version(said.version, entry.get("version"), toolkit.get("version")),
-        description=_text(entry.get("description")),
+        toolkit=build_toolkit_name(said.toolkit or _get_text(toolkit.get("name"))),
+        version=_choose_version(said.version, entry.get("version"), toolkit.get("version")),
+        description=_get_text(entry.get("description")),
         input_schema=_read_input(entry),
         output_schema=_read_output(entry),
         requirements=_read_requirements(get_object(entry, "requirements")),
@@ -78,14 +78,14 @@ class _Id(NamedTuple):
         return cls(toolkit, name, version)
 
 
-def _name(from_id: str, listed: str) -> str:
+def _choose_name(from_id: str, listed: str) -> str:
     """The id's name, with the dashes that an id cannot have where the listed name has them. [A-47]"""
     if listed.replace("-", "_") == from_id and NAME.fullmatch(listed):
         return listed
     return re.sub(r"[^A-Za-z0-9_-]+", "_", from_id)[:64] or "tool"
 
 
-def _version(from_id: str, *candidates: Json) -> str:
+def _choose_version(from_id: str, *candidates: Json) -> str:
     """Return the first that is a version; in an id a plain number may stand for one. [A-36, A-38]"""
     for text in (f"{from_id}.0.0" if from_id.isdecimal() else from_id, *candidates):
         if isinstance(text, str) and len(text) <= MAX_VERSION and VERSION.fullmatch(text):
@@ -139,23 +139,23 @@ def _write_requirements(needs: Requirements) -> dict[str, Json]:
 def _read_requirements(data: Mapping[str, Json]) -> Requirements:
     return Requirements(
         authorization=tuple(
-            Authorization(id=id_, scopes=_texts(get_object(entry, "oauth2").get("scopes")))
-            for id_, entry in _identified(data.get("authorization"))
+            Authorization(id=id_, scopes=_list_texts(get_object(entry, "oauth2").get("scopes")))
+            for id_, entry in _iterate_identified(data.get("authorization"))
         ),
-        secrets=tuple(id_ for id_, _ in _identified(data.get("secrets"))),
+        secrets=tuple(id_ for id_, _ in _iterate_identified(data.get("secrets"))),
         user_id=data.get("user_id") is True,
     )
 
 
-def _identified(entries: Json) -> Iterator[tuple[str, Mapping[str, Json]]]:
+def _iterate_identified(entries: Json) -> Iterator[tuple[str, Mapping[str, Json]]]:
     for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, dict) and (id_ := _text(entry.get("id"))):
+        if isinstance(entry, dict) and (id_ := _get_text(entry.get("id"))):
             yield id_, entry
 
 
-def _texts(data: Json) -> tuple[str, ...]:
+def _list_texts(data: Json) -> tuple[str, ...]:
     return tuple(text for text in data if isinstance(text, str)) if isinstance(data, list) else ()
 
 
-def _text(data: Json) -> str:
+def _get_text(data: Json) -> str:
     return data if isinstance(data, str) else ""

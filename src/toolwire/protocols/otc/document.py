@@ -45,7 +45,7 @@ class Definitions(NamedTuple):
 def write(catalog: Catalog, definitions: Definitions | None = None) -> dict[str, Json]:
     """Return the body of ``GET /tools``, versions ascending. [OTC-034, OXP-003, A-51, S-9]"""
     by = DEFINITIONS if definitions is None else definitions
-    named = _named(catalog)
+    named = _name_tools(catalog)
     return {
         "$schema": RFC_SCHEMA,
         "items": [by.item(tool, name) for tool, name in named],
@@ -56,16 +56,16 @@ def write(catalog: Catalog, definitions: Definitions | None = None) -> dict[str,
 def write_array(catalog: Catalog, definitions: Definitions | None = None) -> list[Json]:
     """Return the list as a universal-tool client reads it: a bare array. [S-13]"""
     describe = (DEFINITIONS if definitions is None else definitions).entry
-    return [describe(tool, name) for tool, name in _named(catalog)]
+    return [describe(tool, name) for tool, name in _name_tools(catalog)]
 
 
 def _write_tool(tool: Tool, name: str) -> dict[str, Json]:
     plain = definition.write(tool, name)
-    return {**plain, "input_schema": {"parameters": plain["input_schema"]}, "x-llm": definition.policy(tool)}
+    return {**plain, "input_schema": {"parameters": plain["input_schema"]}, "x-llm": definition.write_policy(tool)}
 
 
 def _write_entry(tool: Tool, name: str) -> dict[str, Json]:
-    return {**definition.write(tool, name), "x-llm": definition.policy(tool)}
+    return {**definition.write(tool, name), "x-llm": definition.write_policy(tool)}
 
 
 DEFINITIONS = Definitions(definition.write, _write_tool, _write_entry)
@@ -78,20 +78,20 @@ def read(data: Json, title: str) -> Listing | Problem:
     """
     match data:
         case {"items": list(entries)}:
-            return _listing(OXP, _with_policies(entries, data.get("tools")), "id", title)
+            return _build_listing(OXP, _add_policies(entries, data.get("tools")), "id", title)
         case {"tools": list(entries)}:
-            return _listing(RFC, entries, "id", title)
+            return _build_listing(RFC, entries, "id", title)
         case list() if _any_has(data, "inputSchema"):
-            return _listing(OPEN_TOOL, data, "inputSchema", title)
+            return _build_listing(OPEN_TOOL, data, "inputSchema", title)
         case list() if _any_has(data, "input_schema"):
-            return _listing(UNIVERSAL, data, "input_schema", title)
+            return _build_listing(UNIVERSAL, data, "input_schema", title)
         case list():
-            return _no_list("an array without a tool in it")
+            return _build_no_list("an array without a tool in it")
         case _:
-            return _no_list(f'{describe_type(data)} without "items" or "tools"')
+            return _build_no_list(f'{describe_type(data)} without "items" or "tools"')
 
 
-def _listing(dialect: Dialect, entries: Sequence[Json], mark: str, title: str) -> Listing | Problem:
+def _build_listing(dialect: Dialect, entries: Sequence[Json], mark: str, title: str) -> Listing | Problem:
     """Keep each entry that has the member ``mark`` and names a tool; two that differ for their server stay two."""
     ids: dict[str, str] = {}
     tools: list[Tool] = []
@@ -112,11 +112,11 @@ def _listing(dialect: Dialect, entries: Sequence[Json], mark: str, title: str) -
         ids[tool.id] = wire_id
         tools.append(tool)
     if entries and not ids:
-        return _no_list("a list without a tool in it")
-    return Listing(dialect, _catalog(tools, title), ids, tuple(findings))
+        return _build_no_list("a list without a tool in it")
+    return Listing(dialect, _build_catalog(tools, title), ids, tuple(findings))
 
 
-def _catalog(tools: Sequence[Tool], title: str) -> Catalog:
+def _build_catalog(tools: Sequence[Tool], title: str) -> Catalog:
     toolkits = {tool.toolkit for tool in tools}
     title = toolkits.pop() if len(toolkits) == 1 else title
     try:
@@ -127,7 +127,7 @@ def _catalog(tools: Sequence[Tool], title: str) -> Catalog:
         return Catalog(title=title, tools=kept)
 
 
-def _with_policies(items: list[Json], tools: Json) -> list[Json]:
+def _add_policies(items: list[Json], tools: Json) -> list[Json]:
     """Give each of ``items`` the ``x-llm`` that its twin in ``tools`` has: OXP leaves no room for it. [OXP-005]"""
     policies: dict[Json, Json] = {}
     for tool in tools if isinstance(tools, list) else ():
@@ -141,7 +141,7 @@ def _with_policies(items: list[Json], tools: Json) -> list[Json]:
     ]
 
 
-def _named(catalog: Catalog) -> list[tuple[Tool, str]]:
+def _name_tools(catalog: Catalog) -> list[tuple[Tool, str]]:
     """Return each tool with a name that is unique in the catalog, all versions of a tool under one. [A-51]"""
     names = {(tool.toolkit, tool.name): name for name, tool in catalog.names.items()}
     return [(tool, names[tool.toolkit, tool.name]) for tool in catalog.tools]
@@ -151,5 +151,5 @@ def _any_has(entries: Sequence[Json], name: str) -> bool:
     return any(isinstance(entry, dict) and name in entry for entry in entries)
 
 
-def _no_list(what: str) -> Problem:
+def _build_no_list(what: str) -> Problem:
     return Problem(kind=Kind.BAD_ANSWER, message=f"This is no list of tools: {what}.")

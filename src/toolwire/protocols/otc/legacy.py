@@ -18,7 +18,7 @@ from toolwire.framing.jsontext import describe_type, read_object
 from toolwire.framing.jsontext import write as write_json
 
 from .call_response import FINAL
-from .schema import described
+from .schema import describe_schema
 
 _STATUS: Mapping[Kind, int] = {
     Kind.MALFORMED: 422,
@@ -32,7 +32,7 @@ def write_tool(tool: Tool, name: str) -> dict[str, Json]:
     return {
         "name": name,
         "description": tool.description or f"The tool {name}.",
-        "inputSchema": described(tool.input_schema),
+        "inputSchema": describe_schema(tool.input_schema),
     }
 
 
@@ -46,28 +46,28 @@ def is_call(data: Mapping[str, Json]) -> bool:
     return "name" in data and "args" in data and "request" not in data
 
 
-def reader(catalog: Catalog) -> Reader:
+def build_reader(catalog: Catalog) -> Reader:
     """Return who reads a call of this dialect and no other."""
     find = catalog.find
 
     def read(http: Request) -> Reading:
         data = read_object(http)
-        return refuse(data) if isinstance(data, Problem) else reading(data, find, http.id)
+        return refuse(data) if isinstance(data, Problem) else read_call(data, find, http.id)
 
     return read
 
 
-def reading(data: Mapping[str, Json], find: Callable[[str], Tool | Problem], request_id: str) -> Reading:
+def read_call(data: Mapping[str, Json], find: Callable[[str], Tool | Problem], request_id: str) -> Reading:
     """Return the call that the body ``data`` asks for, or the answer that says why it is none."""
     name, arguments = data.get("name"), data.get("args")
     if not isinstance(name, str):
-        return refuse(_malformed(f'"name" must be a string, not {describe_type(name)}'))
+        return refuse(_build_malformed(f'"name" must be a string, not {describe_type(name)}'))
     if not isinstance(arguments, dict):
-        return refuse(_malformed(f'"args" must be an object, not {describe_type(arguments)}'))
+        return refuse(_build_malformed(f'"args" must be an object, not {describe_type(arguments)}'))
     tool = find(name)
     if isinstance(tool, Problem):
         return refuse(tool)
-    return Pending(Call(tool, arguments, request_id), _reply)
+    return Pending(Call(tool, arguments, request_id), _write_reply)
 
 
 def refuse(problem: Problem) -> Response:
@@ -77,9 +77,9 @@ def refuse(problem: Problem) -> Response:
     return Response(500 if status == 200 else status, FINAL, body)
 
 
-def _reply(result: Result, duration_ms: float) -> Response:  # noqa: ARG001 - a bare value has no room for it
+def _write_reply(result: Result, duration_ms: float) -> Response:  # noqa: ARG001 - a bare value has no room for it
     return refuse(result) if isinstance(result, Problem) else Response(200, JSON_HEADERS, write_json(result.value))
 
 
-def _malformed(what: str) -> Problem:
+def _build_malformed(what: str) -> Problem:
     return Problem(kind=Kind.MALFORMED, message=f"This is not a tool call: {what}.")

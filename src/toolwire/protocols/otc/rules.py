@@ -39,12 +39,12 @@ def examine(data: Json) -> list[PathFault]:
     report = Report()
     match data:
         case {"items": _} | {"tools": _}:
-            _look_at_lists(data, report)
+            _check_lists(data, report)
         case list():
             report.add_warning(None, "OTC-034", "A bare array is read by the clients of universal-tool alone.")
-            _look_at_tools(data, None, _RFC, report)
+            _check_tools(data, None, _RFC, report)
         case dict():
-            _look_at_tool(data, None, _RFC, report)
+            _check_tool(data, None, _RFC, report)
         case _:
             report.add_error(
                 None, "OTC-034", f'This is {describe_type(data)}; a list of tools is an object with "tools".'
@@ -52,7 +52,7 @@ def examine(data: Json) -> list[PathFault]:
     return report.faults
 
 
-def _look_at_lists(data: Mapping[str, Json], report: Report) -> None:
+def _check_lists(data: Mapping[str, Json], report: Report) -> None:
     if not isinstance(data.get("$schema"), str):
         report.add_error(None, "OTC-044", '"$schema" is missing: it must be the version of the standard, a string.')
     if "tools" not in data:
@@ -61,14 +61,14 @@ def _look_at_lists(data: Mapping[str, Json], report: Report) -> None:
         if name not in data:
             continue
         if isinstance(data[name], list):
-            _look_at_tools(data[name], (None, name), members, report)
+            _check_tools(data[name], (None, name), members, report)
         else:
             report.add_error(
                 (None, name), "OTC-034", f'"{name}" is {describe_type(data[name])}; it must be an array of tools.'
             )
 
 
-def _look_at_tools(tools: Sequence[Json], path: Path, members: Mapping[str, Member], report: Report) -> None:
+def _check_tools(tools: Sequence[Json], path: Path, members: Mapping[str, Member], report: Report) -> None:
     first: dict[str, int] = {}
     for place, tool in enumerate(tools):
         here: Path = (path, place)
@@ -77,16 +77,16 @@ def _look_at_tools(tools: Sequence[Json], path: Path, members: Mapping[str, Memb
         if not isinstance(tool, dict):
             report.add_error(here, "OTC-034", f"This is {describe_type(tool)}; the definition of a tool is an object.")
             continue
-        _look_at_tool(tool, here, members, report)
+        _check_tool(tool, here, members, report)
         id_ = tool.get("id")
         if isinstance(id_, str) and first.setdefault(id_, place) != place:
             report.add_conflict((here, "id"), "OTC-002", f"{quote_text(id_)} is the id of item {first[id_]} already.")
 
 
-def _look_at_tool(tool: Mapping[str, Json], path: Path, members: Mapping[str, Member], report: Report) -> None:
+def _check_tool(tool: Mapping[str, Json], path: Path, members: Mapping[str, Member], report: Report) -> None:
     if "input" in tool and "input_schema" not in tool:
         report.add_warning((path, "input"), "A-36", '"input" is an older form: write "input_schema".')
-    look_at_members(tool, path, members, report)
+    check_members(tool, path, members, report)
     if members is _OXP:
         for name in tool.keys() - members.keys():
             report.add_error(
@@ -100,7 +100,7 @@ def _look_at_tool(tool: Mapping[str, Json], path: Path, members: Mapping[str, Me
         )
 
 
-def look_at_members(data: Mapping[str, Json], path: Path, members: Mapping[str, Member], report: Report) -> None:
+def check_members(data: Mapping[str, Json], path: Path, members: Mapping[str, Member], report: Report) -> None:
     """Note what is wrong with the members of one object."""
     for name, member in members.items():
         here: Path = (path, name)
@@ -108,12 +108,12 @@ def look_at_members(data: Mapping[str, Json], path: Path, members: Mapping[str, 
             if member.is_needed:
                 report.add_error(path, member.rule, f'"{name}" is missing: it must be {member.what}.')
         elif not member.is_right(data[name]):
-            report.add_error(here, member.rule, f'"{name}" is {_shown(data[name])}; it must be {member.what}.')
+            report.add_error(here, member.rule, f'"{name}" is {_show(data[name])}; it must be {member.what}.')
         elif member.look is not None:
             member.look(data[name], here, report)
 
 
-def _shown(value: Json) -> str:
+def _show(value: Json) -> str:
     return quote_text(value) if isinstance(value, str) else describe_type(value)
 
 
@@ -137,17 +137,17 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[Json], bool]:
     return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
-def _inputs(schema: Json, path: Path, report: Report) -> None:
+def _check_inputs(schema: Json, path: Path, report: Report) -> None:
     look_at_schema(schema, path, report, parameters=True)
 
 
-def _output(schema: Json, path: Path, report: Report) -> None:
+def _check_output(schema: Json, path: Path, report: Report) -> None:
     if schema is not None:
         look_at_schema(schema, path, report, parameters=False)
 
 
-def _wrapped_inputs(wrapper: Json, path: Path, report: Report) -> None:
-    look_at_members(wrapper, path, _PARAMETERS, report)
+def _check_wrapped_inputs(wrapper: Json, path: Path, report: Report) -> None:
+    check_members(wrapper, path, _PARAMETERS, report)
     if "properties" in wrapper and "parameters" not in wrapper:
         report.add_warning(path, "A-35", 'This is OXP\'s form: the RFC has the schema under "parameters".')
 
@@ -158,7 +158,7 @@ def _each(members: Mapping[str, Member], rule: str) -> Look:
     def look(entries: Json, path: Path, report: Report) -> None:
         for place, entry in enumerate(entries):
             if isinstance(entry, dict):
-                look_at_members(entry, (path, place), members, report)
+                check_members(entry, (path, place), members, report)
             else:
                 report.add_error(
                     (path, place), rule, f'This is {describe_type(entry)}; it must be an object with an "id".'
@@ -169,7 +169,7 @@ def _each(members: Mapping[str, Member], rule: str) -> Look:
 
 def _within(members: Mapping[str, Member]) -> Look:
     """Look into one object of a form."""
-    return lambda data, path, report: look_at_members(data, path, members, report)
+    return lambda data, path, report: check_members(data, path, members, report)
 
 
 def _scopes(scopes: Json, path: Path, report: Report) -> None:
@@ -178,7 +178,7 @@ def _scopes(scopes: Json, path: Path, report: Report) -> None:
             report.add_error((path, place), "OTC-016", f"This is {describe_type(scope)}; a scope is a string.")
 
 
-def _described(text: Json, path: Path, report: Report) -> None:
+def _check_described(text: Json, path: Path, report: Report) -> None:
     if not text:
         report.add_error(
             path, "OTC-004", "The description is empty: say what the tool is for, to people and to models."
@@ -186,7 +186,7 @@ def _described(text: Json, path: Path, report: Report) -> None:
 
 
 _PARAMETERS: Final = {
-    "parameters": Member("OTC-008", "the schema of the inputs, an object", _is_object, _inputs),
+    "parameters": Member("OTC-008", "the schema of the inputs, an object", _is_object, _check_inputs),
 }
 _OAUTH: Final = {
     "scopes": Member("OTC-016", "a list of scopes", _is_list, _scopes, is_needed=False),
@@ -204,16 +204,16 @@ _REQUIREMENTS: Final = {
 _BOTH: Final = {
     "id": Member("OTC-001", "Toolkit.Tool@1.0.0, of letters, digits and underscores", _matches(_ID)),
     "name": Member("OTC-003", "1 to 64 of a-z A-Z 0-9 - _", _matches(NAME)),
-    "description": Member("OTC-004", "a text for people and models", _is_text, _described),
+    "description": Member("OTC-004", "a text for people and models", _is_text, _check_described),
     "version": Member("OTC-005", "three numbers, as in 1.0.0", _matches(VERSION)),
-    "output_schema": Member("OTC-012", "a schema, or null", _is_output, _output),
+    "output_schema": Member("OTC-012", "a schema, or null", _is_output, _check_output),
     "requirements": Member("OTC-013", "an object", _is_object, _within(_REQUIREMENTS), is_needed=False),
 }
 _RFC: Final = {
     **_BOTH,
-    "input_schema": Member("OTC-007", 'an object with "parameters"', _is_object, _wrapped_inputs),
+    "input_schema": Member("OTC-007", 'an object with "parameters"', _is_object, _check_wrapped_inputs),
 }
 _OXP: Final = {
     **_BOTH,
-    "input_schema": Member("OTC-007", "the schema of the inputs, an object", _is_object, _inputs),
+    "input_schema": Member("OTC-007", "the schema of the inputs, an object", _is_object, _check_inputs),
 }

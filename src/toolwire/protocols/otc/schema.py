@@ -30,21 +30,21 @@ _NAMED = frozenset(NAMED)
 _ANNOTATIONS = frozenset({"default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"})
 
 
-def inlined(schema: Schema) -> dict[str, Json]:
+def inline_references(schema: Schema) -> dict[str, Json]:
     """Return ``schema`` with each reference replaced by what it refers to."""
     return _Inliner(schema).inline(schema, 0, frozenset())
 
 
-def described(schema: Schema) -> dict[str, Json]:
+def describe_schema(schema: Schema) -> dict[str, Json]:
     """Return ``schema`` inlined, with a description on every parameter. [OTC-010, OTC-011]"""
-    plain = inlined(schema)
+    plain = inline_references(schema)
     properties = plain.get("properties")
     if isinstance(properties, dict):
-        plain["properties"] = {name: _described(name, value) for name, value in properties.items()}
+        plain["properties"] = {name: _describe(name, value) for name, value in properties.items()}
     return plain
 
 
-def _described(name: str, value: Json) -> dict[str, Json]:
+def _describe(name: str, value: Json) -> dict[str, Json]:
     schema: dict[str, Json] = value if isinstance(value, dict) else {} if value is True else {"not": {}}
     if isinstance(text := schema.get("description"), str) and text:
         return schema
@@ -75,10 +75,10 @@ class _Inliner:
         reference = schema.get("$ref")
         if not isinstance(reference, str):
             return plain
-        meant = self._meant(reference)
+        meant = self._resolve(reference)
         if reference in within:
-            return _joined(_cut(meant), plain)
-        return _joined(self.inline(meant, level + 1, within | {reference}), plain)
+            return _join(_cut(meant), plain)
+        return _join(self.inline(meant, level + 1, within | {reference}), plain)
 
     def _member(self, key: str, value: Json, level: int, within: frozenset[str]) -> Json:
         if key in _NAMED and isinstance(value, Mapping):
@@ -90,7 +90,7 @@ class _Inliner:
     def _any(self, value: Any, level: int, within: frozenset[str]) -> Json:
         return self.inline(value, level, within) if isinstance(value, Mapping) else value
 
-    def _meant(self, reference: str) -> Schema:
+    def _resolve(self, reference: str) -> Schema:
         found = resolve_reference(self._root, reference)
         return found if isinstance(found, Mapping) else {}
 
@@ -113,7 +113,7 @@ def _cut(schema: Schema) -> dict[str, Json]:
     return {key: schema[key] for key in ("type", "description") if key in schema}
 
 
-def _joined(meant: dict[str, Json], beside: dict[str, Json]) -> dict[str, Json]:
+def _join(meant: dict[str, Json], beside: dict[str, Json]) -> dict[str, Json]:
     """What stands beside a reference holds as well; only annotations take the place of those it refers to."""
     if any(key in meant and key not in _ANNOTATIONS for key in beside):
         every = beside.get("allOf")

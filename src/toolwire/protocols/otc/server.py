@@ -31,9 +31,9 @@ class _Endpoint(NamedTuple):
     shared: call_response.Shape
 
 
-_RFC = _Endpoint(standard.RFC, call_response.in_output, call_response.in_output)
-_OXP = _Endpoint(standard.OXP, call_response.in_result, call_response.both)
-_UNIVERSAL = _Endpoint(standard.UNIVERSAL, call_response.flat, call_response.flat)
+_RFC = _Endpoint(standard.RFC, call_response.write_in_output, call_response.write_in_output)
+_OXP = _Endpoint(standard.OXP, call_response.write_in_result, call_response.write_both)
+_UNIVERSAL = _Endpoint(standard.UNIVERSAL, call_response.write_flat, call_response.write_flat)
 
 
 def routes(catalog: Catalog, site: Site) -> Routes:
@@ -63,7 +63,7 @@ def routes(catalog: Catalog, site: Site) -> Routes:
         ("GET", "/ots/info"): info,
         ("GET", "/ots/ok"): ok,
         ("GET", "/ots/tools"): Route(_always(open_tool)),
-        ("POST", "/ots/tools/call"): Route(legacy.reader(catalog)),
+        ("POST", "/ots/tools/call"): Route(legacy.build_reader(catalog)),
     }
 
 
@@ -91,10 +91,10 @@ def _reader(catalog: Catalog, endpoint: _Endpoint) -> Reader:
         if isinstance(data, Problem):
             return call_response.refuse(data, default)
         if takes_legacy and "request" not in data and legacy.is_call(data):
-            return legacy.reading(data, find, http.id)
+            return legacy.read_call(data, find, http.id)
         schema, shape = default, usual
         if "$schema" in data:
-            agreed = standard.agreed(data["$schema"], default)
+            agreed = standard.negotiate_version(data["$schema"], default)
             if isinstance(agreed, Problem):
                 return call_response.refuse(agreed, standard.family(data["$schema"], default))
             schema, shape = agreed, usual if data["$schema"] is None else shared.get(agreed, usual)

@@ -32,7 +32,7 @@ def family(wanted: Json, default: str) -> str:
     return next((name for pattern, name in _FAMILIES if pattern.fullmatch(text)), default)
 
 
-def agreed(wanted: Json, default: str) -> str | Problem:
+def negotiate_version(wanted: Json, default: str) -> str | Problem:
     """Return the ``$schema`` to answer with, or a Problem where ``wanted`` is a version that is not spoken here."""
     if wanted is None:
         return default
@@ -43,10 +43,10 @@ def agreed(wanted: Json, default: str) -> str | Problem:
     for pattern, name in _FAMILIES:
         match = pattern.fullmatch(wanted)
         if match is not None:
-            return name if match[1].lstrip("0") == _MAJOR else _unsupported(wanted, name)
+            return name if match[1].lstrip("0") == _MAJOR else _build_unsupported(wanted, name)
     return default
 
 
-def _unsupported(wanted: str, name: str) -> Problem:
+def _build_unsupported(wanted: str, name: str) -> Problem:
     text = f'This server does not speak {wanted[:200]!r}: send "$schema": "{name}", or none.'
     return Problem(kind=Kind.MALFORMED, message=text)

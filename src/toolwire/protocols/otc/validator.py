@@ -24,10 +24,10 @@ def check(text: str | bytes) -> tuple[Fault, ...]:
     An error is what the RFC, or OXP for what stands in ``items``, does not allow; a warning is what will surprise
     somebody. After 1,000 faults the rest is not looked for. [OTC-001..012, OTC-016, OTC-017, OTC-034]
     """
-    return find_faults(text, _found, not_json="OTC-034")
+    return find_faults(text, _find_faults, not_json="OTC-034")
 
 
-def _found(data: Json) -> list[PathFault]:
+def _find_faults(data: Json) -> list[PathFault]:
     nulls = [path for tool, start in _tools(data) for path in _nulls(tool, start)]
     return [*warn_of_nulls(nulls, "OTC-010"), *examine(data)]
 
