@@ -150,7 +150,7 @@ def _declared(text: bytes) -> int:
 
 def operations_data(text: bytes) -> dict[str, Any]:
     """Return the data of a document."""
-    from toolwire.protocols.openapi.document.loading import Loaded, load_document  # noqa: PLC0415 - what is judged elsewhere
+    from toolwire.protocols.openapi.document.loading import Loaded, load_document
 
     loaded = load_document(text)
     assert isinstance(loaded, Loaded)

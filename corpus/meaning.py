@@ -34,7 +34,7 @@ _BESIDE = ("allOf", "anyOf", "oneOf", "if", "then", "else", "not")
 _MOST_PARTS = 1_000
 
 
-class Undecided(Exception):  # noqa: N818 - it is an answer, not an error
+class Undecided(Exception):
     """Whether a value is valid cannot be said: a pattern of its schema is of another dialect."""
 
 

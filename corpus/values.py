@@ -36,7 +36,7 @@ _WRONG = ([], {}, 0, "x")
 _DEEPEST = 6
 
 
-class Unmade(Exception):  # noqa: N818 - it is an answer, not an error
+class Unmade(Exception):
     """No value was found for a schema."""
 
 

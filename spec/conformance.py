@@ -44,7 +44,7 @@ def calculator() -> Toolkit:
 @contextmanager
 def universal_tool_server() -> Generator[str, None, None]:
     """Give the URL of universal-tool-server with the same tool, in a thread."""
-    from universal_tool_server import Server  # noqa: PLC0415 - it warns when it is imported
+    from universal_tool_server import Server
 
     app = Server()
 

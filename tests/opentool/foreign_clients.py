@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 
-class Failed(Exception):  # noqa: N818 - as one says it
+class Failed(Exception):
     """What a client told its caller instead of a result."""
 
 

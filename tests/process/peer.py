@@ -27,7 +27,7 @@ class Answer(NamedTuple):
         return json.loads(self.body)
 
 
-class Gone(Exception):  # noqa: N818 - as one says it
+class Gone(Exception):
     """The connection ended before the first byte of an answer."""
 
 

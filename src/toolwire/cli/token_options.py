@@ -44,8 +44,8 @@ def build_callers(tokens: TokenOptions) -> Callers | None:
     if tokens.secret_file is not None and tokens.jwks is not None:
         raise UsageError("Tokens are signed by a secret or by public keys: give --jwt-secret-file or --jwks.")
     try:
-        from toolwire.auth import caller_token  # noqa: PLC0415 - an extra, and most servers do without
-        from toolwire.server.access import signed_tokens  # noqa: PLC0415 - as above
+        from toolwire.auth import caller_token  # an extra, and most servers do without
+        from toolwire.server.access import signed_tokens  # as above
     except ModuleNotFoundError as error:
         raise UsageError(f"{error}.") from error
     expected = caller_token.ExpectedClaims(issuer=tokens.issuer, audience=tokens.audience)

@@ -110,7 +110,7 @@ def _describe_undeclared(name: str, names: Sequence[str]) -> str:
 
 
 def _describe_error(error: Exception) -> str:
-    from .adapter import describe_error  # noqa: PLC0415 - brings pydantic, which is there already: it found the error
+    from .adapter import describe_error  # brings pydantic, which is there already: it found the error
 
     return f"{describe_error(error)}."
 

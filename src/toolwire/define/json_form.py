@@ -57,7 +57,12 @@ def build_adapted_form(annotation: Any, where: str, mode: SchemaMode) -> JsonFor
     Raises:
         DefinitionError: the type cannot be described, or not as JSON.
     """
-    from .adapter import JsonSchemaGenerator, build_dumper, build_loader, build_type_adapter  # noqa: PLC0415 - brings pydantic, half a server's start
+    from .adapter import (  # brings pydantic, half a server's start
+        JsonSchemaGenerator,
+        build_dumper,
+        build_loader,
+        build_type_adapter,
+    )
 
     adapter = build_type_adapter(annotation, where, mode)
     described = partial(adapter.json_schema, schema_generator=JsonSchemaGenerator)

@@ -159,7 +159,7 @@ def _find_plain_default(parameter: Parameter, form: JsonForm) -> dict[str, Json]
 
 
 def _adapt_argument(parameter: Parameter, where: str) -> Argument:
-    from .adapter import check_default, check_field_placement  # noqa: PLC0415 - brings pydantic, half a server's start
+    from .adapter import check_default, check_field_placement  # brings pydantic, half a server's start
 
     where = f"{where}: the parameter {parameter.name!r}"
     check_field_placement(parameter, where)

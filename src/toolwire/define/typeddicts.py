@@ -38,7 +38,7 @@ def _replace_inside(annotation: Any, around: tuple[Any, ...]) -> Any:
 
 
 def _build_twin(declared: Any, around: tuple[Any, ...]) -> Any:
-    import typing_extensions  # noqa: PLC0415 - comes with pydantic, which a TypedDict needs anyway
+    import typing_extensions  # comes with pydantic, which a TypedDict needs anyway
 
     hints = typing.get_type_hints(declared, include_extras=True)
     optional = declared.__optional_keys__

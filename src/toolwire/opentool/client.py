@@ -80,7 +80,7 @@ class OpenToolClient:
         """
         return astream(self.base_url, function_call, self._mended, self._door)
 
-    streamCall = stream_call  # noqa: N815 - the SDKs' spelling
+    streamCall = stream_call
 
     async def load(self) -> OpenTool | None:
         """Return the document of the server, or None where it has none: it can still be called by name. [OTRPC-017]"""
@@ -130,7 +130,7 @@ class SyncOpenToolClient:
         """Yield each piece of what the function gives; see ``OpenToolClient.stream_call``. [A-28]"""
         return stream(self.base_url, function_call, self._mended, self._door)
 
-    streamCall = stream_call  # noqa: N815 - the SDKs' spelling
+    streamCall = stream_call
 
     def load(self) -> OpenTool | None:
         """Return the document of the server, or None where it has none: it can still be called by name. [OTRPC-017]"""

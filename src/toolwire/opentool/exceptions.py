@@ -13,7 +13,7 @@ from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
 
 
-class OpenToolException(ToolwireError):  # noqa: N818 - the ending of all names here is the specification's
+class OpenToolException(ToolwireError):  # the ending of all names here is the specification's
     """Anything that went wrong between an OpenTool client and a tool. ``code`` is None where there is none."""
 
     def __init__(self, message: str, code: int | None = None) -> None:
@@ -25,7 +25,7 @@ class OpenToolException(ToolwireError):  # noqa: N818 - the ending of all names 
         """Return ``{"code", "message"}``, or ``{"message"}`` alone where there is no code. [OTRPC-027]"""
         return {"message": self.message} if self.code is None else {"code": self.code, "message": self.message}
 
-    toJson = to_json  # noqa: N815 - the specification's spelling
+    toJson = to_json
 
 
 class ResponseNullException(OpenToolException):

@@ -38,4 +38,4 @@ class OpenToolJsonLoader:
         except DefinitionError as error:
             raise DefinitionError(f"{path}: {error}") from error
 
-    loadFromFile = load_from_file  # noqa: N815 - the SDKs' spelling
+    loadFromFile = load_from_file

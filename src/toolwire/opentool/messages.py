@@ -34,8 +34,8 @@ class Version:
     def __str__(self) -> str:
         return self.version
 
-    fromJson = from_json  # noqa: N815 - the specification's spelling
-    toJson = to_json  # noqa: N815 - the specification's spelling
+    fromJson = from_json
+    toJson = to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class FunctionCall:
         """Return ``{"id", "name", "arguments"}``."""
         return {"id": self.id, "name": self.name, "arguments": dict(self.arguments)}
 
-    fromJson = from_json  # noqa: N815 - the specification's spelling
-    toJson = to_json  # noqa: N815 - the specification's spelling
+    fromJson = from_json
+    toJson = to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,8 @@ class ToolReturn:
         """Return ``{"id", "result"}``."""
         return {"id": self.id, "result": dict(self.result)}
 
-    fromJson = from_json  # noqa: N815 - the specification's spelling
-    toJson = to_json  # noqa: N815 - the specification's spelling
+    fromJson = from_json
+    toJson = to_json
 
 
 def _member(json: Mapping[str, Json], name: str, kind: type[T]) -> T:

@@ -100,7 +100,7 @@ def _build_documents(client_document: str) -> Mapping[str, Response]:
     if not client_document:
         return NO_DOCUMENTS
     # XL-113: few servers are clients of others, and the modules of sign-ins take long to import.
-    from toolwire.auth.client_identity import resolve_document_url, write_document  # noqa: PLC0415 - see above
+    from toolwire.auth.client_identity import resolve_document_url, write_document  # see above
 
     url = resolve_document_url(client_document, loopback=True)
     body = jsontext.write(write_document(url))

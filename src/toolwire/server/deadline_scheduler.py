@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class DeadlineExceeded(Exception):  # noqa: N818 - an expected event, no error of the program
+class DeadlineExceeded(Exception):  # an expected event, no error of the program
     """The work did not end before its deadline, and was cancelled."""
 
 

@@ -60,7 +60,7 @@ def create_observer(telemetry: Telemetry) -> Observer | None:
     if not is_enabled(telemetry):
         return Observer(None, None) if logs else None
     # Importing OpenTelemetry takes longer than the rest of a server that does not use it.
-    from .providers import create_attributes, create_server_metrics, create_spans  # noqa: PLC0415 - as above
+    from .providers import create_attributes, create_server_metrics, create_spans  # as above
 
     spans, metrics = create_spans(telemetry.tracer_provider), create_server_metrics(telemetry.meter_provider)
     attributes = create_attributes(descriptions=telemetry.descriptions, contents=telemetry.contents)

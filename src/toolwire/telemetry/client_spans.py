@@ -51,7 +51,7 @@ class ClientObserver:
 def _create_observer(telemetry: Telemetry, protocol: str, url: str) -> ConnectionObserver | None:
     if not is_enabled(telemetry):
         return None
-    from .providers import create_attributes, create_client_metrics, create_spans  # noqa: PLC0415 - loads OpenTelemetry
+    from .providers import create_attributes, create_client_metrics, create_spans  # loads OpenTelemetry
 
     spans, metrics = create_spans(telemetry.tracer_provider), create_client_metrics(telemetry.meter_provider)
     attributes = create_attributes(descriptions=telemetry.descriptions, contents=telemetry.contents)

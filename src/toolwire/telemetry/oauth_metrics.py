@@ -35,6 +35,6 @@ class TokenCount:
 def _create_metrics(telemetry: Telemetry) -> TokenMetrics | None:
     if not is_enabled(telemetry):
         return None
-    from .providers import create_token_metrics  # noqa: PLC0415 - loads OpenTelemetry
+    from .providers import create_token_metrics  # loads OpenTelemetry
 
     return create_token_metrics(telemetry.meter_provider)

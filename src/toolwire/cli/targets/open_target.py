@@ -145,7 +145,7 @@ def open_target(
     if not isinstance(target, UrlTarget):
         if reach != UrlOptions():
             raise UsageError("--key, --protocol, --locked and the selection are for URLs; this target is code here.")
-        from .local_target import LocalTarget, open_code  # noqa: PLC0415 - brings the whole server, which a URL does not need
+        from .local_target import LocalTarget, open_code  # brings the whole server, which a URL does not need
 
         yield LocalTarget(open_code(target), text, ask)
         return

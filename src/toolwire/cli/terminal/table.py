@@ -25,9 +25,9 @@ def _print_plain(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: 
 
 def _print_drawn(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO) -> bool:
     try:
-        from rich.console import Console  # noqa: PLC0415 - 40 ms, and only the extra brings it
-        from rich.table import Table  # noqa: PLC0415 - likewise
-        from rich.text import Text  # noqa: PLC0415 - likewise
+        from rich.console import Console  # 40 ms, and only the extra brings it
+        from rich.table import Table  # likewise
+        from rich.text import Text  # likewise
     except ImportError:  # the extra "cli" is not installed
         return False
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")

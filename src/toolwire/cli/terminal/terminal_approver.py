@@ -83,12 +83,12 @@ def choose_approver(where: str, advance: Advance) -> Approver:
     if where == "terminal":
         return build_terminal_approver(advance)
     if where == "page":
-        from toolwire.client.approvers.browser_approver import page_approver  # noqa: PLC0415 - imports a server, which only this needs
+        from toolwire.client.approvers.browser_approver import page_approver  # imports a server, which only this needs
 
         return page_approver(_open_page)
-    from toolwire.client.approvers.store_approver import store_approver  # noqa: PLC0415 - loads sqlite3
-    from toolwire.stores.consent.approvals import Approvals  # noqa: PLC0415 - likewise
-    from toolwire.stores.paths import find_state_folder  # noqa: PLC0415 - likewise
+    from toolwire.client.approvers.store_approver import store_approver  # loads sqlite3
+    from toolwire.stores.consent.approvals import Approvals  # likewise
+    from toolwire.stores.paths import find_state_folder  # likewise
 
     approvals = Approvals(find_state_folder())
     print_error("The question waits: answer it with `toolwire approvals`.")
@@ -105,7 +105,7 @@ def open_session() -> Session:
 
 
 def _open_page(url: str) -> None:
-    import webbrowser  # noqa: PLC0415 - only for this
+    import webbrowser  # only for this
 
     print(f"Answer at {url}", file=sys.stderr, flush=True)
     webbrowser.open(url)
@@ -156,8 +156,8 @@ def _print_question(rows: tuple[DisplayRow, ...]) -> None:
     """Print ``rows`` on standard error: with rich where it is installed and the terminal has colours, else plain."""
     if has_colours(sys.stderr):
         try:
-            from rich.console import Console  # noqa: PLC0415 - 40 ms, and only the extra brings it
-            from rich.text import Text  # noqa: PLC0415 - likewise
+            from rich.console import Console  # 40 ms, and only the extra brings it
+            from rich.text import Text  # likewise
         except ImportError:
             pass
         else:

@@ -18,7 +18,7 @@ def build_terminal_user() -> SignInUser | None:
     """Return the user who can be asked to sign in, or None without a terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
-    from toolwire.client.login import SignInUser  # noqa: PLC0415 - only needed at a terminal
+    from toolwire.client.login import SignInUser  # only needed at a terminal
 
     return SignInUser(show=print_instruction, allow=_confirm_sign_in)
 

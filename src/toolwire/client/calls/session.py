@@ -217,9 +217,9 @@ def open_stored_session(folder: Path | None = None, *, principal: str = "me") ->
     Raises:
         DefinitionError: the folder cannot be used.
     """
-    from toolwire.stores.consent.audit import StoredAudit  # noqa: PLC0415 - loads sqlite3
-    from toolwire.stores.consent.grants import StoredGrants  # noqa: PLC0415 - likewise
-    from toolwire.stores.paths import find_state_folder  # noqa: PLC0415 - likewise
+    from toolwire.stores.consent.audit import StoredAudit  # loads sqlite3
+    from toolwire.stores.consent.grants import StoredGrants  # likewise
+    from toolwire.stores.paths import find_state_folder  # likewise
 
     folder = folder if folder is not None else find_state_folder()
     return Session(principal=principal, grants=StoredGrants(folder), audit=StoredAudit(folder))

@@ -65,7 +65,7 @@ class ConnectionFactory:
         )
         if options.key is not None or not has_login:
             return
-        from toolwire.client.login.saved_credentials import find_auth  # noqa: PLC0415 - loads the code of sign-in
+        from toolwire.client.login.saved_credentials import find_auth  # loads the code of sign-in
 
         self.auth = find_auth(complete_url(options.url), transport, options.credential_store, options.user)
 

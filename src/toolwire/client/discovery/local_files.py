@@ -43,6 +43,6 @@ def read_file(url: str, folder: Path | None, most: int = DOCUMENT_BYTES) -> Resp
 
 
 def _path(url: str) -> Path:
-    from urllib.request import url2pathname  # noqa: PLC0415 - loads an HTTP client, for the rare file
+    from urllib.request import url2pathname  # loads an HTTP client, for the rare file
 
     return Path(url2pathname(urlsplit(url).path))

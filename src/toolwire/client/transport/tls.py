@@ -21,10 +21,10 @@ def find_tls_context() -> ssl.SSLContext:
 
 @lru_cache(maxsize=4)  # the environment decides which roots are read, and it may change
 def _make_context(cert_file: str | None, cert_dir: str | None) -> ssl.SSLContext:
-    import ssl  # noqa: PLC0415 - http:// needs none of it
+    import ssl  # http:// needs none of it
 
     if sys.platform in ("darwin", "win32") and not (cert_file or cert_dir):
-        import truststore  # noqa: PLC0415 - installed only where OpenSSL does not find the system's roots
+        import truststore  # installed only where OpenSSL does not find the system's roots
 
         context: ssl.SSLContext = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     else:

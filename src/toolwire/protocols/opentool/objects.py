@@ -137,8 +137,8 @@ class OpenTool:
         """Return the document as data. Raises what ``write`` raises."""
         return write(self)
 
-    fromJson = from_json  # noqa: N815 - the specification's spelling
-    toJson = to_json  # noqa: N815 - the specification's spelling
+    fromJson = from_json
+    toJson = to_json
 
 
 Object: TypeAlias = OpenTool | Info | Server | Function | Parameter | Return | Schema

@@ -44,29 +44,32 @@ _KINDS = {
 _WORDS = frozenset(Kind)
 
 Members: TypeAlias = dict[str, Json]
-Shape: TypeAlias = Callable[[str, str, bool, int, Members], Members]
-"""Puts together ``$schema``, the call's id, whether it went well, its milliseconds, and its end: value or error."""
+Shape: TypeAlias = Callable[[str, Members, Members], Members]
+"""Builds a body from ``$schema``, the facts of the call (id, success, duration), and its value or error."""
 
 
-def write_in_output(schema: str, call_id: str, success: bool, duration: int, end: Members) -> Members:  # noqa: FBT001 - members
-    """The RFC: the end under ``output``. [S-11, OTC-038]"""
-    return {"$schema": schema, "call_id": call_id, "success": success, "duration": duration, "output": end}
+def write_in_output(schema: str, facts: Members, end: Members) -> Members:
+    """Return the body of the RFC: the value or error under ``output``."""
+    # S-11, OTC-038
+    return {"$schema": schema, **facts, "output": end}
 
 
-def write_in_result(schema: str, call_id: str, success: bool, duration: int, end: Members) -> Members:  # noqa: FBT001 - as above
-    """OXP: everything under ``result``. [OXP-002]"""
-    return {"$schema": schema, "result": {"call_id": call_id, "success": success, "duration": duration, **end}}
+def write_in_result(schema: str, facts: Members, end: Members) -> Members:
+    """Return the body of OXP: all members under ``result``."""
+    # OXP-002
+    return {"$schema": schema, "result": {**facts, **end}}
 
 
-def write_flat(schema: str, call_id: str, success: bool, duration: int, end: Members) -> Members:  # noqa: FBT001 - as above
-    """universal-tool: everything at the top. [A-33]"""
-    return {"$schema": schema, "call_id": call_id, "success": success, "duration": duration, **end}
+def write_flat(schema: str, facts: Members, end: Members) -> Members:
+    """Return the body of universal-tool: all members at the top."""
+    # A-33
+    return {"$schema": schema, **facts, **end}
 
 
-def write_both(schema: str, call_id: str, success: bool, duration: int, end: Members) -> Members:  # noqa: FBT001 - as above
-    """OXP and universal-tool in one body, for the names that both of them use. [S-10]"""
-    members = write_flat(schema, call_id, success, duration, end)
-    return {**members, **write_in_result(schema, call_id, success, duration, end)}
+def write_both(schema: str, facts: Members, end: Members) -> Members:
+    """Return the bodies of OXP and of universal-tool in one, for the ``$schema`` values that both use."""
+    # S-10
+    return {"$schema": schema, **facts, **end, "result": {**facts, **end}}
 
 
 def respond(shape: Shape, schema: str, call_id: str, result: Result, duration_ms: float) -> Response:
@@ -77,12 +80,18 @@ def respond(shape: Shape, schema: str, call_id: str, result: Result, duration_ms
         ValueError: the value is not JSON data: NaN, or half a character.
     """
     if isinstance(result, Value):
-        body = write(shape(schema, call_id, True, round(duration_ms), {"value": result.value}))
+        body = write(shape(schema, _write_facts(call_id, duration_ms, success=True), {"value": result.value}))
         return make_response((200, JSON_HEADERS, body))
     if STATUS_BY_KIND[result.kind] != 200:
         return refuse(result, schema)
     error = {"message": result.message or "The tool failed.", "can_retry": result.can_retry, **_write_more(result)}
-    return Response(200, FINAL, write(shape(schema, call_id, False, round(duration_ms), {"error": error})))
+    return Response(
+        200, FINAL, write(shape(schema, _write_facts(call_id, duration_ms, success=False), {"error": error}))
+    )
+
+
+def _write_facts(call_id: str, duration_ms: float, *, success: bool) -> Members:
+    return {"call_id": call_id, "success": success, "duration": round(duration_ms)}
 
 
 def refuse(problem: Problem, schema: str) -> Response:

@@ -57,7 +57,7 @@ def open_ledger(ledger: Ledger | Path | str | None) -> Ledger:
     if ledger is None:
         return MemoryLedger()
     if isinstance(ledger, str | Path):
-        from toolwire.stores.ledger.sqlite import SqliteLedger  # noqa: PLC0415 - most servers do not need sqlite3
+        from toolwire.stores.ledger.sqlite import SqliteLedger  # most servers do not need sqlite3
 
         return SqliteLedger(ledger)
     return ledger

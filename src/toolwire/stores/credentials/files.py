@@ -182,13 +182,13 @@ def _read_object(text: object) -> dict[str, Any] | None:
 
 
 def _derive_key(passphrase: Secret, salt: bytes) -> bytes:
-    from cryptography.hazmat.primitives.kdf.scrypt import Scrypt  # noqa: PLC0415 - an extra
+    from cryptography.hazmat.primitives.kdf.scrypt import Scrypt  # an extra
 
     return Scrypt(salt=salt, **_SCRYPT).derive(passphrase.reveal().encode())
 
 
 def _seal(text: str, passphrase: Secret, name: str) -> str:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - an extra
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # an extra
 
     salt, nonce = secrets.token_bytes(16), secrets.token_bytes(12)
     sealed = AESGCM(_derive_key(passphrase, salt)).encrypt(nonce, text.encode(), name.encode())
@@ -196,8 +196,8 @@ def _seal(text: str, passphrase: Secret, name: str) -> str:
 
 
 def _unseal(text: str, passphrase: Secret, name: str) -> str:
-    from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - an extra
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - an extra
+    from cryptography.exceptions import InvalidTag  # an extra
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # an extra
 
     try:
         data = b64decode(text)

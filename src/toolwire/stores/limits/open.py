@@ -17,9 +17,9 @@ def open_windows(where: str) -> Windows:
     if not where:
         return MemoryWindows(time.monotonic)
     if "://" in where:
-        from .library_windows import LibraryWindows  # noqa: PLC0415 - only the extra brings it
+        from .library_windows import LibraryWindows  # only the extra brings it
 
         return LibraryWindows(where)
-    from .sqlite_windows import SqliteWindows  # noqa: PLC0415 - loads sqlite3
+    from .sqlite_windows import SqliteWindows  # loads sqlite3
 
     return SqliteWindows(Path(where))

@@ -36,7 +36,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def _tester(number: str, check: Check) -> Callable[..., None]:
     def conformance(url: str, *, key: str | None = None, call: tuple[str, dict[str, object]] | None = None) -> None:
-        import pytest  # noqa: PLC0415 - the kit is used without pytest, too
+        import pytest  # the kit is used without pytest, too
 
         ask = asking(url, key=key, call=None if call is None else ProbeTool(*call))
         try:

@@ -161,7 +161,7 @@ def _build_starter_update(method: str, node: Mapping[str, Any]) -> dict[str, Jso
 
 def _compile_target(target: str) -> Any:
     # Imported here because only users with an overlay need it.
-    from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError  # noqa: PLC0415
+    from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError
 
     environment = JSONPathEnvironment()
     environment.max_recursion_depth = 2 * MAX_DEPTH  # deeper than any document that can be read

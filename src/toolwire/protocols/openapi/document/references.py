@@ -104,7 +104,7 @@ class References:
             return {}
 
 
-class Unusable(Exception):  # noqa: N818 - it is a reason, not an error of ours: one operation is left out for it
+class Unusable(Exception):  # it is a reason, not an error of ours: one operation is left out for it
     """An operation of a document cannot be a tool; the message is the text of its finding."""
 
 

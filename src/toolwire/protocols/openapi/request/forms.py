@@ -75,7 +75,7 @@ def has_items(name: str, value: Json, encodings: Mapping[str, Encoding]) -> bool
     return any(item is not None for item in (value if isinstance(value, list) else [value]))
 
 
-class Unsendable(ValueError):  # noqa: N818 - it is a reason, which becomes a Problem
+class Unsendable(ValueError):  # it is a reason, which becomes a Problem
     """A property of a body cannot be sent: ``name`` is the property, ``reason`` the end of a sentence."""
 
     def __init__(self, name: str, reason: str) -> None:

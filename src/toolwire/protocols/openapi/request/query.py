@@ -62,7 +62,8 @@ def list_fields(tool: Tool) -> tuple[Field, ...]:
     """Return the query field of each argument of ``tool``."""
     required = set(tool.required_parameters)
     return tuple(
-        _build_field(name, schema, tool.input_schema, name in required) for name, schema in tool.parameters.items()
+        _build_field(name, schema, tool.input_schema, required=name in required)
+        for name, schema in tool.parameters.items()
     )
 
 
@@ -130,7 +131,7 @@ def _read_typed(text: str, types: frozenset[str]) -> Json:
     return text
 
 
-def _build_field(name: str, schema: Json, root: Schema, required: bool) -> Field:  # noqa: FBT001 - private, one caller
+def _build_field(name: str, schema: Json, root: Schema, *, required: bool) -> Field:
     shape: Schema = schema if isinstance(schema, dict) else ({} if schema is not False else {"not": {}})
     types = _list_types(shape, root)
     if _is_plain(types - {"null"}) and ("null" not in types or (not required and shape.get("default") is None)):

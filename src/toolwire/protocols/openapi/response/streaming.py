@@ -23,7 +23,7 @@ _START_OF_JSON = frozenset(b'{["-0123456789tfn')
 _UTF_8_MARK = b"\xef\xbb\xbf"
 
 
-class StreamLimitReached(ValueError):  # noqa: N818 - it ends a stream that has brought enough
+class StreamLimitReached(ValueError):  # it ends a stream that has brought enough
     """The limit of items has been reached; the stream is stopped."""
 
 
