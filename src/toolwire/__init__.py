@@ -5,8 +5,9 @@ Importing this loads neither a web framework nor an HTTP client: each name is lo
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from toolwire.core.lazy_import import load_export
 
 if TYPE_CHECKING:
     from .client import Cache, Remote, Selection, Session, SyncRemote, connect, connect_sync, open_stored_session
@@ -105,11 +106,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'toolwire' has no attribute {name!r}")
-    value = getattr(import_module(f"toolwire.{home}"), name)
-    globals()[name] = value
+    value = globals()[name] = load_export(__name__, _HOME, name)
     return value
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -24,3 +24,15 @@ def _build_lazy_call(module: str, name: str) -> Callable[..., Any]:
         return found(*arguments, **named)
 
     return call
+
+
+def load_export(package: str, homes: Mapping[str, str], name: str) -> Any:
+    """Return the public ``name`` of ``package`` from the module of ``package`` that ``homes`` names.
+
+    Raises:
+        AttributeError: the package has no such name.
+    """
+    home = homes.get(name)
+    if home is None:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    return getattr(import_module(f"{package}.{home}"), name)

@@ -5,9 +5,9 @@ What serves is loaded when it is first used, so that a client needs nothing of a
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from toolwire.core.lazy_import import load_export
 from toolwire.protocols.opentool.objects import (
     NOTHING,
     Function,
@@ -76,9 +76,5 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'toolwire.opentool' has no attribute {name!r}")
-    value = getattr(import_module(f"toolwire.opentool.{home}"), name)
-    globals()[name] = value
+    value = globals()[name] = load_export(__name__, _HOME, name)
     return value

@@ -47,25 +47,11 @@ from .freshness import (
 )
 
 
-class Remote:
-    """An asynchronous connection to a server, which is a Toolbox. ``tools`` is what the server offers."""
+class _RemoteFacts:
+    """What a connection knows of its server without a network: the same for its asynchronous and its blocking form."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        transport: Transport,
-        approve: Approver | None,
-        context: Context = ANONYMOUS,
-        *,
-        fetch_peer: FetchPeer | None = None,
-    ) -> None:
-        self._freshness = Freshness(connection)
-        self._fetch_peer = fetch_peer
-        self._refetch_lock = anyio.Lock()
-        self._transport = transport
-        self._approve = approve
-        self._context = context
-        self.closed = False
+    _freshness: Freshness
+    closed: bool
 
     def close(self) -> None:
         """Refuse further calls, and leave the session."""
@@ -149,6 +135,27 @@ class Remote:
         If the server does not list its tools, any name returns a tool of which nothing else is known.
         """
         return self._connection.peer.find(name)
+
+
+class Remote(_RemoteFacts):
+    """An asynchronous connection to a server, which is a Toolbox. ``tools`` is what the server offers."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        transport: Transport,
+        approve: Approver | None,
+        context: Context = ANONYMOUS,
+        *,
+        fetch_peer: FetchPeer | None = None,
+    ) -> None:
+        self._freshness = Freshness(connection)
+        self._fetch_peer = fetch_peer
+        self._refetch_lock = anyio.Lock()
+        self._transport = transport
+        self._approve = approve
+        self._context = context
+        self.closed = False
 
     async def call(
         self,
@@ -223,7 +230,7 @@ class Remote:
             return self._freshness.replace_connection(came)
 
 
-class SyncRemote:
+class SyncRemote(_RemoteFacts):
     """A blocking connection to a server. ``tools`` is what the server offers."""
 
     def __init__(
@@ -242,89 +249,6 @@ class SyncRemote:
         self._approve = approve
         self._context = context
         self.closed = False
-
-    def close(self) -> None:
-        """Refuse further calls, and leave the session."""
-        if not self.closed:
-            self.closed = True
-            self._connection.pipeline.session.release(self._connection.pipeline.name)
-
-    def end_session(self) -> Request | None:
-        """Return the request that ends the session at the server, or None if there is no session."""
-        return self._connection.pipeline.end_session()
-
-    @property
-    def _connection(self) -> Connection:
-        return self._freshness.connection
-
-    @property
-    def url(self) -> str:
-        """The URL where the server was found."""
-        return self._connection.peer.url
-
-    def definitions(self) -> list[dict[str, Json]]:
-        """Return the definition of each tool as plain data, as ``toolwire.lock`` holds it."""
-        return self._connection.pipeline.definitions()
-
-    def tags(self) -> Mapping[str, int]:
-        """Return how many tools the server offers under each tag, whatever was selected; empty without tags."""
-        return self._connection.peer.tags
-
-    def findings(self) -> tuple[str, ...]:
-        """Return what of the server's description was left out or read differently, and why, a sentence each.
-
-        Schemas are read when they are needed, so there can be more findings later.
-        """
-        # XL-088: a user can see what a document means to toolwire.
-        return self._connection.findings()
-
-    def resource(self, handle: str) -> Resource | None:
-        """Return the bytes of a handle from a result or from ``keep``, or None: the oldest are dropped for new ones."""
-        return self._connection.resource(handle)
-
-    def keep(self, data: bytes, *, media_type: str = "application/octet-stream", name: str = "") -> str:
-        """Keep ``data`` and return a handle to pass to a tool that takes a file, or ``""`` if it is too large."""
-        return self._connection.keep(Resource(data=data, media_type=media_type, name=name))
-
-    @property
-    def name(self) -> str:
-        """The name of this connection in its session."""
-        return self._connection.pipeline.name
-
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        """Every tool of the server, by toolkit and name, versions ascending."""
-        return self._connection.peer.catalog.tools
-
-    def needs_consent(self, tool: Tool) -> bool:
-        """Return whether each call of ``tool`` needs an answer of the user, whatever its arguments."""
-        return self._connection.pipeline.needs_consent(tool)
-
-    @property
-    def protocol(self) -> str:
-        """The name of the protocol that was chosen."""
-        return self._connection.peer.protocol
-
-    @property
-    def probes(self) -> tuple[Probe, ...]:
-        """Every probe that discovery made, in order."""
-        return self._connection.probes
-
-    @property
-    def source(self) -> DocumentSource | None:
-        """The document of this connection, with its hash and the time when it was fetched."""
-        return self._connection.source
-
-    def catalog(self) -> Catalog:
-        """Return the server's catalog; it is another object after the catalog changed."""
-        return self._connection.peer.catalog
-
-    def find(self, name: str) -> Tool | Problem:
-        """Return the tool ``name`` (or its id), or the Problem that there is none.
-
-        If the server does not list its tools, any name returns a tool of which nothing else is known.
-        """
-        return self._connection.peer.find(name)
 
     def call(
         self,
