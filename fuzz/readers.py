@@ -17,7 +17,7 @@ from toolwire.protocols.openapi.tools import operations
 from toolwire.protocols.opentool import document as opentool
 from toolwire.protocols.opentool import validator
 from toolwire.protocols.otc import document as otc
-from toolwire.testing.conformance import kit, reading_faults, replying_faults, session
+from toolwire.testing.conformance import build_kit, find_reading_faults, find_replying_faults, open_session
 from toolwire.testing.wire import HERE
 
 EVERY = Selection(include="all")
@@ -81,18 +81,18 @@ def _yaml(text: bytes) -> None:
 def _server(text: bytes) -> None:
     for routes in _served():
         for method, path in routes:
-            _none(reading_faults(routes, Request(method, path, JSON_HEADERS, text, "r1")))
+            _none(find_reading_faults(routes, Request(method, path, JSON_HEADERS, text, "r1")))
 
 
 def _find(text: bytes) -> None:
     for codec in BUILTIN:
-        _none(replying_faults(codec, HERE, lambda _: Response(200, JSON_HEADERS, text)))
+        _none(find_replying_faults(codec, HERE, lambda _: Response(200, JSON_HEADERS, text)))
 
 
 def _send(text: bytes) -> None:
     for codec, peer in _joined():
         call = (peer, Call(peer.catalog.names["greet"], {"name": "Ada"}, "c1"))
-        _none(replying_faults(codec, HERE, lambda _: Response(200, JSON_HEADERS, text), call))
+        _none(find_replying_faults(codec, HERE, lambda _: Response(200, JSON_HEADERS, text), call))
 
 
 READERS: Mapping[str, Callable[[bytes], None]] = {
@@ -112,7 +112,7 @@ READERS: Mapping[str, Callable[[bytes], None]] = {
 
 @cache
 def _served() -> tuple[Routes, ...]:
-    catalog = kit().catalog()
+    catalog = build_kit().catalog()
     return tuple(codec.routes(catalog, Site()) for codec in BUILTIN)
 
 
@@ -120,7 +120,7 @@ def _served() -> tuple[Routes, ...]:
 def _joined() -> tuple[tuple[Codec, Peer], ...]:
     found: list[tuple[Codec, Peer]] = []
     for codec in BUILTIN:
-        with session(codec, kit()) as joined:
+        with open_session(codec, build_kit()) as joined:
             found.append((codec, joined.peer))
     return tuple(found)
 

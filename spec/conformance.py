@@ -21,7 +21,7 @@ import uvicorn
 from toolwire import Toolkit, asgi
 from toolwire.testing.loopback import background
 from toolwire.testing.server_checks import CheckReport, ProbeTool, conform
-from toolwire.testing.server_checks.report import as_markdown, summary
+from toolwire.testing.server_checks.report import format_markdown, summarize_report
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "conformance.md"
 CALL = ProbeTool("add", {"a": 1, "b": 2})
@@ -85,17 +85,17 @@ def _lines(bare: tuple[CheckReport, ...], keyed: tuple[CheckReport, ...], theirs
     yield "## toolwire\n"
     yield "The server has one tool, `add`, which may be called. The results without keys:\n"
     for report in bare:
-        yield f"- {summary(report)}"
+        yield f"- {summarize_report(report)}"
     yield "\nThe full results with a key:\n"
     for report in keyed:
         yield f"### {report.protocol}\n"
-        yield f"{summary(report)}\n"
-        yield from as_markdown(report)
+        yield f"{summarize_report(report)}\n"
+        yield from format_markdown(report)
         yield ""
     yield "## universal-tool-server 0.0.3\n"
     yield from THEIRS.splitlines()
-    yield f"\n{summary(theirs)}\n"
-    yield from as_markdown(theirs)
+    yield f"\n{summarize_report(theirs)}\n"
+    yield from format_markdown(theirs)
 
 
 INTRODUCTION = """\

@@ -11,7 +11,7 @@ from toolwire.core.model import Kind, Problem
 from toolwire.core.url_origin import get_origin
 from toolwire.protocols import BUILTIN
 from toolwire.server import asgi
-from toolwire.testing.conformance import kit
+from toolwire.testing.conformance import build_kit
 from toolwire.testing.wire import HERE, CannedTransport, SyncAppTransport
 
 
@@ -55,7 +55,7 @@ def test_a_site_is_shown_by_scheme_host_and_port(url: str, site: str) -> None:
 
 @pytest.mark.requirement("XL-001", "XL-005")
 def test_the_first_protocol_that_is_found_wins_and_the_rest_is_not_asked() -> None:
-    transport = SyncAppTransport(asgi(kit()))
+    transport = SyncAppTransport(asgi(build_kit()))
     found = look(transport)
     transport.close()
     assert found.peer is not None
@@ -67,7 +67,7 @@ def test_the_first_protocol_that_is_found_wins_and_the_rest_is_not_asked() -> No
 
 
 def test_a_survey_goes_on_to_the_other_protocols() -> None:
-    transport = SyncAppTransport(asgi(kit()))
+    transport = SyncAppTransport(asgi(build_kit()))
     found = look(transport, survey=True)
     transport.close()
     assert found.peer is not None
@@ -76,7 +76,7 @@ def test_a_survey_goes_on_to_the_other_protocols() -> None:
 
 @pytest.mark.parametrize("name", [codec.name for codec in BUILTIN])
 def test_one_protocol_can_be_asked_for(name: str) -> None:
-    transport = SyncAppTransport(asgi(kit()))
+    transport = SyncAppTransport(asgi(build_kit()))
     found = look(transport, protocol=name)
     transport.close()
     assert found.peer is not None

@@ -8,7 +8,7 @@ import pytest
 
 from toolwire.core.codec import Codec
 from toolwire.protocols import BUILTIN
-from toolwire.testing.conformance import CodecConnection, session
+from toolwire.testing.conformance import CodecConnection, open_session
 
 
 @pytest.fixture(params=BUILTIN, ids=lambda codec: codec.name)
@@ -24,7 +24,7 @@ def blocking(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def joined(codec: Codec, blocking: bool) -> Iterator[CodecConnection]:
-    with session(codec, blocking=blocking) as found:
+    with open_session(codec, blocking=blocking) as found:
         yield found
 
 
@@ -34,6 +34,6 @@ def join(codec: Codec, blocking: bool) -> Iterator[Callable[..., CodecConnection
     with ExitStack() as stack:
 
         def joining(target: Any = None, **options: Any) -> CodecConnection:
-            return stack.enter_context(session(codec, target, blocking=blocking, **options))
+            return stack.enter_context(open_session(codec, target, blocking=blocking, **options))
 
         yield joining

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from toolwire.core.codec import Codec, Site
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Kind, Problem
-from toolwire.testing.conformance import kit, reading_faults, replying_faults, session
+from toolwire.testing.conformance import build_kit, find_reading_faults, find_replying_faults, open_session
 from toolwire.testing.wire import HERE
 
 MEMBERS = (
@@ -27,7 +27,7 @@ JSON_LIKE = st.recursive(
 BODIES = st.binary(max_size=50) | JSON_LIKE
 TYPES = st.sampled_from([b"application/json", b"text/html", b"text/event-stream", b"\xff", b""])
 EACH_FEW = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-KIT = kit()
+KIT = build_kit()
 
 
 @pytest.mark.requirement("R5", "S-16")
@@ -37,7 +37,7 @@ def test_any_bytes_to_any_path_are_answered(codec: Codec, body: bytes, media: by
     routes = codec.routes(KIT.catalog(), Site())
     for method, path in routes:
         request = Request(method, f"{path}?{query}", ((b"content-type", media),), body, "r1")
-        assert list(reading_faults(routes, request)) == []
+        assert list(find_reading_faults(routes, request)) == []
 
 
 @pytest.mark.requirement("R5")
@@ -45,19 +45,19 @@ def test_any_bytes_to_any_path_are_answered(codec: Codec, body: bytes, media: by
 @given(body=BODIES, media=TYPES, status=st.integers(100, 599))
 def test_any_answer_to_any_look_is_taken(codec: Codec, body: bytes, media: bytes, status: int) -> None:
     answer = Response(status, ((b"content-type", media), (b"retry-after", b"\xb2")), body)
-    assert list(replying_faults(codec, HERE, lambda _: answer)) == []
+    assert list(find_replying_faults(codec, HERE, lambda _: answer)) == []
 
 
 @pytest.mark.requirement("R5")
 @EACH_FEW
 @given(body=BODIES, media=TYPES, status=st.integers(100, 599))
 def test_any_answer_to_any_call_is_taken(codec: Codec, body: bytes, media: bytes, status: int) -> None:
-    with session(codec, KIT) as joined:
+    with open_session(codec, KIT) as joined:
         call = (joined.peer, Call(joined.peer.catalog.names["greet"], {"name": "Ada"}, "c1"))
     answer = Response(status, ((b"content-type", media), (b"retry-after", b"9" * 30)), body)
-    assert list(replying_faults(codec, HERE, lambda _: answer, call)) == []
+    assert list(find_replying_faults(codec, HERE, lambda _: answer, call)) == []
 
 
 def test_a_server_that_is_not_there_is_a_problem(codec: Codec) -> None:
     nobody = Problem(kind=Kind.UNREACHABLE, message="Nobody is there.")
-    assert list(replying_faults(codec, HERE, lambda _: nobody)) == []
+    assert list(find_replying_faults(codec, HERE, lambda _: nobody)) == []

@@ -11,7 +11,7 @@ from toolwire.testing.conformance import CodecConnection, behaviours
 
 @pytest.mark.requirement("XL-043", "XL-053")
 def test_without_a_way_to_ask_nothing_is_sent(joined: CodecConnection) -> None:
-    assert list(behaviours.consent(joined)) == []
+    assert list(behaviours.check_consent(joined)) == []
 
 
 @pytest.mark.requirement("XL-043", "XL-052")

@@ -7,4 +7,4 @@ from toolwire.testing.conformance import CodecConnection, behaviours
 
 @pytest.mark.requirement("A-53", "OTC-029")
 def test_an_exception_is_a_problem_without_its_text(joined: CodecConnection) -> None:
-    assert list(behaviours.crashing(joined)) == []
+    assert list(behaviours.check_crashes(joined)) == []

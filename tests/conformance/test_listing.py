@@ -7,4 +7,4 @@ from toolwire.testing.conformance import CodecConnection, behaviours
 
 @pytest.mark.requirement("OTC-004", "OTC-007")
 def test_every_tool_arrives_with_its_arguments_and_its_consent(joined: CodecConnection) -> None:
-    assert list(behaviours.listing(joined)) == []
+    assert list(behaviours.check_listing(joined)) == []

@@ -17,23 +17,30 @@ from toolwire.protocols import BUILTIN
 from toolwire.testing.conformance import (
     BEHAVIOURS,
     CodecConnection,
-    kit,
-    one_edit_away,
-    reading_faults,
-    replying_faults,
-    session,
+    build_kit,
+    find_reading_faults,
+    find_replying_faults,
+    generate_edits,
+    open_session,
 )
 from toolwire.testing.wire import HERE, CannedTransport, RecordedExchange
 
 Answers = Callable[[Request], Response | Problem]
 VECTORS = Path(__file__).parents[1] / "vectors"
-RECORDED = ("calling", "nothing", "failing", "timing_out", "arguments", "unknown")
+RECORDED = (
+    "check_calls",
+    "check_none_result",
+    "check_tool_errors",
+    "check_timeouts",
+    "check_arguments",
+    "check_unknown_tools",
+)
 
 
 @cache
 def recording(codec: Codec) -> tuple[CodecConnection, int]:
     """Return a session after every sort of call, and how many of its exchanges found the server."""
-    with session(codec) as joined:
+    with open_session(codec) as joined:
         found = len(joined.exchanges)
         for name in RECORDED:
             assert list(BEHAVIOURS[name](joined)) == []
@@ -76,21 +83,21 @@ def edits(body: bytes) -> Iterator[bytes]:
         data = json.loads(body)
     except ValueError:
         return
-    for edit in one_edit_away(data):
+    for edit in generate_edits(data):
         yield json.dumps(edit.data).encode()
 
 
 def test_one_edit_away_is_each_spot_deleted_and_replaced() -> None:
-    edited = [(edit.spot, edit.done) for edit in one_edit_away({"a": [1]})]
+    edited = [(edit.spot, edit.change) for edit in generate_edits({"a": [1]})]
     assert len(edited) == 17
     assert edited.count((("a", 0), "deleted")) == 1
-    assert [edit.data for edit in one_edit_away({"a": [1]})][-1] == {"a": [{}]}
-    assert [edit.data for edit in one_edit_away({"a": [1]})][5] == {}
+    assert [edit.data for edit in generate_edits({"a": [1]})][-1] == {"a": [{}]}
+    assert [edit.data for edit in generate_edits({"a": [1]})][5] == {}
 
 
 @pytest.mark.requirement("R5")
 def test_the_server_half_answers_requests_one_edit_away(codec: Codec) -> None:
-    routes = codec.routes(kit().catalog(), Site())
+    routes = codec.routes(build_kit().catalog(), Site())
     joined, _ = recording(codec)
     requests = [
         each.request._replace(url=each.request.url.removeprefix(HERE)) for each in distinct(joined.exchanges)
@@ -102,7 +109,7 @@ def test_the_server_half_answers_requests_one_edit_away(codec: Codec) -> None:
     for request in requests:
         for body in edits(request.body):
             tried += 1
-            assert list(reading_faults(routes, request._replace(body=body))) == [], body
+            assert list(find_reading_faults(routes, request._replace(body=body))) == [], body
     assert tried > 40
 
 
@@ -111,7 +118,7 @@ def test_the_client_half_takes_answers_one_edit_away_while_finding(codec: Codec)
     tried = 0
     for answers, body in edited_listings(codec):
         tried += 1
-        assert list(replying_faults(codec, HERE, answers)) == [], body
+        assert list(find_replying_faults(codec, HERE, answers)) == [], body
     assert tried > 100
 
 
@@ -133,7 +140,8 @@ def test_the_client_half_takes_answers_one_edit_away_while_calling(codec: Codec)
         for body in edits(each.response.body):
             tried += 1
             assert (
-                list(replying_faults(codec, HERE, always(each.response._replace(body=body)), call_of(joined))) == []
+                list(find_replying_faults(codec, HERE, always(each.response._replace(body=body)), call_of(joined)))
+                == []
             ), body
     assert tried > 50
 
@@ -146,12 +154,12 @@ def test_the_client_half_takes_vectors_one_edit_away(codec: Codec) -> None:
         listing = vector["method"] == "GET"
         for body in edits(good.body):
             answers = always(good._replace(body=body))
-            assert list(replying_faults(codec, HERE, answers, None if listing else call_of(joined))) == [], body
+            assert list(find_replying_faults(codec, HERE, answers, None if listing else call_of(joined))) == [], body
 
 
 def edited_listings(codec: Codec) -> Iterator[tuple[Answers, bytes]]:
     """Yield answers to every look at a server, one of them edited, with the edited body."""
-    with session(codec, small()) as joined:
+    with open_session(codec, small()) as joined:
         exchanges = list(joined.exchanges)
     answered = {(each.request.method, each.request.url): each.response for each in exchanges}
     for key, response in answered.items():

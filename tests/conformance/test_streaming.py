@@ -6,7 +6,7 @@ from toolwire.testing.conformance import CodecConnection, behaviours
 
 
 def test_progress_arrives_in_order_and_the_result_holds_all_of_it(joined: CodecConnection) -> None:
-    assert list(behaviours.streaming(joined)) == []
+    assert list(behaviours.check_streams(joined)) == []
 
 
 @pytest.mark.requirement("A-28")

@@ -7,4 +7,4 @@ from toolwire.testing.conformance import CodecConnection, behaviours
 
 @pytest.mark.requirement("XL-049")
 def test_the_shown_method_and_url_are_those_of_the_request(joined: CodecConnection) -> None:
-    assert list(behaviours.targets(joined)) == []
+    assert list(behaviours.check_targets(joined)) == []

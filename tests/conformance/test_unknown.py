@@ -4,4 +4,4 @@ from toolwire.testing.conformance import CodecConnection, behaviours
 
 
 def test_an_unknown_tool_is_a_problem_on_both_sides(joined: CodecConnection) -> None:
-    assert list(behaviours.unknown(joined)) == []
+    assert list(behaviours.check_unknown_tools(joined)) == []

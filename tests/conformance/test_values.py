@@ -7,4 +7,4 @@ from toolwire.testing.conformance import CodecConnection, behaviours
 
 @pytest.mark.requirement("CV-33")
 def test_texts_numbers_null_and_nesting_come_back_exactly(joined: CodecConnection) -> None:
-    assert list(behaviours.values(joined)) == []
+    assert list(behaviours.check_values(joined)) == []

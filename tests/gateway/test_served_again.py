@@ -15,7 +15,7 @@ from toolwire.core.codec import Codec
 from toolwire.core.model import Json, Kind, Problem, Progress, Result, Value
 from toolwire.protocols import BUILTIN
 from toolwire.server.run.function_toolbox import FunctionToolbox
-from toolwire.testing.conformance import kit
+from toolwire.testing.conformance import build_kit
 from toolwire.testing.wire import HERE, AppTransport
 
 CALLS: tuple[tuple[str, Mapping[str, Json], Json], ...] = (
@@ -51,12 +51,12 @@ async def connected(toolbox: Toolbox, codec: Codec) -> Remote:
 
 
 async def gateway(inner: Codec, outer: Codec) -> tuple[Remote, Remote]:
-    near = await connected(FunctionToolbox(kit()), inner)
+    near = await connected(FunctionToolbox(build_kit()), inner)
     return near, await connected(near, outer)
 
 
 def test_a_remote_is_a_toolbox_like_any_other(inner: Codec) -> None:
-    remote = asyncio.run(connected(FunctionToolbox(kit()), inner))
+    remote = asyncio.run(connected(FunctionToolbox(build_kit()), inner))
     assert isinstance(remote, Toolbox)
     assert remote.protocol == inner.name
     assert any(probe.accepted for probe in remote.probes)
@@ -64,7 +64,7 @@ def test_a_remote_is_a_toolbox_like_any_other(inner: Codec) -> None:
 
 def test_every_tool_is_offered_again_with_its_consent(inner: Codec, outer: Codec) -> None:
     near, far = asyncio.run(gateway(inner, outer))
-    assert len(far.tools) == len(kit().catalog().tools)
+    assert len(far.tools) == len(build_kit().catalog().tools)
     for name, tool in near.catalog().names.items():
         again = far.catalog().names[name]
         assert (again.approval, again.safe, again.destructive) == (tool.approval, tool.safe, tool.destructive)
@@ -108,7 +108,7 @@ def test_a_failure_keeps_its_sentence_through_both_protocols(inner: Codec, outer
 @pytest.mark.requirement("XL-053")
 def test_a_gateway_that_cannot_ask_denies_and_says_so(inner: Codec) -> None:
     async def erase() -> Result:
-        near = await connected(FunctionToolbox(kit()), inner)
+        near = await connected(FunctionToolbox(build_kit()), inner)
         return await near.call("erase", {"what": "all"})
 
     problem = asyncio.run(erase())

@@ -12,12 +12,12 @@ from toolwire.core.http import Request, Response
 from toolwire.core.model import Call
 from toolwire.protocols import BUILTIN
 from toolwire.server import App
-from toolwire.testing.conformance import kit, session
-from toolwire.testing.wire import HERE, AppTransport, scope
+from toolwire.testing.conformance import build_kit, open_session
+from toolwire.testing.wire import HERE, AppTransport, build_scope
 
 PATIENCE_S = 10.0
 ROUTES = tuple(
-    dict.fromkeys([("GET", "/"), *(route for each in BUILTIN for route in each.routes(kit().catalog(), Site()))])
+    dict.fromkeys([("GET", "/"), *(route for each in BUILTIN for route in each.routes(build_kit().catalog(), Site()))])
 )
 
 
@@ -36,7 +36,7 @@ def route(request: pytest.FixtureRequest) -> tuple[str, str]:
 @pytest.fixture
 def calling(codec: Codec) -> Request:
     """A call of ``erase`` as the protocol's own client sends it."""
-    with session(codec) as joined:
+    with open_session(codec) as joined:
         joined.send(Call(joined.peer.catalog.names["erase"], {"what": "all"}, "c1"))
         return joined.exchanges[-1].request
 
@@ -44,7 +44,7 @@ def calling(codec: Codec) -> Request:
 @pytest.fixture
 def served() -> Callable[..., App]:
     def serve(target: Any = None, **options: Any) -> App:
-        return asgi(kit() if target is None else target, **options)
+        return asgi(build_kit() if target is None else target, **options)
 
     return serve
 
@@ -103,7 +103,7 @@ def drip() -> Callable[..., Response]:
 
         async def within() -> None:
             async with asyncio.timeout(PATIENCE_S):
-                await app(scope(request), receive, take)
+                await app(build_scope(request), receive, take)
 
         asyncio.run(within())
         return Response(sent[0]["status"], tuple(sent[0]["headers"]), b"".join(each["body"] for each in sent[1:]))

@@ -19,7 +19,7 @@ from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.server import App
 from toolwire.server.access.callers import AnonymousCallers
 from toolwire.server.access.host_guard import HostGuard
-from toolwire.testing.conformance import kit
+from toolwire.testing.conformance import build_kit
 from toolwire.testing.wire import HERE, AppTransport
 
 Ask = Callable[..., Response]
@@ -32,7 +32,7 @@ class Untouched:
     """A toolbox whose tools must not run."""
 
     def __init__(self) -> None:
-        self._catalog = kit().catalog()
+        self._catalog = build_kit().catalog()
 
     def catalog(self) -> Catalog:
         return self._catalog

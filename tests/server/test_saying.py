@@ -12,7 +12,7 @@ from toolwire.core.model import Call, Problem, Value
 from toolwire.opentool.serve_object import build_app, build_toolbox
 from toolwire.protocols.opentool import CODEC
 from toolwire.server import App
-from toolwire.testing.conformance import kit
+from toolwire.testing.conformance import build_kit
 from toolwire.testing.conformance.kit import SECRET
 from toolwire.testing.loopback import background
 from toolwire.testing.wire import CannedTransport, SyncAppTransport
@@ -123,7 +123,7 @@ def sent(peer: Any, call: Call, members: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("name", ["refuse", "crash"])
 def test_a_server_in_debug_tells_what_else_only_the_log_is_told(codec: Codec, name: str, debug: bool) -> None:
     with (
-        background(asgi(kit(), debug=debug)) as url,
+        background(asgi(build_kit(), debug=debug)) as url,
         connect_sync(url, protocol=codec.name, approve=yes, retries=0) as remote,
     ):
         result = remote.call(name)

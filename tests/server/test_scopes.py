@@ -102,9 +102,9 @@ def test_each_caller_sees_the_tools_they_may_call_on_every_protocol(codec: Codec
 @pytest.mark.requirement("OTC-042")
 def test_a_call_of_a_tool_they_do_not_see_is_forbidden_and_says_which_scopes_it_needs(codec: Codec) -> None:
     app = asgi(office(), api_keys=KEYS)
-    from toolwire.testing.conformance import session
+    from toolwire.testing.conformance import open_session
 
-    with session(codec, office()) as all_of_it:
+    with open_session(codec, office()) as all_of_it:
         tools = {tool.name: tool for tool in all_of_it.peer.catalog.tools}
         peer = all_of_it.peer
     door = Signing(app, "R")

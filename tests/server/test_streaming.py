@@ -10,7 +10,7 @@ from toolwire import ServerLimits, Toolkit, asgi
 from toolwire.core.http import Request, Response
 from toolwire.framing.sse import Decoder
 from toolwire.server import App
-from toolwire.testing.wire import HERE, running
+from toolwire.testing.wire import HERE, run_app
 
 Send = Callable[[App, Request], Response]
 JSON = ((b"content-type", b"application/json"),)
@@ -65,15 +65,15 @@ def test_progress_is_sent_while_the_tool_runs_and_the_tool_ends_when_the_client_
 ) -> None:
     async def leave() -> tuple[bytes, int]:
         app = asgi(tools)
-        async with asyncio.timeout(10), running(app, request("drops", most=1)) as answer:
-            assert (await answer.begun()).status == 200
+        async with asyncio.timeout(10), run_app(app, request("drops", most=1)) as answer:
+            assert (await answer.read_start()).status == 200
             received = b""
             while b'"result"' not in received:
-                received += await answer.chunk() or b""
+                received += await answer.read_chunk() or b""
             assert record == []
             assert app.active_calls == 1
-            answer.leave()
-            rest = await answer.rest()
+            answer.disconnect()
+            rest = await answer.read_rest()
         return rest, app.active_calls
 
     assert asyncio.run(leave()) == (b"", 0)

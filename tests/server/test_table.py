@@ -9,9 +9,9 @@ from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.protocols import BUILTIN
 from toolwire.server.route_table import RouteEntry, RouteTable, build_plain_refusal
-from toolwire.testing.conformance import kit
+from toolwire.testing.conformance import build_kit
 
-TABLE = RouteTable(kit().catalog(), BUILTIN, Site())
+TABLE = RouteTable(build_kit().catalog(), BUILTIN, Site())
 
 
 def answer(method: str, path: str) -> Response:
@@ -23,7 +23,7 @@ def answer(method: str, path: str) -> Response:
 
 
 def test_no_two_protocols_want_the_same_path() -> None:
-    catalog = kit().catalog()
+    catalog = build_kit().catalog()
     wanted = [route for codec in BUILTIN for route in codec.routes(catalog, Site())]
     assert len(wanted) == len(set(wanted))
 
@@ -39,7 +39,7 @@ def test_an_unknown_path_is_refused_in_the_words_of_the_protocol_it_lies_under()
 
 
 def test_a_wrong_method_names_the_right_ones(codec: Codec) -> None:
-    for method, path in codec.routes(kit().catalog(), Site()):
+    for method, path in codec.routes(build_kit().catalog(), Site()):
         response = answer("PATCH", path)
         assert response.status == 405
         assert method in dict(response.headers)[b"allow"].decode().split(", ")

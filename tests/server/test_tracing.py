@@ -16,7 +16,7 @@ from toolwire.core.codec import Codec
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Json, Problem, Value
 from toolwire.telemetry.calls import Telemetry
-from toolwire.testing.conformance import session
+from toolwire.testing.conformance import open_session
 from toolwire.testing.loopback import background
 from toolwire.testing.wire import AppTransport
 
@@ -47,7 +47,7 @@ def tools() -> Toolkit:
 
 
 def called(codec: Codec, name: str) -> Request:
-    with session(codec, tools()) as joined:
+    with open_session(codec, tools()) as joined:
         joined.send(Call(joined.peer.catalog.names[name], {}, "c1"))
         return joined.exchanges[-1].request
 

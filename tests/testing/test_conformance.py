@@ -11,7 +11,14 @@ from toolwire.core.codec import Codec, Finding, Pending, Route, Streaming
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Kind, Problem, Result, Tool, Value
 from toolwire.protocols import BUILTIN
-from toolwire.testing.conformance import BEHAVIOURS, CodecConnection, kit, reading_faults, replying_faults, session
+from toolwire.testing.conformance import (
+    BEHAVIOURS,
+    CodecConnection,
+    build_kit,
+    find_reading_faults,
+    find_replying_faults,
+    open_session,
+)
 from toolwire.testing.conformance.kit import SECRET
 from toolwire.testing.wire import HERE
 
@@ -29,30 +36,36 @@ def always(result: Result) -> Codec:
 
 
 def faults(codec: Codec, name: str) -> list[str]:
-    with session(codec) as joined:
+    with open_session(codec) as joined:
         return list(BEHAVIOURS[name](joined))
 
 
-@pytest.mark.parametrize("name", sorted(BEHAVIOURS.keys() - {"listing", "consent", "nothing", "retrying", "not_data"}))
+@pytest.mark.parametrize(
+    "name",
+    sorted(
+        BEHAVIOURS.keys()
+        - {"check_listing", "check_consent", "check_none_result", "check_retry_hints", "check_unencodable_arguments"}
+    ),
+)
 @pytest.mark.parametrize("result", [Value("wrong"), ODD])
 def test_a_codec_that_gives_the_wrong_result_does_not_conform(name: str, result: Result) -> None:
-    if (name, result) != ("unknown", ODD):
+    if (name, result) != ("check_unknown_tools", ODD):
         assert faults(always(result), name)
 
 
-@pytest.mark.parametrize("name", ["failing", "crashing"])
+@pytest.mark.parametrize("name", ["check_tool_errors", "check_crashes"])
 def test_a_codec_that_tells_secrets_does_not_conform(name: str) -> None:
     assert "the client has what is only for the log" in faults(always(LEAK), name)
 
 
 def test_a_codec_that_changes_what_is_said_of_retrying_does_not_conform() -> None:
-    assert faults(always(LEAK), "retrying") == ["retry_after_ms: 1 arrived for 1500"]
-    assert faults(always(ODD), "retrying") == ["the prompt became 'Nothing.'"]
-    assert faults(always(Value(1)), "retrying")
+    assert faults(always(LEAK), "check_retry_hints") == ["retry_after_ms: 1 arrived for 1500"]
+    assert faults(always(ODD), "check_retry_hints") == ["the prompt became 'Nothing.'"]
+    assert faults(always(Value(1)), "check_retry_hints")
 
 
 def test_a_tool_that_returns_nothing_gives_nothing_else() -> None:
-    assert faults(always(Value({})), "nothing") == ["forget({}) gives Value(value={}), not None"]
+    assert faults(always(Value({})), "check_none_result") == ["forget({}) gives Value(value={}), not None"]
 
 
 def altered(change: Callable[[Tool], Tool | None]) -> Callable[[CodecConnection], CodecConnection]:
@@ -74,45 +87,45 @@ def altered(change: Callable[[Tool], Tool | None]) -> Callable[[CodecConnection]
     ],
 )
 def test_a_list_that_is_changed_on_the_way_does_not_conform(change: Callable[[Tool], Tool | None]) -> None:
-    with session(GOOD) as joined:
-        assert list(BEHAVIOURS["listing"](altered(change)(joined)))
+    with open_session(GOOD) as joined:
+        assert list(BEHAVIOURS["check_listing"](altered(change)(joined)))
 
 
 def test_a_codec_that_sends_before_it_asks_does_not_conform() -> None:
-    with session(GOOD) as joined:
+    with open_session(GOOD) as joined:
 
         def hasty(name: str, arguments: Any) -> Result:
             return joined.send(Call(joined.peer.catalog.names[name], arguments))
 
-        found = list(BEHAVIOURS["consent"](replace(joined, call=hasty)))
+        found = list(BEHAVIOURS["check_consent"](replace(joined, call=hasty)))
     assert found[1:] == ["something was sent"]
-    with session(GOOD) as joined:
+    with open_session(GOOD) as joined:
         eager = altered(lambda tool: replace(tool, approval=None))(joined)
-        assert list(BEHAVIOURS["consent"](eager)) == ["the approval arrived as None"]
+        assert list(BEHAVIOURS["check_consent"](eager)) == ["the approval arrived as None"]
 
 
 def test_a_client_that_sends_what_is_no_data_does_not_conform() -> None:
-    with session(GOOD) as joined:
+    with open_session(GOOD) as joined:
 
         def hasty(name: str, arguments: Any) -> Result:
             return joined.send(Call(joined.peer.catalog.names["forget"], {}))
 
-        assert "something was sent" in list(BEHAVIOURS["not_data"](replace(joined, call=hasty)))
+        assert "something was sent" in list(BEHAVIOURS["check_unencodable_arguments"](replace(joined, call=hasty)))
 
 
 def test_a_client_that_asks_for_what_is_not_there_does_not_conform() -> None:
-    with session(GOOD) as joined:
+    with open_session(GOOD) as joined:
 
         def asking(name: str, arguments: Any) -> Result:
             return joined.send(Call(Tool(name=name, toolkit="Bench"), arguments))
 
-        assert len(list(BEHAVIOURS["unknown"](replace(joined, call=asking)))) >= 1
+        assert len(list(BEHAVIOURS["check_unknown_tools"](replace(joined, call=asking)))) >= 1
 
 
 def test_halves_that_do_not_find_each_other_cannot_be_joined() -> None:
     with (
         pytest.raises(LookupError, match="does not find its server half"),
-        session(replace(GOOD, find=BUILTIN[2].find)),
+        open_session(replace(GOOD, find=BUILTIN[2].find)),
     ):
         pass
 
@@ -145,13 +158,13 @@ POST = Request("POST", "/x?y")
     ],
 )
 def test_a_reader_that_does_not_answer_is_a_fault(read: Callable[[Request], Any]) -> None:
-    assert list(reading_faults(route(read), POST))
+    assert list(find_reading_faults(route(read), POST))
 
 
 def test_a_reader_that_answers_is_none() -> None:
     stream = Streaming(CALL, (), b"", lambda _: b"", lambda *_: b"", lambda _: Response(503))
-    assert list(reading_faults(route(lambda _: stream), POST)) == []
-    assert list(reading_faults({}, POST)) == []
+    assert list(find_reading_faults(route(lambda _: stream), POST)) == []
+    assert list(find_reading_faults({}, POST)) == []
 
 
 def flow(value: Any) -> Callable[..., Any]:
@@ -168,7 +181,7 @@ def endless(*_: Any) -> Any:
 
 
 def found(codec: Codec) -> Finding:
-    with session(codec, kit()) as joined:
+    with open_session(codec, build_kit()) as joined:
         return joined.finding
 
 
@@ -177,7 +190,7 @@ def test_a_client_half_that_does_not_answer_is_a_fault() -> None:
     assert known.peer is not None
     nothing = lambda _: Response(404)  # noqa: E731 - as short as what it does
     whole = replace(GOOD, find=flow(known), send=flow(Value(1)))
-    assert list(replying_faults(whole, HERE, nothing)) == []
+    assert list(find_replying_faults(whole, HERE, nothing)) == []
     wrong = [
         replace(whole, find=raising),
         replace(whole, find=flow(None)),
@@ -187,8 +200,8 @@ def test_a_client_half_that_does_not_answer_is_a_fault() -> None:
         replace(whole, send=flow(Problem(kind=Kind.INTERNAL, message=7))),  # type: ignore[arg-type]  # likewise
     ]
     for codec in wrong:
-        assert list(replying_faults(codec, HERE, nothing))
-    assert list(replying_faults(replace(whole, send=raising), HERE, nothing, (known.peer, CALL)))
+        assert list(find_replying_faults(codec, HERE, nothing))
+    assert list(find_replying_faults(replace(whole, send=raising), HERE, nothing, (known.peer, CALL)))
 
 
 def test_a_toolkit_of_ones_own_can_be_tried() -> None:
@@ -199,6 +212,6 @@ def test_a_toolkit_of_ones_own_can_be_tried() -> None:
         """Return one."""
         return 1
 
-    with session(GOOD, tools) as joined:
+    with open_session(GOOD, tools) as joined:
         assert joined.call("one", {}) == Value(1)
-        assert list(BEHAVIOURS["listing"](joined))
+        assert list(BEHAVIOURS["check_listing"](joined))

@@ -8,8 +8,8 @@ import pytest
 from toolwire import asgi
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
-from toolwire.testing.conformance import kit
-from toolwire.testing.wire import HERE, AppTransport, CannedTransport, SyncAppTransport, scope
+from toolwire.testing.conformance import build_kit
+from toolwire.testing.wire import HERE, AppTransport, CannedTransport, SyncAppTransport, build_scope
 
 STREAM = Request(
     "POST",
@@ -22,7 +22,7 @@ STOP = Problem(kind=Kind.BAD_ANSWER, message="Enough.")
 
 def test_both_doors_give_the_applications_answer_and_keep_it() -> None:
     request = Request("GET", f"{HERE}/health")
-    door, sync_door = AppTransport(asgi(kit())), SyncAppTransport(asgi(kit()))
+    door, sync_door = AppTransport(asgi(build_kit())), SyncAppTransport(asgi(build_kit()))
     response = asyncio.run(door.send(request))
     assert response.status == 200
     assert sync_door.send(request) == response
@@ -32,7 +32,7 @@ def test_both_doors_give_the_applications_answer_and_keep_it() -> None:
 
 
 def test_a_stream_is_heard_while_it_comes_and_its_body_not_given_again() -> None:
-    door = SyncAppTransport(asgi(kit()))
+    door = SyncAppTransport(asgi(build_kit()))
     pieces: list[bytes] = []
     response = door.listen(STREAM, pieces.append)
     assert isinstance(response, Response)
@@ -44,7 +44,7 @@ def test_a_stream_is_heard_while_it_comes_and_its_body_not_given_again() -> None
 
 
 def test_what_is_no_stream_is_not_heard() -> None:
-    door = SyncAppTransport(asgi(kit()))
+    door = SyncAppTransport(asgi(build_kit()))
     response = door.listen(Request("GET", f"{HERE}/health"), lambda _: STOP)
     assert isinstance(response, Response)
     assert response.body
@@ -65,10 +65,10 @@ def test_what_an_application_raises_is_raised() -> None:
 
 
 def test_a_scope_is_that_of_a_server_on_loopback() -> None:
-    made = scope(Request("GET", f"{HERE}/caf%C3%A9?a=%20", ((b"x", b"1"),)))
+    made = build_scope(Request("GET", f"{HERE}/caf%C3%A9?a=%20", ((b"x", b"1"),)))
     assert (made["path"], made["raw_path"], made["query_string"]) == ("/café", b"/caf%C3%A9", b"a=%20")
     assert made["headers"] == [(b"host", b"127.0.0.1:9627"), (b"x", b"1")]
-    assert scope(Request("GET", HERE, ((b"host", b"other"),)))["headers"] == [(b"host", b"other")]
+    assert build_scope(Request("GET", HERE, ((b"host", b"other"),)))["headers"] == [(b"host", b"other")]
 
 
 def test_canned_answers_come_to_an_end() -> None:

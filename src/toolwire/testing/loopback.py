@@ -35,7 +35,7 @@ class PlainApp:
         return self._app(scope, receive, send)
 
 
-def _served(app: Any) -> StoppableApp:
+def _make_stoppable(app: Any) -> StoppableApp:
     return app if hasattr(app, "drain") else PlainApp(app)
 
 
@@ -46,7 +46,7 @@ def background(app: StoppableApp | Asgi, *, deadlines: Deadlines = DEADLINES) ->
     Raises:
         RuntimeError: at the end, when the server failed or a call would not stop.
     """
-    server = Server(ServerConfig(_served(app), deadlines=deadlines))
+    server = Server(ServerConfig(_make_stoppable(app), deadlines=deadlines))
     failures: list[BaseException] = []
 
     def run() -> None:

@@ -39,28 +39,28 @@ class AppTransport:
 
     async def send(self, request: Request) -> Response:
         """Return the application's answer to ``request``, whole."""
-        async with running(self._app, request) as answer:
-            response = await answer.whole()
+        async with run_app(self._app, request) as answer:
+            response = await answer.read_all()
         self.exchanges.append(RecordedExchange(request, response))
         return response
 
     async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:  # noqa: ARG002  # no clock here
         """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it."""
-        async with running(self._app, request) as answer:
-            begun = await answer.begun()
-            if not is_stream(begun):
-                response = begun._replace(body=await answer.rest())
+        async with run_app(self._app, request) as answer:
+            start = await answer.read_start()
+            if not is_stream(start):
+                response = start._replace(body=await answer.read_rest())
                 self.exchanges.append(RecordedExchange(request, response))
                 return response
             heard: list[bytes] = []
-            while (piece := await answer.chunk()) is not None:
+            while (piece := await answer.read_chunk()) is not None:
                 heard.append(piece)
                 problem = await hear(piece)
                 if problem is not None:
-                    answer.leave()
+                    answer.disconnect()
                     return problem
-        self.exchanges.append(RecordedExchange(request, begun._replace(body=b"".join(heard))))
-        return begun
+        self.exchanges.append(RecordedExchange(request, start._replace(body=b"".join(heard))))
+        return start
 
     async def aclose(self) -> None:
         """Do nothing: there is no connection."""
@@ -70,25 +70,25 @@ class SyncAppTransport:
     """A SyncDoor into an ASGI application, which runs on an event loop of its own until ``close``."""
 
     def __init__(self, app: App) -> None:
-        self._door = AppTransport(app)
+        self._transport = AppTransport(app)
         self._runner = asyncio.Runner()
 
     @property
     def exchanges(self) -> list[RecordedExchange]:
         """Everything that went through this transport."""
-        return self._door.exchanges
+        return self._transport.exchanges
 
     def send(self, request: Request) -> Response:
         """Return the application's answer to ``request``, whole."""
-        return self._runner.run(self._door.send(request))
+        return self._runner.run(self._transport.send(request))
 
     def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
         """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it."""
 
-        async def hearing(piece: bytes) -> Problem | None:
+        async def hear_async(piece: bytes) -> Problem | None:
             return hear(piece)
 
-        return self._runner.run(self._door.listen(request, hearing, brief=brief))
+        return self._runner.run(self._transport.listen(request, hear_async, brief=brief))
 
     def close(self) -> None:
         """End the event loop."""
@@ -136,16 +136,16 @@ class AppResponse:
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._asked = False
-        self._gone = asyncio.Event()
+        self._is_body_sent = False
+        self._disconnected = asyncio.Event()
         self._messages: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
 
     async def receive(self) -> dict[str, Any]:
         """Give the application the request's body, and later that the client is gone."""
-        if not self._asked:
-            self._asked = True
+        if not self._is_body_sent:
+            self._is_body_sent = True
             return {"type": "http.request", "body": self._request.body, "more_body": False}
-        await self._gone.wait()
+        await self._disconnected.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message: dict[str, Any]) -> None:
@@ -156,16 +156,16 @@ class AppResponse:
         """Note that the application has returned."""
         self._messages.put_nowait(None)
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         """Go away, as a client does that loses patience."""
-        self._gone.set()
+        self._disconnected.set()
 
-    async def chunk(self) -> bytes | None:
+    async def read_chunk(self) -> bytes | None:
         """Return the next piece of the body, or None after the last."""
         message = await self._messages.get()
         return None if message is None else message.get("body", b"")
 
-    async def begun(self) -> Response:
+    async def read_start(self) -> Response:
         """Return the response as it begins, without its body.
 
         Raises:
@@ -176,21 +176,21 @@ class AppResponse:
             raise RuntimeError("the application did not answer")
         return Response(start["status"], tuple((bytes(key), bytes(value)) for key, value in start["headers"]))
 
-    async def rest(self) -> bytes:
+    async def read_rest(self) -> bytes:
         """Return what is left of the body."""
         body = b""
-        while (piece := await self.chunk()) is not None:
+        while (piece := await self.read_chunk()) is not None:
             body += piece
         return body
 
-    async def whole(self) -> Response:
+    async def read_all(self) -> Response:
         """Return the whole response."""
-        begun = await self.begun()
-        return begun._replace(body=await self.rest())
+        start = await self.read_start()
+        return start._replace(body=await self.read_rest())
 
 
 @asynccontextmanager
-async def running(app: App, request: Request) -> AsyncGenerator[AppResponse, None]:
+async def run_app(app: App, request: Request) -> AsyncGenerator[AppResponse, None]:
     """Give the answer of ``app`` to ``request`` while the application runs; wait for its end at the end.
 
     Raises:
@@ -200,7 +200,7 @@ async def running(app: App, request: Request) -> AsyncGenerator[AppResponse, Non
 
     async def serve() -> None:
         try:
-            await app(scope(request), answer.receive, answer.send)
+            await app(build_scope(request), answer.receive, answer.send)
         finally:
             answer.end()
 
@@ -209,7 +209,7 @@ async def running(app: App, request: Request) -> AsyncGenerator[AppResponse, Non
         yield answer
 
 
-def scope(request: Request) -> dict[str, Any]:
+def build_scope(request: Request) -> dict[str, Any]:
     """Return the ASGI scope of ``request``, as a server on loopback would make it."""
     url = urlsplit(request.url)
     names = {name for name, _ in request.headers}

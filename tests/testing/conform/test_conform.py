@@ -16,7 +16,7 @@ from toolwire import Toolkit
 from toolwire.core.http import JSON_HEADERS, Response
 from toolwire.testing.loopback import background
 from toolwire.testing.server_checks import PROTOCOLS, CheckReport, CheckStatus, ProbeTool, conform
-from toolwire.testing.server_checks.report import as_json, as_markdown, summary
+from toolwire.testing.server_checks.report import format_markdown, reports_to_json, summarize_report
 
 pytest_plugins = ["pytester"]
 
@@ -78,7 +78,7 @@ def test_our_server_conforms_in_every_protocol(serve: Callable[..., str], keys: 
     called = conform(url, key=key, call=CALL)
     assert ran
     for report in (*looked, *called):
-        assert report.failed == ()
+        assert report.failures == ()
     with_key = [report.count(CheckStatus.SKIPPED) for report in called]
     assert with_key == ([0, 0, 1, 0] if keys else [0, 1, 4, 1])
 
@@ -99,7 +99,7 @@ def test_checks_fail_on_servers_that_are_wrong(serve: Callable[..., str]) -> Non
         url = serve(Silly(response))
         for protocol in PROTOCOLS:
             (report,) = conform(url, protocol=protocol, key="K1", call=CALL)
-            failed[protocol] |= {one.number for one in report.failed}
+            failed[protocol] |= {one.number for one in report.failures}
     never = {name: len(checks) - len(failed[name]) for name, checks in PROTOCOLS.items()}
     assert never == {"openapi": 3, "opentool": 1, "otc": 9, "mcp": 0}  # those that one answer to everything passes
 
@@ -146,10 +146,10 @@ def test_numbers_are_places_and_every_check_names_a_requirement() -> None:
 
 def test_a_report_is_said_in_three_ways(serve: Callable[..., str]) -> None:
     (report,) = conform(serve(toolwire.asgi(calculator([]))), protocol="mcp")
-    assert summary(report) == "mcp: 13 checks, 11 passed, 0 failed, 2 skipped."
-    (data,) = as_json([report])
+    assert summarize_report(report) == "mcp: 13 checks, 11 passed, 0 failed, 2 skipped."
+    (data,) = reports_to_json([report])
     assert (data["protocol"], data["passed"], data["checks"][0]["standing"]) == ("mcp", 11, "passed")
-    assert list(as_markdown(report))[2].startswith("| mcp-01 | R17 | ")
+    assert list(format_markdown(report))[2].startswith("| mcp-01 | R17 | ")
     assert isinstance(report, CheckReport)
 
 

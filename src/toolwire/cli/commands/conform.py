@@ -15,7 +15,7 @@ from toolwire.core.connect_error import ConnectError
 from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
 from toolwire.testing.server_checks import PROTOCOLS, CheckReport, CheckStatus, ProbeTool, conform
-from toolwire.testing.server_checks.report import as_json, as_markdown, summary
+from toolwire.testing.server_checks.report import format_markdown, reports_to_json, summarize_report
 
 _COLUMNS = ("check", "requirement", "outcome", "what")
 
@@ -33,12 +33,12 @@ def run(arguments: argparse.Namespace) -> int:
         text = f"{show_url(target.text)} speaks none of {', '.join(PROTOCOLS)}; give one with --protocol to see why."
         raise ConnectError(text, ())
     if arguments.json:
-        print(json_text(as_json(reports), indent=2))
+        print(json_text(reports_to_json(reports), indent=2))
     elif arguments.markdown:
-        print("\n\n".join("\n".join([summary(report), "", *as_markdown(report)]) for report in reports))
+        print("\n\n".join("\n".join([summarize_report(report), "", *format_markdown(report)]) for report in reports))
     else:
         _print(reports)
-    return FAILED if any(report.failed for report in reports) else OK
+    return FAILED if any(report.failures for report in reports) else OK
 
 
 def _read_call(given: Sequence[str] | None) -> ProbeTool | None:
@@ -63,4 +63,4 @@ def _print(reports: Sequence[CheckReport]) -> None:
             for one in report.outcomes
         ]
         print_table(_COLUMNS, rows, sys.stdout)
-        print(f"\n{summary(report)}\n")
+        print(f"\n{summarize_report(report)}\n")

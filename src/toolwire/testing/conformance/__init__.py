@@ -4,18 +4,18 @@ A behaviour takes a Session and yields one sentence for each fault; nothing mean
 """
 
 from .behaviours import BEHAVIOURS, Behaviour
-from .kit import kit
-from .mutation import one_edit_away
-from .replies import reading_faults, replying_faults
-from .session import CodecConnection, session
+from .kit import build_kit
+from .mutation import generate_edits
+from .replies import find_reading_faults, find_replying_faults
+from .session import CodecConnection, open_session
 
 __all__ = [
     "BEHAVIOURS",
     "Behaviour",
     "CodecConnection",
-    "kit",
-    "one_edit_away",
-    "reading_faults",
-    "replying_faults",
-    "session",
+    "build_kit",
+    "find_reading_faults",
+    "find_replying_faults",
+    "generate_edits",
+    "open_session",
 ]

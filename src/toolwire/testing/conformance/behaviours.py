@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from toolwire.core.model import Approval, Call, Json, Kind, Problem, Tool, Value
 from toolwire.framing.text_cleaning import clean_data
 
-from .kit import RETRY_AFTER_MS, SECRET, kit
+from .kit import RETRY_AFTER_MS, SECRET, build_kit
 from .session import CodecConnection
 
 Behaviour: TypeAlias = Callable[[CodecConnection], Iterator[str]]
@@ -30,56 +30,56 @@ NESTED: tuple[Json, ...] = (
 )
 
 
-def listing(session: CodecConnection) -> Iterator[str]:
+def check_listing(session: CodecConnection) -> Iterator[str]:
     """Every tool arrives with its description, arguments and consent."""
-    ours = {tool.name: tool for tool in kit().catalog().tools}
+    ours = {tool.name: tool for tool in build_kit().catalog().tools}
     theirs = {name: tool for name, tool in session.peer.catalog.names.items()}  # noqa: C416 - a Mapping to a dict
     if set(ours) != set(theirs):
         yield f"the tools are {sorted(theirs)}, not {sorted(ours)}"
     for name in set(ours) & set(theirs):
         our, their = ours[name], theirs[name]
-        yield from _differs(f"{name}: the names of the arguments", set(their.parameters), set(our.parameters))
-        yield from _differs(
+        yield from _compare(f"{name}: the names of the arguments", set(their.parameters), set(our.parameters))
+        yield from _compare(
             f"{name}: the required arguments", set(their.required_parameters), set(our.required_parameters)
         )
         for member in ("approval", "safe", "destructive"):
-            yield from _differs(f"{name}: {member}", getattr(their, member), getattr(our, member))
+            yield from _compare(f"{name}: {member}", getattr(their, member), getattr(our, member))
         if our.description not in their.description:
             yield f"{name}: the description {our.description!r} became {their.description!r}"
 
 
-def calling(session: CodecConnection) -> Iterator[str]:
+def check_calls(session: CodecConnection) -> Iterator[str]:
     """A call gives the tool's value, whether it is a coroutine, a thread or a stream."""
-    yield from _gives(session, "add", {"a": 2, "b": 3}, 5)
-    yield from _gives(session, "halve", {"number": 3}, 1.5)
-    yield from _gives(session, "greet", {"name": "Ada"}, {"greeting": "Hello Ada."})
-    yield from _gives(session, "greet", {"name": "Ada", "loud": True}, {"greeting": "Hello Ada!"})
-    yield from _gives(session, "count", {"to": 3}, [1, 2, 3])
+    yield from _check_value(session, "add", {"a": 2, "b": 3}, 5)
+    yield from _check_value(session, "halve", {"number": 3}, 1.5)
+    yield from _check_value(session, "greet", {"name": "Ada"}, {"greeting": "Hello Ada."})
+    yield from _check_value(session, "greet", {"name": "Ada", "loud": True}, {"greeting": "Hello Ada!"})
+    yield from _check_value(session, "count", {"to": 3}, [1, 2, 3])
 
 
-def streaming(session: CodecConnection) -> Iterator[str]:
+def check_streams(session: CodecConnection) -> Iterator[str]:
     """What a tool sends while it runs arrives in order, or not at all where a protocol cannot say it."""
     result, heard = session.listen("count", {"to": 3})
-    yield from _differs("the result of a stream", result, Value([1, 2, 3]))
+    yield from _compare("the result of a stream", result, Value([1, 2, 3]))
     if heard and heard != [1, 2, 3]:
         yield f"heard was {heard}"
 
 
-def nothing(session: CodecConnection) -> Iterator[str]:
+def check_none_result(session: CodecConnection) -> Iterator[str]:
     """A tool that returns nothing gives None."""
-    yield from _gives(session, "forget", {}, None)
+    yield from _check_value(session, "forget", {}, None)
 
 
-def values(session: CodecConnection) -> Iterator[str]:
+def check_values(session: CodecConnection) -> Iterator[str]:
     """Whatever JSON data goes in comes out the same: texts, numbers, null, nesting.
 
     Only what nobody could see in it may be gone, where the notes of the Value say that it is.
     """
     for value in (*TEXTS, *NUMBERS, *NESTED):
-        yield from _gives(session, "echo", {"value": value}, value)
+        yield from _check_value(session, "echo", {"value": value}, value)
 
 
-def failing(session: CodecConnection) -> Iterator[str]:
+def check_tool_errors(session: CodecConnection) -> Iterator[str]:
     """What a tool raises to say why arrives whole, but for what is only for the log."""
     problem = session.call("refuse", {})
     if not isinstance(problem, Problem) or problem.kind is not Kind.TOOL_FAILED:
@@ -87,31 +87,31 @@ def failing(session: CodecConnection) -> Iterator[str]:
         return
     if "The oven is cold." not in problem.message:
         yield f"the tool's sentence became {problem.message!r}"
-    yield from _secret(session, problem)
+    yield from _check_secret(session, problem)
 
 
-def retrying(session: CodecConnection) -> Iterator[str]:
+def check_retry_hints(session: CodecConnection) -> Iterator[str]:
     """Whether and when a call may be tried again, and the prompt, arrive where the protocol has a place for them."""
     problem = session.call("refuse", {})
     if not isinstance(problem, Problem):
         yield f"a ToolError became {problem}"
         return
     if problem.can_retry:
-        yield from _differs("retry_after_ms", problem.retry_after_ms, RETRY_AFTER_MS)
+        yield from _compare("retry_after_ms", problem.retry_after_ms, RETRY_AFTER_MS)
     if "Heat the oven first." not in (problem.additional_prompt_content or "Heat the oven first."):
         yield f"the prompt became {problem.additional_prompt_content!r}"
 
 
-def crashing(session: CodecConnection) -> Iterator[str]:
+def check_crashes(session: CodecConnection) -> Iterator[str]:
     """A bug in a tool is a Problem that tells nothing of the inside."""
     problem = session.call("crash", {})
     if not isinstance(problem, Problem) or problem.kind not in (Kind.TOOL_FAILED, Kind.INTERNAL):
         yield f"an exception became {problem}"
         return
-    yield from _secret(session, problem)
+    yield from _check_secret(session, problem)
 
 
-def timing_out(session: CodecConnection) -> Iterator[str]:
+def check_timeouts(session: CodecConnection) -> Iterator[str]:
     """A tool that takes too long is cancelled, and the caller is told."""
     problem = session.call("dawdle", {})
     if not isinstance(problem, Problem) or problem.kind not in (Kind.TIMEOUT, Kind.TOOL_FAILED):
@@ -122,18 +122,18 @@ def timing_out(session: CodecConnection) -> Iterator[str]:
         yield "the call is still in flight"
 
 
-def arguments(session: CodecConnection) -> Iterator[str]:
+def check_arguments(session: CodecConnection) -> Iterator[str]:
     """Arguments that do not fit are refused by the server too, before the tool runs, and named."""
     for name, wrong in (("add", {"a": 1}), ("add", {"a": "x", "b": 2}), ("greet", {"name": None})):
-        problem = _sent(session, name, wrong)
+        problem = _send_unchecked(session, name, wrong)
         if not isinstance(problem, Problem) or problem.kind is not Kind.INVALID_ARGUMENTS:
             yield f"{name}({wrong}) became {problem}"
-    extra = _sent(session, "add", {"a": 1, "b": 2, "bee": 3})
+    extra = _send_unchecked(session, "add", {"a": 1, "b": 2, "bee": 3})
     if not isinstance(extra, Problem) or extra.kind is not Kind.INVALID_ARGUMENTS or "bee" not in extra.message:
         yield f"an undeclared argument made of add: {extra}"
 
 
-def not_data(session: CodecConnection) -> Iterator[str]:
+def check_unencodable_arguments(session: CodecConnection) -> Iterator[str]:
     """Arguments that JSON cannot say are refused before anything is sent."""
     before = len(session.exchanges)
     for value in (math.nan, -math.inf, "\ud800", {"\udfff": 1}, {1, 2}, b"bytes", object(), [[object()]]):
@@ -144,7 +144,7 @@ def not_data(session: CodecConnection) -> Iterator[str]:
         yield "something was sent"
 
 
-def unknown(session: CodecConnection) -> Iterator[str]:
+def check_unknown_tools(session: CodecConnection) -> Iterator[str]:
     """A tool that is not there is a Problem on both sides, and nothing runs."""
     before = len(session.exchanges)
     problem = session.call("no_such_tool", {})
@@ -157,7 +157,7 @@ def unknown(session: CodecConnection) -> Iterator[str]:
         yield f"the server says {sent}"
 
 
-def consent(session: CodecConnection) -> Iterator[str]:
+def check_consent(session: CodecConnection) -> Iterator[str]:
     """A call that needs consent is denied where nobody can be asked, and nothing goes over the wire."""
     before = len(session.exchanges)
     problem = session.call("erase", {"what": "all"})
@@ -170,12 +170,12 @@ def consent(session: CodecConnection) -> Iterator[str]:
         yield f"the approval arrived as {tool.approval}"
 
 
-def targets(session: CodecConnection) -> Iterator[str]:
+def check_targets(session: CodecConnection) -> Iterator[str]:
     """The method and URL a person is shown are those of the request that is sent."""
     for name, given in (("add", {"a": 1, "b": 2}), ("greet", {"name": "é/?#&"}), ("forget", {})):
         tool = session.peer.catalog.names[name]
         shown = session.codec.target(session.peer, Call(tool, given, "c1"))
-        _sent(session, name, given)
+        _send_unchecked(session, name, given)
         request = session.exchanges[-1].request
         if f"{request.method} {request.url}".partition("?")[0] != shown.partition("?")[0]:
             yield f"{name}: shown is {shown}, sent is {request.method} {request.url}"
@@ -184,53 +184,53 @@ def targets(session: CodecConnection) -> Iterator[str]:
 BEHAVIOURS: Mapping[str, Behaviour] = {
     behaviour.__name__: behaviour
     for behaviour in (
-        listing,
-        calling,
-        streaming,
-        nothing,
-        values,
-        failing,
-        retrying,
-        crashing,
-        timing_out,
-        arguments,
-        not_data,
-        unknown,
-        consent,
-        targets,
+        check_listing,
+        check_calls,
+        check_streams,
+        check_none_result,
+        check_values,
+        check_tool_errors,
+        check_retry_hints,
+        check_crashes,
+        check_timeouts,
+        check_arguments,
+        check_unencodable_arguments,
+        check_unknown_tools,
+        check_consent,
+        check_targets,
     )
 }
 """Every behaviour by its name."""
 
 
-def _gives(session: CodecConnection, name: str, given: Mapping[str, Json], expected: Json) -> Iterator[str]:
+def _check_value(session: CodecConnection, name: str, given: Mapping[str, Json], expected: Json) -> Iterator[str]:
     result = session.call(name, given)
     if isinstance(result, Value) and (result.notes or {}).get("cleaned") is True:
         expected = clean_data(expected)
-    if not isinstance(result, Value) or not _same(result.value, expected):
-        yield f"{name}({_short(given)}) gives {_short(result)}, not {_short(expected)}"
+    if not isinstance(result, Value) or not _is_equal(result.value, expected):
+        yield f"{name}({_shorten(given)}) gives {_shorten(result)}, not {_shorten(expected)}"
 
 
-def _sent(session: CodecConnection, name: str, given: Mapping[str, Json]) -> Any:
+def _send_unchecked(session: CodecConnection, name: str, given: Mapping[str, Json]) -> Any:
     return session.send(Call(session.peer.catalog.names[name], given, "c1"))
 
 
-def _secret(session: CodecConnection, problem: Problem) -> Iterator[str]:
+def _check_secret(session: CodecConnection, problem: Problem) -> Iterator[str]:
     if SECRET in repr(problem):
         yield "the client has what is only for the log"
     if any(SECRET.encode() in exchange.response.body for exchange in session.exchanges):
         yield "what is only for the log went over the wire"
 
 
-def _differs(what: str, theirs: object, ours: object) -> Iterator[str]:
+def _compare(what: str, theirs: object, ours: object) -> Iterator[str]:
     if theirs != ours:
         yield f"{what}: {theirs!r} arrived for {ours!r}"
 
 
-def _same(one: Json, other: Json) -> bool:
+def _is_equal(one: Json, other: Json) -> bool:
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
-def _short(data: object) -> str:
+def _shorten(data: object) -> str:
     text = repr(data)
     return text if len(text) <= 200 else f"{text[:200]}... ({len(text)} characters)"

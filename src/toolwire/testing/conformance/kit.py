@@ -13,7 +13,7 @@ SECRET = "only for the log"  # noqa: S105 - a text to look for where it must not
 RETRY_AFTER_MS = 1_500
 
 
-def kit() -> Toolkit:  # noqa: C901 - each tool counts as a branch, and there is none
+def build_kit() -> Toolkit:  # noqa: C901 - each tool counts as a branch, and there is none
     """Return the toolkit: sums, an echo, and every way in which a call can end."""
     tools = Toolkit("Bench", version="2.1.0", description="What every protocol is tried with.")
 

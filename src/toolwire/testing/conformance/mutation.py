@@ -17,33 +17,33 @@ class Edit(NamedTuple):
     """A message after one edit: where (a path of keys), what was done, and the message."""
 
     spot: Spot
-    done: str
+    change: str
     data: Json
 
 
-def one_edit_away(data: Json) -> Iterator[Edit]:
+def generate_edits(data: Json) -> Iterator[Edit]:
     """Yield ``data`` with each of its spots deleted, and with each odd value in it. ``data`` itself stays as it is."""
-    for spot in _spots(data, ()):
+    for spot in _list_spots(data, ()):
         if spot:
-            yield Edit(spot, "deleted", _edited(data, spot, None, delete=True))
+            yield Edit(spot, "deleted", _apply_edit(data, spot, None, delete=True))
         for value in ODD:
-            yield Edit(spot, repr(value), _edited(data, spot, value, delete=False))
+            yield Edit(spot, repr(value), _apply_edit(data, spot, value, delete=False))
 
 
-def _spots(data: Json, spot: Spot) -> Iterator[Spot]:
+def _list_spots(data: Json, spot: Spot) -> Iterator[Spot]:
     yield spot
     match data:
         case dict():
             for key, value in data.items():
-                yield from _spots(value, (*spot, key))
+                yield from _list_spots(value, (*spot, key))
         case list():
             for number, value in enumerate(data):
-                yield from _spots(value, (*spot, number))
+                yield from _list_spots(value, (*spot, number))
         case _:
             pass
 
 
-def _edited(data: Json, spot: Spot, value: Json, *, delete: bool) -> Json:
+def _apply_edit(data: Json, spot: Spot, value: Json, *, delete: bool) -> Json:
     if not spot:
         return value
     first, *rest = spot
@@ -51,5 +51,5 @@ def _edited(data: Json, spot: Spot, value: Json, *, delete: bool) -> Json:
     if delete and not rest:
         del copy[first]
     else:
-        copy[first] = _edited(data[first], tuple(rest), value, delete=delete)
+        copy[first] = _apply_edit(data[first], tuple(rest), value, delete=delete)
     return copy

@@ -16,44 +16,46 @@ _ENDS: tuple[Result, ...] = (Value(None), Value({"a": [1]}), Problem(kind=Kind.T
 Answers: TypeAlias = Callable[[Request], Response | Problem]
 
 
-def reading_faults(routes: Routes, request: Request) -> Iterator[str]:
+def find_reading_faults(routes: Routes, request: Request) -> Iterator[str]:
     """Yield what is wrong with how a server half answers ``request``; a path it does not have is right."""
     route = routes.get((request.method, request.url.partition("?")[0]))
     if route is None:
         return
     try:
-        yield from _unfinished(route.read(request))
+        yield from _check_reading(route.read(request))
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the fault that is looked for
         yield f"reading {request!r} raised {error!r}"
 
 
-def replying_faults(codec: Codec, url: str, answers: Answers, call: tuple[Peer, Call] | None = None) -> Iterator[str]:
+def find_replying_faults(
+    codec: Codec, url: str, answers: Answers, call: tuple[Peer, Call] | None = None
+) -> Iterator[str]:
     """Yield what is wrong with how a client half takes ``answers``: in finding ``url``, or in sending ``call``.
 
     What it finds is used: the target and one sending of each tool are tried too.
     """
     try:
         if call is not None:
-            yield from _no_result(run(codec.send(*call), CannedTransport(answers)))
+            yield from _check_result(run(codec.send(*call), CannedTransport(answers)))
             return
         finding = run(codec.find(url), CannedTransport(answers))
         if not isinstance(finding, Finding):
             yield f"finding gave {finding!r}"
         elif finding.peer is not None:
-            yield from _unusable(codec, finding.peer, answers)
+            yield from _check_peer(codec, finding.peer, answers)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the fault that is looked for
         yield f"raised {error!r}"
 
 
-def _unfinished(reading: object) -> Iterator[str]:
+def _check_reading(reading: object) -> Iterator[str]:
     match reading:
         case Response():
-            yield from _no_response(reading)
+            yield from _check_response(reading)
         case Pending():
             for result in _ENDS:
-                yield from _no_response(reading.reply(result, 1.0))
+                yield from _check_response(reading.reply(result, 1.0))
         case Streaming():
-            yield from _no_response(reading.refuse(Problem(kind=Kind.OVERLOADED, message="Busy.")))
+            yield from _check_response(reading.refuse(Problem(kind=Kind.OVERLOADED, message="Busy.")))
             pieces: Sequence[Any] = [reading.frame(Progress(1)), *(reading.closing(result, 1.0) for result in _ENDS)]
             if not all(isinstance(piece, bytes) for piece in pieces):
                 yield "a stream has a piece that is not bytes"
@@ -61,22 +63,22 @@ def _unfinished(reading: object) -> Iterator[str]:
             yield f"the reader gave {reading!r}"
 
 
-def _no_response(response: object) -> Iterator[str]:
+def _check_response(response: object) -> Iterator[str]:
     if not isinstance(response, Response) or not 200 <= response.status < 600:
         yield f"the answer is {response!r}"
     elif b"Traceback" in response.body:
         yield "the answer has a traceback"
 
 
-def _unusable(codec: Codec, peer: Peer, answers: Answers) -> Iterator[str]:
+def _check_peer(codec: Codec, peer: Peer, answers: Answers) -> Iterator[str]:
     for tool in peer.catalog.tools:
-        call = Call(tool, {name: _example(schema) for name, schema in tool.parameters.items()}, "c1")
+        call = Call(tool, {name: _build_example(schema) for name, schema in tool.parameters.items()}, "c1")
         if not isinstance(codec.target(peer, call), str):
             yield f"the target of {tool.name} is no text"
-        yield from _no_result(run(codec.send(peer, call), CannedTransport(answers)))
+        yield from _check_result(run(codec.send(peer, call), CannedTransport(answers)))
 
 
-def _no_result(result: object) -> Iterator[str]:
+def _check_result(result: object) -> Iterator[str]:
     if not isinstance(result, Value | Problem):
         yield f"the result is {result!r}"
     elif isinstance(result, Problem) and not isinstance(result.message, str):
@@ -86,6 +88,6 @@ def _no_result(result: object) -> Iterator[str]:
 _EXAMPLES: dict[str, Json] = {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
 
 
-def _example(schema: Json) -> Json:
+def _build_example(schema: Json) -> Json:
     kind = schema.get("type") if isinstance(schema, dict) else None
     return _EXAMPLES.get(kind, "x") if isinstance(kind, str) else "x"

@@ -23,7 +23,7 @@ from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing.wire import HERE, AppTransport, RecordedExchange, SyncAppTransport
 
-from .kit import kit
+from .kit import build_kit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class CodecConnection:
 
 
 @contextmanager
-def session(
+def open_session(
     codec: Codec,
     target: Toolkit | Toolbox | None = None,
     *,
@@ -59,26 +59,26 @@ def session(
     Raises:
         LookupError: the codec's client half does not find its server half.
     """
-    target = kit() if target is None else target
+    target = build_kit() if target is None else target
     limits = ServerLimits() if limits is None else limits
     toolbox = FunctionToolbox(target, threads=limits.threads) if isinstance(target, Toolkit) else target
     app = App(toolbox, callers=AnonymousCallers(), guard=HostGuard(), limits=limits, codecs=(codec,))
-    with _blocking(codec, app, approve) if blocking else _asynchronous(codec, app, approve) as joined:
-        yield joined
+    with _open_blocking(codec, app, approve) if blocking else _open_async(codec, app, approve) as connection:
+        yield connection
 
 
 @contextmanager
-def _asynchronous(codec: Codec, app: App, approve: Approver | None) -> Generator[CodecConnection, None, None]:
+def _open_async(codec: Codec, app: App, approve: Approver | None) -> Generator[CodecConnection, None, None]:
     transport = AppTransport(app)
     with asyncio.Runner() as runner:
         finding = runner.run(arun(codec.find(HERE), transport, None))
-        connection = _connection(codec, finding)
+        connection = _build_connection(codec, finding)
         remote = Remote(connection, transport, approve)
 
-        def driven(flow: Flow[Result]) -> Result:
+        def run_flow(flow: Flow[Result]) -> Result:
             return runner.run(arun(flow, transport, approve))
 
-        async def listened(name: str, arguments: Mapping[str, Json]) -> tuple[Result, list[Json]]:
+        async def listen(name: str, arguments: Mapping[str, Json]) -> tuple[Result, list[Json]]:
             heard: list[Json] = []
 
             async def notify(progress: Progress) -> None:
@@ -92,21 +92,21 @@ def _asynchronous(codec: Codec, app: App, approve: Approver | None) -> Generator
             peer=connection.peer,
             finding=finding,
             exchanges=transport.exchanges,
-            listen=lambda name, arguments: runner.run(listened(name, arguments)),
+            listen=lambda name, arguments: runner.run(listen(name, arguments)),
             call=lambda name, arguments: runner.run(remote.call(name, arguments)),
-            send=lambda call: driven(codec.send(connection.peer, call)),
+            send=lambda call: run_flow(codec.send(connection.peer, call)),
         )
 
 
 @contextmanager
-def _blocking(codec: Codec, app: App, approve: Approver | None) -> Generator[CodecConnection, None, None]:
+def _open_blocking(codec: Codec, app: App, approve: Approver | None) -> Generator[CodecConnection, None, None]:
     transport = SyncAppTransport(app)
     try:
         finding = run(codec.find(HERE), transport, None)
-        connection = _connection(codec, finding)
+        connection = _build_connection(codec, finding)
         remote = SyncRemote(connection, transport, approve)
 
-        def listened(name: str, arguments: Mapping[str, Json]) -> tuple[Result, list[Json]]:
+        def listen(name: str, arguments: Mapping[str, Json]) -> tuple[Result, list[Json]]:
             heard: list[Progress] = []
             result = remote.call(name, arguments, notify=heard.append)
             return result, [progress.value for progress in heard]
@@ -117,7 +117,7 @@ def _blocking(codec: Codec, app: App, approve: Approver | None) -> Generator[Cod
             peer=connection.peer,
             finding=finding,
             exchanges=transport.exchanges,
-            listen=listened,
+            listen=listen,
             call=remote.call,
             send=lambda call: run(codec.send(connection.peer, call), transport, approve),
         )
@@ -125,7 +125,7 @@ def _blocking(codec: Codec, app: App, approve: Approver | None) -> Generator[Cod
         transport.close()
 
 
-def _connection(codec: Codec, finding: Finding) -> Connection:
+def _build_connection(codec: Codec, finding: Finding) -> Connection:
     peer = finding.peer
     if peer is None:
         looks = "; ".join(f"{probe.url}: {probe.meaning}" for probe in finding.probes)

@@ -18,10 +18,10 @@ from .probe import ServerProbe
 class Skip(NamedTuple):
     """Why a check does not apply to a server."""
 
-    why: str
+    reason: str
 
 
-Look: TypeAlias = Callable[[ServerProbe], str | Skip | None]
+CheckFunction: TypeAlias = Callable[[ServerProbe], str | Skip | None]
 """Looks at a server: None where all is well, else what is not, or why there is nothing to look at."""
 
 
@@ -38,7 +38,7 @@ class Check(NamedTuple):
 
     requirement: str
     sentence: str
-    look: Look
+    run: CheckFunction
     needs_call: bool = False
 
 
@@ -53,14 +53,14 @@ class Outcome:
     why: str = ""
 
 
-def outcome(check: Check, number: str, asking: ServerProbe) -> Outcome:
+def run_check(check: Check, number: str, asking: ServerProbe) -> Outcome:
     """Return how ``check`` ends on the server that is asked."""
     if check.needs_call and asking.call is None:
         said: str | Skip | None = Skip("it calls a tool: name one, with its arguments")
     else:
-        said = check.look(asking)
+        said = check.run(asking)
     standing = (
         CheckStatus.PASSED if said is None else CheckStatus.SKIPPED if isinstance(said, Skip) else CheckStatus.FAILED
     )
-    why = said.why if isinstance(said, Skip) else said or ""
+    why = said.reason if isinstance(said, Skip) else said or ""
     return Outcome(number=number, requirement=check.requirement, sentence=check.sentence, standing=standing, why=why)

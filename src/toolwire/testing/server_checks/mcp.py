@@ -15,32 +15,32 @@ from .probe import ProbeAnswer, ServerProbe
 
 _VERSION: Final = "2025-11-25"
 _ACCEPT: Final = {"accept": "application/json, text/event-stream", "mcp-protocol-version": _VERSION}
-NOBODY: Final = "toolwire_no_such_tool"
+UNKNOWN_TOOL: Final = "toolwire_no_such_tool"
 
 
-def _path(ask: ServerProbe) -> str:
-    return "" if urlsplit(ask.base).path.endswith("/mcp") else "/mcp"
+def _find_path(probe: ServerProbe) -> str:
+    return "" if urlsplit(probe.base).path.endswith("/mcp") else "/mcp"
 
 
-def _greeted(ask: ServerProbe) -> ProbeAnswer:
+def _initialize(probe: ServerProbe) -> ProbeAnswer:
     about = {"protocolVersion": _VERSION, "capabilities": {}, "clientInfo": {"name": "toolwire", "version": "0"}}
-    answer: ProbeAnswer = ask.once("initialize", lambda: _send(ask, "initialize", about, {}))
+    answer: ProbeAnswer = probe.compute_once("initialize", lambda: _send(probe, "initialize", about, {}))
     return answer
 
 
-def _send(ask: ServerProbe, method: str, params: Mapping[str, Json], headers: Mapping[str, str]) -> ProbeAnswer:
+def _send(probe: ServerProbe, method: str, params: Mapping[str, Json], headers: Mapping[str, str]) -> ProbeAnswer:
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": dict(params)}
-    return _heard(ask.post(_path(ask), message, headers={**_ACCEPT, **headers}))
+    return _read_event(probe.post(_find_path(probe), message, headers={**_ACCEPT, **headers}))
 
 
-def _rpc(ask: ServerProbe, method: str, params: Mapping[str, Json] | None = None) -> ProbeAnswer:
-    session = _greeted(ask).header("mcp-session-id")
-    return _send(ask, method, params or {}, {"mcp-session-id": session} if session else {})
+def _request(probe: ServerProbe, method: str, params: Mapping[str, Json] | None = None) -> ProbeAnswer:
+    session = _initialize(probe).get_header("mcp-session-id")
+    return _send(probe, method, params or {}, {"mcp-session-id": session} if session else {})
 
 
-def _heard(answer: ProbeAnswer) -> ProbeAnswer:
+def _read_event(answer: ProbeAnswer) -> ProbeAnswer:
     """Return the one message of a stream of events as if it had come whole."""
-    if not answer.header("content-type").startswith("text/event-stream"):
+    if not answer.get_header("content-type").startswith("text/event-stream"):
         return answer
     body = answer.response.body.decode("utf-8", "replace")
     lines = [line[5:].strip() for line in body.splitlines() if line.startswith("data:") and line[5:].strip()]
@@ -50,33 +50,33 @@ def _heard(answer: ProbeAnswer) -> ProbeAnswer:
         return answer
 
 
-def _result(answer: ProbeAnswer) -> Mapping[str, Json]:
+def _get_result(answer: ProbeAnswer) -> Mapping[str, Json]:
     return get_object(answer.members, "result")
 
 
-def _initializes(ask: ServerProbe) -> str | None:
-    answer = _greeted(ask)
-    good = answer.status == 200 and isinstance(_result(answer).get("protocolVersion"), str)
+def _check_initialize(probe: ServerProbe) -> str | None:
+    answer = _initialize(probe)
+    good = answer.status == 200 and isinstance(_get_result(answer).get("protocolVersion"), str)
     return None if good else f"initialize: {answer}"
 
 
-def _says_who(ask: ServerProbe) -> str | None:
-    info = get_object(_result(_greeted(ask)), "serverInfo")
+def _check_server_info(probe: ServerProbe) -> str | None:
+    info = get_object(_get_result(_initialize(probe)), "serverInfo")
     return None if isinstance(info.get("name"), str) and isinstance(info.get("version"), str) else "no serverInfo"
 
 
-def _has_tools(ask: ServerProbe) -> str | None:
-    able = get_object(_result(_greeted(ask)), "capabilities")
+def _check_capabilities(probe: ServerProbe) -> str | None:
+    able = get_object(_get_result(_initialize(probe)), "capabilities")
     return None if "tools" in able else "its capabilities name no tools"
 
 
-def _pings(ask: ServerProbe) -> str | None:
-    answer = _rpc(ask, "ping")
+def _check_ping(probe: ServerProbe) -> str | None:
+    answer = _request(probe, "ping")
     return None if answer.status == 200 and "result" in answer.members else f"ping: {answer}"
 
 
-def _lists(ask: ServerProbe) -> str | None:
-    tools = _result(_rpc(ask, "tools/list")).get("tools")
+def _check_list(probe: ServerProbe) -> str | None:
+    tools = _get_result(_request(probe, "tools/list")).get("tools")
     if not isinstance(tools, list):
         return f'"tools" is {describe_type(tools)}'
     for tool in tools:
@@ -88,69 +88,71 @@ def _lists(ask: ServerProbe) -> str | None:
     return None if len(set(names)) == len(names) else "two tools have one name"
 
 
-def _echoes(ask: ServerProbe) -> str | None:
-    said = _rpc(ask, "ping").members
+def _check_reply_id(probe: ServerProbe) -> str | None:
+    said = _request(probe, "ping").members
     return None if (said.get("jsonrpc"), said.get("id")) == ("2.0", 1) else f"a reply: {said}"
 
 
-def _unknown_method(ask: ServerProbe) -> str | None:
-    code = get_object(_rpc(ask, "toolwire/nothing").members, "error").get("code")
+def _check_unknown_method(probe: ServerProbe) -> str | None:
+    code = get_object(_request(probe, "toolwire/nothing").members, "error").get("code")
     return None if code == -32601 else f"an unknown method has the code {code!r}"
 
 
-def _unknown_tool(ask: ServerProbe) -> str | None:
-    answer = _rpc(ask, "tools/call", {"name": NOBODY, "arguments": {}})
-    failed = _result(answer).get("isError") is True or get_object(answer.members, "error").get("code") == -32602
+def _check_unknown_tool(probe: ServerProbe) -> str | None:
+    answer = _request(probe, "tools/call", {"name": UNKNOWN_TOOL, "arguments": {}})
+    failed = _get_result(answer).get("isError") is True or get_object(answer.members, "error").get("code") == -32602
     return None if failed and answer.status < 500 else f"an unknown tool: {answer}"
 
 
-def _malformed(ask: ServerProbe) -> str | None:
-    answer = ask.post(_path(ask), b"{not json", headers=_ACCEPT)
+def _check_malformed_body(probe: ServerProbe) -> str | None:
+    answer = probe.post(_find_path(probe), b"{not json", headers=_ACCEPT)
     return None if 400 <= answer.status < 500 else f"no JSON: {answer}"
 
 
-def _notified(ask: ServerProbe) -> str | None:
+def _check_notification(probe: ServerProbe) -> str | None:
     message = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    session = _greeted(ask).header("mcp-session-id")
+    session = _initialize(probe).get_header("mcp-session-id")
     headers = {**_ACCEPT, **({"mcp-session-id": session} if session else {})}
-    answer = ask.post(_path(ask), message, headers=headers)
+    answer = probe.post(_find_path(probe), message, headers=headers)
     return None if answer.status == 202 else f"a notification: {answer}"
 
 
-def _other_site(ask: ServerProbe) -> str | None:
+def _check_other_origin(probe: ServerProbe) -> str | None:
     headers = {**_ACCEPT, "origin": "https://elsewhere.example"}
-    answer = ask.post(_path(ask), {"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers=headers)
+    answer = probe.post(_find_path(probe), {"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers=headers)
     return None if answer.status == 403 else f"a page of another site: {answer}"
 
 
-def _needs_key(ask: ServerProbe) -> str | Skip | None:
-    if not ask.has_key:
+def _check_key(probe: ServerProbe) -> str | Skip | None:
+    if not probe.has_key:
         return Skip("it is asked without a key")
-    answer = ask.post(_path(ask), {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, keyed=False, headers=_ACCEPT)
+    answer = probe.post(
+        _find_path(probe), {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, keyed=False, headers=_ACCEPT
+    )
     return None if answer.status == 401 else f"without a key: {answer}"
 
 
-def _calls(ask: ServerProbe) -> str | None:
-    tool, arguments = ask.call or (NOBODY, {})
-    answer = _rpc(ask, "tools/call", {"name": tool, "arguments": dict(arguments)})
-    result = _result(answer)
+def _check_call(probe: ServerProbe) -> str | None:
+    tool, arguments = probe.call or (UNKNOWN_TOOL, {})
+    answer = _request(probe, "tools/call", {"name": tool, "arguments": dict(arguments)})
+    result = _get_result(answer)
     if not isinstance(result.get("content"), list):
         return f'there is no "content": {answer}'
     return None if result.get("isError") is not True else f"it did not succeed: {answer}"
 
 
 CHECKS: Final = (
-    Check("R17", "initialize answers with a version of the protocol.", _initializes),
-    Check("R17", "The server says its name and version.", _says_who),
-    Check("R17", "The server says that it has tools.", _has_tools),
-    Check("R17", "A notification is answered 202.", _notified),
-    Check("R17", "ping is answered.", _pings),
-    Check("R17", "A reply has the id of its request.", _echoes),
-    Check("R17", "tools/list gives each tool a name of its own, and a schema of an object.", _lists),
-    Check("R17", "An unknown method has the code -32601.", _unknown_method),
-    Check("R17", "An unknown tool is an error, and no failure of the server.", _unknown_tool),
-    Check("R17", "A body that is no JSON is a 4xx.", _malformed),
-    Check("D-24", "A page of another site is answered 403.", _other_site),
-    Check("R17", "The tools need the key.", _needs_key),
-    Check("R17", "The call succeeds, with content.", _calls, needs_call=True),
+    Check("R17", "initialize answers with a version of the protocol.", _check_initialize),
+    Check("R17", "The server says its name and version.", _check_server_info),
+    Check("R17", "The server says that it has tools.", _check_capabilities),
+    Check("R17", "A notification is answered 202.", _check_notification),
+    Check("R17", "ping is answered.", _check_ping),
+    Check("R17", "A reply has the id of its request.", _check_reply_id),
+    Check("R17", "tools/list gives each tool a name of its own, and a schema of an object.", _check_list),
+    Check("R17", "An unknown method has the code -32601.", _check_unknown_method),
+    Check("R17", "An unknown tool is an error, and no failure of the server.", _check_unknown_tool),
+    Check("R17", "A body that is no JSON is a 4xx.", _check_malformed_body),
+    Check("D-24", "A page of another site is answered 403.", _check_other_origin),
+    Check("R17", "The tools need the key.", _check_key),
+    Check("R17", "The call succeeds, with content.", _check_call, needs_call=True),
 )

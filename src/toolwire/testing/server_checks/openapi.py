@@ -10,7 +10,7 @@ from toolwire.core.model import Json
 from toolwire.core.url_origin import get_origin, has_same_origin
 from toolwire.framing.jsontext import describe_type, get_object
 
-from .check import Check, Look, Skip
+from .check import Check, CheckFunction, Skip
 from .probe import ProbeAnswer, ServerProbe
 
 _LLM: Final = "/.well-known/llm.json"
@@ -20,119 +20,119 @@ _APPROVALS: Final = ("auto", "per-call", "deny")
 _COSTS: Final = ("free", "credits", "paid")
 
 
-def _llm(ask: ServerProbe) -> ProbeAnswer:
-    return ask.get(_LLM, keyed=False)
+def _get_llm(probe: ServerProbe) -> ProbeAnswer:
+    return probe.get(_LLM, keyed=False)
 
 
-def _there(ask: ServerProbe) -> str | None:
-    answer = _llm(ask)
+def _check_llm(probe: ServerProbe) -> str | None:
+    answer = _get_llm(probe)
     return None if answer.status == 200 and answer.members else f"GET {_LLM}: {answer}"
 
 
-def _if_there(look: Look) -> Look:
-    return lambda ask: look(ask) if _llm(ask).status == 200 else Skip("it has no llm.json")
+def _require_llm(look: CheckFunction) -> CheckFunction:
+    return lambda probe: look(probe) if _get_llm(probe).status == 200 else Skip("it has no llm.json")
 
 
-def _head(ask: ServerProbe) -> str | None:
-    answer = ask.send("HEAD", _LLM)
+def _check_head(probe: ServerProbe) -> str | None:
+    answer = probe.send("HEAD", _LLM)
     return None if answer.status == 200 else f"HEAD {_LLM}: {answer}"
 
 
-def _etag(ask: ServerProbe) -> str | None:
-    tag = _llm(ask).header("etag")
+def _check_etag(probe: ServerProbe) -> str | None:
+    tag = _get_llm(probe).get_header("etag")
     if not tag:
         return "there is no ETag"
-    answer = ask.get(_LLM, keyed=False, headers={"if-none-match": tag})
+    answer = probe.get(_LLM, keyed=False, headers={"if-none-match": tag})
     return None if answer.status == 304 else f"with its own ETag: {answer.status}"
 
 
-def _cached(ask: ServerProbe) -> str | None:
-    return None if _llm(ask).header("cache-control") else "there is no Cache-Control"
+def _check_cache_control(probe: ServerProbe) -> str | None:
+    return None if _get_llm(probe).get_header("cache-control") else "there is no Cache-Control"
 
 
-def _cors(ask: ServerProbe) -> str | None:
-    said = _llm(ask).header("access-control-allow-origin")
+def _check_cors(probe: ServerProbe) -> str | None:
+    said = _get_llm(probe).get_header("access-control-allow-origin")
     return None if said == "*" else f"Access-Control-Allow-Origin is {said!r}"
 
 
-def _names_document(ask: ServerProbe) -> str | None:
-    said = _llm(ask).members.get("openapi")
+def _check_document_url(probe: ServerProbe) -> str | None:
+    said = _get_llm(probe).members.get("openapi")
     return None if isinstance(said, str) and said else f'"openapi" is {said!r}'
 
 
-def _auth(ask: ServerProbe) -> str | None:
-    said = _llm(ask).members.get("auth")
+def _check_auth(probe: ServerProbe) -> str | None:
+    said = _get_llm(probe).members.get("auth")
     return None if isinstance(said, str | dict | None) else f'"auth" is {describe_type(said)}'
 
 
-def _address(ask: ServerProbe) -> str:
+def _find_document_path(probe: ServerProbe) -> str:
     """Return the document's path, from the root of the server."""
-    said = _llm(ask).members.get("openapi")
+    said = _get_llm(probe).members.get("openapi")
     if not isinstance(said, str):
         return _DOCUMENT
-    found = urlsplit(urljoin(ask.base + _LLM, said))
+    found = urlsplit(urljoin(probe.base + _LLM, said))
     return found.path + (f"?{found.query}" if found.query else "")
 
 
-def _document(ask: ServerProbe) -> ProbeAnswer:
-    base = urlsplit(ask.base).path
-    return ask.get(_address(ask).removeprefix(base), keyed=False)
+def _get_document(probe: ServerProbe) -> ProbeAnswer:
+    base = urlsplit(probe.base).path
+    return probe.get(_find_document_path(probe).removeprefix(base), keyed=False)
 
 
-def _document_there(ask: ServerProbe) -> str | None:
-    answer = _document(ask)
-    return None if answer.status == 200 and answer.members else f"GET {_address(ask)}: {answer}"
+def _check_document(probe: ServerProbe) -> str | None:
+    answer = _get_document(probe)
+    return None if answer.status == 200 and answer.members else f"GET {_find_document_path(probe)}: {answer}"
 
 
-def _same_origin(ask: ServerProbe) -> str | None:
-    url = urljoin(ask.base + _LLM, str(_llm(ask).members.get("openapi", "")))
-    return None if has_same_origin(url, ask.base) else f"the document is at {get_origin(url)}"
+def _check_origin(probe: ServerProbe) -> str | None:
+    url = urljoin(probe.base + _LLM, str(_get_llm(probe).members.get("openapi", "")))
+    return None if has_same_origin(url, probe.base) else f"the document is at {get_origin(url)}"
 
 
-def _same_bytes(ask: ServerProbe) -> str | Skip | None:
-    other = ask.get(_DOCUMENT, keyed=False)
+def _check_same_bytes(probe: ServerProbe) -> str | Skip | None:
+    other = probe.get(_DOCUMENT, keyed=False)
     if other.status == 404:
         return Skip(f"it has no {_DOCUMENT}")
-    return None if other.response.body == _document(ask).response.body else f"{_DOCUMENT} has other bytes"
+    return None if other.response.body == _get_document(probe).response.body else f"{_DOCUMENT} has other bytes"
 
 
-def _is_openapi(ask: ServerProbe) -> str | None:
-    said = _document(ask).members.get("openapi")
+def _check_openapi_version(probe: ServerProbe) -> str | None:
+    said = _get_document(probe).members.get("openapi")
     return None if isinstance(said, str) and said.startswith("3.") else f'"openapi" is {said!r}'
 
 
-def _root(ask: ServerProbe) -> Mapping[str, Json]:
-    return get_object(_document(ask).members, "x-llm")
+def _get_root_policy(probe: ServerProbe) -> Mapping[str, Json]:
+    return get_object(_get_document(probe).members, "x-llm")
 
 
-def _has_root(ask: ServerProbe) -> str | None:
-    return None if _root(ask) else "there is no x-llm object at the root of the document"
+def _check_root(probe: ServerProbe) -> str | None:
+    return None if _get_root_policy(probe) else "there is no x-llm object at the root of the document"
 
 
-def _root_members(ask: ServerProbe) -> str | None:
+def _check_root_members(probe: ServerProbe) -> str | None:
     for name in ("version", "name", "description"):
-        if not isinstance(_root(ask).get(name), str):
-            return f'"{name}" of the root x-llm is {describe_type(_root(ask).get(name))}'
+        if not isinstance(_get_root_policy(probe).get(name), str):
+            return f'"{name}" of the root x-llm is {describe_type(_get_root_policy(probe).get(name))}'
     return None
 
 
-def _default_approval(ask: ServerProbe) -> str | None:
-    said = _root(ask).get("defaultApproval", "per-call")
+def _check_default_approval(probe: ServerProbe) -> str | None:
+    said = _get_root_policy(probe).get("defaultApproval", "per-call")
     return None if said in ("auto", "per-call") else f'"defaultApproval" is {said!r}'
 
 
-def _operations(ask: ServerProbe) -> Iterator[tuple[str, Mapping[str, Json]]]:
-    for path, item in get_object(_document(ask).members, "paths").items():
+def _list_operations(probe: ServerProbe) -> Iterator[tuple[str, Mapping[str, Json]]]:
+    for path, item in get_object(_get_document(probe).members, "paths").items():
         for method, operation in (item if isinstance(item, dict) else {}).items():
             if method in _METHODS and isinstance(operation, dict):
                 yield f"{method.upper()} {path}", operation
 
 
-def _each(problem_of: str) -> Look:
+def _check_member(member: str) -> CheckFunction:
     """Look at the x-llm of each operation: one member of it, by what it may be."""
 
-    def look(ask: ServerProbe) -> str | Skip | None:
-        policies = [(name, operation["x-llm"]) for name, operation in _operations(ask) if "x-llm" in operation]
+    def look(probe: ServerProbe) -> str | Skip | None:
+        policies = [(name, operation["x-llm"]) for name, operation in _list_operations(probe) if "x-llm" in operation]
         if not policies:
             return Skip("no operation has x-llm")
         for name, policy in policies:
@@ -140,8 +140,8 @@ def _each(problem_of: str) -> Look:
                 continue
             if not isinstance(policy, dict):
                 return f"{name}: x-llm is {describe_type(policy)}"
-            if problem_of in policy and not _RIGHT[problem_of](policy[problem_of]):
-                return f'{name}: "{problem_of}" is {policy[problem_of]!r}'
+            if member in policy and not _VALIDATORS[member](policy[member]):
+                return f'{name}: "{member}" is {policy[member]!r}'
         return None
 
     return look
@@ -151,7 +151,7 @@ def _is_rate(value: Json) -> bool:
     return isinstance(value, dict) and type(value.get("max")) is int and isinstance(value.get("window"), str)
 
 
-_RIGHT: Final[Mapping[str, Callable[[Json], bool]]] = {
+_VALIDATORS: Final[Mapping[str, Callable[[Json], bool]]] = {
     "enabled": lambda value: isinstance(value, bool),
     "approval": lambda value: value in _APPROVALS,
     "blanketApprovalAllowed": lambda value: isinstance(value, bool),
@@ -162,39 +162,39 @@ _RIGHT: Final[Mapping[str, Callable[[Json], bool]]] = {
 }
 
 
-def _exposes(ask: ServerProbe) -> str | None:
-    return None if any("x-llm" in one for _, one in _operations(ask)) else "no operation has x-llm"
+def _check_exposed(probe: ServerProbe) -> str | None:
+    return None if any("x-llm" in one for _, one in _list_operations(probe)) else "no operation has x-llm"
 
 
-def _has_ids(ask: ServerProbe) -> str | None:
-    ids = [one.get("operationId") for _, one in _operations(ask) if "x-llm" in one]
+def _check_ids(probe: ServerProbe) -> str | None:
+    ids = [one.get("operationId") for _, one in _list_operations(probe) if "x-llm" in one]
     if not all(isinstance(one, str) and one for one in ids):
         return "an operation with x-llm has no operationId"
     return None if len(set(ids)) == len(ids) else "two operations have one operationId"
 
 
 CHECKS: Final = (
-    Check("XL-001", "GET /.well-known/llm.json answers 200 with an object, without credentials.", _there),
-    Check("XL-018", "HEAD is answered as GET is.", _if_there(_head)),
-    Check("XL-018", "llm.json has an ETag, and 304 for who has it.", _if_there(_etag)),
-    Check("XL-018", "llm.json says how long it may be kept.", _if_there(_cached)),
-    Check("XL-018", "llm.json may be read from any page.", _if_there(_cors)),
-    Check("XL-020", "llm.json names the document.", _if_there(_names_document)),
-    Check("XL-021", "auth in llm.json is a word or an object.", _if_there(_auth)),
-    Check("XL-015", "The document is on the origin of llm.json.", _if_there(_same_origin)),
-    Check("XL-014", "The document answers 200, without credentials.", _document_there),
-    Check("XL-019", "The well-known document has the same bytes as the one that is named.", _same_bytes),
-    Check("XL-009", "The document is OpenAPI 3.", _is_openapi),
-    Check("XL-004", "The document has x-llm at its root.", _has_root),
-    Check("XL-025", "The root x-llm has a version, a name and a description.", _root_members),
-    Check("XL-027", "The default approval is auto or per-call.", _default_approval),
-    Check("XL-034", "An operation is exposed by x-llm.", _exposes),
-    Check("XL-031", "enabled is true or false.", _each("enabled")),
-    Check("XL-031", "approval is auto, per-call or deny.", _each("approval")),
-    Check("XL-031", "blanketApprovalAllowed is true or false.", _each("blanketApprovalAllowed")),
-    Check("XL-031", "destructive is true or false.", _each("destructive")),
-    Check("XL-031", "rateLimit has max and window.", _each("rateLimit")),
-    Check("XL-031", "hint is a text.", _each("hint")),
-    Check("XL-031", "cost is free, credits or paid.", _each("cost")),
-    Check("XL-028", "Each operation that is exposed has its own operationId.", _has_ids),
+    Check("XL-001", "GET /.well-known/llm.json answers 200 with an object, without credentials.", _check_llm),
+    Check("XL-018", "HEAD is answered as GET is.", _require_llm(_check_head)),
+    Check("XL-018", "llm.json has an ETag, and 304 for who has it.", _require_llm(_check_etag)),
+    Check("XL-018", "llm.json says how long it may be kept.", _require_llm(_check_cache_control)),
+    Check("XL-018", "llm.json may be read from any page.", _require_llm(_check_cors)),
+    Check("XL-020", "llm.json names the document.", _require_llm(_check_document_url)),
+    Check("XL-021", "auth in llm.json is a word or an object.", _require_llm(_check_auth)),
+    Check("XL-015", "The document is on the origin of llm.json.", _require_llm(_check_origin)),
+    Check("XL-014", "The document answers 200, without credentials.", _check_document),
+    Check("XL-019", "The well-known document has the same bytes as the one that is named.", _check_same_bytes),
+    Check("XL-009", "The document is OpenAPI 3.", _check_openapi_version),
+    Check("XL-004", "The document has x-llm at its root.", _check_root),
+    Check("XL-025", "The root x-llm has a version, a name and a description.", _check_root_members),
+    Check("XL-027", "The default approval is auto or per-call.", _check_default_approval),
+    Check("XL-034", "An operation is exposed by x-llm.", _check_exposed),
+    Check("XL-031", "enabled is true or false.", _check_member("enabled")),
+    Check("XL-031", "approval is auto, per-call or deny.", _check_member("approval")),
+    Check("XL-031", "blanketApprovalAllowed is true or false.", _check_member("blanketApprovalAllowed")),
+    Check("XL-031", "destructive is true or false.", _check_member("destructive")),
+    Check("XL-031", "rateLimit has max and window.", _check_member("rateLimit")),
+    Check("XL-031", "hint is a text.", _check_member("hint")),
+    Check("XL-031", "cost is free, credits or paid.", _check_member("cost")),
+    Check("XL-028", "Each operation that is exposed has its own operationId.", _check_ids),
 )

@@ -10,14 +10,14 @@ from toolwire.core.model import Json
 from toolwire.framing.jsontext import describe_type
 from toolwire.protocols.opentool.validator import Fault, check
 
-from .check import Check, Look, Skip
+from .check import Check, CheckFunction, Skip
 from .probe import ProbeAnswer, ServerProbe
 
-NOBODY: Final = "toolwire_no_such_function"
+UNKNOWN_FUNCTION: Final = "toolwire_no_such_function"
 _PARAMETER: Final = ("OT-015", "OT-016", "OT-017", "OT-018")
 _SCHEMA: Final = ("OT-022", "OT-023", "OT-024", "OT-025", "OT-026", "OT-027")
 _CALL: Final = "/opentool/call"
-_ODD: Final = (
+_MALFORMED: Final = (
     ("no JSON", b"{not json"),
     ("NaN", b'{"jsonrpc": "2.0", "id": "1", "method": "x", "params": {"a": NaN}}'),
     ("bytes that are not UTF-8", b'{"jsonrpc": "2.0", "id": "1", "method": "\xff"}'),
@@ -26,192 +26,192 @@ _ODD: Final = (
 )
 
 
-def _version_answers(ask: ServerProbe) -> str | None:
-    answer = ask.get("/opentool/version")
+def _check_version_status(probe: ServerProbe) -> str | None:
+    answer = probe.get("/opentool/version")
     return None if answer.status == 200 else f"GET /opentool/version: {answer}"
 
 
-def _version_is_three_numbers(ask: ServerProbe) -> str | None:
-    version = ask.get("/opentool/version").members.get("version")
+def _check_version_format(probe: ServerProbe) -> str | None:
+    version = probe.get("/opentool/version").members.get("version")
     good = isinstance(version, str) and re.fullmatch(r"\d+\.\d+\.\d+", version, re.ASCII)
     return None if good else f'"version" is {version!r}'
 
 
-def _loads(ask: ServerProbe) -> str | None:
-    answer = ask.get("/opentool/load")
+def _check_load(probe: ServerProbe) -> str | None:
+    answer = probe.get("/opentool/load")
     return None if answer.status == 200 and isinstance(answer.data, dict) else f"GET /opentool/load: {answer}"
 
 
-def _faults(ask: ServerProbe) -> tuple[Fault, ...]:
-    found: tuple[Fault, ...] = ask.once("faults", lambda: check(ask.get("/opentool/load").response.body))
+def _list_faults(probe: ServerProbe) -> tuple[Fault, ...]:
+    found: tuple[Fault, ...] = probe.compute_once("faults", lambda: check(probe.get("/opentool/load").response.body))
     return found
 
 
-def _document(*rules: str) -> Look:
+def _check_document(*rules: str) -> CheckFunction:
     """Look for errors of some rules in the document."""
 
-    def look(ask: ServerProbe) -> str | Skip | None:
-        if ask.get("/opentool/load").data == {}:
+    def look(probe: ServerProbe) -> str | Skip | None:
+        if probe.get("/opentool/load").data == {}:
             return Skip("it has no document")
-        faults = [fault for fault in _faults(ask) if fault.severity == "error" and fault.rule in rules]
+        faults = [fault for fault in _list_faults(probe) if fault.severity == "error" and fault.rule in rules]
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         return f"{faults[0].pointer}: {faults[0].message}{more}" if faults else None
 
     return look
 
 
-def _rpc(ask: ServerProbe, **members: Json) -> ProbeAnswer:
+def _request(probe: ServerProbe, **members: Json) -> ProbeAnswer:
     """Send a request; a member that is ``...`` is left out."""
-    request = {"jsonrpc": "2.0", "id": "1", "method": NOBODY, "params": {}, **members}
-    return ask.post(_CALL, {name: value for name, value in request.items() if value is not ...})
+    request = {"jsonrpc": "2.0", "id": "1", "method": UNKNOWN_FUNCTION, "params": {}, **members}
+    return probe.post(_CALL, {name: value for name, value in request.items() if value is not ...})
 
 
-def _error(answer: ProbeAnswer) -> Mapping[str, Json]:
+def _get_error(answer: ProbeAnswer) -> Mapping[str, Json]:
     error = answer.members.get("error")
     return error if isinstance(error, dict) else {}
 
 
-def _replies(ask: ServerProbe) -> str | None:
-    answer = _rpc(ask)
+def _check_unknown_function(probe: ServerProbe) -> str | None:
+    answer = _request(probe)
     return None if answer.status == 200 and answer.members else f"a call of an unknown function: {answer}"
 
 
-def _says_version(ask: ServerProbe) -> str | None:
-    said = _rpc(ask).members.get("jsonrpc")
+def _check_reply_version(probe: ServerProbe) -> str | None:
+    said = _request(probe).members.get("jsonrpc")
     return None if said == "2.0" else f'"jsonrpc" is {said!r}'
 
 
-def _echoes_id(ask: ServerProbe) -> str | None:
+def _check_reply_id(probe: ServerProbe) -> str | None:
     for id_ in ("a-1", 7):
-        said = _rpc(ask, id=id_).members.get("id")
+        said = _request(probe, id=id_).members.get("id")
         if said != id_:
             return f"the id {id_!r} comes back as {said!r}"
     return None
 
 
-def _fails_in_form(ask: ServerProbe) -> str | None:
-    answer = _rpc(ask)
-    error = _error(answer)
+def _check_error_form(probe: ServerProbe) -> str | None:
+    answer = _request(probe)
+    error = _get_error(answer)
     if type(error.get("code")) is not int or not isinstance(error.get("message"), str):
         return f'there is no "error" with a "code" and a "message": {answer}'
     return None if answer.members.get("result") == {} else f'"result" is not an empty object: {answer}'
 
 
-def _unknown_code(ask: ServerProbe) -> str | None:
-    code = _error(_rpc(ask)).get("code")
+def _check_unknown_code(probe: ServerProbe) -> str | None:
+    code = _get_error(_request(probe)).get("code")
     return None if code in (-32601, 404, 405) else f"an unknown function has the code {code!r}"
 
 
-def _refused(what: str, **members: Json) -> Look:
+def _check_refusal(what: str, **members: Json) -> CheckFunction:
     """Look whether a request that is none is refused."""
 
-    def look(ask: ServerProbe) -> str | None:
-        answer = _rpc(ask, **members)
-        return None if answer.status == 400 or _error(answer).get("code") == -32600 else f"{what}: {answer}"
+    def look(probe: ServerProbe) -> str | None:
+        answer = _request(probe, **members)
+        return None if answer.status == 400 or _get_error(answer).get("code") == -32600 else f"{what}: {answer}"
 
     return look
 
 
-def _takes_no_params(ask: ServerProbe) -> str | None:
-    answer, usual = _rpc(ask, params=...), _rpc(ask)
-    same = _error(answer).get("code") == _error(usual).get("code")
+def _check_missing_params(probe: ServerProbe) -> str | None:
+    answer, usual = _request(probe, params=...), _request(probe)
+    same = _get_error(answer).get("code") == _get_error(usual).get("code")
     return None if same else f"without params: {answer}; with: {usual}"
 
 
-def _params_are_an_object(ask: ServerProbe) -> str | None:
-    answer = _called(ask, params=[1])
-    return None if _error(answer).get("code") in (-32602, -32600, 400) else f"params that are a list: {answer}"
+def _check_params_type(probe: ServerProbe) -> str | None:
+    answer = _call_tool(probe, params=[1])
+    return None if _get_error(answer).get("code") in (-32602, -32600, 400) else f"params that are a list: {answer}"
 
 
-def _no_batch(ask: ServerProbe) -> str | None:
-    answer = ask.post(_CALL, [{"jsonrpc": "2.0", "id": "1", "method": NOBODY}])
+def _check_batch(probe: ServerProbe) -> str | None:
+    answer = probe.post(_CALL, [{"jsonrpc": "2.0", "id": "1", "method": UNKNOWN_FUNCTION}])
     return None if answer.status < 500 and not isinstance(answer.data, list) else f"a batch: {answer}"
 
 
-def _odd_bodies(ask: ServerProbe) -> str | None:
-    for what, body in _ODD:
-        answer = ask.post(_CALL, body)
+def _check_malformed_bodies(probe: ServerProbe) -> str | None:
+    for what, body in _MALFORMED:
+        answer = probe.post(_CALL, body)
         if not 400 <= answer.status < 500 or answer.data is None:
             return f"{what}: {answer}"
     return None
 
 
-def _wants_json(ask: ServerProbe) -> str | None:
-    answer = ask.post(_CALL, b'{"jsonrpc": "2.0", "id": "1", "method": "x"}', headers={"content-type": "text/plain"})
+def _check_content_type(probe: ServerProbe) -> str | None:
+    answer = probe.post(_CALL, b'{"jsonrpc": "2.0", "id": "1", "method": "x"}', headers={"content-type": "text/plain"})
     return None if answer.status in (400, 415) else f"text/plain: {answer}"
 
 
-def _needs_key(ask: ServerProbe) -> str | Skip | None:
-    if not ask.has_key:
+def _check_key(probe: ServerProbe) -> str | Skip | None:
+    if not probe.has_key:
         return Skip("it is asked without a key")
-    answer = ask.post(_CALL, {"jsonrpc": "2.0", "id": "1", "method": NOBODY}, keyed=False)
+    answer = probe.post(_CALL, {"jsonrpc": "2.0", "id": "1", "method": UNKNOWN_FUNCTION}, keyed=False)
     return None if answer.status == 401 else f"a call without a key: {answer}"
 
 
-def _cannot_be_stopped(ask: ServerProbe) -> str | None:
-    answer = ask.send("GET", "/opentool/stop")
+def _check_stop(probe: ServerProbe) -> str | None:
+    answer = probe.send("GET", "/opentool/stop")
     return None if answer.status in (401, 403, 404, 405) else f"GET /opentool/stop: {answer}"
 
 
-def _called(ask: ServerProbe, **members: Json) -> ProbeAnswer:
-    tool, arguments = ask.call or (NOBODY, {})
-    return _rpc(ask, **{"method": tool, "params": dict(arguments), **members})
+def _call_tool(probe: ServerProbe, **members: Json) -> ProbeAnswer:
+    tool, arguments = probe.call or (UNKNOWN_FUNCTION, {})
+    return _request(probe, **{"method": tool, "params": dict(arguments), **members})
 
 
-def _succeeds(ask: ServerProbe) -> str | None:
-    answer = _called(ask)
+def _check_call(probe: ServerProbe) -> str | None:
+    answer = _call_tool(probe)
     if answer.status != 200 or answer.members.get("error") is not None:
         return str(answer)
     return None if answer.members.get("id") == "1" else f"the id does not come back: {answer}"
 
 
-def _result_is_object(ask: ServerProbe) -> str | None:
-    result = _called(ask).members.get("result")
+def _check_result_type(probe: ServerProbe) -> str | None:
+    result = _call_tool(probe).members.get("result")
     return None if isinstance(result, dict) else f'"result" is {describe_type(result)}'
 
 
-def _error_is_null(ask: ServerProbe) -> str | None:
-    answer = _called(ask)
+def _check_null_error(probe: ServerProbe) -> str | None:
+    answer = _call_tool(probe)
     return None if "error" in answer.members and answer.members["error"] is None else f'"error" is not null: {answer}'
 
 
-def _takes_sdk_version(ask: ServerProbe) -> str | None:
-    answer = _called(ask, jsonrpc="2.0.0")
+def _check_sdk_version(probe: ServerProbe) -> str | None:
+    answer = _call_tool(probe, jsonrpc="2.0.0")
     return None if answer.members.get("error") is None and answer.status == 200 else f'"jsonrpc": "2.0.0": {answer}'
 
 
 CHECKS: Final = (
-    Check("OTRPC-002", "GET /opentool/version answers 200.", _version_answers),
-    Check("OTRPC-003", "The version is three numbers.", _version_is_three_numbers),
-    Check("OTRPC-013", "GET /opentool/load answers 200 with an object.", _loads),
-    Check("OT-001", "The document says the version of OpenTool.", _document("OT-001")),
-    Check("OT-002", "The document has an info object.", _document("OT-002", "OT-006", "OT-007", "OT-008")),
-    Check("OT-004", "The document lists its functions.", _document("OT-004")),
-    Check("OT-009", "A server in the document has a URL.", _document("OT-003", "OT-009", "OT-010")),
-    Check("OT-011", "Each function has a name of 1 to 64 characters.", _document("OT-011")),
-    Check("OT-012", "Each function has a description.", _document("OT-012")),
-    Check("OT-013", "Each function has a list of parameters.", _document("OT-013")),
-    Check("OT-015", "Each parameter has a name, a schema, and says if it is required.", _document(*_PARAMETER)),
-    Check("OT-019", "Each return has a name and a schema.", _document("OT-014", "OT-019", "OT-020", "OT-021")),
-    Check("OT-022", "Each schema has one of the six types, and what its type needs.", _document(*_SCHEMA)),
-    Check("OT-029", "The document is JSON in UTF-8.", _document("OT-029", "D-16")),
-    Check("OTRPC-004", "A call of an unknown function is answered 200, in JSON-RPC.", _replies),
-    Check("OTRPC-012", 'A reply says "jsonrpc": "2.0".', _says_version),
-    Check("OTRPC-008", "A reply has the id of its request, with its type.", _echoes_id),
-    Check("OTRPC-010", "A failure has an empty result, and an error with code and message.", _fails_in_form),
-    Check("A-13", "An unknown function has a code that says so.", _unknown_code),
-    Check("OTRPC-005", "Another version of JSON-RPC is refused.", _refused('"jsonrpc": "1.0"', jsonrpc="1.0")),
-    Check("OTRPC-006", "A request without a method is refused.", _refused("no method", method=...)),
-    Check("A-16", "A request without an id is refused.", _refused("no id", id=...)),
-    Check("OTRPC-007", "Params may be left out.", _takes_no_params),
-    Check("A-17", "A batch is refused.", _no_batch),
-    Check("S-5", "A body that is no JSON is a 4xx, in JSON.", _odd_bodies),
-    Check("A-29", "A body that is not sent as JSON is refused.", _wants_json),
-    Check("OTRPC-029", "A call needs the key.", _needs_key),
-    Check("S-17", "Nobody can stop the server by looking.", _cannot_be_stopped),
-    Check("OTRPC-009", "The call succeeds, with the id of its request.", _succeeds, needs_call=True),
-    Check("OTRPC-011", "Its result is an object.", _result_is_object, needs_call=True),
-    Check("A-12", "Its error is null.", _error_is_null, needs_call=True),
-    Check("A-19", "Params that are no object are refused.", _params_are_an_object, needs_call=True),
-    Check("A-18", 'A request of "jsonrpc": "2.0.0" is taken.', _takes_sdk_version, needs_call=True),
+    Check("OTRPC-002", "GET /opentool/version answers 200.", _check_version_status),
+    Check("OTRPC-003", "The version is three numbers.", _check_version_format),
+    Check("OTRPC-013", "GET /opentool/load answers 200 with an object.", _check_load),
+    Check("OT-001", "The document says the version of OpenTool.", _check_document("OT-001")),
+    Check("OT-002", "The document has an info object.", _check_document("OT-002", "OT-006", "OT-007", "OT-008")),
+    Check("OT-004", "The document lists its functions.", _check_document("OT-004")),
+    Check("OT-009", "A server in the document has a URL.", _check_document("OT-003", "OT-009", "OT-010")),
+    Check("OT-011", "Each function has a name of 1 to 64 characters.", _check_document("OT-011")),
+    Check("OT-012", "Each function has a description.", _check_document("OT-012")),
+    Check("OT-013", "Each function has a list of parameters.", _check_document("OT-013")),
+    Check("OT-015", "Each parameter has a name, a schema, and says if it is required.", _check_document(*_PARAMETER)),
+    Check("OT-019", "Each return has a name and a schema.", _check_document("OT-014", "OT-019", "OT-020", "OT-021")),
+    Check("OT-022", "Each schema has one of the six types, and what its type needs.", _check_document(*_SCHEMA)),
+    Check("OT-029", "The document is JSON in UTF-8.", _check_document("OT-029", "D-16")),
+    Check("OTRPC-004", "A call of an unknown function is answered 200, in JSON-RPC.", _check_unknown_function),
+    Check("OTRPC-012", 'A reply says "jsonrpc": "2.0".', _check_reply_version),
+    Check("OTRPC-008", "A reply has the id of its request, with its type.", _check_reply_id),
+    Check("OTRPC-010", "A failure has an empty result, and an error with code and message.", _check_error_form),
+    Check("A-13", "An unknown function has a code that says so.", _check_unknown_code),
+    Check("OTRPC-005", "Another version of JSON-RPC is refused.", _check_refusal('"jsonrpc": "1.0"', jsonrpc="1.0")),
+    Check("OTRPC-006", "A request without a method is refused.", _check_refusal("no method", method=...)),
+    Check("A-16", "A request without an id is refused.", _check_refusal("no id", id=...)),
+    Check("OTRPC-007", "Params may be left out.", _check_missing_params),
+    Check("A-17", "A batch is refused.", _check_batch),
+    Check("S-5", "A body that is no JSON is a 4xx, in JSON.", _check_malformed_bodies),
+    Check("A-29", "A body that is not sent as JSON is refused.", _check_content_type),
+    Check("OTRPC-029", "A call needs the key.", _check_key),
+    Check("S-17", "Nobody can stop the server by looking.", _check_stop),
+    Check("OTRPC-009", "The call succeeds, with the id of its request.", _check_call, needs_call=True),
+    Check("OTRPC-011", "Its result is an object.", _check_result_type, needs_call=True),
+    Check("A-12", "Its error is null.", _check_null_error, needs_call=True),
+    Check("A-19", "Params that are no object are refused.", _check_params_type, needs_call=True),
+    Check("A-18", 'A request of "jsonrpc": "2.0.0" is taken.', _check_sdk_version, needs_call=True),
 )

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .check import Check, CheckStatus, outcome
-from .probe import ProbeTool, asking
+from .check import Check, CheckStatus, run_check
+from .probe import ProbeTool, open_probe
 from .run_checks import PROTOCOLS
 
 if TYPE_CHECKING:
@@ -31,18 +31,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     (protocol,) = marker.args
     rows = [(f"{protocol}-{place:02}", check) for place, check in enumerate(PROTOCOLS[protocol], 1)]
-    metafunc.parametrize("conformance", [_tester(*row) for row in rows], ids=[number for number, _ in rows])
+    metafunc.parametrize("conformance", [_build_fixture(*row) for row in rows], ids=[number for number, _ in rows])
 
 
-def _tester(number: str, check: Check) -> Callable[..., None]:
+def _build_fixture(number: str, check: Check) -> Callable[..., None]:
     def conformance(url: str, *, key: str | None = None, call: tuple[str, dict[str, object]] | None = None) -> None:
         import pytest  # the kit is used without pytest, too
 
-        ask = asking(url, key=key, call=None if call is None else ProbeTool(*call))
+        probe = open_probe(url, key=key, call=None if call is None else ProbeTool(*call))
         try:
-            ended = outcome(check, number, ask)
+            ended = run_check(check, number, probe)
         finally:
-            ask.close()
+            probe.close()
         said = f"{ended.requirement} {ended.sentence} {ended.why}"
         if ended.standing is CheckStatus.SKIPPED:
             pytest.skip(said)

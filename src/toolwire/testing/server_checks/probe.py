@@ -39,7 +39,7 @@ class ProbeAnswer(NamedTuple):
     text: str
     response: Response
 
-    def header(self, name: str) -> str:
+    def get_header(self, name: str) -> str:
         """The first value of a header field, or an empty text."""
         return get_header(self.response.headers, name.encode())
 
@@ -64,16 +64,16 @@ class ServerProbe:
         self.has_key = has_key
         self._keyed = keyed
         self._bare = bare
-        self._got: dict[tuple[str, bool], ProbeAnswer] = {}
-        self._found: dict[str, Any] = {}
+        self._answers: dict[tuple[str, bool], ProbeAnswer] = {}
+        self._computed: dict[str, Any] = {}
 
     def get(self, path: str, *, keyed: bool = True, headers: Mapping[str, str] | None = None) -> ProbeAnswer:
         """Return the answer to GET ``path``, with the key where there is one unless ``keyed`` is False."""
         if headers:
-            return self._ask("GET", path, headers, b"", keyed=keyed)
-        if (path, keyed) not in self._got:
-            self._got[path, keyed] = self._ask("GET", path, {"accept": JSON_TYPE}, b"", keyed=keyed)
-        return self._got[path, keyed]
+            return self._send("GET", path, headers, b"", keyed=keyed)
+        if (path, keyed) not in self._answers:
+            self._answers[path, keyed] = self._send("GET", path, {"accept": JSON_TYPE}, b"", keyed=keyed)
+        return self._answers[path, keyed]
 
     def post(
         self, path: str, body: Json | bytes, *, keyed: bool = True, headers: Mapping[str, str] | None = None
@@ -81,30 +81,30 @@ class ServerProbe:
         """Return the answer to POST ``path``; data is sent as JSON, bytes as they are."""
         fields = {"accept": JSON_TYPE, "content-type": JSON_TYPE, **(headers or {})}
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return self._ask("POST", path, fields, data, keyed=keyed)
+        return self._send("POST", path, fields, data, keyed=keyed)
 
     def send(self, method: str, path: str) -> ProbeAnswer:
         """Return the answer to another method."""
-        return self._ask(method, path, {}, b"", keyed=True)
+        return self._send(method, path, {}, b"", keyed=True)
 
-    def once(self, name: str, find: Callable[[], Any]) -> Any:
+    def compute_once(self, name: str, find: Callable[[], Any]) -> Any:
         """Return what ``find`` gives, found once for all checks."""
-        if name not in self._found:
-            self._found[name] = find()
-        return self._found[name]
+        if name not in self._computed:
+            self._computed[name] = find()
+        return self._computed[name]
 
     def close(self) -> None:
         """Close every connection."""
         self._keyed.close()
         self._bare.close()
 
-    def _ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes, *, keyed: bool) -> ProbeAnswer:
+    def _send(self, method: str, path: str, headers: Mapping[str, str], body: bytes, *, keyed: bool) -> ProbeAnswer:
         fields = tuple((name.encode(), value.encode("latin-1")) for name, value in headers.items())
         transport = self._keyed if keyed else self._bare
-        return _answer(transport.send(Request(method, self.base + path, fields, body)))
+        return _build_answer(transport.send(Request(method, self.base + path, fields, body)))
 
 
-def asking(url: str, *, key: str | Secret | None = None, call: ProbeTool | None = None) -> ServerProbe:
+def open_probe(url: str, *, key: str | Secret | None = None, call: ProbeTool | None = None) -> ServerProbe:
     """Return an Asking of the server at ``url``, which may be in a private network: it was named by hand."""
     url = url if "://" in url else f"http://{url}"
     origin = get_origin(url)
@@ -117,7 +117,7 @@ def asking(url: str, *, key: str | Secret | None = None, call: ProbeTool | None 
     return ServerProbe(base, keyed, bare, has_key=text is not None, call=call)
 
 
-def _answer(came: Response | Problem) -> ProbeAnswer:
+def _build_answer(came: Response | Problem) -> ProbeAnswer:
     if isinstance(came, Problem):
         return ProbeAnswer(0, None, came.message, Response(0))
     data = jsontext.read(came.body)

@@ -11,7 +11,7 @@ from .check import CheckStatus
 from .run_checks import CheckReport
 
 
-def as_json(reports: Sequence[CheckReport]) -> list[dict[str, Json]]:
+def reports_to_json(reports: Sequence[CheckReport]) -> list[dict[str, Json]]:
     """Return ``reports`` as JSON data."""
     return [
         {
@@ -24,20 +24,20 @@ def as_json(reports: Sequence[CheckReport]) -> list[dict[str, Json]]:
     ]
 
 
-def summary(report: CheckReport) -> str:
+def summarize_report(report: CheckReport) -> str:
     """Return one sentence: how many checks passed, failed and were skipped."""
     said = ", ".join(f"{report.count(standing)} {standing}" for standing in CheckStatus)
     return f"{report.protocol}: {len(report.outcomes)} checks, {said}."
 
 
-def as_markdown(report: CheckReport) -> Iterator[str]:
+def format_markdown(report: CheckReport) -> Iterator[str]:
     """Yield the lines of a table of ``report``."""
     yield "| check | requirement | what | outcome |"
     yield "|---|---|---|---|"
     for one in report.outcomes:
         why = f": {one.why}" if one.why else ""
-        yield f"| {one.number} | {one.requirement} | {_cell(one.sentence)} | {one.standing}{_cell(why)} |"
+        yield f"| {one.number} | {one.requirement} | {_escape_cell(one.sentence)} | {one.standing}{_escape_cell(why)} |"
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")

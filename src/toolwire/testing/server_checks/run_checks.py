@@ -10,8 +10,8 @@ from typing import Final
 from toolwire.core.model import Secret
 
 from . import mcp, openapi, opentool, otc
-from .check import Check, CheckStatus, Outcome, outcome
-from .probe import ProbeTool, ServerProbe, asking
+from .check import Check, CheckStatus, Outcome, run_check
+from .probe import ProbeTool, ServerProbe, open_probe
 
 PROTOCOLS: Final[Mapping[str, tuple[Check, ...]]] = MappingProxyType(
     {"openapi": openapi.CHECKS, "opentool": opentool.CHECKS, "otc": otc.CHECKS, "mcp": mcp.CHECKS}
@@ -28,7 +28,7 @@ class CheckReport:
     outcomes: tuple[Outcome, ...]
 
     @property
-    def failed(self) -> tuple[Outcome, ...]:
+    def failures(self) -> tuple[Outcome, ...]:
         """The checks that failed."""
         return tuple(one for one in self.outcomes if one.standing is CheckStatus.FAILED)
 
@@ -50,25 +50,25 @@ def conform(
     """
     if protocol is not None and protocol not in PROTOCOLS:
         raise ValueError(f"{protocol!r} cannot be checked; there is {', '.join(PROTOCOLS)}")
-    ask = asking(url, key=key, call=call)
+    probe = open_probe(url, key=key, call=call)
     try:
-        names = [protocol] if protocol is not None else [name for name in PROTOCOLS if _speaks(ask, name)]
-        return tuple(report(asking(url, key=key, call=call), name) for name in names)
+        names = [protocol] if protocol is not None else [name for name in PROTOCOLS if _has_protocol(probe, name)]
+        return tuple(run_protocol_checks(open_probe(url, key=key, call=call), name) for name in names)
     finally:
-        ask.close()
+        probe.close()
 
 
-def report(ask: ServerProbe, protocol: str) -> CheckReport:
+def run_protocol_checks(probe: ServerProbe, protocol: str) -> CheckReport:
     """Return the outcomes of all checks of ``protocol`` on the server that is asked, and close its connections."""
     try:
         checks = enumerate(PROTOCOLS[protocol], 1)
-        outcomes = tuple(outcome(check, f"{protocol}-{place:02}", ask) for place, check in checks)
+        outcomes = tuple(run_check(check, f"{protocol}-{place:02}", probe) for place, check in checks)
     finally:
-        ask.close()
-    return CheckReport(url=ask.base, protocol=protocol, outcomes=outcomes)
+        probe.close()
+    return CheckReport(url=probe.base, protocol=protocol, outcomes=outcomes)
 
 
-def _speaks(ask: ServerProbe, protocol: str) -> bool:
+def _has_protocol(probe: ServerProbe, protocol: str) -> bool:
     """Whether the first check of what only this protocol has does not fail."""
     path = {
         "openapi": "/.well-known/llm.json",
@@ -76,6 +76,6 @@ def _speaks(ask: ServerProbe, protocol: str) -> bool:
         "otc": "/tools",
     }.get(protocol)
     if path is not None:
-        answer = ask.get(path)
+        answer = probe.get(path)
         return answer.status in (200, 401) and answer.data is not None
-    return mcp.CHECKS[0].look(ask) is None
+    return mcp.CHECKS[0].run(probe) is None

@@ -5,47 +5,47 @@ from __future__ import annotations
 from typing import Final
 from uuid import uuid4
 
-from toolwire.testing.server_checks.check import Check, Look, Skip
+from toolwire.testing.server_checks.check import Check, CheckFunction, Skip
 from toolwire.testing.server_checks.probe import ServerProbe
 
-from .send_call import NOBODY, served
+from .send_call import UNKNOWN_TOOL, find_call_path
 
 
-def _keyed(look: Look) -> Look:
-    return lambda ask: look(ask) if ask.has_key else Skip("it is asked without a key")
+def _require_key(look: CheckFunction) -> CheckFunction:
+    return lambda probe: look(probe) if probe.has_key else Skip("it is asked without a key")
 
 
-def _list_needs_key(ask: ServerProbe) -> str | None:
-    answer = ask.get("/tools", keyed=False)
+def _check_list_key(probe: ServerProbe) -> str | None:
+    answer = probe.get("/tools", keyed=False)
     return None if answer.status == 401 else f"GET /tools without a key: {answer}"
 
 
-def _call_needs_key(ask: ServerProbe) -> str | None:
-    answer = ask.post(served(ask, "/call"), {"request": {"tool_id": NOBODY}}, keyed=False)
+def _check_call_key(probe: ServerProbe) -> str | None:
+    answer = probe.post(find_call_path(probe, "/call"), {"request": {"tool_id": UNKNOWN_TOOL}}, keyed=False)
     return None if answer.status == 401 else f"a call without a key: {answer}"
 
 
-def _wrong_key(ask: ServerProbe) -> str | None:
-    answer = ask.get("/tools", keyed=False, headers={"x-api-key": f"wrong-{uuid4()}"})
+def _check_wrong_key(probe: ServerProbe) -> str | None:
+    answer = probe.get("/tools", keyed=False, headers={"x-api-key": f"wrong-{uuid4()}"})
     return None if answer.status == 401 else f"a wrong key: {answer}"
 
 
-def _challenged(ask: ServerProbe) -> str | None:
-    answer = ask.get("/tools", keyed=False)
-    return None if answer.header("www-authenticate") else "a 401 has no WWW-Authenticate"
+def _check_challenge(probe: ServerProbe) -> str | None:
+    answer = probe.get("/tools", keyed=False)
+    return None if answer.get_header("www-authenticate") else "a 401 has no WWW-Authenticate"
 
 
-def _ignores_keys(ask: ServerProbe) -> str | Skip | None:
-    if ask.has_key:
+def _check_ignored_key(probe: ServerProbe) -> str | Skip | None:
+    if probe.has_key:
         return Skip("it is asked with a key")
-    answer = ask.get("/tools", headers={"x-api-key": "nobody-asked"})
+    answer = probe.get("/tools", headers={"x-api-key": "nobody-asked"})
     return None if answer.status == 200 else f"with a key that nobody asked for: {answer}"
 
 
 KEYS: Final = (
-    Check("OXP-010", "The list needs the key.", _keyed(_list_needs_key)),
-    Check("OTC-042", "A call needs the key.", _keyed(_call_needs_key)),
-    Check("OXP-010", "A wrong key is answered 401.", _keyed(_wrong_key)),
-    Check("S-7", "A 401 says how to say who you are.", _keyed(_challenged)),
-    Check("OXP-012", "Without auth, credentials are not looked at.", _ignores_keys),
+    Check("OXP-010", "The list needs the key.", _require_key(_check_list_key)),
+    Check("OTC-042", "A call needs the key.", _require_key(_check_call_key)),
+    Check("OXP-010", "A wrong key is answered 401.", _require_key(_check_wrong_key)),
+    Check("S-7", "A 401 says how to say who you are.", _require_key(_check_challenge)),
+    Check("OXP-012", "Without auth, credentials are not looked at.", _check_ignored_key),
 )

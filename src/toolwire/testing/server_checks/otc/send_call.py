@@ -8,31 +8,31 @@ from typing import Final
 from toolwire.core.model import Json
 from toolwire.testing.server_checks.probe import ProbeAnswer, ServerProbe
 
-NOBODY: Final = "Toolwire.no_such_tool@1.0.0"
+UNKNOWN_TOOL: Final = "Toolwire.no_such_tool@1.0.0"
 NOT_RUN: Final = (400, 422)
 
 
-def tools_of(ask: ServerProbe) -> Sequence[Mapping[str, Json]]:
+def list_tools(probe: ServerProbe) -> Sequence[Mapping[str, Json]]:
     """Return the tools the server lists, in whatever dialect."""
-    data = ask.get("/tools").data
+    data = probe.get("/tools").data
     listed = data if isinstance(data, list) else (data or {}).get("tools") or (data or {}).get("items") or []
     return [tool for tool in listed if isinstance(tool, dict)]
 
 
-def call(
-    ask: ServerProbe, request: Mapping[str, Json], path: str = "/call", beside: Mapping[str, Json] | None = None
+def send_call(
+    probe: ServerProbe, request: Mapping[str, Json], path: str = "/call", beside: Mapping[str, Json] | None = None
 ) -> ProbeAnswer:
     """Send ``request``, with the members ``beside`` it."""
-    return ask.post(served(ask, path), {"request": dict(request), **(beside or {})})
+    return probe.post(find_call_path(probe, path), {"request": dict(request), **(beside or {})})
 
 
-def served(ask: ServerProbe, path: str) -> str:
+def find_call_path(probe: ServerProbe, path: str) -> str:
     """Return ``path``, or the other one for a server that serves only that."""
     other = "/tools/call" if path == "/call" else "/call"
 
     def find() -> str:
-        is_missing = ask.post(path, {"request": {"tool_id": NOBODY}}).data in (None, {"detail": "Not Found"})
+        is_missing = probe.post(path, {"request": {"tool_id": UNKNOWN_TOOL}}).data in (None, {"detail": "Not Found"})
         return other if is_missing else path
 
-    found: str = ask.once(f"path {path}", find)
+    found: str = probe.compute_once(f"path {path}", find)
     return found
