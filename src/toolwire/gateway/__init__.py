@@ -1,4 +1,4 @@
-"""Wrappers that make one Toolbox of several: a gateway is a Toolbox made of remote ones."""
+"""Make one Toolbox of several: a gateway is a Toolbox of remote ones. Imports core, consent, server and client."""
 
 from .caller_consent import CallerConsent
 from .connections import ListedConnection, read_connections, write_connections

@@ -1,11 +1,12 @@
-"""The consent of a gateway's callers: who calls is asked, since nobody sits at the gateway.
+"""Ask the callers of a gateway for consent: a gateway has no user of its own.
 
 Rules:
 - A call that the gateway's own client would ask about is answered with a challenge, and does not run. The same call
-  with the challenge's word runs, once, within five minutes. [XL-053, XL-056]
+  with the challenge's word runs, once, within five minutes.
 - A word is good for one caller, one tool of one site as it is defined now, and the same arguments alone.
 - What a site itself wants confirmed is not asked of the caller: such a call is refused as before.
 """
+# XL-053, XL-056
 
 from __future__ import annotations
 

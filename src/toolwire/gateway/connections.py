@@ -1,7 +1,8 @@
-"""A list of connections as a plain JSON file that people share: names and URLs, and never a key. [OQ-7]
+"""Read and write a list of connections as JSON that people can share: names and URLs, never a key.
 
 The file is ``{"connections": [{"name": "tasks", "url": "https://tasks.example"}]}``.
 """
+# OQ-7
 
 from __future__ import annotations
 

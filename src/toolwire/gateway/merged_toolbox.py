@@ -1,4 +1,4 @@
-"""Several toolboxes as one."""
+"""Merge several Toolboxes into one."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ def merge_toolboxes(toolboxes: Sequence[Toolbox], *, title: str = "Tools") -> To
     """Return a Toolbox that offers the tools of all ``toolboxes`` and runs each call where its tool came from.
 
     No connection answers to a name that another toolbox had first. A toolkit of a connection has the connection's name
-    before its own where another toolbox has a toolkit of that name, or of one that looks like it. [D-32]
+    before its own where another toolbox has a toolkit of that name, or of one that looks like it.
 
     Raises:
         DefinitionError: two of them, none a connection, have a toolkit of the same name or a tool of the same id.
     """
+    # D-32
     return toolboxes[0] if len(toolboxes) == 1 else _MergedToolbox(tuple(toolboxes), title)
 
 

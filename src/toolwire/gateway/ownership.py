@@ -1,12 +1,13 @@
-"""Which of several toolboxes a toolkit and a name belong to, from the moment they were first seen.
+"""Decide to which of several Toolboxes a toolkit and a name belong, from the moment they first appear.
 
 Rules:
 - A toolkit belongs to one owner. The code of this process is one owner, and each connection is one.
-- Where two connections have toolkits of one name, each has its connection's name put before it. [D-32]
+- Where two connections have toolkits of one name, each has its connection's name put before it.
 - A reference goes to the owner that had it first, for as long as the process lives; one that two had at once means
   nothing, but with its toolkit.
 - Names that only look alike count as one: by case, by ``-`` and ``_``, by 0 and O, by letters of other scripts.
 """
+# D-32
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""``x-llm`` for web apps that already exist: one file for each framework, the only importer of it."""
+"""``x-llm`` for existing web applications: one module for each framework, which alone imports it."""

@@ -1,4 +1,5 @@
-"""The documents a client looks for, and how they are answered: GET and HEAD, with an ETag, to anybody. [XL-018]"""
+"""Answer requests for the documents that a client looks for: GET and HEAD, with an ETag, for every caller."""
+# XL-018
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def catalog_answer(body: bytes, method: str, known: str) -> DocumentAnswer:
 
 
 def sign_in(document: Mapping[str, Any]) -> str:
-    """Return the word of llm.json for how a caller signs in, by the document's ``securitySchemes``. [XL-022]"""
+    """Return the word of llm.json for how a caller signs in, by the document's ``securitySchemes``."""
+    # XL-022
     components = document.get("components")
     schemes = components.get("securitySchemes") if isinstance(components, Mapping) else None
     kinds = (

@@ -1,8 +1,9 @@
-"""A FastAPI app that models can use: its routes say ``x-llm``, and clients find its document.
+"""Add ``x-llm`` to a FastAPI application, and serve its document where clients look for it.
 
 Rules:
-- The app stays as it was but for its OpenAPI document, three well-known routes, and a check when it starts. [XL-121]
+- The app stays as it was but for its OpenAPI document, three well-known routes, and a check when it starts.
 """
+# XL-121
 
 from __future__ import annotations
 
@@ -38,11 +39,12 @@ def publish_tools(
 
     ``include`` "marked" offers the routes that have an ``x_llm``, "all" every route of the document but those with
     ``enabled=False``; left out, it is "marked" as soon as one route is. When the app starts, an ``x-llm`` that cannot
-    be is refused, and what a model's user would change is logged. [XL-018, XL-019, XL-121..124]
+    be is refused, and what a model's user would change is logged.
 
     Raises:
         DefinitionError: when the app starts, if the ``x-llm`` of a route has an unknown member or a wrong value.
     """
+    # XL-018, XL-019, XL-121..124
     site = SiteMarks(name or app.title, description, Approval(default_approval), include)
     app.openapi = _wrap_openapi(app.openapi, site, openapi)  # type: ignore[method-assign]  # as FastAPI's guide does it
     _check_at_start(app)

@@ -1,9 +1,10 @@
-"""What an app's author says of a route, as ``x-llm``, and what should be mended before anybody connects.
+"""Mark routes with ``x-llm``, and check the marks before a client connects.
 
 Rules:
-- What the author says wins; else GET is auto, everything else asks, and DELETE destroys. [XL-123]
-- A document is only added to: every member that was there stays as it was. [XL-121]
+- What the author says wins; else GET is auto, everything else asks, and DELETE destroys.
+- A document is only added to: every member that was there stays as it was.
 """
+# XL-123, XL-121
 
 from __future__ import annotations
 
@@ -69,11 +70,12 @@ _MEMBERS: Final = {
 
 
 def x_llm(**said: Unpack[RouteMarks]) -> dict[str, Any]:
-    """Return ``{"x-llm": {...}}`` for a route's ``openapi_extra``. [XL-121]
+    """Return ``{"x-llm": {...}}`` for a route's ``openapi_extra``.
 
     Raises:
         DefinitionError: there is no such member, or its value cannot be; the sentence says which.
     """
+    # XL-121
     data: dict[str, Json] = {}
     for name, value in said.items():
         if name not in _MEMBERS:

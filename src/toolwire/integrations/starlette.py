@@ -1,8 +1,9 @@
-"""A Starlette app that models can use. Starlette makes no OpenAPI document: the app brings its own.
+"""Add ``x-llm`` to the OpenAPI document of a Starlette application, and serve it.
 
 Rules:
-- The app stays as it was but for the routes of its documents, and a check when it starts. [XL-121]
+- The app stays as it was but for the routes of its documents, and a check when it starts.
 """
+# XL-121
 
 from __future__ import annotations
 
@@ -68,11 +69,12 @@ def publish_tools(
     """Let models use ``app``, whose OpenAPI 3.1 ``document`` is given, and return it.
 
     The document is served at ``path`` and at the well-known place. ``include`` is as for
-    FastAPI. Call it after the routes are there. [XL-018, XL-019, XL-121..124]
+    FastAPI. Call it after the routes are there.
 
     Raises:
         DefinitionError: an ``x-llm`` has an unknown member or a wrong value.
     """
+    # XL-018, XL-019, XL-121..124
     title = document.get("info", {}).get("title", "Tools")
     site = SiteMarks(name or title, description, Approval(default_approval), include)
     whole = as_version(mark_document(_add_marks(document, app), site), openapi)

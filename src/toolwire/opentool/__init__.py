@@ -1,4 +1,4 @@
-"""OpenTool for Python: the client, the server, the tool and the document, under the names of the other SDKs.
+"""OpenTool for Python: the client, the server, the tool and the document, by the names of the other SDKs.
 
 What serves is loaded when it is first used, so that a client needs nothing of a server.
 """

@@ -1,4 +1,4 @@
-"""The OpenTool client under the names of its SDKs, asynchronous and blocking, from one text of conversations."""
+"""Call OpenTool servers by the names of the SDKs, asynchronous and blocking, over the same flows."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ class OpenToolClient:
 
     Instead of a URL, ``host`` and ``port`` may be given; with neither, it is the server of this machine on port 9627.
     ``api_key`` goes to that origin alone. ``allow_private`` lists origins in private networks that may be reached.
-    ``mended`` are the quirks of real servers that are undone: leave a row out to see what it hides. [A-22, C-8]
+    ``mended`` are the quirks of real servers that are undone: leave a row out to see what it hides.
 
     Use it in ``async with``, or end with ``aclose()``.
 
     Raises:
         ValueError: both a URL and a host are given, or the key is none that a header can carry.
     """
+
+    # A-22, C-8
 
     def __init__(
         self,
@@ -57,20 +59,22 @@ class OpenToolClient:
         )
 
     async def version(self) -> Version:
-        """Return the version of the server. [OTRPC-015]"""
+        """Return the version of the server."""
+        # OTRPC-015
         return await arun(ask_version(self.base_url), self._door, None)
 
     async def call(self, function_call: FunctionCall) -> ToolReturn:
-        """Return what the function gave. It is called at most once. [OTRPC-016]
+        """Return what the function gave. It is called at most once.
 
         Raises:
             OpenToolServerCallException: the call failed; the message says why.
             OpenToolException: there is no answer to read; which of the five says what is wrong.
         """
+        # OTRPC-016
         return await arun(call_function(self.base_url, function_call, self._mended), self._door, None)
 
     def stream_call(self, function_call: FunctionCall) -> AsyncGenerator[ToolReturn, None]:
-        """Yield each piece of what the function gives, in order; it is called when the first is asked for. [A-28]
+        """Yield each piece of what the function gives, in order; it is called when the first is asked for.
 
         A slow reader slows the function down. Leaving the iterator (``break``, ``aclose``) cancels the call.
 
@@ -78,12 +82,14 @@ class OpenToolClient:
             OpenToolServerCallException: the call failed, or its stream was cut off; the message says why.
             OpenToolException: there is no answer to read; which of the five says what is wrong.
         """
+        # A-28
         return astream(self.base_url, function_call, self._mended, self._door)
 
     streamCall = stream_call
 
     async def load(self) -> OpenTool | None:
-        """Return the document of the server, or None where it has none: it can still be called by name. [OTRPC-017]"""
+        """Return the document of the server, or None where it has none: it can still be called by name."""
+        # OTRPC-017
         return await arun(load_document(self.base_url), self._door, None)
 
     async def aclose(self) -> None:
@@ -119,21 +125,25 @@ class SyncOpenToolClient:
         self._door = SyncNetwork(credentials=credentials, allow_private=allow_private, limits=limits)
 
     def version(self) -> Version:
-        """Return the version of the server. [OTRPC-015]"""
+        """Return the version of the server."""
+        # OTRPC-015
         return run(ask_version(self.base_url), self._door, None)
 
     def call(self, function_call: FunctionCall) -> ToolReturn:
-        """Return what the function gave; see ``OpenToolClient.call``. [OTRPC-016]"""
+        """Return what the function gave; see ``OpenToolClient.call``."""
+        # OTRPC-016
         return run(call_function(self.base_url, function_call, self._mended), self._door, None)
 
     def stream_call(self, function_call: FunctionCall) -> Generator[ToolReturn, None, None]:
-        """Yield each piece of what the function gives; see ``OpenToolClient.stream_call``. [A-28]"""
+        """Yield each piece of what the function gives; see ``OpenToolClient.stream_call``."""
+        # A-28
         return stream(self.base_url, function_call, self._mended, self._door)
 
     streamCall = stream_call
 
     def load(self) -> OpenTool | None:
-        """Return the document of the server, or None where it has none: it can still be called by name. [OTRPC-017]"""
+        """Return the document of the server, or None where it has none: it can still be called by name."""
+        # OTRPC-017
         return run(load_document(self.base_url), self._door, None)
 
     def close(self) -> None:
@@ -160,7 +170,8 @@ def _build_base_url(base_url: str | None, host: str | None, port: int | None) ->
 
 
 def _build_credentials(base: str, api_key: str | Secret | None) -> Credentials:
-    """Return the key as the header of the origin of ``base``, and of no other. [C-1, A-25]"""
+    """Return the key as the header of the origin of ``base``, and of no other."""
+    # C-1, A-25
     if api_key is None:
         return {}
     key = api_key.reveal() if isinstance(api_key, Secret) else api_key

@@ -1,4 +1,4 @@
-"""A tool as a command of its own: ``main(MyTool)`` reads its options from the command line and serves it."""
+"""Serve a tool as a command of its own: ``main(MyTool)`` reads its options from the command line."""
 
 from __future__ import annotations
 

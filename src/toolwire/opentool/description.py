@@ -1,4 +1,4 @@
-"""What a tool offers, from a document that stands beside it or that it loads itself."""
+"""Read what a tool offers, from a document beside it or from its own ``load``."""
 
 from __future__ import annotations
 

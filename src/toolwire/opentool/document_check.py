@@ -1,4 +1,4 @@
-"""Whether a document and the code it describes fit each other: every difference, each as one sentence.
+"""Check that a document and the code it describes agree: each difference is one sentence.
 
 What can be checked depends on the code. A class with a method for each function is checked whole, both ways; one
 with ``call`` alone hides its functions in it, and only that ``call`` can be called is checked.

@@ -1,8 +1,9 @@
-"""The exceptions of the OpenTool SDKs: five that a client raises, three for a tool to raise, one base for all.
+"""Define the exceptions of the OpenTool SDKs: five that a client raises, three that a tool raises, one base.
 
 Their names, codes and texts are the specification's, so each keeps ``Exception`` in its name and has both ``to_json``
-and ``toJson``. [OTRPC-022..028]
+and ``toJson``.
 """
+# OTRPC-022..028
 
 from __future__ import annotations
 
@@ -22,42 +23,53 @@ class OpenToolException(ToolwireError):  # the ending of all names here is the s
         self.code = code
 
     def to_json(self) -> dict[str, Json]:
-        """Return ``{"code", "message"}``, or ``{"message"}`` alone where there is no code. [OTRPC-027]"""
+        """Return ``{"code", "message"}``, or ``{"message"}`` alone where there is no code."""
+        # OTRPC-027
         return {"message": self.message} if self.code is None else {"code": self.code, "message": self.message}
 
     toJson = to_json
 
 
 class ResponseNullException(OpenToolException):
-    """The answer is empty. ``code`` is its HTTP status. [OTRPC-022, A-26]"""
+    """The answer is empty. ``code`` is its HTTP status."""
+
+    # OTRPC-022, A-26
 
     def __init__(self, code: int = 500) -> None:
         super().__init__("Response is null", code)
 
 
 class ErrorNullException(OpenToolException):
-    """The answer has neither a result nor an error. ``code`` is its HTTP status. [OTRPC-023, A-26]"""
+    """The answer has neither a result nor an error. ``code`` is its HTTP status."""
+
+    # OTRPC-023, A-26
 
     def __init__(self, code: int = 500) -> None:
         super().__init__("Error is null", code)
 
 
 class OpenToolServerUnauthorizedException(OpenToolException):
-    """The server wants an API key, or does not know this one. [OTRPC-024]"""
+    """The server wants an API key, or does not know this one."""
+
+    # OTRPC-024
 
     def __init__(self) -> None:
         super().__init__("Please check API Key is VALID or NOT", 401)
 
 
 class OpenToolServerNoAccessException(OpenToolException):
-    """Nothing was sent, or what is there is no OpenTool server. [OTRPC-025]"""
+    """Nothing was sent, or what is there is no OpenTool server."""
+
+    # OTRPC-025
 
     def __init__(self) -> None:
         super().__init__("Please check OpenTool Server is RUNNING or NOT", 404)
 
 
 class OpenToolServerCallException(OpenToolException):
-    """The call failed. ``problem`` says more than the message where more is known. [OTRPC-026]"""
+    """The call failed. ``problem`` says more than the message where more is known."""
+
+    # OTRPC-026
 
     def __init__(self, message: str, problem: Problem | None = None) -> None:
         super().__init__(message)

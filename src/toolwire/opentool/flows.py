@@ -1,10 +1,11 @@
-"""What an OpenTool client says and hears, with no network in it: one flow for each of its methods.
+"""Define the conversations of an OpenTool client without a network: one flow for each method.
 
 Rules:
-- What goes wrong is raised as one of the specification's exceptions, whatever the server calls it. [OTRPC-022..026]
-- The body is read before the status is looked at, except 401: servers put calls that failed under any status. [C-2]
-- The id of an answer is not looked at: servers answer errors with another, or with none. [C-3]
+- What goes wrong is raised as one of the specification's exceptions, whatever the server calls it.
+- The body is read before the status is looked at, except 401: servers put calls that failed under any status.
+- The id of an answer is not looked at: servers answer errors with another, or with none.
 """
+# OTRPC-022..026, C-2, C-3
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ _KEY_HINT = "Some servers (Java) answer this to every call without a key, even w
 
 
 def ask_version(base: str) -> Flow[Version]:
-    """Return the version of the server at ``base``: any text, under ``version`` or ``versionNumber``. [C-6, A-24]"""
+    """Return the version of the server at ``base``: any text, under ``version`` or ``versionNumber``."""
+    # C-6, A-24
     response = yield from _exchange(Request("GET", f"{base}/version", _ACCEPT))
     match quirks.mend(_read(response), quirks.VERSION):
         case {"version": str(version)}:
@@ -47,7 +49,8 @@ def ask_version(base: str) -> Flow[Version]:
 
 
 def call_function(base: str, call: FunctionCall, mended: Sequence[Quirk]) -> Flow[ToolReturn]:
-    """Return what ``call`` gave; it is sent once. ``mended`` are the quirks of servers that are undone. [C-1, C-3]"""
+    """Return what ``call`` gave; it is sent once. ``mended`` are the quirks of servers that are undone."""
+    # C-1, C-3
     body = {"jsonrpc": "2.0", "method": call.name, "params": dict(call.arguments), "id": call.id}
     response = yield from _exchange(Request("POST", f"{base}/call", _POST, jsontext.write(body)))
     return _read_return(response, call, mended)
@@ -65,10 +68,11 @@ def _read_return(response: Response, call: FunctionCall, mended: Sequence[Quirk]
 
 
 def stream_function(base: str, call: FunctionCall, mended: Sequence[Quirk]) -> Flow[ToolReturn | None]:
-    """Give each piece that ``call`` sends as progress, its object as it came; it is sent once. [A-28]
+    """Give each piece that ``call`` sends as progress, its object as it came; it is sent once.
 
     A server that answers without a stream gives all at once: that answer is the value.
     """
+    # A-28
     body = {"jsonrpc": "2.0", "method": call.name, "params": dict(call.arguments), "id": call.id}
     ear = StreamReader(None)
     response = yield from listen(Request("POST", f"{base}/streamCall", _STREAM, jsontext.write(body)), ear.feed)
@@ -85,13 +89,15 @@ def stream_function(base: str, call: FunctionCall, mended: Sequence[Quirk]) -> F
 
 
 def build_piece(call: FunctionCall, progress: Progress) -> ToolReturn:
-    """Return a piece of a stream as an SDK gives it. [A-20]"""
+    """Return a piece of a stream as an SDK gives it."""
+    # A-20
     value = progress.value
     return ToolReturn(call.id, value if isinstance(value, dict) else {"result": value})
 
 
 def load_document(base: str) -> Flow[OpenTool | None]:
-    """Return the document of the server at ``base``, or None where it says that it has none. [C-4, C-5, A-21]"""
+    """Return the document of the server at ``base``, or None where it says that it has none."""
+    # C-4, C-5, A-21
     response = yield from _exchange(Request("GET", f"{base}/load", _ACCEPT), missing=(404, 501))
     if response.status in (404, 501):
         return None
@@ -126,7 +132,8 @@ def _check_readable(response: Response, missing: Sequence[int] = ()) -> Response
 
 
 def _build_unreachable(problem: Problem) -> OpenToolServerNoAccessException | OpenToolServerCallException:
-    """Return NoAccess where no server was there; what was never sent, or may have run, says what happened. [A-26]"""
+    """Return NoAccess where no server was there; what was never sent, or may have run, says what happened."""
+    # A-26
     details = problem.details
     if details.get("sent") is False and details.get("reason") in _NOT_THERE:
         missing = OpenToolServerNoAccessException()
@@ -136,7 +143,8 @@ def _build_unreachable(problem: Problem) -> OpenToolServerNoAccessException | Op
 
 
 def _build_no_answer(response: Response, data: Json, wanted: str) -> Exception:
-    """Return the exception for an answer without what was ``wanted``. [OTRPC-022, OTRPC-023, A-26]"""
+    """Return the exception for an answer without what was ``wanted``."""
+    # OTRPC-022, OTRPC-023, A-26
     status = response.status
     if not _is_good(response):
         return OpenToolServerCallException(f"HTTP {status}: the server's answer is not {wanted}")

@@ -1,4 +1,4 @@
-"""API keys of a server: from options, the environment or a file. No message here ever has a key in it."""
+"""Read the API keys of a server from options, the environment or a file. No message contains a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents from text, bytes or a file, under the name the SDKs have for it."""
+"""Load documents from text, bytes or a file, by the name that the SDKs use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from toolwire.protocols.opentool.objects import OpenTool, read_text
 
 
 class OpenToolJsonLoader:
-    """Loads OpenTool documents of any version. It has no state; there is a class because the SDKs have one. [OT-031]"""
+    """Loads OpenTool documents of any version. It has no state; there is a class because the SDKs have one."""
+
+    # OT-031
 
     def load(self, text: str | bytes) -> OpenTool:
         """Return the document in a JSON text.

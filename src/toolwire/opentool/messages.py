@@ -1,8 +1,9 @@
-"""What an OpenTool client sends and gets: a FunctionCall, a ToolReturn, a Version. [OTRPC-015..019]
+"""Define what an OpenTool client sends and receives: FunctionCall, ToolReturn, Version.
 
 Each is made as the specification makes it, by position too, and has ``fromJson`` and ``toJson`` beside the spelling
 of Python. ``from_json`` raises ValueError for what is something else.
 """
+# OTRPC-015..019
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """One call: ``id`` matches the answer to it, ``name`` is the function's. [OTRPC-018]"""
+    """One call: ``id`` matches the answer to it, ``name`` is the function's."""
+
+    # OTRPC-018
 
     id: str
     name: str
@@ -61,7 +64,9 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolReturn:
-    """What a call gave: ``result`` is the object as the server sent it, ``id`` that of the call. [OTRPC-019]"""
+    """What a call gave: ``result`` is the object as the server sent it, ``id`` that of the call."""
+
+    # OTRPC-019
 
     id: str
     result: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""A Toolbox made of an object with a method for each function, and of the document that describes them."""
+"""Make a Toolbox of an object with one method for each function, and of the document that describes them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""A Toolbox made of one object: its ``call`` runs, its document is the catalog.
+"""Make a Toolbox of one object: its ``call`` runs functions, its document is the catalog.
 
 Rules:
 - What a tool raises reaches the caller only where it says so by one of the three exceptions for tools.
 - A tool without a document is called by any name: that is the one tool ANY (or ANY_STREAMED), whose arguments are a
-  name and its arguments, so that no caller can make the server remember names. [OTRPC-014, OTRPC-021]
+  name and its arguments, so that no caller can make the server remember names.
 """
+# OTRPC-014, OTRPC-021
 
 from __future__ import annotations
 
@@ -64,10 +65,12 @@ class _Function(NamedTuple):
 
 
 class ObjectToolbox:
-    """Runs the functions of one object with ``call(name, arguments)``, sync (in threads) or async. [OTRPC-020]
+    """Runs the functions of one object with ``call(name, arguments)``, sync (in threads) or async.
 
     ``begin`` and ``end`` are its ``init`` and ``dispose``; the first call begins what nobody began.
     """
+
+    # OTRPC-020
 
     def __init__(self, tool: Any, description: Description, *, threads: int = 40) -> None:
         self._tool = tool
@@ -190,7 +193,8 @@ async def _collect_stream(name: str, pieces: AsyncGenerator[Any, None], notify: 
 
 
 def explain_error(error: BaseException) -> Problem | None:
-    """Return what one of the exceptions that a Tool raises by purpose means; None of any other. [A-13]"""
+    """Return what one of the exceptions that a Tool raises by purpose means; None of any other."""
+    # A-13
     if isinstance(error, OpenToolException):
         for raised, kind in _SAID.items():
             if isinstance(error, raised):

@@ -1,4 +1,4 @@
-"""The parameters of a class as options of a command."""
+"""Turn the parameters of a class into options of a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From an object (or its class) and perhaps a document to what can be served."""
+"""Build a Toolbox and an application from an object or its class, and from a document if there is one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OpenTool server under the name of its SDKs: one tool, its address and its keys."""
+"""Serve one tool by the name that the OpenTool SDKs use: its address and its keys."""
 
 from __future__ import annotations
 
@@ -34,11 +34,13 @@ class OpenToolServer:
     ``document`` describes the tool where its own ``load`` does not; ``version`` is that of a tool without any.
     ``api_keys`` are the keys that calls need one of. With an ``admin_key`` whoever has it can POST to
     ``/opentool/stop``. Port 0 takes a free one; ``url`` says which. With ``strict_jsonrpc`` an answer has a result or
-    an error, never both. [S-1, S-17, A-12, A-27]
+    an error, never both.
 
     Raises:
         DefinitionError: the tool cannot be served, or does not fit its document.
     """
+
+    # S-1, S-17, A-12, A-27
 
     def __init__(
         self,

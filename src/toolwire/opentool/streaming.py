@@ -1,4 +1,4 @@
-"""A streamed call as an iterator: each piece is read when it is asked for, and leaving the iterator cancels the call.
+"""Iterate over a streamed call: each piece is read on demand, and leaving the iterator cancels the call.
 
 The blocking one needs no thread: it reads on in the caller's. The asynchronous one reads in a task of its own, one
 piece ahead at most.

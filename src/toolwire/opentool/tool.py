@@ -1,4 +1,4 @@
-"""The shape of a tool as the OpenTool SDKs have it: one method for every call, and one for the document."""
+"""Define the interface of a tool in the OpenTool SDKs: one method for all calls, one for the document."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ class Tool(Protocol):
 
     A tool may also have, as the newer SDKs do: ``init()``, awaited before its first call; ``dispose()``, awaited
     after its last; and ``stream_call(name, arguments)``, a sync or async generator of the pieces of a function whose
-    document has ``stream``. [OTRPC-020, OTRPC-021, A-11]
+    document has ``stream``.
     """
+
+    # OTRPC-020, OTRPC-021, A-11
 
     def call(self, name: str, arguments: dict[str, Any], /) -> Returned | Awaitable[Returned]:
         """Return what the function ``name`` gives, an object.
@@ -31,5 +33,6 @@ class Tool(Protocol):
         ...
 
     def load(self) -> Loaded | Awaitable[Loaded]:
-        """Return the document, or None where there is none: then every name may be called. [OTRPC-021]"""
+        """Return the document, or None where there is none: then every name may be called."""
+        # OTRPC-021
         ...

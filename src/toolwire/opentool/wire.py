@@ -1,10 +1,11 @@
-"""The OpenTool wire of one object: CODEC, but for what an SDK promises the author of a Tool.
+"""Build the OpenTool codec of one object, with what the SDKs promise to a tool's author.
 
-- ``/load`` answers the tool's own document, and ``{}`` where it has none. [OTRPC-013, OTRPC-014]
+- ``/load`` answers the tool's own document, and ``{}`` where it has none.
 - ``/call`` answers what ``call`` returned, under the names it gave.
-- Without a document any function may be called. [OTRPC-021]
-- ``/stop`` is there for whoever has the admin key, if there is one. [S-17, A-28]
+- Without a document any function may be called.
+- ``/stop`` is there for whoever has the admin key, if there is one.
 """
+# OTRPC-013, OTRPC-014, OTRPC-021, S-17, A-28
 
 from __future__ import annotations
 
@@ -90,10 +91,11 @@ def _rewrite_call(data: dict[str, Json], request: Request) -> bytes:
 
 
 def _inline_document(own: Mapping[str, Json], catalog: Catalog) -> Json:
-    """Return the document with its references written out in place, and all else as it was, in its order. [A-01, S-2]
+    """Return the document with its references written out in place, and all else as it was, in its order.
 
-    Its schemas stay too, though nothing refers to them any more: whoever loads a document gets all of it. [OTRPC-013]
+    Its schemas stay too, though nothing refers to them any more: whoever loads a document gets all of it.
     """
+    # A-01, S-2, OTRPC-013
     functions = document.write(catalog).get("functions", ())
     pairs = zip(catalog.names.values(), functions, strict=True)
     written = {tool.original_name or tool.name: function for tool, function in pairs}
@@ -110,7 +112,8 @@ def _inline_document(own: Mapping[str, Json], catalog: Catalog) -> Json:
 
 
 def _write_streams(function: Mapping[str, Json], own: Mapping[str, Json]) -> dict[str, Json]:
-    """Return what ``function`` says of its streams, each event under the name its author gave it. [A-11]"""
+    """Return what ``function`` says of its streams, each event under the name its author gave it."""
+    # A-11
     events = function.get("stream")
     if not isinstance(events, Mapping):
         return {}

@@ -1,4 +1,4 @@
-"""The protocols we speak, in the order in which a URL is tried."""
+"""The protocols, in the order in which discovery tries them. Imports core, framing and validation."""
 
 from toolwire.core.codec import Codec
 

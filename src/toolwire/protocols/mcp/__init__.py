@@ -1,4 +1,4 @@
-"""The Model Context Protocol over streamable HTTP: no sessions, one JSON answer for each POST."""
+"""Speak the Model Context Protocol over streamable HTTP: no sessions, one JSON response for each POST."""
 
 from __future__ import annotations
 

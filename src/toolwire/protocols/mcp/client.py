@@ -1,4 +1,4 @@
-"""The client half: find out whether a URL is an MCP server, and call its tools."""
+"""Find an MCP server at a URL, and call its tools."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ _SESSION_ENDED = Problem(
 
 
 def find(url: str) -> Flow[Finding]:
-    """Return the MCP server at ``url`` or at ``url``/mcp, if a GET there shows the marks of one. [XL-005]
+    """Return the MCP server at ``url`` or at ``url``/mcp, if a GET there shows the marks of one.
 
     Only then the handshake is made; it changes nothing but the server's own memory of sessions.
     """
+    # XL-005
     endpoint = _build_endpoint(url)
     if endpoint is None:
         return Finding(None, (Probe("mcp", url[:200], None, "is not a URL"),))
@@ -61,11 +62,12 @@ def find_named(url: str) -> Flow[Finding]:
 
 
 def find_by_post(url: str) -> Flow[Finding]:
-    """Return the MCP server at ``url`` or at ``url``/mcp that shows itself by its answer to a POST alone. [XL-005]
+    """Return the MCP server at ``url`` or at ``url``/mcp that shows itself by its answer to a POST alone.
 
     Only a path that ends with /mcp is posted to, and only if the GET before got an answer. What is posted asks who the
     server is and changes nothing.
     """
+    # XL-005
     endpoint = _build_endpoint(url)
     probes: list[Probe] = []
     if endpoint is None:
@@ -180,7 +182,8 @@ def describe_target(peer: Peer, _: Call) -> str:
 
 
 def describe_places(peer: Peer, call: Call) -> Mapping[str, str]:
-    """Return where each argument goes: into the body, and some into a header too. [XL-049]"""
+    """Return where each argument goes: into the body, and some into a header too."""
+    # XL-049
     found = dict.fromkeys(call.arguments, "in the body")
     conversation: Conversation = peer.memo
     for path, name in _get_mirror(call.tool) if conversation.session.version == STATELESS else ():

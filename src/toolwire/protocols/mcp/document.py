@@ -1,10 +1,11 @@
-"""The tools of a catalog as MCP lists them, and back.
+"""Write the tools of a catalog as MCP lists them, and read such a list.
 
 Rules:
-- What a model is told is clean and cut; where that is not the whole description, the whole is in ``_meta``. [XL-071]
+- What a model is told is clean and cut; where that is not the whole description, the whole is in ``_meta``.
 - What a foreign server says in ``annotations`` is kept as a hint and never makes a tool safe.
 - A tool that cannot be read is left out; the others stay.
 """
+# XL-071
 
 from __future__ import annotations
 
@@ -47,10 +48,11 @@ Naming: TypeAlias = Callable[[dict[str, Json], Identity], Identity]
 
 
 def write(catalog: Catalog, describe: Describe | None = None) -> list[Json]:
-    """Return the ``tools`` of a ``tools/list``: the newest version of each, under its unique name. [XL-070, XL-076]
+    """Return the ``tools`` of a ``tools/list``: the newest version of each, under its unique name.
 
     ``describe`` gives one definition; without it that is ``write_tool``.
     """
+    # XL-070, XL-076
     describe = write_tool if describe is None else describe
     return [describe(tool, name) for name, tool in catalog.names.items()]
 
@@ -63,10 +65,11 @@ class ReadCatalog(NamedTuple):
 
 
 def read(server: Mapping[str, Json], description: str, entries: Iterable[Json]) -> ReadCatalog:
-    """Return the catalog that a server's ``serverInfo`` and listed tools make, and what was changed in it. [XL-076]
+    """Return the catalog that a server's ``serverInfo`` and listed tools make, and what was changed in it.
 
     A name that is not legal here becomes ``Tool.original_name``, and ``Tool.name`` is one that is.
     """
+    # XL-076
     title = server.get("title") or server.get("name")
     title = title if isinstance(title, str) and title else "Tools"
     version = server.get("version")

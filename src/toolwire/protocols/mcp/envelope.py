@@ -1,4 +1,4 @@
-"""What each request says about itself besides its method: the revision it speaks, and who traces it."""
+"""Read what a request states besides its method: the protocol version, the progress token, the trace."""
 
 from __future__ import annotations
 

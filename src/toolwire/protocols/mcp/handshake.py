@@ -1,4 +1,4 @@
-"""Opening a conversation with an MCP server: which revision it speaks, what it is called, what tools it has."""
+"""Open a session with an MCP server: negotiate the version, read its name, list its tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which arguments a tool's schema wants in headers too, and what is wrong with how it says so.
+"""Find the arguments that a tool wants in headers too, and the faults in how its schema says so.
 
 Rules:
 - A mark is ``x-mcp-header`` on a string, an integer or a boolean that is reached by ``properties`` alone.

@@ -1,4 +1,4 @@
-"""Values that a stateless request says twice, in its body and in a header, so that a proxy can route by them."""
+"""Repeat values of the body in headers, so that a proxy can route a stateless request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas without the members that are null: servers in Java write null for whatever is not set."""
+"""Remove null members from schemas: servers in Java write null for what is not set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One JSON-RPC message to an MCP endpoint, and the answer to it wherever it stands in the response."""
+"""Send one JSON-RPC message to an MCP endpoint, and find its answer in the response."""
 
 from __future__ import annotations
 

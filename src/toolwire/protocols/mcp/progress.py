@@ -1,4 +1,4 @@
-"""What a tool says while it runs, as MCP's ``notifications/progress``, and back.
+"""Write the progress of a tool as MCP's ``notifications/progress``, and read it.
 
 Rules:
 - Each ``progress`` is a number larger than the one before. What a tool says need be none: it stands beside it as it is.

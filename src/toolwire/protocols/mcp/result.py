@@ -1,9 +1,10 @@
-"""How a call ended, as the result of ``tools/call``, and back.
+"""Write the result of a call as the result of ``tools/call``, and read it.
 
 Rules:
 - What a model can act on is a result with ``isError``; what is wrong with the request itself is a JSON-RPC error.
-- A problem's developer message is never sent. [A-53]
+- A problem's developer message is never sent.
 """
+# A-53
 
 from __future__ import annotations
 
@@ -67,7 +68,8 @@ def write_failure(id_: bytes, problem: Problem, server: Mapping[str, Json]) -> b
 
 
 def write_problem(problem: Problem) -> dict[str, Json]:
-    """Return what a program can use of ``problem``; what is at its default is left out. [OTC-028..032]"""
+    """Return what a program can use of ``problem``; what is at its default is left out."""
+    # OTC-028..032
     data: dict[str, Json] = {"kind": problem.kind.value, "message": problem.message}
     if problem.can_retry:
         data["canRetry"] = True

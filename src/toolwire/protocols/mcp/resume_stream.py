@@ -1,4 +1,4 @@
-"""The answer to a call whose stream ended before it: fetched with GET, from the last event that came. (2025-11-25)
+"""Fetch the answer to a call whose stream ended early: GET from the last event that came (2025-11-25).
 
 Rules:
 - Only where the server gave its events ids, which is how it says that it keeps them.

@@ -1,4 +1,4 @@
-"""The revisions of MCP and the words that both halves use.
+"""Define the versions of MCP, and the names that client and server share.
 
 Up to 2025-11-25 a client opens with ``initialize``; since 2026-07-28 each request says for itself who asks.
 """

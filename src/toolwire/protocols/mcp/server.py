@@ -1,4 +1,4 @@
-"""The server half: POST /mcp, one JSON-RPC message in, one answer out, nothing remembered.
+"""Serve POST /mcp: one JSON-RPC message in, one answer out, no state.
 
 Rules:
 - Every revision is answered: by ``initialize`` up to 2025-11-25, statelessly since 2026-07-28.

@@ -1,4 +1,4 @@
-"""The answer to one request heard as a stream: progress is passed on, and what the server asks meanwhile is answered.
+"""Read the answer to one request as a stream: pass progress on, and answer what the server asks meanwhile.
 
 Rules:
 - ``ping`` is answered; whatever else a server asks was not declared to be there, and is refused as JSON-RPC does.

@@ -1,4 +1,4 @@
-"""OpenTool: a JSON document of functions, called by JSON-RPC over HTTP under ``/opentool``."""
+"""Speak OpenTool: a JSON document of functions, called by JSON-RPC over HTTP under ``/opentool``."""
 
 from dataclasses import replace
 from functools import partial

@@ -1,10 +1,11 @@
-"""The client half: find an OpenTool server, and call one of its functions.
+"""Find an OpenTool server, and call one of its functions.
 
 Rules:
-- Only the URL a person gave is ever called, never one that a document names. [A-08]
-- Nothing is sent twice: a call that may have run is not repeated. [C-11]
-- The body is read before the status is looked at, except 401: servers put calls that failed under any status. [C-2]
+- Only the URL a person gave is ever called, never one that a document names.
+- Nothing is sent twice: a call that may have run is not repeated.
+- The body is read before the status is looked at, except 401: servers put calls that failed under any status.
 """
+# A-08, C-11, C-2
 
 from __future__ import annotations
 
@@ -45,10 +46,11 @@ class _Seen(NamedTuple):
 
 
 def find(url: str) -> Flow[Finding]:
-    """Return the OpenTool server at ``url``, pasted with or without ``/opentool``, if there is one. [C-8]
+    """Return the OpenTool server at ``url``, pasted with or without ``/opentool``, if there is one.
 
-    A server without a description is found with an empty catalog; its functions can still be called by name. [C-5]
+    A server without a description is found with an empty catalog; its functions can still be called by name.
     """
+    # C-8, C-5
     base = endpoint(url)
     response = yield from fetch(Request("GET", f"{base}/version", _ACCEPT))
     version = _version(response)
@@ -73,10 +75,11 @@ def find(url: str) -> Flow[Finding]:
 
 
 def send(peer: Peer, call: Call) -> Flow[Result]:
-    """Return what came of ``call``, sent once; a tool that streams is heard while it runs. [C-1, A-11]
+    """Return what came of ``call``, sent once; a tool that streams is heard while it runs.
 
     A server that has no ``/streamCall`` has run nothing, and is asked for the whole result instead.
     """
+    # C-1, A-11
     tool = call.tool
     body = {
         "jsonrpc": "2.0",
@@ -110,7 +113,8 @@ def _is_streamed(call: Call) -> bool:
 
 
 def endpoint(url: str) -> str:
-    """Return where the paths of OpenTool begin, for a URL as a person pastes it. [A-08, C-8]"""
+    """Return where the paths of OpenTool begin, for a URL as a person pastes it."""
+    # A-08, C-8
     base = url.strip().partition("#")[0].partition("?")[0].rstrip("/")
     parent, _, last = base.rpartition("/")
     if last in _OWN_PATHS and parent.endswith("/opentool"):
@@ -130,7 +134,8 @@ def _version(response: Response | Problem) -> _Seen:
 
 
 def _load(response: Response | Problem) -> Document | Problem:
-    """Return the document of a server; an empty one where it says that it has none. [C-5, A-21, OTRPC-017]"""
+    """Return the document of a server; an empty one where it says that it has none."""
+    # C-5, A-21, OTRPC-017
     if isinstance(response, Response) and response.status in (404, 501):
         return _NO_DOCUMENT
     data = quirks.mend(_body(response), quirks.DOCUMENT)
@@ -160,7 +165,8 @@ def _summary(loaded: Document) -> str:
 
 
 def _answer(response: Response, call: Call) -> Result:
-    """Return what an answer says. Its id is not looked at: servers answer errors with another, or none. [C-3]"""
+    """Return what an answer says. Its id is not looked at: servers answer errors with another, or none."""
+    # C-3
     status = response.status
     if status == 401:
         text = "The server wants an API key, or does not know this one: check that it is valid."
@@ -176,7 +182,8 @@ def _answer(response: Response, call: Call) -> Result:
 
 
 def _no_answer(response: Response, data: Json) -> Problem:
-    """Return the Problem of an answer that says neither a result nor an error. [OTRPC-022, OTRPC-023, OTRPC-025]"""
+    """Return the Problem of an answer that says neither a result nor an error."""
+    # OTRPC-022, OTRPC-023, OTRPC-025
     status = response.status
     if status >= 300:
         kind = _STATUS_KINDS.get(status, Kind.BAD_ANSWER)

@@ -1,11 +1,12 @@
-"""The OpenTool document: a catalog as JSON that any OpenTool client can load, and a catalog back from one.
+"""Write a catalog as an OpenTool document that any OpenTool client can load, and read such a document.
 
 Rules:
 - What the small schema cannot say stands beside it, exact, under ``x-json-schema``: on a parameter or a return, or on
-  the function where only the whole input says it (shared definitions, rules between arguments). [A-03, A-10]
+  the function where only the whole input says it (shared definitions, rules between arguments).
 - Reading drops what cannot be a tool, keeps the rest, and notes what it dropped.
-- ``server.url`` of a document is never called: calls go where the person pointed. [A-08]
+- ``server.url`` of a document is never called: calls go where the person pointed.
 """
+# A-03, A-10, A-08
 
 from __future__ import annotations
 
@@ -45,10 +46,11 @@ class Document(NamedTuple):
 
 
 def write(catalog: Catalog, version: str = SPECIFICATION, describe: Describe | None = None) -> dict[str, Json]:
-    """Return ``catalog`` as a document of a version of the specification; ``{}`` without tools. [OTRPC-014, OT-031]
+    """Return ``catalog`` as a document of a version of the specification; ``{}`` without tools.
 
     ``describe`` gives one function; without it that is ``write_function``.
     """
+    # OTRPC-014, OT-031
     describe = write_function if describe is None else describe
     if not catalog.tools:
         return {}
@@ -61,7 +63,8 @@ def write(catalog: Catalog, version: str = SPECIFICATION, describe: Describe | N
 
 
 def read(data: Json) -> Document | Problem:
-    """Return what an OpenTool document of any version offers, or a Problem: it is none. [OT-031]"""
+    """Return what an OpenTool document of any version offers, or a Problem: it is none."""
+    # OT-031
     functions = data.get("functions") if isinstance(data, dict) else None
     if not isinstance(data, dict) or not isinstance(data.get("opentool"), str) or not isinstance(functions, list):
         text = 'This is not an OpenTool document: it needs "opentool", a string, and "functions", an array.'
@@ -148,7 +151,8 @@ def _write_piece(name: str, output: Schema) -> dict[str, Json]:
 
 
 def _write_described(member: dict[str, Json], exact: Schema, root: Schema) -> dict[str, Json]:
-    """Return ``member``, a parameter or a return, with its description and schema. [S-2]"""
+    """Return ``member``, a parameter or a return, with its description and schema."""
+    # S-2
     small = schema.write(exact, root)
     if description := small.pop("description", ""):
         member["description"] = description
@@ -193,7 +197,8 @@ def _read_function(function: Json, names: Mapping[str, str], title: str, version
 
 
 def _read_parameters(parameters: Json, walk: Walk) -> dict[str, Json]:
-    """Return the schema of the whole input. The first of two parameters of one name counts. [A-07]"""
+    """Return the schema of the whole input. The first of two parameters of one name counts."""
+    # A-07
     properties: dict[str, Json] = {}
     required: list[str] = []
     for parameter in parameters if isinstance(parameters, list) else ():

@@ -1,9 +1,10 @@
-"""A foreign document as the specification would have it: nulls that say nothing gone, missing members with defaults.
+"""Repair a document of another implementation: remove nulls, add defaults for missing members.
 
 Rules:
 - A document without faults comes back as it is, and so does whatever the specification knows nothing of.
-- Each thing mended was seen in a real implementation. [C-4, A-04]
+- Each thing mended was seen in a real implementation.
 """
+# C-4, A-04
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ``error`` object of an answer: a Problem in JSON-RPC's words, and a Problem back from one."""
+"""Write a Problem as the ``error`` object of an answer, and read it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ _MAX_MESSAGE = 4_000
 
 
 def write(problem: Problem, code: int | None = None) -> dict[str, Json]:
-    """Return the error object of ``problem``; what has no place in it goes into its ``data``. [A-13, A-53]"""
+    """Return the error object of ``problem``; what has no place in it goes into its ``data``."""
+    # A-13, A-53
     data: dict[str, Json] = {"kind": problem.kind.value}
     if problem.can_retry:
         data["can_retry"] = True
@@ -53,7 +54,8 @@ def write(problem: Problem, code: int | None = None) -> dict[str, Json]:
 
 
 def read(error: Mapping[str, Json]) -> Problem:
-    """Return the Problem an error object tells of, each member checked by itself. [C-3, OTC-030]"""
+    """Return the Problem an error object tells of, each member checked by itself."""
+    # C-3, OTC-030
     data = jsontext.get_object(error, "data")
     message, more, wait = error.get("message"), data.get("additional_prompt_content"), data.get("retry_after_ms")
     return Problem(

@@ -1,9 +1,10 @@
-"""A JSON Schema as one plain schema of one type: references followed, ``allOf`` joined, alternatives made one.
+"""Narrow a JSON Schema to one type: follow references, merge ``allOf``, merge unions.
 
 Rules:
-- Only references within the document are followed; one that leads back into itself ends in any value. [A-01, D-18]
-- Nothing here raises or runs long, whatever the schema: depth and number of nodes are bounded. [D-17]
+- Only references within the document are followed; one that leads back into itself ends in any value.
+- Nothing here raises or runs long, whatever the schema: depth and number of nodes are bounded.
 """
+# A-01, D-18, D-17
 
 from __future__ import annotations
 
@@ -113,7 +114,8 @@ def _merge_any_of(parts: list[Mapping[str, Json]]) -> dict[str, Json]:
 
 
 def get_type(schema: Mapping[str, Json]) -> str:
-    """Return the one type of six that a plain schema is of; ``object`` where it does not say. [A-03]"""
+    """Return the one type of six that a plain schema is of; ``object`` where it does not say."""
+    # A-03
     match schema.get("type"):
         case str(name) if name in TYPES:
             return name

@@ -1,11 +1,12 @@
-"""The objects of an OpenTool document, typed, with the names of the specification and its SDKs; read and written.
+"""Define the objects of an OpenTool document by the names of the specification and its SDKs; read and write them.
 
 Rules:
-- What the specification does not know is kept: in ``extra``, and written after what it knows. [A-03]
+- What the specification does not know is kept: in ``extra``, and written after what it knows.
 - A document without faults comes back from ``read`` and ``write`` with the same members and values; functions,
-  parameters, properties, values and named schemas keep their order. [OT-029]
+  parameters, properties, values and named schemas keep their order.
 - None is a member that the document does not have.
 """
+# A-03, OT-029
 
 from __future__ import annotations
 
@@ -45,8 +46,10 @@ class Schema:
     """The format of a value, or with ``reference`` (``#/schemas/NAME``) a schema the document has a name for.
 
     ``properties`` belong to each object and ``items`` to each array; ``required`` names properties. ``enum`` holds
-    values of the ``type``. [OT-022..027, A-01]
+    values of the ``type``.
     """
+
+    # OT-022..027, A-01
 
     type: str | None = None
     description: str | None = None
@@ -60,7 +63,9 @@ class Schema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Return:
-    """What a function gives back, or one event of its stream. [OT-019..021]"""
+    """What a function gives back, or one event of its stream."""
+
+    # OT-019..021
 
     name: str
     description: str | None = None
@@ -70,7 +75,9 @@ class Return:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One thing a function takes. [OT-015..018]"""
+    """One thing a function takes."""
+
+    # OT-015..018
 
     name: str
     description: str | None = None
@@ -81,7 +88,9 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """What can be called. ``stream`` is a return for each event, as the 2.0 SDKs have it. [OT-011..014, A-11]"""
+    """What can be called. ``stream`` is a return for each event, as the 2.0 SDKs have it."""
+
+    # OT-011..014, A-11
 
     name: str
     description: str
@@ -93,7 +102,9 @@ class Function:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """Where the tool can be called; never where we call it without being told. [OT-009, A-08]"""
+    """Where the tool can be called; never where we call it without being told."""
+
+    # OT-009, A-08
 
     url: str
     description: str | None = None
@@ -102,7 +113,9 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Info:
-    """What the document is about. ``version`` is the document's own. [OT-006..008]"""
+    """What the document is about. ``version`` is the document's own."""
+
+    # OT-006..008
 
     title: str
     description: str | None = None
@@ -112,7 +125,9 @@ class Info:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTool:
-    """A document. ``opentool`` is the version of the specification; 1.0.0 knows no ``server``. [OT-001..005, A-05]"""
+    """A document. ``opentool`` is the version of the specification; 1.0.0 knows no ``server``."""
+
+    # OT-001..005, A-05
 
     opentool: str = LATEST
     info: Info
@@ -161,11 +176,12 @@ _ATTRIBUTES: Final = MappingProxyType({"return": "return_", "$ref": "reference"}
 
 
 def read(data: Json) -> OpenTool | Problem:
-    """Return the document that ``data`` is, of any version, or a Problem that names one of its errors. [OT-031]
+    """Return the document that ``data`` is, of any version, or a Problem that names one of its errors.
 
     What real implementations leave out or set to null is mended first; see ``mending``. What is wrong between objects,
-    like two functions of one name, is no Problem here: the validator finds it. [C-4]
+    like two functions of one name, is no Problem here: the validator finds it.
     """
+    # OT-031, C-4
     mended = mend(data)
     errors = [one for one in examine(mended).faults if one.is_structural]
     if errors:
@@ -178,19 +194,21 @@ def read(data: Json) -> OpenTool | Problem:
 
 
 def read_text(text: str | bytes) -> OpenTool | Problem:
-    """Return the document in a JSON text, or a Problem: it is no JSON, or no document. [OT-029]"""
+    """Return the document in a JSON text, or a Problem: it is no JSON, or no document."""
+    # OT-029
     data = jsontext.read(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
     return data if isinstance(data, Problem) else read(data)
 
 
 def write(document: OpenTool, version: str | None = None) -> dict[str, Json]:
-    """Return ``document`` as data, of another version of the specification if one is given. [OT-031]
+    """Return ``document`` as data, of another version of the specification if one is given.
 
-    What is written has ``properties`` on each object and ``items`` on each array, whatever the objects say. [A-04]
+    What is written has ``properties`` on each object and ``items`` on each array, whatever the objects say.
 
     Raises:
-        ValueError: the version knows no ``server`` and the document has one. It is never dropped unasked. [OT-003]
+        ValueError: the version knows no ``server`` and the document has one. It is never dropped unasked.
     """
+    # OT-031, A-04, OT-003
     if version is not None:
         document = replace(document, opentool=version)
     if document.server is not None and lacks_server(document.opentool):
@@ -199,7 +217,8 @@ def write(document: OpenTool, version: str | None = None) -> dict[str, Json]:
 
 
 def write_text(document: OpenTool, version: str | None = None) -> bytes:
-    """Return ``document`` as compact JSON in UTF-8. Raises what ``write`` raises. [OT-029]"""
+    """Return ``document`` as compact JSON in UTF-8. Raises what ``write`` raises."""
+    # OT-029
     return jsontext.write(write(document, version))
 
 

@@ -1,4 +1,4 @@
-"""How real OpenTool implementations differ from the specification, one row each, mended before anything is read.
+"""Correct how real OpenTool implementations differ from the specification, one row for each difference.
 
 Rules:
 - A quirk is a function from JSON to JSON that leaves what it does not know as it is.

@@ -1,9 +1,10 @@
-"""The references of an OpenTool document: each names a schema of the same document, ``#/schemas/NAME``. [A-01]
+"""Check the references of an OpenTool document: each names a schema of the same document, ``#/schemas/NAME``.
 
 Rules:
-- No reference is followed out of the document; none is fetched or opened. [D-18]
+- No reference is followed out of the document; none is fetched or opened.
 - Recursive schemas are found in time that grows with the references, whatever they form.
 """
+# A-01, D-18
 
 from __future__ import annotations
 

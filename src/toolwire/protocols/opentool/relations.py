@@ -1,4 +1,4 @@
-"""The rules of an OpenTool document that a table of members cannot say: what a text may hold, what goes together."""
+"""Check the rules of an OpenTool document that span several members."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def examine(shape: str, data: Mapping[str, Json], path: Path, report: Report) ->
 
 
 def list_members(shape: str, data: Mapping[str, Json]) -> Collection[Member]:
-    """Return the members that an object of ``shape`` has; ``server`` is not one in 1.0.0. [OT-003]"""
+    """Return the members that an object of ``shape`` has; ``server`` is not one in 1.0.0."""
+    # OT-003
     whole = SHAPES[shape].values()
     if shape == "document" and lacks_server(data.get("opentool")):
         return [member for member in whole if member.name != "server"]
@@ -37,7 +38,8 @@ def list_members(shape: str, data: Mapping[str, Json]) -> Collection[Member]:
 
 
 def lacks_server(version: Json) -> bool:
-    """Return whether this version of the specification knows no ``server``. [OT-003]"""
+    """Return whether this version of the specification knows no ``server``."""
+    # OT-003
     return isinstance(version, str) and _NO_SERVER.fullmatch(version) is not None
 
 
@@ -114,7 +116,8 @@ def _is_of_type(value: Json, type_: str) -> bool:
 
 
 def _check_unique(list_name: str, data: Mapping[str, Json], path: Path, report: Report) -> None:
-    """Note each item of a list whose name an earlier one has. [A-07]"""
+    """Note each item of a list whose name an earlier one has."""
+    # A-07
     seen: set[str] = set()
     for place, item in enumerate(get_list(data, list_name)):
         name = item.get("name") if isinstance(item, dict) else None

@@ -1,11 +1,12 @@
-"""The ``result`` of a call: always an object on the wire, whatever the tool returned. [S-6]
+"""Write the ``result`` of a call, which is always an object, and read the value in it.
 
 Rules:
 - An object goes as it is, and anything else under the name of the return. Where any value may come, an object is put
-  under that name too if it would not be told from one: an empty one, and one whose only member has that name. [A-20]
+  under that name too if it would not be told from one: an empty one, and one whose only member has that name.
 - Nothing returned is ``{}``, and so ``{}`` of a tool that declares nothing is nothing.
 - What ``write`` makes, ``read`` undoes, given the same shape.
 """
+# S-6, A-20
 
 from __future__ import annotations
 
@@ -63,8 +64,9 @@ def read(result: Json, form: Shape, name: str) -> Json:
 
     Where the value is no object, it is the one member, whatever that is called; where it may be any value, it is the
     one member of that name, in any case. A result that is no object, as the TypeScript SDK passes on, is the value
-    itself. [A-20]
+    itself.
     """
+    # A-20
     if not isinstance(result, dict) or form is Shape.OBJECT:
         return result
     if not result:

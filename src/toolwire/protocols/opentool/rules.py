@@ -1,4 +1,4 @@
-"""What is wrong with an OpenTool document, as data: one walk along the tables of its shapes.
+"""Check an OpenTool document: one walk along the tables of its objects.
 
 Rules:
 - A walk is a list of work, not recursion, and looks at each value once: no document makes it deep or long.
@@ -33,7 +33,8 @@ class _Task(NamedTuple):
 
 
 def examine(data: Json) -> Report:
-    """Return all that is wrong with ``data`` as an OpenTool document, up to 1,000 faults. [OT-001..027]"""
+    """Return all that is wrong with ``data`` as an OpenTool document, up to 1,000 faults."""
+    # OT-001..027
     report = Report()
     if not isinstance(data, dict):
         report.add_error(None, "OT-001", f"This is {jsontext.describe_type(data)}; an OpenTool document is an object.")

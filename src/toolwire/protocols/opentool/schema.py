@@ -1,10 +1,11 @@
-"""OpenTool's small schema and JSON Schema: six types, no references, no unions, and back.
+"""Convert between JSON Schema and the small schema of OpenTool: six types, no references, no unions.
 
 Rules:
-- What is written has one ``type`` of six, ``properties`` on each object, ``items`` on each array, no null. [S-2]
-- References are written out in place; where one leads back into itself it is cut to an object. [A-01]
+- What is written has one ``type`` of six, ``properties`` on each object, ``items`` on each array, no null.
+- References are written out in place; where one leads back into itself it is cut to an object.
 - Nothing here raises or runs long, whatever the schema: a Walk bounds its depth and its nodes.
 """
+# S-2, A-01
 
 from __future__ import annotations
 
@@ -45,15 +46,17 @@ _NOTES = {
 
 
 def write(schema: Json, root: Schema) -> dict[str, Json]:
-    """Return ``schema`` as a small schema that says as much of it as fits; ``root`` holds what it refers to. [A-03]"""
+    """Return ``schema`` as a small schema that says as much of it as fits; ``root`` holds what it refers to."""
+    # A-03
     return _flatten(schema, Walk(root), frozenset(), 0)
 
 
 def read(schema: Json, walk: Walk) -> dict[str, Json]:
     """Return a small schema as JSON Schema; what cannot be read stands for any value.
 
-    Missing ``items`` or ``properties`` and digits as text in an ``enum`` of numbers are taken. [C-4, A-02, A-04]
+    Missing ``items`` or ``properties`` and digits as text in an ``enum`` of numbers are taken.
     """
+    # C-4, A-02, A-04
     return _expand(schema, walk, frozenset(), 0)
 
 

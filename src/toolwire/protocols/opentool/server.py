@@ -1,12 +1,13 @@
-"""The server half: ``/opentool/version``, ``/load``, ``/call`` and ``/streamCall``.
+"""Serve ``/opentool/version``, ``/load``, ``/call`` and ``/streamCall``.
 
 Rules:
 - A call that can be read is answered with status 200, whatever came of it: real clients take any other status for a
-  server that is not there. Only 401 and 503 are said as such. [A-14, S-3]
+  server that is not there. Only 401 and 503 are said as such.
 - Answers carry both ``result`` and ``error``, as the specification and its SDKs have them; in the strict form, which is
-  JSON-RPC's own, the one that says nothing is left out. [A-12]
-- The id of a request only matches its answer. It is no idempotency key: clients begin again at 1. [A-15]
+  JSON-RPC's own, the one that says nothing is left out.
+- The id of a request only matches its answer. It is no idempotency key: clients begin again at 1.
 """
+# A-14, S-3, A-12, A-15
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ _Decline: TypeAlias = Callable[[Problem, Id, Form], Response]
 
 
 def build_routes(catalog: Catalog, site: Site, form: Form = BOTH) -> Routes:
-    """Return the readers of every path of OpenTool. There is no ``/stop``. [OTRPC-001, S-17, A-28]"""
+    """Return the readers of every path of OpenTool. There is no ``/stop``."""
+    # OTRPC-001, S-17, A-28
     functions = {
         name: _Function(
             name, tool, site.cache.get(_find_shape, tool, name), form, site.cache.get(_drops_session_id, tool, name)
@@ -93,7 +95,8 @@ def _serialize_function(tool: Tool, name: str) -> Json:
 
 
 def refuse(problem: Problem, form: Form = BOTH) -> Response:
-    """Return the answer to a request that no reader saw: the status of its kind, and an envelope with id null. [S-5]"""
+    """Return the answer to a request that no reader saw: the status of its kind, and an envelope with id null."""
+    # S-5
     return _build_envelope(problem, None, STATUS_BY_KIND[problem.kind], form)
 
 
@@ -128,7 +131,8 @@ def _drops_session_id(tool: Tool, _name: str) -> bool:
 
 
 def _refuse_unreadable(problem: Problem, request: Request, form: Form) -> Response:
-    """Return the answer to a body that is no JSON object: -32700 if it is no JSON at all, else -32600. [S-5, A-17]"""
+    """Return the answer to a body that is no JSON object: -32700 if it is no JSON at all, else -32600."""
+    # S-5, A-17
     is_json = problem.kind is not Kind.MALFORMED or not isinstance(jsontext.read(request.body), Problem)
     return _build_envelope(problem, None, STATUS_BY_KIND[problem.kind], form, None if is_json else jsonrpc.PARSE_ERROR)
 
@@ -157,11 +161,12 @@ def _build_pending(function: _Function, call: Call, id_: Id) -> Pending:
 
 
 def _build_stream(function: _Function, call: Call, id_: Id) -> Streaming:
-    """Return the stream of a call, in the frames the Dart SDK reads: start, data..., then done or error. [A-28]
+    """Return the stream of a call, in the frames the Dart SDK reads: start, data..., then done or error.
 
     The pieces of a tool that streams are its result; the value of any other is the one ``data`` frame. What a tool
     says of how far it is has frames of its own, ``progress``.
     """
+    # A-28
     tool, name, form = function.tool, function.tool.output_name, function.form
     item_shape = result.get_item_shape(tool.output_schema)
 

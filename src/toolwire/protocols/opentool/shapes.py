@@ -1,4 +1,4 @@
-"""The objects of an OpenTool document as tables: their members, what each must be, and which rule says so.
+"""Define the objects of an OpenTool document as tables: members, their types, and the rule for each.
 
 Rules:
 - The validator, the reader of objects and the mending of foreign documents all walk these tables. A rule of the
@@ -105,5 +105,6 @@ SHAPES: Final[Mapping[str, Shape]] = MappingProxyType(
 
 
 def shape_of(name: str, data: Mapping[str, Json]) -> str:
-    """Return the name of the shape of ``data`` where one called ``name`` is due: a schema may be a reference. [A-01]"""
+    """Return the name of the shape of ``data`` where one called ``name`` is due: a schema may be a reference."""
+    # A-01
     return "reference" if name == "schema" and "$ref" in data else name

@@ -1,10 +1,11 @@
-"""A stream of ``/streamCall`` heard event by event: progress while it runs, a result when it has ended. [A-28]
+"""Read a stream of ``/streamCall`` event by event: progress while it runs, the result at its end.
 
 Rules:
 - ``done`` ends a call well, ``error`` ends it badly; a stream that ends with neither was cut off.
-- ``start`` says nothing new; every other event is progress, whatever its name. [A-11]
+- ``start`` says nothing new; every other event is progress, whatever its name.
 - All progress is part of the result but that named ``progress``, which only says how far the tool is.
 """
+# A-28, A-11
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open Tool Calling: the RFC, its successor OXP 1.0, and the shapes of the libraries that grew from them."""
+"""Speak Open Tool Calling: the RFC, its successor OXP 1.0, and the dialects of the libraries around them."""
 
 from typing import TYPE_CHECKING
 

@@ -1,9 +1,10 @@
-"""What comes with a call besides its arguments: tokens, secrets, the user.
+"""Read and write the context of a call: tokens, secrets, the user.
 
 Rules:
-- What a tool needs is looked for before anything runs. [OXP-011]
-- A caller sends to a tool what that tool's requirements name, and nothing else. [A-45, C-10]
+- What a tool needs is looked for before anything runs.
+- A caller sends to a tool what that tool's requirements name, and nothing else.
 """
+# OXP-011, A-45, C-10
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from toolwire.framing.jsontext import describe_type
 
 
 def read(data: Json, call_id: str, trace_id: str) -> Context | Problem:
-    """Return the context in ``data``, or a Problem that says which member has the wrong type. [OTC-023]"""
+    """Return the context in ``data``, or a Problem that says which member has the wrong type."""
+    # OTC-023
     if data is None:
         return Context(call_id=call_id, trace_id=trace_id) if trace_id else ANONYMOUS
     if not isinstance(data, dict):
@@ -39,7 +41,8 @@ def read(data: Json, call_id: str, trace_id: str) -> Context | Problem:
 
 
 def write(call: Call) -> dict[str, Json]:
-    """Return the context of ``call`` as far as its tool asks for it. [OTC-015, OXP-014]"""
+    """Return the context of ``call`` as far as its tool asks for it."""
+    # OTC-015, OXP-014
     needs, has = call.tool.requirements, call.context
     data: dict[str, Json] = {}
     tokens = [needed.id for needed in needs.authorization if needed.id in has.tokens]
@@ -54,7 +57,8 @@ def write(call: Call) -> dict[str, Json]:
 
 
 def _read_secrets(context: Mapping[str, Json], name: str, holder: str) -> dict[str, Secret] | Problem:
-    """Return the secrets under ``name``: a list of ``{"id", holder}``, or a map of id to text. [A-44]"""
+    """Return the secrets under ``name``: a list of ``{"id", holder}``, or a map of id to text."""
+    # A-44
     given = context.get(name)
     entries: list[tuple[Json, Json]] = [(None, None)]
     if isinstance(given, dict | None):

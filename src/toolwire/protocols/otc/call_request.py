@@ -1,9 +1,10 @@
-"""A call on the wire: ``{"request": {"tool_id", "call_id", "input", "context"}}``.
+"""Read and write the body of a call: ``{"request": {"tool_id", "call_id", "input", "context"}}``.
 
 Rules:
-- A member that is null counts as missing; members nobody knows are passed over. [OTC-043]
-- A caller sends these members and no others. [C-9, OXP-017]
+- A member that is null counts as missing; members nobody knows are passed over.
+- A caller sends these members and no others.
 """
+# OTC-043, C-9, OXP-017
 
 from __future__ import annotations
 
@@ -22,10 +23,11 @@ Find: TypeAlias = Callable[[str], Tool | Problem]
 
 
 def read(data: Mapping[str, Json], find: Find, request_id: str) -> Call | Problem:
-    """Return the call that the body ``data`` asks for, under its id as its key. [OTC-019]
+    """Return the call that the body ``data`` asks for, under its id as its key.
 
     ``request_id`` names it where the caller did not; that is no key, which nobody could send again.
     """
+    # OTC-019
     request = data.get("request")
     if not isinstance(request, dict):
         return _build_malformed('the body needs a "request" object')
@@ -50,7 +52,8 @@ def read(data: Mapping[str, Json], find: Find, request_id: str) -> Call | Proble
 
 
 def write(call: Call, tool_id: str) -> dict[str, Json]:
-    """Return the body that asks for ``call`` of the tool the server knows as ``tool_id``. [OTC-037]"""
+    """Return the body that asks for ``call`` of the tool the server knows as ``tool_id``."""
+    # OTC-037
     request: dict[str, Json] = {"tool_id": tool_id, "input": dict(call.arguments)}
     if call.call_id:
         request["call_id"] = call.call_id
@@ -63,12 +66,14 @@ def write(call: Call, tool_id: str) -> dict[str, Json]:
 
 
 def write_universal(call: Call, tool_id: str) -> dict[str, Json]:
-    """Return the body a universal-tool server takes: it wants its own ``$schema``. [A-48]"""
+    """Return the body a universal-tool server takes: it wants its own ``$schema``."""
+    # A-48
     return {"$schema": UNIVERSAL, **write(call, tool_id)}
 
 
 def write_legacy(call: Call, tool_id: str) -> dict[str, Json]:
-    """Return the body an open-tool server takes: a name and its arguments. [S-13]"""
+    """Return the body an open-tool server takes: a name and its arguments."""
+    # S-13
     return {"name": tool_id, "args": dict(call.arguments)}
 
 
@@ -80,7 +85,8 @@ def _find_tool(request: Mapping[str, Json], find: Find) -> Tool | Problem:
 
 
 def _read_input(request: Mapping[str, Json]) -> Json | Problem:
-    """Return the arguments, which the RFC calls ``inputs`` in one place and ``input`` in all others. [A-31]"""
+    """Return the arguments, which the RFC calls ``inputs`` in one place and ``input`` in all others."""
+    # A-31
     arguments, older = request.get("input"), request.get("inputs")
     if arguments is None:
         return older

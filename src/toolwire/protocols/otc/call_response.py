@@ -1,12 +1,13 @@
-"""How a call ended, on the wire: three shapes of the same facts, and the bodies of refusals.
+"""Read and write the result of a call in three formats, and the bodies of refusals.
 
 Rules:
 - A tool that was started is answered with 200, whatever became of it; before that with 400, 401, 403, 422, 429,
-  503. [OTC-040, OTC-041, OXP-008, OXP-009]
+  503.
 - A problem's own ``developer_message`` is read and never written; that of its details, which a server in debug puts
-  there, stands where the protocol has it. [A-53, OTC-029]
-- Only a 429 or 503 may be sent again as it is; every other error says so. [A-41, S-12]
+  there, stands where the protocol has it.
+- Only a 429 or 503 may be sent again as it is; every other error says so.
 """
+# OTC-040, OTC-041, OXP-008, OXP-009, A-53, OTC-029, A-41, S-12
 
 from __future__ import annotations
 
@@ -73,12 +74,13 @@ def write_both(schema: str, facts: Members, end: Members) -> Members:
 
 
 def respond(shape: Shape, schema: str, call_id: str, result: Result, duration_ms: float) -> Response:
-    """Return the response to a call that ended with ``result``. [OTC-036, OTC-041]
+    """Return the response to a call that ended with ``result``.
 
     Raises:
         TypeError: the value is not JSON data.
         ValueError: the value is not JSON data: NaN, or half a character.
     """
+    # OTC-036, OTC-041
     if isinstance(result, Value):
         body = write(shape(schema, _write_facts(call_id, duration_ms, success=True), {"value": result.value}))
         return make_response((200, JSON_HEADERS, body))
@@ -95,7 +97,8 @@ def _write_facts(call_id: str, duration_ms: float, *, success: bool) -> Members:
 
 
 def refuse(problem: Problem, schema: str) -> Response:
-    """Return the response to a call that was not started, or to no call at all. [OTC-040, OTC-044]"""
+    """Return the response to a call that was not started, or to no call at all."""
+    # OTC-040, OTC-044
     status = STATUS_BY_KIND[problem.kind]
     status = 500 if status == 200 else status
     body: Members = {"$schema": schema, "error": problem.kind.value, "message": problem.message}
@@ -127,7 +130,8 @@ def _write_more(problem: Problem) -> Members:
 
 
 def read(data: Json) -> Result:
-    """Return what a 200 says, in whichever of the three shapes. No value at all means None. [A-33, A-43]"""
+    """Return what a 200 says, in whichever of the three shapes. No value at all means None."""
+    # A-33, A-43
     inner = data.get("result") if isinstance(data, dict) else None
     said = inner if isinstance(inner, dict) and "success" in inner else data
     if not isinstance(said, dict):
@@ -161,7 +165,8 @@ def read_refusal(response: Response, kinds: Mapping[int, Kind]) -> Problem:
 
 
 def _find_refusal(data: Json) -> Json:
-    """Return where a refusal says why: at the top, or in the error of an answer as it would have been. [A-33]"""
+    """Return where a refusal says why: at the top, or in the error of an answer as it would have been."""
+    # A-33
     if isinstance(data, dict):
         for said in (data, get_object(data, "output"), get_object(data, "result")):
             if error := get_object(said, "error"):
@@ -180,7 +185,8 @@ def _choose_kind(status: int, data: Json, kinds: Mapping[int, Kind]) -> Kind:
 
 
 def _read_problem(kind: Kind, data: Json, unsaid: str) -> Problem:
-    """Read an error object: the protocol's own members, and the ``detail`` of a web framework. [OTC-028..032]"""
+    """Read an error object: the protocol's own members, and the ``detail`` of a web framework."""
+    # OTC-028..032
     said = data if isinstance(data, dict) else {"message": data}
     wait_ms = parse_wait_ms(said.get("retry_after_ms"))
     details = get_object(said, "details")

@@ -1,4 +1,4 @@
-"""The client half: is this a server of this family, in which dialect, and one call."""
+"""Find a server of Open Tool Calling and its dialect, and make one call."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class Memo:
 
 
 def find(url: str) -> Flow[Finding]:
-    """Return the server of this family at ``url``, as pasted: with or without ``/tools``. [C-8]"""
+    """Return the server of this family at ``url``, as pasted: with or without ``/tools``."""
+    # C-8
     base = _build_base(url)
     address = f"{base}/tools"
     response = yield from fetch(Request("GET", address, _GET))
@@ -66,7 +67,8 @@ def describe_plan(peer: Peer, tool: Tool) -> dict[str, str]:
 
 
 def send(peer: Peer, call: Call) -> Flow[Result]:
-    """Return how ``call`` ended; where a path is not served nothing ran, and the dialect's next is tried. [A-32]"""
+    """Return how ``call`` ended; where a path is not served nothing ran, and the dialect's next is tried."""
+    # A-32
     memo: Memo = peer.memo
     tool_id = memo.ids.get(call.tool.id, call.tool.id)
     try:
@@ -88,7 +90,8 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
 
 
 def describe_target(peer: Peer, call: Call) -> str:  # noqa: ARG001  # every tool is called at one address
-    """Return the method and address of a call. [XL-049]"""
+    """Return the method and address of a call."""
+    # XL-049
     memo: Memo = peer.memo
     return f"POST {peer.url}{memo.dialect.paths[0]}"
 

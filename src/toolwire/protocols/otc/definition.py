@@ -1,9 +1,10 @@
-"""One tool as these lists define it: ``id``, ``name``, ``version``, the schemas and the requirements.
+"""Read and write one tool definition: ``id``, ``name``, ``version``, the schemas and the requirements.
 
 Rules:
-- ``Toolkit.Name`` in the id says what a tool is called here; what the server calls it is only kept. [OTC-001]
-- A definition that cannot be called is no definition; any other odd member is passed over. [OTC-043]
+- ``Toolkit.Name`` in the id says what a tool is called here; what the server calls it is only kept.
+- A definition that cannot be called is no definition; any other odd member is passed over.
 """
+# OTC-001, OTC-043
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ MAX_VERSION = 64
 
 
 def write(tool: Tool, name: str) -> dict[str, Json]:
-    """Return OXP's definition of ``tool``, listed as ``name``. [OTC-001..012, OXP-004, OXP-006]"""
+    """Return OXP's definition of ``tool``, listed as ``name``."""
+    # OTC-001..012, OXP-004, OXP-006
     data: dict[str, Json] = {
         "id": tool.id,
         "name": name,
@@ -79,14 +81,16 @@ class _Id(NamedTuple):
 
 
 def _choose_name(from_id: str, listed: str) -> str:
-    """The id's name, with the dashes that an id cannot have where the listed name has them. [A-47]"""
+    """The id's name, with the dashes that an id cannot have where the listed name has them."""
+    # A-47
     if listed.replace("-", "_") == from_id and NAME.fullmatch(listed):
         return listed
     return re.sub(r"[^A-Za-z0-9_-]+", "_", from_id)[:64] or "tool"
 
 
 def _choose_version(from_id: str, *candidates: Json) -> str:
-    """Return the first that is a version; in an id a plain number may stand for one. [A-36, A-38]"""
+    """Return the first that is a version; in an id a plain number may stand for one."""
+    # A-36, A-38
     for text in (f"{from_id}.0.0" if from_id.isdecimal() else from_id, *candidates):
         if isinstance(text, str) and len(text) <= MAX_VERSION and VERSION.fullmatch(text):
             return text
@@ -94,7 +98,8 @@ def _choose_version(from_id: str, *candidates: Json) -> str:
 
 
 def _read_input(entry: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Plain, under ``parameters``, or under ``input.parameters`` with ``required`` beside it. [A-35, OTC-008]"""
+    """Plain, under ``parameters``, or under ``input.parameters`` with ``required`` beside it."""
+    # A-35, OTC-008
     for given in (entry.get("input_schema"), entry.get("inputSchema"), entry.get("input")):
         if isinstance(given, dict):
             parameters = given.get("parameters")

@@ -1,4 +1,4 @@
-"""What is spoken under this one name: the dialects, each a record of where a call goes and how it looks."""
+"""Define the dialects: where each sends a call, and in which format."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ class Dialect(NamedTuple):
 
     ``paths`` are tried in turn while the server answers 404 or 405. ``write`` gives the body for a call and the
     server's id of the tool; ``read`` takes the data of a 200. ``kinds`` is what its other statuses mean. Where a server
-    ``deduplicates_calls``, a call id makes a call idempotent. [OTC-019]
+    ``deduplicates_calls``, a call id makes a call idempotent.
     """
+
+    # OTC-019
 
     title: str
     paths: tuple[str, ...]

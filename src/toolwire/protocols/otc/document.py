@@ -1,9 +1,10 @@
-"""The list of tools: one body that is valid for the RFC and for OXP, and the bare array of universal-tool.
+"""Read and write the list of tools: one body that is valid for the RFC and OXP, and the array of universal-tool.
 
 Rules:
-- ``items`` holds OXP's definitions and no member beyond them; ``tools`` the RFC's, with ``x-llm``. [A-34, OXP-005]
-- Reading takes every form that is in use, and drops what is no definition of a tool. [A-34]
+- ``items`` holds OXP's definitions and no member beyond them; ``tools`` the RFC's, with ``x-llm``.
+- Reading takes every form that is in use, and drops what is no definition of a tool.
 """
+# A-34, OXP-005
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ class Definitions(NamedTuple):
 
 
 def write(catalog: Catalog, definitions: Definitions | None = None) -> dict[str, Json]:
-    """Return the body of ``GET /tools``, versions ascending. [OTC-034, OXP-003, A-51, S-9]"""
+    """Return the body of ``GET /tools``, versions ascending."""
+    # OTC-034, OXP-003, A-51, S-9
     by = DEFINITIONS if definitions is None else definitions
     named = _name_tools(catalog)
     return {
@@ -54,7 +56,8 @@ def write(catalog: Catalog, definitions: Definitions | None = None) -> dict[str,
 
 
 def write_array(catalog: Catalog, definitions: Definitions | None = None) -> list[Json]:
-    """Return the list as a universal-tool client reads it: a bare array. [S-13]"""
+    """Return the list as a universal-tool client reads it: a bare array."""
+    # S-13
     describe = (DEFINITIONS if definitions is None else definitions).entry
     return [describe(tool, name) for tool, name in _name_tools(catalog)]
 
@@ -72,10 +75,11 @@ DEFINITIONS = Definitions(definition.write, _write_tool, _write_entry)
 
 
 def read(data: Json, title: str) -> Listing | Problem:
-    """Return what the body of ``GET /tools`` lists, or a Problem that says why it is no such list. [C-8]
+    """Return what the body of ``GET /tools`` lists, or a Problem that says why it is no such list.
 
     ``title`` is for the catalog, unless all tools belong to one toolkit: then it is that toolkit's name.
     """
+    # C-8
     match data:
         case {"items": list(entries)}:
             return _build_listing(OXP, _add_policies(entries, data.get("tools")), "id", title)
@@ -128,7 +132,8 @@ def _build_catalog(tools: Sequence[Tool], title: str) -> Catalog:
 
 
 def _add_policies(items: list[Json], tools: Json) -> list[Json]:
-    """Give each of ``items`` the ``x-llm`` that its twin in ``tools`` has: OXP leaves no room for it. [OXP-005]"""
+    """Give each of ``items`` the ``x-llm`` that its twin in ``tools`` has: OXP leaves no room for it."""
+    # OXP-005
     policies: dict[Json, Json] = {}
     for tool in tools if isinstance(tools, list) else ():
         if isinstance(tool, dict) and isinstance(tool.get("id"), str) and "x-llm" in tool:
@@ -142,7 +147,8 @@ def _add_policies(items: list[Json], tools: Json) -> list[Json]:
 
 
 def _name_tools(catalog: Catalog) -> list[tuple[Tool, str]]:
-    """Return each tool with a name that is unique in the catalog, all versions of a tool under one. [A-51]"""
+    """Return each tool with a name that is unique in the catalog, all versions of a tool under one."""
+    # A-51
     names = {(tool.toolkit, tool.name): name for name, tool in catalog.names.items()}
     return [(tool, names[tool.toolkit, tool.name]) for tool in catalog.tools]
 

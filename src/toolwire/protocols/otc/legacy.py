@@ -1,10 +1,11 @@
-"""The dialect of open-tool: a bare array of names, a call of a name with ``args``, and a bare value. [S-13]
+"""Speak the dialect of open-tool: an array of names, a call of a name with ``args``, and a bare value.
 
 Rules:
 - It has no versions: a name means the newest one.
 - A bare value leaves no room for an error, so what went wrong is a status and ``detail``, as its clients read it.
 - No answer is worth sending the same call again: every error says so.
 """
+# S-13
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a schema in a definition: references, definitions, keywords of a wrong form, no description."""
+"""Check the schemas in a definition: references, definitions, keywords of a wrong type, missing descriptions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _REFERS: Final = ("$ref", "$dynamicRef", "$defs", "definitions")
 
 
 def look_at_schema(schema: Json, path: Path, report: Report, *, parameters: bool) -> None:
-    """Note what is wrong with ``schema``; the ``parameters`` of a tool are an object of described members. [OTC-010]"""
+    """Note what is wrong with ``schema``; the ``parameters`` of a tool are an object of described members."""
+    # OTC-010
     if parameters:
         _look_at_parameters(schema, path, report)
     tasks: list[tuple[Json, Path, int]] = [(schema, path, 1)]

@@ -1,4 +1,4 @@
-"""What is wrong with definitions of tools, as data: the form of each member, and what two of them say together.
+"""Check tool definitions: the type of each member, and members that contradict each other.
 
 Rules:
 - A walk looks at each value once and no deeper than JSON is read: no document makes it deep or long.

@@ -1,12 +1,13 @@
-"""A JSON Schema as this protocol wants it: without references, each parameter described.
+"""Write a JSON Schema as this protocol wants it: without references, with a description of each parameter.
 
 Rules:
-- Every ``$ref`` is replaced by what it means, and no definitions are left. [OTC-009]
+- Every ``$ref`` is replaced by what it means, and no definitions are left.
 - A schema within itself is cut down to its type, and so is all beyond 60 levels or ``MAX_SCHEMAS`` schemas: the result
-  is for reading, the exact schema still checks each call. [A-01]
+  is for reading, the exact schema still checks each call.
 - A small schema whose references double at each step is written out a few times, not thousands of times: a list of many
   such tools is not much larger than the document that it comes from.
 """
+# OTC-009, A-01
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def inline_references(schema: Schema) -> dict[str, Json]:
 
 
 def describe_schema(schema: Schema) -> dict[str, Json]:
-    """Return ``schema`` inlined, with a description on every parameter. [OTC-010, OTC-011]"""
+    """Return ``schema`` inlined, with a description on every parameter."""
+    # OTC-010, OTC-011
     plain = inline_references(schema)
     properties = plain.get("properties")
     if isinstance(properties, dict):

@@ -1,4 +1,5 @@
-"""The server half: health, the lists, and calls in the three shapes. [S-8..S-13]"""
+"""Serve the health check, the lists of tools, and calls in three formats."""
+# S-8..S-13
 
 from __future__ import annotations
 
@@ -23,8 +24,10 @@ _OPEN_TOOL_AGENT = "open-tool-sdk-py/"
 class _Endpoint(NamedTuple):
     """How one path answers: by which ``$schema`` unless asked otherwise, and in which shape.
 
-    ``shared`` is the shape where the request names a ``$schema`` that OXP and universal-tool both use. [S-10]
+    ``shared`` is the shape where the request names a ``$schema`` that OXP and universal-tool both use.
     """
+
+    # S-10
 
     schema: str
     shape: call_response.Shape
@@ -40,8 +43,9 @@ def routes(catalog: Catalog, site: Site) -> Routes:
     """Return who reads each path.
 
     ``/uts`` and ``/ots`` hold what the clients of universal-tool and open-tool expect at their root; at our own root
-    they are told apart by their User-Agent, where the site has ``older_clients``. [A-32, S-13]
+    they are told apart by their User-Agent, where the site has ``older_clients``.
     """
+    # A-32, S-13
     health = Route(_always(Response(200, JSON_HEADERS, write_json({"status": "OK"}))), is_public=True)
     info = Route(_always(_static({"version": catalog.version})))
     ok = Route(_always(Response(200, JSON_HEADERS, write_json("OK"))))
@@ -76,7 +80,8 @@ _serialize_older = partial(_serialize, legacy.write_tool)
 
 
 def refuse(problem: Problem) -> Response:
-    """Return ``problem`` in the words of the RFC, for a request that no reader saw. [OTC-044, S-12]"""
+    """Return ``problem`` in the words of the RFC, for a request that no reader saw."""
+    # OTC-044, S-12
     return call_response.refuse(problem, standard.RFC)
 
 
@@ -118,7 +123,8 @@ def _always(response: Response) -> Reader:
 
 
 def _by_agent(response: Response, older: Mapping[str, Response]) -> Reader:
-    """Read a list for whoever asks: for the clients whose User-Agent begins as one of ``older``, theirs. [S-13]"""
+    """Read a list for whoever asks: for the clients whose User-Agent begins as one of ``older``, theirs."""
+    # S-13
     vary = (b"vary", b"user-agent")
     known = {agent: list_._replace(headers=(*list_.headers, vary)) for agent, list_ in older.items()}
     other = response._replace(headers=(*response.headers, vary))

@@ -1,10 +1,11 @@
-"""Which version of the standard a message speaks: its ``$schema``.
+"""Read the version of the standard that a message uses: its ``$schema``.
 
 Rules:
-- No ``$schema`` means the latest version. [OTC-039]
-- A name that is not known is accepted; a known name with another major version is not. [A-48, OXP-013]
-- An answer carries the name its request used. [OTC-044]
+- No ``$schema`` means the latest version.
+- A name that is not known is accepted; a known name with another major version is not.
+- An answer carries the name its request used.
 """
+# OTC-039, A-48, OXP-013, OTC-044
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ _FAMILIES = (
 
 
 def family(wanted: Json, default: str) -> str:
-    """Return the name of the family that ``wanted`` belongs to, whatever its version; else ``default``. [A-48]"""
+    """Return the name of the family that ``wanted`` belongs to, whatever its version; else ``default``."""
+    # A-48
     text = wanted if isinstance(wanted, str) else ""
     return next((name for pattern, name in _FAMILIES if pattern.fullmatch(text)), default)
 

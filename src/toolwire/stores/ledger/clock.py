@@ -1,4 +1,4 @@
-"""How old a ledger is: a clock that only goes forward, through restarts, whatever the clock on the wall does.
+"""Measure the age of a ledger with a clock that only moves forward, also across restarts.
 
 Rules:
 - It counts the seconds of the machine's monotonic clock since the ledger was made. The time while the machine was

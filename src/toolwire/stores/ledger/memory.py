@@ -1,4 +1,4 @@
-"""A ledger of calls that lives as long as its process.
+"""Keep a ledger of calls in memory, for as long as the process lives.
 
 Rules:
 - Nothing here waits, and what is done for each call is little: most calls of some protocols come with a key.

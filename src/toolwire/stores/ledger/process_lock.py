@@ -1,4 +1,4 @@
-"""Who holds a running call: a lock on a file, which the operating system takes away when its process is gone.
+"""Mark running calls as held by a process: a file lock, which the operating system releases when it ends.
 
 Rules:
 - An owner has a file of its own beside the ledger, locked for as long as its process lives. There is no lease to

@@ -1,4 +1,4 @@
-"""The answer of a recorded call as bytes, and back.
+"""Write the result of a recorded call as bytes, and read it.
 
 Rules:
 - A value is kept as the tool returned it, whatever is in it; tokens and secrets of the call are not part of an answer.

@@ -1,4 +1,4 @@
-"""A ledger of calls in an SQLite file: it outlives its process, and several processes of one machine share it.
+"""Keep a ledger of calls in an SQLite file, which outlives its process and is shared by processes of one machine.
 
 Rules:
 - One thread makes all changes, as many in one transaction as wait for it, so that nobody waits for the disk or for a

@@ -1,4 +1,4 @@
-"""The rows of a ledger in SQLite: what becomes of them when a call is claimed and when it ends.
+"""Claim and settle the rows of an SQLite ledger.
 
 Rules:
 - Whatever is public here runs inside one transaction, which whoever calls begins and ends.

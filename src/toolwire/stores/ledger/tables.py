@@ -1,4 +1,4 @@
-"""The tables of a ledger in SQLite, and every statement that is run on them."""
+"""Define the tables of an SQLite ledger, and every statement on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many rows and bytes a ledger in SQLite holds, counted without asking the file each time."""
+"""Count the rows and bytes of an SQLite ledger without a query each time."""
 
 from __future__ import annotations
 
