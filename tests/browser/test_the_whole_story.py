@@ -34,7 +34,7 @@ def allow(page: Any, address: str, picture: Callable[..., None]) -> None:
     assert "Ada" in page.inner_text("dl")
     assert [box.is_checked() for box in page.get_by_role("checkbox").all()] == [True, False, False]
     page.get_by_label("Add and change your tasks").check()
-    assert "It lasts 90 days at the most" in page.inner_text("main")
+    assert "at most 90 days" in page.inner_text("main")
     picture(page, "consent")
     page.get_by_role("button", name="Allow", exact=True).click()
     page.wait_for_url("http://127.0.0.1:*/callback**")
