@@ -19,7 +19,7 @@ from pathlib import Path
 import uvicorn
 
 from toolwire import Toolkit, asgi
-from toolwire.testing.loopback import background
+from toolwire.testing import background
 from toolwire.testing.server_checks import CheckReport, ProbeTool, conform
 from toolwire.testing.server_checks.report import format_markdown, summarize_report
 

@@ -132,7 +132,7 @@ SECTIONS = (
         "toolwire.telemetry: spans and metrics",
         "See [Observability](observability.md).",
     ),
-    Section("toolwire.testing.loopback", "toolwire.testing.loopback: a server in a test", "", only=("background",)),
+    Section("toolwire.testing", "toolwire.testing: a server in a test", ""),
     Section(
         "toolwire.testing.server_checks",
         "toolwire.testing.server_checks: conformance checks of any server",

@@ -1,4 +1,4 @@
-"""A server on a free loopback port, in a thread of this process: for tests and demonstrations."""
+"""Serve an application on a free loopback port, in a thread of this process, for tests and examples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Asgi: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class PlainApp:
-    """An ASGI application of any framework as something that can be asked to stop: it needs no asking."""
+    """Adapt an ASGI application of any framework to the interface of an application that can be stopped."""
 
     active_calls = 0
 
@@ -28,7 +28,7 @@ class PlainApp:
         self._app = app
 
     def drain(self) -> None:
-        """Do nothing: the server lets what runs come to its end."""
+        """Do nothing: the server itself waits for running requests."""
 
     def __call__(self, scope: Any, receive: Any, send: Any, /) -> Awaitable[None]:
         """Answer one request."""
@@ -41,10 +41,10 @@ def _make_stoppable(app: Any) -> StoppableApp:
 
 @contextmanager
 def background(app: StoppableApp | Asgi, *, deadlines: Deadlines = DEADLINES) -> Generator[str, None, None]:
-    """Give the base URL of ``app``, served as ``toolwire serve`` would, until the block ends.
+    """Serve ``app`` as ``toolwire serve`` does, and yield its base URL. The server stops when the block ends.
 
     Raises:
-        RuntimeError: at the end, when the server failed or a call would not stop.
+        RuntimeError: the server failed, or it did not stop within 10 seconds after the block ended.
     """
     server = Server(ServerConfig(_make_stoppable(app), deadlines=deadlines))
     failures: list[BaseException] = []
@@ -52,10 +52,10 @@ def background(app: StoppableApp | Asgi, *, deadlines: Deadlines = DEADLINES) ->
     def run() -> None:
         try:
             server.run(sockets=[listener])
-        except BaseException as failure:  # noqa: BLE001 - it is raised again where the block ends
+        except BaseException as failure:  # noqa: BLE001 - it is raised again when the block ends
             failures.append(failure)
         finally:
-            listener.close()  # whoever still calls is refused rather than kept waiting
+            listener.close()  # later clients are refused at once and do not wait for a timeout
 
     with open_listener(HOST, 0) as listener:
         base = build_url(HOST, listener)

@@ -1,8 +1,8 @@
-"""A wire with no network: requests go straight to an ASGI application of this process.
+"""Send requests directly to an ASGI application of this process, without a network.
 
 **Rules**
-- What the application raises is raised to the caller: a test sees it.
-- An exchange is kept once its answer is whole, in order, as both sides saw it.
+- Exceptions of the application reach the caller, so that a test sees them.
+- A request and its response are recorded, in order, when the response is complete.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Problem
 
 HERE = "http://127.0.0.1:9627"
-"""Where an application on this wire seems to be."""
+"""The base URL that an application on this wire has."""
 
 App: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class RecordedExchange(NamedTuple):
-    """One request and what came back for it."""
+    """A request and its response."""
 
     request: Request
     response: Response
 
 
 class AppTransport:
-    """A FakeTransport into an ASGI application; ``exchanges`` is everything that went through it."""
+    """A transport to an ASGI application. ``exchanges`` records all requests and responses."""
 
     def __init__(self, app: App) -> None:
         self._app = app
         self.exchanges: list[RecordedExchange] = []
 
     async def send(self, request: Request) -> Response:
-        """Return the application's answer to ``request``, whole."""
+        """Return the application's complete response to ``request``."""
         async with run_app(self._app, request) as answer:
             response = await answer.read_all()
         self.exchanges.append(RecordedExchange(request, response))
         return response
 
     async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:  # noqa: ARG002  # no clock here
-        """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it."""
+        """Return the response as ``send`` does, but pass an event stream to ``hear`` piece by piece."""
         async with run_app(self._app, request) as answer:
             start = await answer.read_start()
             if not is_stream(start):
@@ -67,7 +67,7 @@ class AppTransport:
 
 
 class SyncAppTransport:
-    """A SyncDoor into an ASGI application, which runs on an event loop of its own until ``close``."""
+    """A blocking transport to an ASGI application, which runs on its own event loop until ``close``."""
 
     def __init__(self, app: App) -> None:
         self._transport = AppTransport(app)
@@ -75,15 +75,15 @@ class SyncAppTransport:
 
     @property
     def exchanges(self) -> list[RecordedExchange]:
-        """Everything that went through this transport."""
+        """All requests and responses of this transport."""
         return self._transport.exchanges
 
     def send(self, request: Request) -> Response:
-        """Return the application's answer to ``request``, whole."""
+        """Return the application's complete response to ``request``."""
         return self._runner.run(self._transport.send(request))
 
     def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
-        """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it."""
+        """Return the response as ``send`` does, but pass an event stream to ``hear`` piece by piece."""
 
         async def hear_async(piece: bytes) -> Problem | None:
             return hear(piece)
@@ -96,7 +96,7 @@ class SyncAppTransport:
 
 
 class CannedTransport:
-    """A SyncDoor with no server: ``answers`` says what comes back for each request, at most ``most`` times."""
+    """A blocking transport without a server. ``answers`` builds the response to each of at most ``most`` requests."""
 
     def __init__(self, answers: Callable[[Request], Response | Problem], *, most: int = 100) -> None:
         self._answers = answers
@@ -115,7 +115,7 @@ class CannedTransport:
         return self._answers(request)
 
     def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:  # noqa: ARG002  # no clock here
-        """Return the answer to ``request``; a stream of events is given to ``hear`` in two pieces."""
+        """Return the response to ``request``. An event stream is passed to ``hear`` in two pieces."""
         answer = self.send(request)
         if isinstance(answer, Problem) or not is_stream(answer):
             return answer
@@ -127,12 +127,12 @@ class CannedTransport:
 
 
 def is_stream(response: Response) -> bool:
-    """Return whether ``response`` is a stream of events."""
+    """Return whether ``response`` is an event stream."""
     return response.status == 200 and get_header(response.headers, b"content-type").startswith("text/event-stream")
 
 
 class AppResponse:
-    """An answer that is being given: ``chunks`` as they come, ``whole`` at the end, ``leave`` as a client that goes."""
+    """The response of a running application: read it in chunks or whole, or disconnect as a client would."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -141,7 +141,7 @@ class AppResponse:
         self._messages: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
 
     async def receive(self) -> dict[str, Any]:
-        """Give the application the request's body, and later that the client is gone."""
+        """Return the request's body to the application, and later the message that the client disconnected."""
         if not self._is_body_sent:
             self._is_body_sent = True
             return {"type": "http.request", "body": self._request.body, "more_body": False}
@@ -149,7 +149,7 @@ class AppResponse:
         return {"type": "http.disconnect"}
 
     async def send(self, message: dict[str, Any]) -> None:
-        """Take what the application sends."""
+        """Store a message that the application sends."""
         await self._messages.put(message)
 
     def end(self) -> None:
@@ -157,7 +157,7 @@ class AppResponse:
         self._messages.put_nowait(None)
 
     def disconnect(self) -> None:
-        """Go away, as a client does that loses patience."""
+        """Disconnect, as a client does that stops waiting."""
         self._disconnected.set()
 
     async def read_chunk(self) -> bytes | None:
@@ -166,10 +166,10 @@ class AppResponse:
         return None if message is None else message.get("body", b"")
 
     async def read_start(self) -> Response:
-        """Return the response as it begins, without its body.
+        """Return the status and headers of the response, without its body.
 
         Raises:
-            RuntimeError: the application gave none.
+            RuntimeError: the application returned without a response.
         """
         start = await self._messages.get()
         if start is None:
@@ -177,24 +177,24 @@ class AppResponse:
         return Response(start["status"], tuple((bytes(key), bytes(value)) for key, value in start["headers"]))
 
     async def read_rest(self) -> bytes:
-        """Return what is left of the body."""
+        """Return the rest of the body."""
         body = b""
         while (piece := await self.read_chunk()) is not None:
             body += piece
         return body
 
     async def read_all(self) -> Response:
-        """Return the whole response."""
+        """Return the complete response."""
         start = await self.read_start()
         return start._replace(body=await self.read_rest())
 
 
 @asynccontextmanager
 async def run_app(app: App, request: Request) -> AsyncGenerator[AppResponse, None]:
-    """Give the answer of ``app`` to ``request`` while the application runs; wait for its end at the end.
+    """Run ``app`` on ``request`` and yield its response. The block ends when the application returns.
 
     Raises:
-        Exception: whatever the application raised.
+        ExceptionGroup: the application raised an exception.
     """
     answer = AppResponse(request)
 
@@ -210,7 +210,7 @@ async def run_app(app: App, request: Request) -> AsyncGenerator[AppResponse, Non
 
 
 def build_scope(request: Request) -> dict[str, Any]:
-    """Return the ASGI scope of ``request``, as a server on loopback would make it."""
+    """Return the ASGI scope of ``request``, as a server on loopback builds it."""
     url = urlsplit(request.url)
     names = {name for name, _ in request.headers}
     host = () if b"host" in names else ((b"host", url.netloc.encode() or b"127.0.0.1:9627"),)

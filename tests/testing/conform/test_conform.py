@@ -131,7 +131,7 @@ def test_a_server_that_is_not_there_fails_everything_it_can() -> None:
 
 
 def test_there_is_no_such_protocol() -> None:
-    with pytest.raises(ValueError, match="'ftp' cannot be checked; there is openapi, opentool, otc, mcp"):
+    with pytest.raises(ValueError, match=r"'ftp' is not a protocol\. Choose one of: openapi, opentool, otc, mcp"):
         conform("http://127.0.0.1:9", protocol="ftp")
 
 

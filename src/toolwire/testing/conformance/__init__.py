@@ -1,6 +1,6 @@
-"""The conformance suite: what every protocol of toolwire does alike, for any codec that has both halves.
+"""Test the behaviours that all protocols of toolwire share, for any codec with a client and a server half.
 
-A behaviour takes a Session and yields one sentence for each fault; nothing means that it conforms.
+A behaviour takes a ``CodecConnection`` and yields one sentence for each fault. A codec without faults conforms.
 """
 
 from .behaviours import BEHAVIOURS, Behaviour

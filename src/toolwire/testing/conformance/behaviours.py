@@ -1,4 +1,4 @@
-"""What every protocol does alike, one behaviour each, as sentences about what is not so."""
+"""Check the behaviours that all protocols share. Each function yields one sentence for each fault."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .kit import RETRY_AFTER_MS, SECRET, build_kit
 from .session import CodecConnection
 
 Behaviour: TypeAlias = Callable[[CodecConnection], Iterator[str]]
-"""Takes a Session with the suite's kit and yields one sentence for each fault."""
+"""Takes a connection to the tools of ``build_kit`` and yields one sentence for each fault."""
 
 TEXTS = ("", "é", "日本語", "😀\u200d👩", "\u2028\u2029", "\x00\x1f\x7f", '"\\/<>&', "a\r\nb\tc", "x" * 100_000)
 NUMBERS = (0, -1, 2**31, 2**53 + 1, 2**63, -(2**64), 10**40, 0.1, -1.5e300)
@@ -31,7 +31,7 @@ NESTED: tuple[Json, ...] = (
 
 
 def check_listing(session: CodecConnection) -> Iterator[str]:
-    """Every tool arrives with its description, arguments and consent."""
+    """Check that the client sees every tool with its description, arguments and approval."""
     ours = {tool.name: tool for tool in build_kit().catalog().tools}
     theirs = {name: tool for name, tool in session.peer.catalog.names.items()}  # noqa: C416 - a Mapping to a dict
     if set(ours) != set(theirs):
@@ -49,7 +49,7 @@ def check_listing(session: CodecConnection) -> Iterator[str]:
 
 
 def check_calls(session: CodecConnection) -> Iterator[str]:
-    """A call gives the tool's value, whether it is a coroutine, a thread or a stream."""
+    """Check that a call returns the tool's value, from a coroutine, a thread or a stream."""
     yield from _check_value(session, "add", {"a": 2, "b": 3}, 5)
     yield from _check_value(session, "halve", {"number": 3}, 1.5)
     yield from _check_value(session, "greet", {"name": "Ada"}, {"greeting": "Hello Ada."})
@@ -58,7 +58,7 @@ def check_calls(session: CodecConnection) -> Iterator[str]:
 
 
 def check_streams(session: CodecConnection) -> Iterator[str]:
-    """What a tool sends while it runs arrives in order, or not at all where a protocol cannot say it."""
+    """Check that progress values arrive in order, or not at all if the protocol has no progress."""
     result, heard = session.listen("count", {"to": 3})
     yield from _compare("the result of a stream", result, Value([1, 2, 3]))
     if heard and heard != [1, 2, 3]:
@@ -66,21 +66,21 @@ def check_streams(session: CodecConnection) -> Iterator[str]:
 
 
 def check_none_result(session: CodecConnection) -> Iterator[str]:
-    """A tool that returns nothing gives None."""
+    """Check that a tool without a return value returns None."""
     yield from _check_value(session, "forget", {}, None)
 
 
 def check_values(session: CodecConnection) -> Iterator[str]:
-    """Whatever JSON data goes in comes out the same: texts, numbers, null, nesting.
+    """Check that JSON data returns unchanged: strings, numbers, null, nesting.
 
-    Only what nobody could see in it may be gone, where the notes of the Value say that it is.
+    Only invisible characters may be removed, and then the notes of the Value must say so.
     """
     for value in (*TEXTS, *NUMBERS, *NESTED):
         yield from _check_value(session, "echo", {"value": value}, value)
 
 
 def check_tool_errors(session: CodecConnection) -> Iterator[str]:
-    """What a tool raises to say why arrives whole, but for what is only for the log."""
+    """Check that the client gets the message of a ToolError, but not its developer message."""
     problem = session.call("refuse", {})
     if not isinstance(problem, Problem) or problem.kind is not Kind.TOOL_FAILED:
         yield f"a ToolError became {problem}"
@@ -91,7 +91,7 @@ def check_tool_errors(session: CodecConnection) -> Iterator[str]:
 
 
 def check_retry_hints(session: CodecConnection) -> Iterator[str]:
-    """Whether and when a call may be tried again, and the prompt, arrive where the protocol has a place for them."""
+    """Check that the retry hints and the extra prompt arrive, if the protocol has a place for them."""
     problem = session.call("refuse", {})
     if not isinstance(problem, Problem):
         yield f"a ToolError became {problem}"
@@ -103,7 +103,7 @@ def check_retry_hints(session: CodecConnection) -> Iterator[str]:
 
 
 def check_crashes(session: CodecConnection) -> Iterator[str]:
-    """A bug in a tool is a Problem that tells nothing of the inside."""
+    """Check that an exception in a tool becomes a Problem without internal details."""
     problem = session.call("crash", {})
     if not isinstance(problem, Problem) or problem.kind not in (Kind.TOOL_FAILED, Kind.INTERNAL):
         yield f"an exception became {problem}"
@@ -112,29 +112,29 @@ def check_crashes(session: CodecConnection) -> Iterator[str]:
 
 
 def check_timeouts(session: CodecConnection) -> Iterator[str]:
-    """A tool that takes too long is cancelled, and the caller is told."""
+    """Check that a tool that exceeds its time limit is cancelled, and that the client gets a Problem."""
     problem = session.call("dawdle", {})
     if not isinstance(problem, Problem) or problem.kind not in (Kind.TIMEOUT, Kind.TOOL_FAILED):
         yield f"a timeout became {problem}"
     elif "longer than" not in problem.message:
-        yield f"the caller is told {problem.message!r}"
+        yield f"the message of a timeout is {problem.message!r}"
     if session.app.active_calls:
         yield "the call is still in flight"
 
 
 def check_arguments(session: CodecConnection) -> Iterator[str]:
-    """Arguments that do not fit are refused by the server too, before the tool runs, and named."""
+    """Check that the server also refuses invalid arguments, before the tool runs, and names them."""
     for name, wrong in (("add", {"a": 1}), ("add", {"a": "x", "b": 2}), ("greet", {"name": None})):
         problem = _send_unchecked(session, name, wrong)
         if not isinstance(problem, Problem) or problem.kind is not Kind.INVALID_ARGUMENTS:
             yield f"{name}({wrong}) became {problem}"
     extra = _send_unchecked(session, "add", {"a": 1, "b": 2, "bee": 3})
     if not isinstance(extra, Problem) or extra.kind is not Kind.INVALID_ARGUMENTS or "bee" not in extra.message:
-        yield f"an undeclared argument made of add: {extra}"
+        yield f"an undeclared argument of add became {extra}"
 
 
 def check_unencodable_arguments(session: CodecConnection) -> Iterator[str]:
-    """Arguments that JSON cannot say are refused before anything is sent."""
+    """Check that the client refuses arguments that JSON cannot express, before it sends a request."""
     before = len(session.exchanges)
     for value in (math.nan, -math.inf, "\ud800", {"\udfff": 1}, {1, 2}, b"bytes", object(), [[object()]]):
         problem = session.call("echo", {"value": value})
@@ -145,20 +145,20 @@ def check_unencodable_arguments(session: CodecConnection) -> Iterator[str]:
 
 
 def check_unknown_tools(session: CodecConnection) -> Iterator[str]:
-    """A tool that is not there is a Problem on both sides, and nothing runs."""
+    """Check that an unknown tool is a Problem on both sides and that no tool runs."""
     before = len(session.exchanges)
     problem = session.call("no_such_tool", {})
     if not isinstance(problem, Problem) or problem.kind is not Kind.UNKNOWN_TOOL:
-        yield f"the client says {problem}"
+        yield f"the client returns {problem}"
     if len(session.exchanges) != before:
-        yield "the client asked the server for a tool it knows not to be there"
+        yield "the client sent a call of an unknown tool"
     sent = session.send(Call(Tool(name="no_such_tool", toolkit="Bench"), {}, "c1"))
     if not isinstance(sent, Problem):
-        yield f"the server says {sent}"
+        yield f"the server returns {sent}"
 
 
 def check_consent(session: CodecConnection) -> Iterator[str]:
-    """A call that needs consent is denied where nobody can be asked, and nothing goes over the wire."""
+    """Check that a call that needs approval is denied without an approver, and that no request is sent."""
     before = len(session.exchanges)
     problem = session.call("erase", {"what": "all"})
     if not isinstance(problem, Problem) or problem.kind is not Kind.DENIED or problem.details.get("denied") is not True:
@@ -171,14 +171,14 @@ def check_consent(session: CodecConnection) -> Iterator[str]:
 
 
 def check_targets(session: CodecConnection) -> Iterator[str]:
-    """The method and URL a person is shown are those of the request that is sent."""
+    """Check that the method and URL that the user approves are those of the request."""
     for name, given in (("add", {"a": 1, "b": 2}), ("greet", {"name": "é/?#&"}), ("forget", {})):
         tool = session.peer.catalog.names[name]
         shown = session.codec.target(session.peer, Call(tool, given, "c1"))
         _send_unchecked(session, name, given)
         request = session.exchanges[-1].request
         if f"{request.method} {request.url}".partition("?")[0] != shown.partition("?")[0]:
-            yield f"{name}: shown is {shown}, sent is {request.method} {request.url}"
+            yield f"{name}: the user sees {shown}, the client sends {request.method} {request.url}"
 
 
 BEHAVIOURS: Mapping[str, Behaviour] = {
@@ -217,9 +217,9 @@ def _send_unchecked(session: CodecConnection, name: str, given: Mapping[str, Jso
 
 def _check_secret(session: CodecConnection, problem: Problem) -> Iterator[str]:
     if SECRET in repr(problem):
-        yield "the client has what is only for the log"
+        yield "the problem reveals internal details"
     if any(SECRET.encode() in exchange.response.body for exchange in session.exchanges):
-        yield "what is only for the log went over the wire"
+        yield "a response reveals internal details"
 
 
 def _compare(what: str, theirs: object, ours: object) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The tools that every protocol is tried with."""
+"""Define the tools with which every protocol is tested."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RETRY_AFTER_MS = 1_500
 
 
 def build_kit() -> Toolkit:  # noqa: C901 - each tool counts as a branch, and there is none
-    """Return the toolkit: sums, an echo, and every way in which a call can end."""
+    """Return the toolkit: arithmetic, an echo, and one tool for each way in which a call can end."""
     tools = Toolkit("Bench", version="2.1.0", description="What every protocol is tried with.")
 
     @tools.tool(approval="auto")

@@ -1,4 +1,4 @@
-"""One edit away: every message that differs from a good one in exactly one spot."""
+"""Generate every message that differs from a valid one in exactly one place."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from toolwire.core.model import Json
 Spot: TypeAlias = tuple[str | int, ...]
 
 ODD: tuple[Json, ...] = (None, 7, "x", [], {})
-"""What is put in the place of each member."""
+"""The values that replace each member."""
 
 
 class Edit(NamedTuple):
-    """A message after one edit: where (a path of keys), what was done, and the message."""
+    """A message after one edit: the place (a path of keys), the change, and the message."""
 
     spot: Spot
     change: str
@@ -22,7 +22,7 @@ class Edit(NamedTuple):
 
 
 def generate_edits(data: Json) -> Iterator[Edit]:
-    """Yield ``data`` with each of its spots deleted, and with each odd value in it. ``data`` itself stays as it is."""
+    """Yield copies of ``data``: each place is deleted once, and replaced once by each value of ``ODD``."""
     for spot in _list_spots(data, ()):
         if spot:
             yield Edit(spot, "deleted", _apply_edit(data, spot, None, delete=True))

@@ -1,4 +1,4 @@
-"""Whether a codec answers whatever it is sent: each half is given one message and must not raise."""
+"""Check that neither half of a codec raises an exception, whatever message it gets."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ Answers: TypeAlias = Callable[[Request], Response | Problem]
 
 
 def find_reading_faults(routes: Routes, request: Request) -> Iterator[str]:
-    """Yield what is wrong with how a server half answers ``request``; a path it does not have is right."""
+    """Yield the faults of the server half when it reads ``request``. An unknown path is no fault."""
     route = routes.get((request.method, request.url.partition("?")[0]))
     if route is None:
         return
     try:
         yield from _check_reading(route.read(request))
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the fault that is looked for
+    except Exception as error:  # noqa: BLE001 - any exception is the fault that this function reports
         yield f"reading {request!r} raised {error!r}"
 
 
 def find_replying_faults(
     codec: Codec, url: str, answers: Answers, call: tuple[Peer, Call] | None = None
 ) -> Iterator[str]:
-    """Yield what is wrong with how a client half takes ``answers``: in finding ``url``, or in sending ``call``.
+    """Yield the faults of the client half when it gets ``answers``, in discovery of ``url`` or in ``call``.
 
-    What it finds is used: the target and one sending of each tool are tried too.
+    If discovery finds tools, each of them is called once.
     """
     try:
         if call is not None:
@@ -40,10 +40,10 @@ def find_replying_faults(
             return
         finding = run(codec.find(url), CannedTransport(answers))
         if not isinstance(finding, Finding):
-            yield f"finding gave {finding!r}"
+            yield f"discovery returned {finding!r}"
         elif finding.peer is not None:
             yield from _check_peer(codec, finding.peer, answers)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the fault that is looked for
+    except Exception as error:  # noqa: BLE001 - any exception is the fault that this function reports
         yield f"raised {error!r}"
 
 
@@ -60,7 +60,7 @@ def _check_reading(reading: object) -> Iterator[str]:
             if not all(isinstance(piece, bytes) for piece in pieces):
                 yield "a stream has a piece that is not bytes"
         case _:
-            yield f"the reader gave {reading!r}"
+            yield f"the reader returned {reading!r}"
 
 
 def _check_response(response: object) -> Iterator[str]:
@@ -74,7 +74,7 @@ def _check_peer(codec: Codec, peer: Peer, answers: Answers) -> Iterator[str]:
     for tool in peer.catalog.tools:
         call = Call(tool, {name: _build_example(schema) for name, schema in tool.parameters.items()}, "c1")
         if not isinstance(codec.target(peer, call), str):
-            yield f"the target of {tool.name} is no text"
+            yield f"the target of {tool.name} is not a string"
         yield from _check_result(run(codec.send(peer, call), CannedTransport(answers)))
 
 
@@ -82,7 +82,7 @@ def _check_result(result: object) -> Iterator[str]:
     if not isinstance(result, Value | Problem):
         yield f"the result is {result!r}"
     elif isinstance(result, Problem) and not isinstance(result.message, str):
-        yield f"the Problem says {result.message!r}"
+        yield f"the message of the Problem is {result.message!r}"
 
 
 _EXAMPLES: dict[str, Json] = {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}

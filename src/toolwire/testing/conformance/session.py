@@ -1,4 +1,4 @@
-"""A client and a server of one codec, joined by the in-memory wire."""
+"""Connect a client and a server of one codec in memory."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ from .kit import build_kit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodecConnection:
-    """A connection over ``codec``, used alike whether it is driven blocking or not.
+    """A connection over ``codec`` with the same methods for blocking and async clients.
 
-    ``call`` is what a user does, with every check; ``listen`` gives what came while it ran, too; ``send`` goes
-    straight to the server. ``finding`` is how the
-    server was found, ``exchanges`` all that went over the wire.
+    ``call`` calls a tool with every check of the client. ``listen`` also returns the progress values. ``send`` skips
+    the checks of the client. ``finding`` is the result of discovery; ``exchanges`` holds all requests and responses.
     """
 
     codec: Codec
@@ -54,10 +53,10 @@ def open_session(
     limits: ServerLimits | None = None,
     approve: Approver | None = None,
 ) -> Generator[CodecConnection, None, None]:
-    """Give a Session of ``codec`` with ``target``, or with the suite's own kit.
+    """Yield a connection over ``codec`` to ``target``, or to the tools of ``build_kit``.
 
     Raises:
-        LookupError: the codec's client half does not find its server half.
+        LookupError: the client half of the codec does not find its server half.
     """
     target = build_kit() if target is None else target
     limits = ServerLimits() if limits is None else limits
@@ -131,6 +130,8 @@ def _build_connection(codec: Codec, finding: Finding) -> Connection:
         looks = "; ".join(f"{probe.url}: {probe.meaning}" for probe in finding.probes)
         raise LookupError(f"the client half of {codec.name} does not find its server half ({looks})")
     unlimited = shared.Session(limits=ClientRateLimits(tool=None, connection=None))
-    once = RetryLimits(retries=0)  # each exchange is looked at as it is
+    once = RetryLimits(retries=0)  # a retry would hide the first response
     connection = connection_to(peer, codec, probes=finding.probes, session=unlimited, retries=once)
-    return connection.agree(connection.pipeline.find_unapproved())  # the server is our own: its word stands
+    return connection.agree(
+        connection.pipeline.find_unapproved()
+    )  # the server is our own, so its definitions need no approval

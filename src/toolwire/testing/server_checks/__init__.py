@@ -1,4 +1,4 @@
-"""A conformance kit for anybody's server: numbered checks from outside, and a plugin that makes them tests."""
+"""Check over HTTP whether any server conforms to its protocols; a pytest plugin makes each check a test."""
 
 from .check import CheckStatus, Outcome
 from .plugin import pytest_configure, pytest_generate_tests

@@ -1,8 +1,8 @@
-"""One check of the kit: what a server must do, and the function that looks whether it does.
+"""Define a check: a requirement on a server, and the function that tests it.
 
 Rules:
-- A check looks from outside and assumes nothing about how a server is made.
-- What may run a tool stands behind ``needs_call``, and runs only where the caller names the tool and its arguments.
+- A check sends requests only and assumes nothing about the implementation of a server.
+- A check that may run a tool sets ``needs_call``. It runs only if the caller names a tool and its arguments.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from .probe import ServerProbe
 
 
 class Skip(NamedTuple):
-    """Why a check does not apply to a server."""
+    """The reason why a check does not apply to a server."""
 
     reason: str
 
 
 CheckFunction: TypeAlias = Callable[[ServerProbe], str | Skip | None]
-"""Looks at a server: None where all is well, else what is not, or why there is nothing to look at."""
+"""Tests a server. Returns None if it conforms, a sentence if it does not, or a ``Skip`` if the check does not apply."""
 
 
 class CheckStatus(StrEnum):
-    """How a check ended."""
+    """The result of a check."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -34,7 +34,7 @@ class CheckStatus(StrEnum):
 
 
 class Check(NamedTuple):
-    """One thing a server must do: the requirement it comes from, in one sentence, and the look."""
+    """A requirement on a server: its id, one sentence that states it, and the function that tests it."""
 
     requirement: str
     sentence: str
@@ -44,7 +44,10 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a check ended; ``number`` is its place in the protocol's table, ``why`` is empty where it passed."""
+    """A check and its result.
+
+    ``number`` is the protocol and the position in its list of checks. ``why`` is empty if the check passed.
+    """
 
     number: str
     requirement: str
@@ -53,14 +56,18 @@ class Outcome:
     why: str = ""
 
 
-def run_check(check: Check, number: str, asking: ServerProbe) -> Outcome:
-    """Return how ``check`` ends on the server that is asked."""
-    if check.needs_call and asking.call is None:
-        said: str | Skip | None = Skip("it calls a tool: name one, with its arguments")
+def run_check(check: Check, number: str, probe: ServerProbe) -> Outcome:
+    """Run ``check`` on the server of ``probe`` and return its outcome."""
+    if check.needs_call and probe.call is None:
+        verdict: str | Skip | None = Skip("this check calls a tool, and no tool was named")
     else:
-        said = check.run(asking)
+        verdict = check.run(probe)
     standing = (
-        CheckStatus.PASSED if said is None else CheckStatus.SKIPPED if isinstance(said, Skip) else CheckStatus.FAILED
+        CheckStatus.PASSED
+        if verdict is None
+        else CheckStatus.SKIPPED
+        if isinstance(verdict, Skip)
+        else CheckStatus.FAILED
     )
-    why = said.reason if isinstance(said, Skip) else said or ""
+    why = verdict.reason if isinstance(verdict, Skip) else verdict or ""
     return Outcome(number=number, requirement=check.requirement, sentence=check.sentence, standing=standing, why=why)

@@ -39,7 +39,7 @@ def _request(probe: ServerProbe, method: str, params: Mapping[str, Json] | None 
 
 
 def _read_event(answer: ProbeAnswer) -> ProbeAnswer:
-    """Return the one message of a stream of events as if it had come whole."""
+    """Return ``answer`` with the last message of its event stream as data; other answers are unchanged."""
     if not answer.get_header("content-type").startswith("text/event-stream"):
         return answer
     body = answer.response.body.decode("utf-8", "replace")
@@ -67,7 +67,7 @@ def _check_server_info(probe: ServerProbe) -> str | None:
 
 def _check_capabilities(probe: ServerProbe) -> str | None:
     able = get_object(_get_result(_initialize(probe)), "capabilities")
-    return None if "tools" in able else "its capabilities name no tools"
+    return None if "tools" in able else 'its capabilities have no "tools"'
 
 
 def _check_ping(probe: ServerProbe) -> str | None:
@@ -89,8 +89,8 @@ def _check_list(probe: ServerProbe) -> str | None:
 
 
 def _check_reply_id(probe: ServerProbe) -> str | None:
-    said = _request(probe, "ping").members
-    return None if (said.get("jsonrpc"), said.get("id")) == ("2.0", 1) else f"a reply: {said}"
+    reply = _request(probe, "ping").members
+    return None if (reply.get("jsonrpc"), reply.get("id")) == ("2.0", 1) else f"the reply to ping: {reply}"
 
 
 def _check_unknown_method(probe: ServerProbe) -> str | None:
@@ -106,7 +106,7 @@ def _check_unknown_tool(probe: ServerProbe) -> str | None:
 
 def _check_malformed_body(probe: ServerProbe) -> str | None:
     answer = probe.post(_find_path(probe), b"{not json", headers=_ACCEPT)
-    return None if 400 <= answer.status < 500 else f"no JSON: {answer}"
+    return None if 400 <= answer.status < 500 else f"a body that is not JSON: {answer}"
 
 
 def _check_notification(probe: ServerProbe) -> str | None:
@@ -125,7 +125,7 @@ def _check_other_origin(probe: ServerProbe) -> str | None:
 
 def _check_key(probe: ServerProbe) -> str | Skip | None:
     if not probe.has_key:
-        return Skip("it is asked without a key")
+        return Skip("this run has no key")
     answer = probe.post(
         _find_path(probe), {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, keyed=False, headers=_ACCEPT
     )
@@ -138,21 +138,21 @@ def _check_call(probe: ServerProbe) -> str | None:
     result = _get_result(answer)
     if not isinstance(result.get("content"), list):
         return f'there is no "content": {answer}'
-    return None if result.get("isError") is not True else f"it did not succeed: {answer}"
+    return None if result.get("isError") is not True else f"the call failed: {answer}"
 
 
 CHECKS: Final = (
-    Check("R17", "initialize answers with a version of the protocol.", _check_initialize),
-    Check("R17", "The server says its name and version.", _check_server_info),
-    Check("R17", "The server says that it has tools.", _check_capabilities),
+    Check("R17", "initialize returns a protocol version.", _check_initialize),
+    Check("R17", "The server reports its name and version.", _check_server_info),
+    Check("R17", 'The server declares the capability "tools".', _check_capabilities),
     Check("R17", "A notification is answered 202.", _check_notification),
     Check("R17", "ping is answered.", _check_ping),
-    Check("R17", "A reply has the id of its request.", _check_reply_id),
-    Check("R17", "tools/list gives each tool a name of its own, and a schema of an object.", _check_list),
-    Check("R17", "An unknown method has the code -32601.", _check_unknown_method),
-    Check("R17", "An unknown tool is an error, and no failure of the server.", _check_unknown_tool),
-    Check("R17", "A body that is no JSON is a 4xx.", _check_malformed_body),
-    Check("D-24", "A page of another site is answered 403.", _check_other_origin),
-    Check("R17", "The tools need the key.", _check_key),
+    Check("R17", "A response has the id of its request.", _check_reply_id),
+    Check("R17", 'In tools/list, each tool has a unique name and an input schema of type "object".', _check_list),
+    Check("R17", "An unknown method returns the error code -32601.", _check_unknown_method),
+    Check("R17", "An unknown tool returns an error, but no 5xx.", _check_unknown_tool),
+    Check("R17", "A body that is not JSON is answered 4xx.", _check_malformed_body),
+    Check("D-24", "A request from another origin is answered 403.", _check_other_origin),
+    Check("R17", "tools/list requires the key.", _check_key),
     Check("R17", "The call succeeds, with content.", _check_call, needs_call=True),
 )

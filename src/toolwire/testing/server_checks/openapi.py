@@ -1,4 +1,4 @@
-"""The checks of OpenTools: finding llm.json and the OpenAPI document, and what its x-llm says."""
+"""The checks of OpenAPI with x-llm: llm.json, the OpenAPI document and its x-llm members."""
 
 from __future__ import annotations
 
@@ -51,26 +51,26 @@ def _check_cache_control(probe: ServerProbe) -> str | None:
 
 
 def _check_cors(probe: ServerProbe) -> str | None:
-    said = _get_llm(probe).get_header("access-control-allow-origin")
-    return None if said == "*" else f"Access-Control-Allow-Origin is {said!r}"
+    value = _get_llm(probe).get_header("access-control-allow-origin")
+    return None if value == "*" else f"Access-Control-Allow-Origin is {value!r}"
 
 
 def _check_document_url(probe: ServerProbe) -> str | None:
-    said = _get_llm(probe).members.get("openapi")
-    return None if isinstance(said, str) and said else f'"openapi" is {said!r}'
+    value = _get_llm(probe).members.get("openapi")
+    return None if isinstance(value, str) and value else f'"openapi" is {value!r}'
 
 
 def _check_auth(probe: ServerProbe) -> str | None:
-    said = _get_llm(probe).members.get("auth")
-    return None if isinstance(said, str | dict | None) else f'"auth" is {describe_type(said)}'
+    value = _get_llm(probe).members.get("auth")
+    return None if isinstance(value, str | dict | None) else f'"auth" is {describe_type(value)}'
 
 
 def _find_document_path(probe: ServerProbe) -> str:
-    """Return the document's path, from the root of the server."""
-    said = _get_llm(probe).members.get("openapi")
-    if not isinstance(said, str):
+    """Return the path of the document on the server."""
+    value = _get_llm(probe).members.get("openapi")
+    if not isinstance(value, str):
         return _DOCUMENT
-    found = urlsplit(urljoin(probe.base + _LLM, said))
+    found = urlsplit(urljoin(probe.base + _LLM, value))
     return found.path + (f"?{found.query}" if found.query else "")
 
 
@@ -93,12 +93,12 @@ def _check_same_bytes(probe: ServerProbe) -> str | Skip | None:
     other = probe.get(_DOCUMENT, keyed=False)
     if other.status == 404:
         return Skip(f"it has no {_DOCUMENT}")
-    return None if other.response.body == _get_document(probe).response.body else f"{_DOCUMENT} has other bytes"
+    return None if other.response.body == _get_document(probe).response.body else f"{_DOCUMENT} is another document"
 
 
 def _check_openapi_version(probe: ServerProbe) -> str | None:
-    said = _get_document(probe).members.get("openapi")
-    return None if isinstance(said, str) and said.startswith("3.") else f'"openapi" is {said!r}'
+    value = _get_document(probe).members.get("openapi")
+    return None if isinstance(value, str) and value.startswith("3.") else f'"openapi" is {value!r}'
 
 
 def _get_root_policy(probe: ServerProbe) -> Mapping[str, Json]:
@@ -117,8 +117,8 @@ def _check_root_members(probe: ServerProbe) -> str | None:
 
 
 def _check_default_approval(probe: ServerProbe) -> str | None:
-    said = _get_root_policy(probe).get("defaultApproval", "per-call")
-    return None if said in ("auto", "per-call") else f'"defaultApproval" is {said!r}'
+    value = _get_root_policy(probe).get("defaultApproval", "per-call")
+    return None if value in ("auto", "per-call") else f'"defaultApproval" is {value!r}'
 
 
 def _list_operations(probe: ServerProbe) -> Iterator[tuple[str, Mapping[str, Json]]]:
@@ -129,7 +129,7 @@ def _list_operations(probe: ServerProbe) -> Iterator[tuple[str, Mapping[str, Jso
 
 
 def _check_member(member: str) -> CheckFunction:
-    """Look at the x-llm of each operation: one member of it, by what it may be."""
+    """Return a check that ``member`` of the x-llm of each operation has a valid value."""
 
     def look(probe: ServerProbe) -> str | Skip | None:
         policies = [(name, operation["x-llm"]) for name, operation in _list_operations(probe) if "x-llm" in operation]
@@ -170,31 +170,31 @@ def _check_ids(probe: ServerProbe) -> str | None:
     ids = [one.get("operationId") for _, one in _list_operations(probe) if "x-llm" in one]
     if not all(isinstance(one, str) and one for one in ids):
         return "an operation with x-llm has no operationId"
-    return None if len(set(ids)) == len(ids) else "two operations have one operationId"
+    return None if len(set(ids)) == len(ids) else "two operations have the same operationId"
 
 
 CHECKS: Final = (
     Check("XL-001", "GET /.well-known/llm.json answers 200 with an object, without credentials.", _check_llm),
-    Check("XL-018", "HEAD is answered as GET is.", _require_llm(_check_head)),
-    Check("XL-018", "llm.json has an ETag, and 304 for who has it.", _require_llm(_check_etag)),
-    Check("XL-018", "llm.json says how long it may be kept.", _require_llm(_check_cache_control)),
-    Check("XL-018", "llm.json may be read from any page.", _require_llm(_check_cors)),
-    Check("XL-020", "llm.json names the document.", _require_llm(_check_document_url)),
-    Check("XL-021", "auth in llm.json is a word or an object.", _require_llm(_check_auth)),
-    Check("XL-015", "The document is on the origin of llm.json.", _require_llm(_check_origin)),
-    Check("XL-014", "The document answers 200, without credentials.", _check_document),
-    Check("XL-019", "The well-known document has the same bytes as the one that is named.", _check_same_bytes),
+    Check("XL-018", "HEAD of llm.json is answered as GET is.", _require_llm(_check_head)),
+    Check("XL-018", "llm.json has an ETag, and is answered 304 if the client sends it.", _require_llm(_check_etag)),
+    Check("XL-018", "llm.json has Cache-Control.", _require_llm(_check_cache_control)),
+    Check("XL-018", "llm.json may be read from pages of any origin.", _require_llm(_check_cors)),
+    Check("XL-020", "llm.json has the URL of the document.", _require_llm(_check_document_url)),
+    Check("XL-021", "auth in llm.json is a string or an object.", _require_llm(_check_auth)),
+    Check("XL-015", "The document has the same origin as llm.json.", _require_llm(_check_origin)),
+    Check("XL-014", "The document is answered 200, without credentials.", _check_document),
+    Check("XL-019", "The well-known document is the same as the one that llm.json names.", _check_same_bytes),
     Check("XL-009", "The document is OpenAPI 3.", _check_openapi_version),
     Check("XL-004", "The document has x-llm at its root.", _check_root),
     Check("XL-025", "The root x-llm has a version, a name and a description.", _check_root_members),
     Check("XL-027", "The default approval is auto or per-call.", _check_default_approval),
-    Check("XL-034", "An operation is exposed by x-llm.", _check_exposed),
+    Check("XL-034", "At least one operation has x-llm.", _check_exposed),
     Check("XL-031", "enabled is true or false.", _check_member("enabled")),
     Check("XL-031", "approval is auto, per-call or deny.", _check_member("approval")),
     Check("XL-031", "blanketApprovalAllowed is true or false.", _check_member("blanketApprovalAllowed")),
     Check("XL-031", "destructive is true or false.", _check_member("destructive")),
     Check("XL-031", "rateLimit has max and window.", _check_member("rateLimit")),
-    Check("XL-031", "hint is a text.", _check_member("hint")),
+    Check("XL-031", "hint is a string.", _check_member("hint")),
     Check("XL-031", "cost is free, credits or paid.", _check_member("cost")),
-    Check("XL-028", "Each operation that is exposed has its own operationId.", _check_ids),
+    Check("XL-028", "Each operation with x-llm has a unique operationId.", _check_ids),
 )

@@ -18,10 +18,10 @@ _PARAMETER: Final = ("OT-015", "OT-016", "OT-017", "OT-018")
 _SCHEMA: Final = ("OT-022", "OT-023", "OT-024", "OT-025", "OT-026", "OT-027")
 _CALL: Final = "/opentool/call"
 _MALFORMED: Final = (
-    ("no JSON", b"{not json"),
+    ("not JSON", b"{not json"),
     ("NaN", b'{"jsonrpc": "2.0", "id": "1", "method": "x", "params": {"a": NaN}}'),
     ("bytes that are not UTF-8", b'{"jsonrpc": "2.0", "id": "1", "method": "\xff"}'),
-    ("nothing", b""),
+    ("an empty body", b""),
     ("200,000 brackets", b"[" * 200_000),
 )
 
@@ -47,8 +47,8 @@ def _list_faults(probe: ServerProbe) -> tuple[Fault, ...]:
     return found
 
 
-def _check_document(*rules: str) -> CheckFunction:
-    """Look for errors of some rules in the document."""
+def _check_rules(*rules: str) -> CheckFunction:
+    """Return a check that the document breaks none of ``rules``."""
 
     def look(probe: ServerProbe) -> str | Skip | None:
         if probe.get("/opentool/load").data == {}:
@@ -61,7 +61,7 @@ def _check_document(*rules: str) -> CheckFunction:
 
 
 def _request(probe: ServerProbe, **members: Json) -> ProbeAnswer:
-    """Send a request; a member that is ``...`` is left out."""
+    """Send a request. A member with the value ``...`` is left out."""
     request = {"jsonrpc": "2.0", "id": "1", "method": UNKNOWN_FUNCTION, "params": {}, **members}
     return probe.post(_CALL, {name: value for name, value in request.items() if value is not ...})
 
@@ -71,21 +71,21 @@ def _get_error(answer: ProbeAnswer) -> Mapping[str, Json]:
     return error if isinstance(error, dict) else {}
 
 
-def _check_unknown_function(probe: ServerProbe) -> str | None:
+def _check_unknown(probe: ServerProbe) -> str | None:
     answer = _request(probe)
     return None if answer.status == 200 and answer.members else f"a call of an unknown function: {answer}"
 
 
 def _check_reply_version(probe: ServerProbe) -> str | None:
-    said = _request(probe).members.get("jsonrpc")
-    return None if said == "2.0" else f'"jsonrpc" is {said!r}'
+    value = _request(probe).members.get("jsonrpc")
+    return None if value == "2.0" else f'"jsonrpc" is {value!r}'
 
 
 def _check_reply_id(probe: ServerProbe) -> str | None:
     for id_ in ("a-1", 7):
-        said = _request(probe, id=id_).members.get("id")
-        if said != id_:
-            return f"the id {id_!r} comes back as {said!r}"
+        value = _request(probe, id=id_).members.get("id")
+        if value != id_:
+            return f"the id {id_!r} is returned as {value!r}"
     return None
 
 
@@ -103,7 +103,7 @@ def _check_unknown_code(probe: ServerProbe) -> str | None:
 
 
 def _check_refusal(what: str, **members: Json) -> CheckFunction:
-    """Look whether a request that is none is refused."""
+    """Return a check that a request with these invalid members is refused."""
 
     def look(probe: ServerProbe) -> str | None:
         answer = _request(probe, **members)
@@ -143,7 +143,7 @@ def _check_content_type(probe: ServerProbe) -> str | None:
 
 def _check_key(probe: ServerProbe) -> str | Skip | None:
     if not probe.has_key:
-        return Skip("it is asked without a key")
+        return Skip("this run has no key")
     answer = probe.post(_CALL, {"jsonrpc": "2.0", "id": "1", "method": UNKNOWN_FUNCTION}, keyed=False)
     return None if answer.status == 401 else f"a call without a key: {answer}"
 
@@ -162,7 +162,7 @@ def _check_call(probe: ServerProbe) -> str | None:
     answer = _call_tool(probe)
     if answer.status != 200 or answer.members.get("error") is not None:
         return str(answer)
-    return None if answer.members.get("id") == "1" else f"the id does not come back: {answer}"
+    return None if answer.members.get("id") == "1" else f"the id is not returned: {answer}"
 
 
 def _check_result_type(probe: ServerProbe) -> str | None:
@@ -184,34 +184,34 @@ CHECKS: Final = (
     Check("OTRPC-002", "GET /opentool/version answers 200.", _check_version_status),
     Check("OTRPC-003", "The version is three numbers.", _check_version_format),
     Check("OTRPC-013", "GET /opentool/load answers 200 with an object.", _check_load),
-    Check("OT-001", "The document says the version of OpenTool.", _check_document("OT-001")),
-    Check("OT-002", "The document has an info object.", _check_document("OT-002", "OT-006", "OT-007", "OT-008")),
-    Check("OT-004", "The document lists its functions.", _check_document("OT-004")),
-    Check("OT-009", "A server in the document has a URL.", _check_document("OT-003", "OT-009", "OT-010")),
-    Check("OT-011", "Each function has a name of 1 to 64 characters.", _check_document("OT-011")),
-    Check("OT-012", "Each function has a description.", _check_document("OT-012")),
-    Check("OT-013", "Each function has a list of parameters.", _check_document("OT-013")),
-    Check("OT-015", "Each parameter has a name, a schema, and says if it is required.", _check_document(*_PARAMETER)),
-    Check("OT-019", "Each return has a name and a schema.", _check_document("OT-014", "OT-019", "OT-020", "OT-021")),
-    Check("OT-022", "Each schema has one of the six types, and what its type needs.", _check_document(*_SCHEMA)),
-    Check("OT-029", "The document is JSON in UTF-8.", _check_document("OT-029", "D-16")),
-    Check("OTRPC-004", "A call of an unknown function is answered 200, in JSON-RPC.", _check_unknown_function),
-    Check("OTRPC-012", 'A reply says "jsonrpc": "2.0".', _check_reply_version),
-    Check("OTRPC-008", "A reply has the id of its request, with its type.", _check_reply_id),
-    Check("OTRPC-010", "A failure has an empty result, and an error with code and message.", _check_error_form),
-    Check("A-13", "An unknown function has a code that says so.", _check_unknown_code),
+    Check("OT-001", "The document states the version of OpenTool.", _check_rules("OT-001")),
+    Check("OT-002", "The document has an info object.", _check_rules("OT-002", "OT-006", "OT-007", "OT-008")),
+    Check("OT-004", "The document lists its functions.", _check_rules("OT-004")),
+    Check("OT-009", "A server in the document has a URL.", _check_rules("OT-003", "OT-009", "OT-010")),
+    Check("OT-011", "Each function has a name of 1 to 64 characters.", _check_rules("OT-011")),
+    Check("OT-012", "Each function has a description.", _check_rules("OT-012")),
+    Check("OT-013", "Each function has a list of parameters.", _check_rules("OT-013")),
+    Check("OT-015", 'Each parameter has a name, a schema and "required".', _check_rules(*_PARAMETER)),
+    Check("OT-019", "Each return has a name and a schema.", _check_rules("OT-014", "OT-019", "OT-020", "OT-021")),
+    Check("OT-022", "Each schema has one of the six types, and the members its type requires.", _check_rules(*_SCHEMA)),
+    Check("OT-029", "The document is JSON in UTF-8.", _check_rules("OT-029", "D-16")),
+    Check("OTRPC-004", "A call of an unknown function is answered 200 with a JSON-RPC response.", _check_unknown),
+    Check("OTRPC-012", 'A response has "jsonrpc": "2.0".', _check_reply_version),
+    Check("OTRPC-008", "A response has the id of its request, of the same type.", _check_reply_id),
+    Check("OTRPC-010", "A failed call has an empty result, and an error with a code and a message.", _check_error_form),
+    Check("A-13", "An unknown function returns the code -32601, 404 or 405.", _check_unknown_code),
     Check("OTRPC-005", "Another version of JSON-RPC is refused.", _check_refusal('"jsonrpc": "1.0"', jsonrpc="1.0")),
     Check("OTRPC-006", "A request without a method is refused.", _check_refusal("no method", method=...)),
     Check("A-16", "A request without an id is refused.", _check_refusal("no id", id=...)),
-    Check("OTRPC-007", "Params may be left out.", _check_missing_params),
+    Check("OTRPC-007", "A request without params is accepted.", _check_missing_params),
     Check("A-17", "A batch is refused.", _check_batch),
-    Check("S-5", "A body that is no JSON is a 4xx, in JSON.", _check_malformed_bodies),
-    Check("A-29", "A body that is not sent as JSON is refused.", _check_content_type),
-    Check("OTRPC-029", "A call needs the key.", _check_key),
-    Check("S-17", "Nobody can stop the server by looking.", _check_stop),
+    Check("S-5", "A body that is not JSON is answered 4xx with a JSON body.", _check_malformed_bodies),
+    Check("A-29", "A body whose content type is not JSON is refused.", _check_content_type),
+    Check("OTRPC-029", "A call requires the key.", _check_key),
+    Check("S-17", "GET /opentool/stop does not stop the server.", _check_stop),
     Check("OTRPC-009", "The call succeeds, with the id of its request.", _check_call, needs_call=True),
-    Check("OTRPC-011", "Its result is an object.", _check_result_type, needs_call=True),
-    Check("A-12", "Its error is null.", _check_null_error, needs_call=True),
-    Check("A-19", "Params that are no object are refused.", _check_params_type, needs_call=True),
-    Check("A-18", 'A request of "jsonrpc": "2.0.0" is taken.', _check_sdk_version, needs_call=True),
+    Check("OTRPC-011", "The result of the call is an object.", _check_result_type, needs_call=True),
+    Check("A-12", "The error of the call is null.", _check_null_error, needs_call=True),
+    Check("A-19", "Params that are not an object are refused.", _check_params_type, needs_call=True),
+    Check("A-18", 'A request with "jsonrpc": "2.0.0" is accepted.', _check_sdk_version, needs_call=True),
 )

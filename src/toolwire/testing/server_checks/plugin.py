@@ -1,4 +1,4 @@
-"""The kit for pytest: each check of a protocol is one test of your own server.
+"""Run the checks with pytest: each check of a protocol becomes one test of your server.
 
 # pytest -p toolwire.testing.server_checks
 @pytest.mark.conform("otc")
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker."""
+    """Register the marker ``conform``."""
     config.addinivalue_line("markers", "conform(protocol): run the test once for each check of a protocol")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give ``conformance`` to a test marked ``conform``, once for each check."""
+    """Run a test marked ``conform`` once for each check, which it gets as ``conformance``."""
     marker = metafunc.definition.get_closest_marker("conform")
     if marker is None or "conformance" not in metafunc.fixturenames:
         return
@@ -36,17 +36,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def _build_fixture(number: str, check: Check) -> Callable[..., None]:
     def conformance(url: str, *, key: str | None = None, call: tuple[str, dict[str, object]] | None = None) -> None:
-        import pytest  # the kit is used without pytest, too
+        import pytest  # this package also works without pytest
 
         probe = open_probe(url, key=key, call=None if call is None else ProbeTool(*call))
         try:
             ended = run_check(check, number, probe)
         finally:
             probe.close()
-        said = f"{ended.requirement} {ended.sentence} {ended.why}"
+        text = f"{ended.requirement} {ended.sentence} {ended.why}"
         if ended.standing is CheckStatus.SKIPPED:
-            pytest.skip(said)
+            pytest.skip(text)
         if ended.standing is CheckStatus.FAILED:
-            pytest.fail(said, pytrace=False)
+            pytest.fail(text, pytrace=False)
 
     return conformance

@@ -1,8 +1,8 @@
-"""The server under test, as the checks ask it: one request each, with and without the key, nothing followed up.
+"""Send single requests to the server under test, with and without the key. Redirects are not followed.
 
 Rules:
-- The key goes to the server's own origin and nowhere else, and only where a check wants it to.
-- Whatever comes back is an Answer; a server that cannot be reached has status 0.
+- The key goes to the origin of the server only, and only in requests that should have it.
+- Each request returns a ``ProbeAnswer``. Its status is 0 if the server cannot be reached.
 """
 
 from __future__ import annotations
@@ -25,14 +25,17 @@ JSON_TYPE = "application/json"
 
 
 class ProbeTool(NamedTuple):
-    """The tool that may be called, and the arguments it takes well."""
+    """A tool that the checks may call, and valid arguments for it."""
 
     tool: str
     arguments: Mapping[str, Json]
 
 
 class ProbeAnswer(NamedTuple):
-    """What came back: ``data`` is None where the body is no JSON, ``text`` says the body or why there is none."""
+    """An answer of the server.
+
+    ``data`` is None if the body is not JSON. ``text`` is the start of the body, or the reason why there is none.
+    """
 
     status: int
     data: Json
@@ -40,12 +43,12 @@ class ProbeAnswer(NamedTuple):
     response: Response
 
     def get_header(self, name: str) -> str:
-        """The first value of a header field, or an empty text."""
+        """Return the first value of a header field, or an empty string."""
         return get_header(self.response.headers, name.encode())
 
     @property
     def members(self) -> Mapping[str, Json]:
-        """The body as an object; empty where it is something else."""
+        """The body as a JSON object; empty if the body is anything else."""
         return self.data if isinstance(self.data, dict) else {}
 
     def __str__(self) -> str:
@@ -54,7 +57,10 @@ class ProbeAnswer(NamedTuple):
 
 
 class ServerProbe:
-    """Asks one server. ``base`` is its URL without a last slash; equal GETs are asked once."""
+    """Sends requests to one server.
+
+    ``base`` is its URL without a slash at the end. Equal GET requests are sent once.
+    """
 
     def __init__(
         self, base: str, keyed: SyncTransport, bare: SyncTransport, *, has_key: bool, call: ProbeTool | None
@@ -68,7 +74,7 @@ class ServerProbe:
         self._computed: dict[str, Any] = {}
 
     def get(self, path: str, *, keyed: bool = True, headers: Mapping[str, str] | None = None) -> ProbeAnswer:
-        """Return the answer to GET ``path``, with the key where there is one unless ``keyed`` is False."""
+        """Return the answer to GET ``path``. The key is sent, if there is one, unless ``keyed`` is False."""
         if headers:
             return self._send("GET", path, headers, b"", keyed=keyed)
         if (path, keyed) not in self._answers:
@@ -78,17 +84,17 @@ class ServerProbe:
     def post(
         self, path: str, body: Json | bytes, *, keyed: bool = True, headers: Mapping[str, str] | None = None
     ) -> ProbeAnswer:
-        """Return the answer to POST ``path``; data is sent as JSON, bytes as they are."""
+        """Return the answer to POST ``path``. Bytes are sent unchanged, other data as JSON."""
         fields = {"accept": JSON_TYPE, "content-type": JSON_TYPE, **(headers or {})}
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         return self._send("POST", path, fields, data, keyed=keyed)
 
     def send(self, method: str, path: str) -> ProbeAnswer:
-        """Return the answer to another method."""
+        """Return the answer to ``method`` without a body."""
         return self._send(method, path, {}, b"", keyed=True)
 
     def compute_once(self, name: str, find: Callable[[], Any]) -> Any:
-        """Return what ``find`` gives, found once for all checks."""
+        """Return the result of ``find``, which runs once for all checks."""
         if name not in self._computed:
             self._computed[name] = find()
         return self._computed[name]
@@ -105,14 +111,14 @@ class ServerProbe:
 
 
 def open_probe(url: str, *, key: str | Secret | None = None, call: ProbeTool | None = None) -> ServerProbe:
-    """Return an Asking of the server at ``url``, which may be in a private network: it was named by hand."""
+    """Return a probe of the server at ``url``."""
     url = url if "://" in url else f"http://{url}"
     origin = get_origin(url)
     base = origin + urlsplit(url).path.rstrip("/")
     limits = TransportLimits(total_s=WAIT_S)
     text = key.reveal() if isinstance(key, Secret) else key
     signed = {origin: (("authorization", Secret(f"Bearer {text}")),)} if text is not None else {}
-    keyed = SyncNetwork(limits=limits, credentials=signed, allow_private=[origin])
+    keyed = SyncNetwork(limits=limits, credentials=signed, allow_private=[origin])  # the user named this server
     bare = SyncNetwork(limits=limits, allow_private=[origin])
     return ServerProbe(base, keyed, bare, has_key=text is not None, call=call)
 

@@ -1,4 +1,4 @@
-"""Reports as data and as Markdown, for programs and for pages."""
+"""Format reports as JSON data and as Markdown."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def reports_to_json(reports: Sequence[CheckReport]) -> list[dict[str, Json]]:
 
 
 def summarize_report(report: CheckReport) -> str:
-    """Return one sentence: how many checks passed, failed and were skipped."""
-    said = ", ".join(f"{report.count(standing)} {standing}" for standing in CheckStatus)
-    return f"{report.protocol}: {len(report.outcomes)} checks, {said}."
+    """Return one sentence that counts the passed, failed and skipped checks."""
+    counts = ", ".join(f"{report.count(standing)} {standing}" for standing in CheckStatus)
+    return f"{report.protocol}: {len(report.outcomes)} checks, {counts}."
 
 
 def format_markdown(report: CheckReport) -> Iterator[str]:
-    """Yield the lines of a table of ``report``."""
+    """Yield the lines of a Markdown table with one row for each check."""
     yield "| check | requirement | what | outcome |"
     yield "|---|---|---|---|"
     for one in report.outcomes:

@@ -1,4 +1,4 @@
-"""All checks of a protocol on one server: which protocol it is, the outcomes, and what they come to."""
+"""Detect the protocols of a server, run their checks and build the reports."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .probe import ProbeTool, ServerProbe, open_probe
 PROTOCOLS: Final[Mapping[str, tuple[Check, ...]]] = MappingProxyType(
     {"openapi": openapi.CHECKS, "opentool": opentool.CHECKS, "otc": otc.CHECKS, "mcp": mcp.CHECKS}
 )
-"""The checks of each protocol, in the order of the report; a check's number is its place here."""
+"""The checks of each protocol, in the order of the report. The position of a check is its number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """What the checks of one protocol came to on one server."""
+    """The outcomes of the checks of one protocol on one server."""
 
     url: str
     protocol: str
@@ -33,23 +33,24 @@ class CheckReport:
         return tuple(one for one in self.outcomes if one.standing is CheckStatus.FAILED)
 
     def count(self, standing: CheckStatus) -> int:
-        """How many checks ended so."""
+        """Return how many checks have the result ``standing``."""
         return sum(one.standing is standing for one in self.outcomes)
 
 
 def conform(
     url: str, *, protocol: str | None = None, key: str | Secret | None = None, call: ProbeTool | None = None
 ) -> tuple[CheckReport, ...]:
-    """Return a report for ``protocol``, else for each that the server at ``url`` speaks; none where it speaks none.
+    """Check the server at ``url`` and return one report for each protocol that it has, or only for ``protocol``.
 
-    Only looks are taken unless ``call`` names a tool that may be called, with arguments it takes; it is then called
-    some twenty times. ``key`` is sent as a bearer token to the server and nowhere else.
+    The result is empty if the server has none of the protocols. ``call`` names a tool that may be called, with valid
+    arguments; the checks call it about twenty times. Without it, they call only tools that cannot exist. ``key`` is
+    sent as a bearer token to this server only.
 
     Raises:
-        ValueError: there is no protocol of that name.
+        ValueError: ``protocol`` is not the name of a protocol.
     """
     if protocol is not None and protocol not in PROTOCOLS:
-        raise ValueError(f"{protocol!r} cannot be checked; there is {', '.join(PROTOCOLS)}")
+        raise ValueError(f"{protocol!r} is not a protocol. Choose one of: {', '.join(PROTOCOLS)}")
     probe = open_probe(url, key=key, call=call)
     try:
         names = [protocol] if protocol is not None else [name for name in PROTOCOLS if _has_protocol(probe, name)]
@@ -59,7 +60,7 @@ def conform(
 
 
 def run_protocol_checks(probe: ServerProbe, protocol: str) -> CheckReport:
-    """Return the outcomes of all checks of ``protocol`` on the server that is asked, and close its connections."""
+    """Run all checks of ``protocol`` and close the connections of ``probe``."""
     try:
         checks = enumerate(PROTOCOLS[protocol], 1)
         outcomes = tuple(run_check(check, f"{protocol}-{place:02}", probe) for place, check in checks)
@@ -69,7 +70,7 @@ def run_protocol_checks(probe: ServerProbe, protocol: str) -> CheckReport:
 
 
 def _has_protocol(probe: ServerProbe, protocol: str) -> bool:
-    """Whether the first check of what only this protocol has does not fail."""
+    """Return whether the server answers at a path that only this protocol has."""
     path = {
         "openapi": "/.well-known/llm.json",
         "opentool": "/opentool/version",

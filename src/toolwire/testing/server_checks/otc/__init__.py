@@ -1,4 +1,4 @@
-"""The checks of Open Tool Calling: the RFC, and OXP where a server lists ``items``."""
+"""The checks of Open Tool Calling: the RFC, and OXP if the server lists ``items``."""
 
 from __future__ import annotations
 

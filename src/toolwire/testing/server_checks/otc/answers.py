@@ -1,4 +1,4 @@
-"""The checks of how a call that runs is answered; they call the one tool that may be called."""
+"""The checks of the answers to calls. They call the tool that the caller named."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .send_call import NOT_RUN, UNKNOWN_TOOL, list_tools, send_call
 def _call_tool(
     probe: ServerProbe, path: str = "/call", beside: Mapping[str, Json] | None = None, **members: Json
 ) -> ProbeAnswer:
-    """Call the tool that may be called, with its good arguments unless ``members`` says otherwise."""
+    """Call the named tool with its valid arguments. ``members`` replaces members of the request."""
     tool, arguments = probe.call or (UNKNOWN_TOOL, {})
     return send_call(probe, {"tool_id": tool, "input": dict(arguments), **members}, path, beside)
 
 
 def _get_outcome(answer: ProbeAnswer) -> Mapping[str, Json]:
-    """Return the object with ``call_id`` and ``success``, wherever a dialect has it."""
+    """Return the object that has ``call_id`` and ``success``. The RFC and OXP have it in different places."""
     inner = get_object(answer.members, "result")
     return inner if "success" in inner else answer.members
 
@@ -32,14 +32,14 @@ def _check_call(probe: ServerProbe) -> str | None:
     answer = _call_tool(probe)
     if answer.status != 200:
         return str(answer)
-    return None if _get_outcome(answer).get("success") is True else f"it did not succeed: {answer}"
+    return None if _get_outcome(answer).get("success") is True else f"the call failed: {answer}"
 
 
 def _check_call_facts(probe: ServerProbe) -> str | None:
     answer = _call_tool(probe, call_id=(id_ := str(uuid4())))
     end = _get_outcome(answer)
     if end.get("call_id") != id_:
-        return f"the call_id {id_} does not come back: {answer}"
+        return f"the call_id {id_} is not returned: {answer}"
     if not isinstance(end.get("success"), bool):
         return f'"success" is not true or false: {answer}'
     duration = end.get("duration", 0)
@@ -65,7 +65,7 @@ def _check_result(probe: ServerProbe) -> str | Skip | None:
 
 def _check_generated_ids(probe: ServerProbe) -> str | None:
     first, second = (_get_outcome(_call_tool(probe)).get("call_id") for _ in range(2))
-    return None if isinstance(first, str) and first and first != second else f"two calls have the ids {first}, {second}"
+    return None if isinstance(first, str) and first and first != second else f"two calls got the ids {first}, {second}"
 
 
 def _check_inputs(probe: ServerProbe) -> str | None:
@@ -99,7 +99,7 @@ def _find_tool_id(probe: ServerProbe) -> str | None:
 def _check_unneeded_context(probe: ServerProbe) -> str | None:
     context = {"secrets": [{"id": "UNUSED", "value": "x"}], "user_info": {"name": "nobody"}}
     answer = _call_tool(probe, context=context)
-    return None if _get_outcome(answer).get("success") is True else f"with a context nobody asked for: {answer}"
+    return None if _get_outcome(answer).get("success") is True else f"with an unneeded context: {answer}"
 
 
 def _check_trace_id(probe: ServerProbe) -> str | None:
@@ -110,15 +110,15 @@ def _check_trace_id(probe: ServerProbe) -> str | None:
 def _check_invalid_arguments(probe: ServerProbe) -> str | Skip | None:
     wrong = _build_invalid_arguments(probe)
     if wrong is None:
-        return Skip("nothing in the tool's schema can be broken")
+        return Skip("the input schema of the tool allows any arguments")
     answer = _call_tool(probe, input=wrong)
     if answer.status != 422:
-        return f"arguments that do not fit: {answer}"
+        return f"invalid arguments: {answer}"
     return None if isinstance(answer.members.get("message"), str) else f'there is no "message": {answer}'
 
 
 def _build_invalid_arguments(probe: ServerProbe) -> Mapping[str, Json] | None:
-    """Return arguments that do not fit the tool's schema, or None where that cannot be told."""
+    """Return arguments that do not match the tool's schema, or None if no parameter has a single type."""
     arguments = dict(probe.call.arguments) if probe.call else {}
     tool = next((tool for tool in list_tools(probe) if tool.get("id") == _find_tool_id(probe)), {})
     schema = get_object(tool, "input_schema")
@@ -138,7 +138,7 @@ def _check_replay(probe: ServerProbe) -> str | None:
         second.get("value"),
         second.get("output"),
     )
-    return None if same else "the same call, twice under one call_id, is answered in two ways"
+    return None if same else "the same call, twice under one call_id, has two different answers"
 
 
 def _check_reused_id(probe: ServerProbe) -> str | Skip | None:
@@ -168,25 +168,28 @@ def _change_value(value: Json) -> Json:
 
 def _check_answer_family(probe: ServerProbe) -> str | None:
     answer = _call_tool(probe, "/tools/call", {"$schema": "urn:oxp:1.0"})
-    said = answer.members.get("$schema")
-    return None if said == "urn:oxp:1.0" else f'asked in "urn:oxp:1.0", answered in {said!r}'
+    schema = answer.members.get("$schema")
+    return None if schema == "urn:oxp:1.0" else f'the request has the $schema "urn:oxp:1.0", the answer {schema!r}'
 
 
 ANSWERS: Final = (
     Check("OTC-036", "The call is answered 200.", _check_call, needs_call=True),
     Check(
-        "OTC-026", "Its answer has the call id, success, and at most a duration.", _check_call_facts, needs_call=True
+        "OTC-026",
+        "The answer has the call id, success, and no invalid duration.",
+        _check_call_facts,
+        needs_call=True,
     ),
-    Check("OTC-044", "Its answer says its $schema.", _check_answer_schema, needs_call=True),
-    Check("OTC-038", "The RFC's answer has the value under output.", _check_output, needs_call=True),
-    Check("OXP-002", "OXP's answer has the value under result.", _check_result, needs_call=True),
-    Check("A-48", "An answer is of the version that was asked for.", _check_answer_family, needs_call=True),
-    Check("OTC-019", "A call without an id gets one that no other has.", _check_generated_ids, needs_call=True),
-    Check("A-31", "Arguments are taken as input and as inputs.", _check_inputs, needs_call=True),
-    Check("OXP-007", "A tool is known by its id, with and without a version.", _check_tool_names, needs_call=True),
-    Check("OTC-023", "A context that is not needed does no harm.", _check_unneeded_context, needs_call=True),
-    Check("OTC-020", "A trace id is taken.", _check_trace_id, needs_call=True),
-    Check("OXP-009", "Arguments that do not fit are answered 422.", _check_invalid_arguments, needs_call=True),
+    Check("OTC-044", "The answer has its $schema.", _check_answer_schema, needs_call=True),
+    Check("OTC-038", "The answer of the RFC has the value in output.", _check_output, needs_call=True),
+    Check("OXP-002", "The answer of OXP has the value in result.", _check_result, needs_call=True),
+    Check("A-48", "The answer has the version of the request.", _check_answer_family, needs_call=True),
+    Check("OTC-019", "A call without an id gets a unique id.", _check_generated_ids, needs_call=True),
+    Check("A-31", "Arguments are accepted in input and in inputs.", _check_inputs, needs_call=True),
+    Check("OXP-007", "A tool can be called by its id, with and without a version.", _check_tool_names, needs_call=True),
+    Check("OTC-023", "A context that the tool does not need is ignored.", _check_unneeded_context, needs_call=True),
+    Check("OTC-020", "A trace id is accepted.", _check_trace_id, needs_call=True),
+    Check("OXP-009", "Invalid arguments are answered 422.", _check_invalid_arguments, needs_call=True),
     Check("A-42", "The same call under the same id has the same answer.", _check_replay, needs_call=True),
     Check("A-42", "Another call under a used id is refused.", _check_reused_id, needs_call=True),
 )

@@ -1,4 +1,4 @@
-"""The checks of who may ask a server of Open Tool Calling."""
+"""The checks of authentication of Open Tool Calling."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .send_call import UNKNOWN_TOOL, find_call_path
 
 
 def _require_key(look: CheckFunction) -> CheckFunction:
-    return lambda probe: look(probe) if probe.has_key else Skip("it is asked without a key")
+    return lambda probe: look(probe) if probe.has_key else Skip("this run has no key")
 
 
 def _check_list_key(probe: ServerProbe) -> str | None:
@@ -37,15 +37,15 @@ def _check_challenge(probe: ServerProbe) -> str | None:
 
 def _check_ignored_key(probe: ServerProbe) -> str | Skip | None:
     if probe.has_key:
-        return Skip("it is asked with a key")
-    answer = probe.get("/tools", headers={"x-api-key": "nobody-asked"})
-    return None if answer.status == 200 else f"with a key that nobody asked for: {answer}"
+        return Skip("this run has a key")
+    answer = probe.get("/tools", headers={"x-api-key": "not-required"})
+    return None if answer.status == 200 else f"with a key that is not required: {answer}"
 
 
 KEYS: Final = (
-    Check("OXP-010", "The list needs the key.", _require_key(_check_list_key)),
-    Check("OTC-042", "A call needs the key.", _require_key(_check_call_key)),
+    Check("OXP-010", "GET /tools requires the key.", _require_key(_check_list_key)),
+    Check("OTC-042", "A call requires the key.", _require_key(_check_call_key)),
     Check("OXP-010", "A wrong key is answered 401.", _require_key(_check_wrong_key)),
-    Check("S-7", "A 401 says how to say who you are.", _require_key(_check_challenge)),
-    Check("OXP-012", "Without auth, credentials are not looked at.", _check_ignored_key),
+    Check("S-7", "A 401 has WWW-Authenticate.", _require_key(_check_challenge)),
+    Check("OXP-012", "A server without authentication ignores credentials.", _check_ignored_key),
 )

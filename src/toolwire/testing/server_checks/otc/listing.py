@@ -1,4 +1,4 @@
-"""The checks of what a server of Open Tool Calling says of itself: its health, and its list of tools."""
+"""The checks of the health and the list of tools of Open Tool Calling."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def _list_faults(probe: ServerProbe) -> list[PathFault]:
     return found
 
 
-def _check_definitions(*rules: str) -> CheckFunction:
-    """Look for errors of some rules in the list of tools."""
+def _check_rules(*rules: str) -> CheckFunction:
+    """Return a check that the list of tools breaks none of ``rules``."""
 
     def look(probe: ServerProbe) -> str | Skip | None:
         if not list_tools(probe):
@@ -76,34 +76,38 @@ def _check_version_order(probe: ServerProbe) -> str | Skip | None:
     for tool in list_tools(probe):
         name, version = str(tool.get("id", "")).partition("@")[0], str(tool.get("version", "0"))
         if make_version_key(version) < make_version_key(last.get(name, "0")):
-            return f"{name}@{version} stands after {name}@{last[name]}"
+            return f"{name}@{version} comes after {name}@{last[name]}"
         last[name] = version
     return None
 
 
 LISTING: Final = (
     Check("OTC-033", "GET /health answers 200.", _check_health),
-    Check("OXP-010", "GET /health needs no credentials.", _check_health_without_key),
+    Check("OXP-010", "GET /health requires no credentials.", _check_health_without_key),
     Check("A-50", "GET /health answers a JSON object.", _check_health_json),
     Check("OTC-034", "GET /tools answers 200 with an object that lists the tools.", _check_list),
-    Check("OTC-044", "The list of tools says its $schema.", _check_list_schema),
-    Check("OXP-003", "The list has the tools as OXP's items, too.", _check_items),
+    Check("OTC-044", "The list of tools has its $schema.", _check_list_schema),
+    Check("OXP-003", "The list also has the tools as items, as OXP requires.", _check_items),
     Check(
-        "OTC-001", "Each id is Toolkit.Tool@1.0.0, of letters, digits and underscores.", _check_definitions("OTC-001")
+        "OTC-001",
+        "Each id has the form Toolkit.Tool@1.0.0, with letters, digits and underscores.",
+        _check_rules("OTC-001"),
     ),
-    Check("OTC-002", "No two tools have one id.", _check_definitions("OTC-002")),
-    Check("OTC-003", "Each name is 1 to 64 letters, digits, underscores and dashes.", _check_definitions("OTC-003")),
-    Check("OTC-004", "Each tool has a description.", _check_definitions("OTC-004")),
-    Check("OTC-005", "Each tool has a version of three numbers.", _check_definitions("OTC-005")),
-    Check("OTC-007", "Each tool has an input schema.", _check_definitions("OTC-007")),
-    Check("OTC-008", "The RFC's input schema has parameters.", _check_definitions("OTC-008")),
-    Check("OTC-009", "No schema refers to another or defines one.", _check_definitions("OTC-009")),
-    Check("OTC-010", "Each parameter is a JSON Schema.", _check_definitions("OTC-010")),
-    Check("OTC-011", "Each parameter has a description.", _check_definitions("OTC-011")),
-    Check("OTC-012", "Each tool has an output schema, or null.", _check_definitions("OTC-012")),
+    Check("OTC-002", "Each id is unique.", _check_rules("OTC-002")),
+    Check("OTC-003", "Each name is 1 to 64 letters, digits, underscores and dashes.", _check_rules("OTC-003")),
+    Check("OTC-004", "Each tool has a description.", _check_rules("OTC-004")),
+    Check("OTC-005", "Each tool has a version of three numbers.", _check_rules("OTC-005")),
+    Check("OTC-007", "Each tool has an input schema.", _check_rules("OTC-007")),
+    Check("OTC-008", "The input schema of the RFC has parameters.", _check_rules("OTC-008")),
+    Check("OTC-009", "No schema refers to another or defines one.", _check_rules("OTC-009")),
+    Check("OTC-010", "Each parameter is a JSON Schema.", _check_rules("OTC-010")),
+    Check("OTC-011", "Each parameter has a description.", _check_rules("OTC-011")),
+    Check("OTC-012", "Each tool has an output schema, or null.", _check_rules("OTC-012")),
     Check(
-        "OTC-016", "Requirements name providers and secrets by id.", _check_definitions("OTC-013", "OTC-016", "OTC-017")
+        "OTC-016",
+        "Requirements refer to providers and secrets by id.",
+        _check_rules("OTC-013", "OTC-016", "OTC-017"),
     ),
-    Check("OXP-005", "OXP's items have no members beyond those it names.", _check_definitions("OXP-005")),
-    Check("A-51", "The versions of one tool stand in ascending order.", _check_version_order),
+    Check("OXP-005", "The items of OXP have only the members that OXP defines.", _check_rules("OXP-005")),
+    Check("A-51", "The versions of a tool are in ascending order.", _check_version_order),
 )

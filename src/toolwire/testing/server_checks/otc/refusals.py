@@ -1,4 +1,4 @@
-"""The checks of what a server of Open Tool Calling does not run: unknown tools, and bodies that are no call."""
+"""The checks of refusals of Open Tool Calling: unknown tools, and bodies that are not calls."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from toolwire.testing.server_checks.probe import ServerProbe
 from .send_call import NOT_RUN, UNKNOWN_TOOL, find_call_path, list_tools, send_call
 
 _MALFORMED: Final = (
-    ("no JSON", b"{not json"),
+    ("not JSON", b"{not json"),
     ("NaN", b'{"request": {"tool_id": "x", "input": {"a": NaN}}}'),
     ("bytes that are not UTF-8", b'{"request": {"tool_id": "\xff"}}'),
     ("a list", b"[]"),
-    ("nothing", b""),
+    ("an empty body", b""),
     ("200,000 brackets", b"[" * 200_000),
     ("a tool_id that is a number", b'{"request": {"tool_id": 7}}'),
     ("an input that is a list", b'{"request": {"tool_id": "x", "input": []}}'),
@@ -32,14 +32,14 @@ def _check_path(path: str) -> CheckFunction:
 
 def _check_unknown_tool(probe: ServerProbe) -> str | None:
     answer = send_call(probe, {"tool_id": UNKNOWN_TOOL, "input": {}})
-    return None if answer.status in NOT_RUN else f"a tool that is not there: {answer}"
+    return None if answer.status in NOT_RUN else f"an unknown tool: {answer}"
 
 
 def _check_unknown_tool_status(probe: ServerProbe) -> str | None:
     answer = send_call(probe, {"tool_id": UNKNOWN_TOOL, "input": {}})
     text = answer.members.get("message")
     if answer.status != 400:
-        return f"a tool that is not there: {answer}"
+        return f"an unknown tool: {answer}"
     return None if isinstance(text, str) and text else f'there is no "message": {answer}'
 
 
@@ -68,7 +68,7 @@ def _check_malformed_versions(probe: ServerProbe) -> str | Skip | None:
 def _check_unknown_members(probe: ServerProbe) -> str | None:
     plain = send_call(probe, {"tool_id": UNKNOWN_TOOL})
     more = send_call(probe, {"tool_id": UNKNOWN_TOOL, "x-more": 1}, beside={"x-more": {}})
-    return None if plain.status == more.status else f"with members nobody knows: {more}; without: {plain}"
+    return None if plain.status == more.status else f"with unknown members: {more}; without: {plain}"
 
 
 def _check_malformed_bodies(probe: ServerProbe) -> str | None:
@@ -94,15 +94,15 @@ def _check_content_type(probe: ServerProbe) -> str | None:
 
 
 REFUSALS: Final = (
-    Check("OTC-036", "POST /call is served.", _check_path("/call")),
-    Check("OXP-001", "POST /tools/call is served.", _check_path("/tools/call")),
+    Check("OTC-036", "The server has POST /call.", _check_path("/call")),
+    Check("OXP-001", "The server has POST /tools/call.", _check_path("/tools/call")),
     Check("OTC-040", "A call of an unknown tool is answered 400 or 422.", _check_unknown_tool),
     Check("OXP-008", "A call of an unknown tool is answered 400 with a message.", _check_unknown_tool_status),
-    Check("OTC-044", "A refusal says its $schema.", _check_refusal_schema),
-    Check("OXP-013", "Another major version of the standard is answered 400.", _check_other_major),
+    Check("OTC-044", "A refusal has its $schema.", _check_refusal_schema),
+    Check("OXP-013", "An unknown major version of the standard is answered 400.", _check_other_major),
     Check("OTC-025", "A malformed version in an id is answered 400.", _check_malformed_versions),
-    Check("OTC-043", "Members nobody knows change nothing.", _check_unknown_members),
-    Check("OTC-040", "A body that is no call is answered 400 or 422.", _check_invalid_calls),
-    Check("S-16", "No body, however odd, makes it fail.", _check_malformed_bodies),
-    Check("A-29", "A body that is not sent as JSON is refused.", _check_content_type),
+    Check("OTC-043", "Unknown members are ignored.", _check_unknown_members),
+    Check("OTC-040", "A body that is not a call is answered 400 or 422.", _check_invalid_calls),
+    Check("S-16", "No malformed body causes a 5xx.", _check_malformed_bodies),
+    Check("A-29", "A body whose content type is not JSON is refused.", _check_content_type),
 )

@@ -1,4 +1,4 @@
-"""What a server of Open Tool Calling lists, and how a call is sent to it by whichever path it serves."""
+"""List the tools of a server of Open Tool Calling, and send calls to the path that it serves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOT_RUN: Final = (400, 422)
 
 
 def list_tools(probe: ServerProbe) -> Sequence[Mapping[str, Json]]:
-    """Return the tools the server lists, in whatever dialect."""
+    """Return the tools that the server lists as ``tools``, as ``items`` or as a plain list."""
     data = probe.get("/tools").data
     listed = data if isinstance(data, list) else (data or {}).get("tools") or (data or {}).get("items") or []
     return [tool for tool in listed if isinstance(tool, dict)]
@@ -22,12 +22,12 @@ def list_tools(probe: ServerProbe) -> Sequence[Mapping[str, Json]]:
 def send_call(
     probe: ServerProbe, request: Mapping[str, Json], path: str = "/call", beside: Mapping[str, Json] | None = None
 ) -> ProbeAnswer:
-    """Send ``request``, with the members ``beside`` it."""
+    """Send a call. ``beside`` holds the members of the body next to ``request``."""
     return probe.post(find_call_path(probe, path), {"request": dict(request), **(beside or {})})
 
 
 def find_call_path(probe: ServerProbe, path: str) -> str:
-    """Return ``path``, or the other one for a server that serves only that."""
+    """Return ``path``, or the other path of calls if the server has no ``path``."""
     other = "/tools/call" if path == "/call" else "/call"
 
     def find() -> str:
