@@ -133,7 +133,7 @@ def test_pydantic_ai(box: Any, sync_box: Any) -> None:
 
     outcome = asyncio.run(Agent(FunctionModel(model), tools=pydantic_ai.build_tools(box)).run("Soup?"))
     assert json.loads(outcome.output) == FOUND
-    outcome = Agent(FunctionModel(model), tools=pydantic_ai.build_tools_sync(sync_box)).run_sync("Soup?")
+    outcome = asyncio.run(Agent(FunctionModel(model), tools=pydantic_ai.build_tools_sync(sync_box)).run("Soup?"))
     assert json.loads(outcome.output) == FOUND
     assert box.calls == sync_box.calls == [MEANT]
 
