@@ -522,9 +522,10 @@ def test_a_stateless_call_says_who_calls_and_mirrors_what_is_asked_for(drive, co
     assert meta["io.modelcontextprotocol/clientCapabilities"] == {}
 
 
-def test_the_target_shows_no_secret_of_the_url(catalog):
-    peer = Peer(protocol="mcp", url="https://me:pw@desk.example/mcp?key=abc", catalog=catalog)
-    assert CODEC.target(peer, Call(catalog.names["add"], {})) == "POST https://desk.example/mcp"
+@pytest.mark.parametrize("password", ["pw", "p/w", "p?w"])
+def test_the_target_shows_no_secret_of_the_url(catalog, password):
+    peer = Peer(protocol="mcp", url=f"https://me:{password}@desk.example/mcp?key=abc", catalog=catalog)
+    assert CODEC.target(peer, Call(catalog.names["add"], {})) == "POST https://desk.example/mcp?key=***"
 
 
 def test_a_problem_crosses_the_wire_whole(serve, drive, connect):

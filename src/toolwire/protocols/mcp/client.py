@@ -9,6 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
+from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
 from toolwire.framing.jsontext import get_object
 
@@ -16,7 +17,7 @@ from . import document, post_message, result, resume_stream
 from .handshake import list_tools, open_session, reopen_session
 from .header_arguments import Mirror
 from .headers import write_mirrored
-from .post_message import Conversation, Refused, Session, is_message, show_endpoint
+from .post_message import Conversation, Refused, Session, is_message
 from .revision import SESSION_HEADER, STATELESS
 from .stream_reader import fetch_answer
 
@@ -178,7 +179,7 @@ def end_session(peer: Peer) -> Request | None:
 
 def describe_target(peer: Peer, _: Call) -> str:
     """Return where a call goes: every call of an MCP server is a POST to its one endpoint."""
-    return f"POST {show_endpoint(peer.url)}"
+    return f"POST {show_url(peer.url)}"
 
 
 def describe_places(peer: Peer, call: Call) -> Mapping[str, str]:
@@ -196,11 +197,11 @@ def _looks_like_mcp(endpoint: str, probes: list[Probe]) -> Flow[bool]:
     """GET without asking for events: a server that has them then refuses, instead of opening a stream without end."""
     response = yield from fetch(Request("GET", endpoint, ((b"accept", b"application/json"),)))
     if isinstance(response, Problem):
-        probes.append(Probe("mcp", show_endpoint(endpoint), None, response.message))
+        probes.append(Probe("mcp", show_url(endpoint), None, response.message))
         return False
     mark = _find_mark(response)
     missing = "needs a key" if response.status in (401, 403) else "shows no mark of MCP"
-    probes.append(Probe("mcp", show_endpoint(endpoint), response.status, mark or missing))
+    probes.append(Probe("mcp", show_url(endpoint), response.status, mark or missing))
     return mark is not None
 
 

@@ -9,10 +9,11 @@ from typing import NamedTuple
 from toolwire.core.codec import Flow, Probe, fetch
 from toolwire.core.http import Response, get_header
 from toolwire.core.model import Json, Problem
+from toolwire.core.url_display import show_url
 from toolwire.framing.jsontext import get_object
 
 from .header_arguments import find_fault
-from .post_message import CLIENT, Refused, Session, read, show_endpoint, write
+from .post_message import CLIENT, Refused, Session, read, write
 from .revision import HANDSHAKE, SERVER_META, SESSION_HEADER, STATELESS, UNSUPPORTED_VERSION
 from .stream_reader import fetch_answer
 
@@ -88,9 +89,7 @@ def list_tools(session: Session, probes: list[Probe]) -> Flow[list[Json] | None]
         probes.append(_build_probe(session, answered.response.status, f"a page of tools, {len(entries)} so far"))
     if session.version == STATELESS:
         entries = _remove_faulty(session, entries, probes)
-    probes.append(
-        Probe("mcp", show_endpoint(session.endpoint), 200, f"MCP {session.version}, tools: {len(entries)}", True)
-    )
+    probes.append(Probe("mcp", show_url(session.endpoint), 200, f"MCP {session.version}, tools: {len(entries)}", True))
     return entries
 
 
@@ -167,7 +166,7 @@ def _ask(
 
 
 def _build_probe(session: Session, status: int | None, meaning: str) -> Probe:
-    return Probe("mcp", show_endpoint(session.endpoint), status, meaning)
+    return Probe("mcp", show_url(session.endpoint), status, meaning)
 
 
 def _read_session_id(response: Response) -> bytes:

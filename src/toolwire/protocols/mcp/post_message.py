@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
-from urllib.parse import urlsplit, urlunsplit
 
 from toolwire.core.http import Headers, Request, Response, get_header
 from toolwire.core.model import Json, Kind, Problem
@@ -142,12 +141,6 @@ def build_problem(response: Response, refused: Refused) -> Problem:
     return read_problem(
         {**data, "retryAfterMs": data.get("retryAfterMs", read_retry_after_ms(response))}, kind, refused.message
     )
-
-
-def show_endpoint(url: str) -> str:
-    """Return ``url`` for a person: without the parts that may hold a secret."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def is_message(response: Response) -> bool:
