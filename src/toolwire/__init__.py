@@ -5,9 +5,9 @@ Importing this loads neither a web framework nor an HTTP client: each name is lo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from toolwire.core.lazy_import import load_export
+from toolwire.core.lazy_import import export_lazily
 
 if TYPE_CHECKING:
     from .client import Cache, Remote, Selection, Session, SyncRemote, connect, connect_sync, open_stored_session
@@ -104,11 +104,4 @@ __all__ = [
     "read_lock",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    value = globals()[name] = load_export(__name__, _HOME, name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = export_lazily(__name__, _HOME)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
@@ -26,13 +27,23 @@ def _build_lazy_call(module: str, name: str) -> Callable[..., Any]:
     return call
 
 
-def load_export(package: str, homes: Mapping[str, str], name: str) -> Any:
-    """Return the public ``name`` of ``package`` from the module of ``package`` that ``homes`` names.
+def export_lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of ``package``, whose public names live in its modules ``homes``.
 
-    Raises:
-        AttributeError: the package has no such name.
+    A name is imported when it is first used, and kept. A module that starts with ``toolwire.`` is absolute.
+
+    ``__getattr__`` raises AttributeError if the package has no such name.
     """
-    home = homes.get(name)
-    if home is None:
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    return getattr(import_module(f"{package}.{home}"), name)
+
+    def load(name: str) -> Any:
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(home if home.startswith("toolwire.") else f"{package}.{home}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def list_names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *homes})
+
+    return load, list_names

@@ -6,10 +6,10 @@ together; no other room may do that.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from toolwire.core.errors import DefinitionError
+from toolwire.core.lazy_import import export_lazily
 
 if TYPE_CHECKING:
     from toolwire.auth.clients import Client
@@ -32,13 +32,15 @@ if TYPE_CHECKING:
 
 # Each name needs the extra, so its module is imported when the name is first used.
 _HOME = {
-    **dict.fromkeys(("Account", "AuthorizationServer", "Fetch", "IdentifyUser", "OAuthSettings"), "server.oauth"),
-    **dict.fromkeys(("Users", "build_refusal", "identify_caller", "protect_app"), "server.oauth"),
-    "Accounts": "stores.oauth.accounts",
-    **dict.fromkeys(("GrantEvent", "OAuthStore"), "stores.oauth.database"),
-    "Client": "auth.clients",
-    "SigningKey": "auth.jwt",
-    **dict.fromkeys(("authorization_server", "open_accounts"), "oauth.factory"),
+    **dict.fromkeys(
+        ("Account", "AuthorizationServer", "Fetch", "IdentifyUser", "OAuthSettings"), "toolwire.server.oauth"
+    ),
+    **dict.fromkeys(("Users", "build_refusal", "identify_caller", "protect_app"), "toolwire.server.oauth"),
+    "Accounts": "toolwire.stores.oauth.accounts",
+    **dict.fromkeys(("GrantEvent", "OAuthStore"), "toolwire.stores.oauth.database"),
+    "Client": "toolwire.auth.clients",
+    "SigningKey": "toolwire.auth.jwt",
+    **dict.fromkeys(("authorization_server", "open_accounts"), "factory"),
 }
 
 __all__ = [
@@ -60,13 +62,12 @@ __all__ = [
     "protect_app",
 ]
 
+_load_export, __dir__ = export_lazily(__name__, _HOME)
+
 
 def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(import_module(f"toolwire.{home}"), name)
+        return _load_export(name)
     except ModuleNotFoundError as error:
         text = f"OAuth needs toolwire[oauth]: {error.name} is not installed."
         raise DefinitionError(text) from error

@@ -5,9 +5,9 @@ What serves is loaded when it is first used, so that a client needs nothing of a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from toolwire.core.lazy_import import load_export
+from toolwire.core.lazy_import import export_lazily
 from toolwire.protocols.opentool.objects import (
     NOTHING,
     Function,
@@ -74,7 +74,4 @@ __all__ = [
     "main",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    value = globals()[name] = load_export(__name__, _HOME, name)
-    return value
+__getattr__, __dir__ = export_lazily(__name__, _HOME)

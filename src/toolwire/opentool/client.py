@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Sequence
 from types import TracebackType
+from typing import Generic, TypeVar
 
 from toolwire.client.discovery.discover import complete_url
 from toolwire.client.transport.drivers import arun, run
@@ -24,89 +25,13 @@ from .streaming import astream, stream
 HOST = "127.0.0.1"
 PORT = 9627
 _LIMITS = TransportLimits()
+AnyNetwork = TypeVar("AnyNetwork", Network, SyncNetwork)
 
 
-class OpenToolClient:
-    """A client of the OpenTool server at ``base_url``, given with or without ``/opentool``; see its three methods.
+class _Connection(Generic[AnyNetwork]):
+    """The address, the key and the network that both clients have."""
 
-    Instead of a URL, ``host`` and ``port`` may be given; with neither, it is the server of this machine on port 9627.
-    ``api_key`` goes to that origin alone. ``allow_private`` lists origins in private networks that may be reached.
-    ``mended`` are the quirks of real servers that are undone: leave a row out to see what it hides.
-
-    Use it in ``async with``, or end with ``aclose()``.
-
-    Raises:
-        ValueError: both a URL and a host are given, or the key is none that a header can carry.
-    """
-
-    # A-22, C-8
-
-    def __init__(
-        self,
-        base_url: str | None = None,
-        *,
-        host: str | None = None,
-        port: int | None = None,
-        api_key: str | Secret | None = None,
-        allow_private: Sequence[str] = (),
-        limits: TransportLimits = _LIMITS,
-        mended: Sequence[Quirk] = quirks.ANSWER,
-    ) -> None:
-        self.base_url = _build_base_url(base_url, host, port)
-        self._mended = mended
-        self._door = Network(
-            credentials=_build_credentials(self.base_url, api_key), allow_private=allow_private, limits=limits
-        )
-
-    async def version(self) -> Version:
-        """Return the version of the server."""
-        # OTRPC-015
-        return await arun(ask_version(self.base_url), self._door, None)
-
-    async def call(self, function_call: FunctionCall) -> ToolReturn:
-        """Return what the function gave. It is called at most once.
-
-        Raises:
-            OpenToolServerCallException: the call failed; the message says why.
-            OpenToolException: there is no answer to read; which of the five says what is wrong.
-        """
-        # OTRPC-016
-        return await arun(call_function(self.base_url, function_call, self._mended), self._door, None)
-
-    def stream_call(self, function_call: FunctionCall) -> AsyncGenerator[ToolReturn, None]:
-        """Yield each piece of what the function gives, in order; it is called when the first is asked for.
-
-        A slow reader slows the function down. Leaving the iterator (``break``, ``aclose``) cancels the call.
-
-        Raises:
-            OpenToolServerCallException: the call failed, or its stream was cut off; the message says why.
-            OpenToolException: there is no answer to read; which of the five says what is wrong.
-        """
-        # A-28
-        return astream(self.base_url, function_call, self._mended, self._door)
-
-    streamCall = stream_call
-
-    async def load(self) -> OpenTool | None:
-        """Return the document of the server, or None where it has none: it can still be called by name."""
-        # OTRPC-017
-        return await arun(load_document(self.base_url), self._door, None)
-
-    async def aclose(self) -> None:
-        """Close every connection."""
-        await self._door.aclose()
-
-    async def __aenter__(self) -> OpenToolClient:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class SyncOpenToolClient:
-    """What OpenToolClient is, blocking. Use it in ``with``, or end with ``close()``."""
+    _network_class: type[AnyNetwork]
 
     def __init__(
         self,
@@ -122,33 +47,105 @@ class SyncOpenToolClient:
         self.base_url = _build_base_url(base_url, host, port)
         self._mended = mended
         credentials = _build_credentials(self.base_url, api_key)
-        self._door = SyncNetwork(credentials=credentials, allow_private=allow_private, limits=limits)
+        self._network: AnyNetwork = self._network_class(
+            credentials=credentials, allow_private=allow_private, limits=limits
+        )
+
+
+class OpenToolClient(_Connection[Network]):
+    """A client of the OpenTool server at ``base_url``, given with or without ``/opentool``; see its three methods.
+
+    Instead of a URL, ``host`` and ``port`` may be given; with neither, it is the server of this machine on port 9627.
+    ``api_key`` goes to that origin alone. ``allow_private`` lists origins in private networks that may be reached.
+    ``mended`` are the quirks of real servers that are undone: leave a row out to see what it hides.
+
+    Use it in ``async with``, or end with ``aclose()``.
+
+    Raises:
+        ValueError: both a URL and a host are given, or the key is none that a header can carry.
+    """
+
+    # A-22, C-8
+
+    _network_class = Network
+
+    async def version(self) -> Version:
+        """Return the version of the server."""
+        # OTRPC-015
+        return await arun(ask_version(self.base_url), self._network, None)
+
+    async def call(self, function_call: FunctionCall) -> ToolReturn:
+        """Return what the function gave. It is called at most once.
+
+        Raises:
+            OpenToolServerCallException: the call failed; the message says why.
+            OpenToolException: there is no answer to read; which of the five says what is wrong.
+        """
+        # OTRPC-016
+        return await arun(call_function(self.base_url, function_call, self._mended), self._network, None)
+
+    def stream_call(self, function_call: FunctionCall) -> AsyncGenerator[ToolReturn, None]:
+        """Yield each piece of what the function gives, in order; it is called when the first is asked for.
+
+        A slow reader slows the function down. Leaving the iterator (``break``, ``aclose``) cancels the call.
+
+        Raises:
+            OpenToolServerCallException: the call failed, or its stream was cut off; the message says why.
+            OpenToolException: there is no answer to read; which of the five says what is wrong.
+        """
+        # A-28
+        return astream(self.base_url, function_call, self._mended, self._network)
+
+    streamCall = stream_call
+
+    async def load(self) -> OpenTool | None:
+        """Return the document of the server, or None where it has none: it can still be called by name."""
+        # OTRPC-017
+        return await arun(load_document(self.base_url), self._network, None)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._network.aclose()
+
+    async def __aenter__(self) -> OpenToolClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class SyncOpenToolClient(_Connection[SyncNetwork]):
+    """What OpenToolClient is, blocking. Use it in ``with``, or end with ``close()``."""
+
+    _network_class = SyncNetwork
 
     def version(self) -> Version:
         """Return the version of the server."""
         # OTRPC-015
-        return run(ask_version(self.base_url), self._door, None)
+        return run(ask_version(self.base_url), self._network, None)
 
     def call(self, function_call: FunctionCall) -> ToolReturn:
         """Return what the function gave; see ``OpenToolClient.call``."""
         # OTRPC-016
-        return run(call_function(self.base_url, function_call, self._mended), self._door, None)
+        return run(call_function(self.base_url, function_call, self._mended), self._network, None)
 
     def stream_call(self, function_call: FunctionCall) -> Generator[ToolReturn, None, None]:
         """Yield each piece of what the function gives; see ``OpenToolClient.stream_call``."""
         # A-28
-        return stream(self.base_url, function_call, self._mended, self._door)
+        return stream(self.base_url, function_call, self._mended, self._network)
 
     streamCall = stream_call
 
     def load(self) -> OpenTool | None:
         """Return the document of the server, or None where it has none: it can still be called by name."""
         # OTRPC-017
-        return run(load_document(self.base_url), self._door, None)
+        return run(load_document(self.base_url), self._network, None)
 
     def close(self) -> None:
         """Close every connection."""
-        self._door.close()
+        self._network.close()
 
     def __enter__(self) -> SyncOpenToolClient:
         return self

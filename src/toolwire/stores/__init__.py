@@ -6,17 +6,14 @@ imported from their room.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from toolwire.core.lazy_import import export_lazily
 
 if TYPE_CHECKING:
     from .consent.memory import MemoryAudit, MemoryGrants
 
 __all__ = ["MemoryAudit", "MemoryGrants"]
 
-
-def __getattr__(name: str) -> Any:
-    """Return a store in memory. It is imported when it is first used, since most servers use none."""
-    if name in __all__:
-        return getattr(import_module("toolwire.stores.consent.memory"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Most servers use no store in memory, so it is imported when it is first used.
+__getattr__, __dir__ = export_lazily(__name__, dict.fromkeys(__all__, "consent.memory"))

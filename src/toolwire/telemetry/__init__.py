@@ -7,17 +7,13 @@ that only if the application has set up an SDK of it.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from toolwire.core.lazy_import import export_lazily
 
 if TYPE_CHECKING:
     from .calls import Telemetry
 
 __all__ = ["Telemetry"]
 
-
-def __getattr__(name: str) -> Any:
-    """Return ``Telemetry``, which is imported when it is first used."""
-    if name in __all__:
-        return getattr(import_module("toolwire.telemetry.calls"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = export_lazily(__name__, dict.fromkeys(__all__, "calls"))

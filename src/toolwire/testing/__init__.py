@@ -5,18 +5,14 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from toolwire.core.lazy_import import export_lazily
 
 if TYPE_CHECKING:
     from .loopback import background
 
 __all__ = ["background"]
 
-
-def __getattr__(name: str) -> Any:
-    """Return ``background``, which is imported when it is first used."""
-    # It needs uvicorn, an optional dependency; the other modules of this package do not.
-    if name in __all__:
-        return getattr(import_module("toolwire.testing.loopback"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# The server needs uvicorn, an optional dependency; the other modules of this package do not.
+__getattr__, __dir__ = export_lazily(__name__, dict.fromkeys(__all__, "loopback"))

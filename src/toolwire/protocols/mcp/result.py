@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolwire.core.model import AFTER_START, Json, Kind, Problem, Result, Tool, Value
-from toolwire.framing import jsontext
+from toolwire.framing import jsontext, problem_members
 from toolwire.framing.jsontext import get_object
-from toolwire.framing.rate_headers import parse_wait_ms
+from toolwire.framing.problem_members import CAMEL_CASE
 
 from .document import is_wrapped
 from .revision import PROBLEM_META, SERVER_META
@@ -70,34 +70,17 @@ def write_failure(id_: bytes, problem: Problem, server: Mapping[str, Json]) -> b
 def write_problem(problem: Problem) -> dict[str, Json]:
     """Return what a program can use of ``problem``; what is at its default is left out."""
     # OTC-028..032
-    data: dict[str, Json] = {"kind": problem.kind.value, "message": problem.message}
-    if problem.can_retry:
-        data["canRetry"] = True
-    if problem.retry_after_ms is not None:
-        data["retryAfterMs"] = problem.retry_after_ms
-    if problem.additional_prompt_content:
-        data["additionalPromptContent"] = problem.additional_prompt_content
-    if problem.parameter_errors:
-        data["parameterErrors"] = dict(problem.parameter_errors)
-    if problem.details:
-        data["details"] = dict(problem.details)
-    return data
+    return {"message": problem.message, **problem_members.write(problem, CAMEL_CASE)}
 
 
 def read_problem(data: Mapping[str, Json], kind: Kind, message: str) -> Problem:
     """Return the problem that ``data`` describes; ``kind`` and ``message`` stand where it does not say."""
-    said, sentence = data.get("kind"), data.get("message")
-    prompt, wait = data.get("additionalPromptContent"), data.get("retryAfterMs")
-    errors = get_object(data, "parameterErrors")
-    return Problem(
-        kind=Kind(said) if isinstance(said, str) and said in set(Kind) else kind,
-        message=sentence if isinstance(sentence, str) and sentence else message,
-        can_retry=data.get("canRetry") is True,
-        retry_after_ms=parse_wait_ms(wait),
-        additional_prompt_content=prompt if isinstance(prompt, str) else None,
-        parameter_errors={name: text for name, text in errors.items() if isinstance(text, str)},
-        details=get_object(data, "details"),
-    )
+    given_kind, given_message = data.get("kind"), data.get("message")
+    if isinstance(given_kind, str) and given_kind in set(Kind):
+        kind = Kind(given_kind)
+    if isinstance(given_message, str) and given_message:
+        message = given_message
+    return problem_members.read(data, kind, message, CAMEL_CASE)
 
 
 def read(tool: Tool, result: Mapping[str, Json]) -> Result:

@@ -9,11 +9,12 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from toolwire.core.http import STATUS_BY_KIND, Response, get_header
 from toolwire.core.model import Json, Kind, Problem
-from toolwire.framing import jsontext, rate_headers, text_cleaning
+from toolwire.framing import jsontext, problem_members, rate_headers, text_cleaning
 
 STATUSES: dict[Kind, int] = {
     **STATUS_BY_KIND,
@@ -84,14 +85,8 @@ def write(problem: Problem) -> Response:
         "detail": problem.message,
         "kind": problem.kind.value,
         "can_retry": problem.can_retry,
+        **problem_members.write(problem),
     }
-    for name in ("retry_after_ms", "additional_prompt_content"):
-        if getattr(problem, name) is not None:
-            body[name] = getattr(problem, name)
-    if problem.parameter_errors:
-        body["parameter_errors"] = dict(problem.parameter_errors)
-    if problem.details:
-        body["details"] = dict(problem.details)
     headers = [(b"content-type", _MEDIA_TYPE)]
     if problem.kind is Kind.OVERLOADED or (problem.kind is Kind.RATE_LIMITED and problem.retry_after_ms is not None):
         seconds = max(1, -(-(problem.retry_after_ms or 0) // 1_000))
@@ -128,21 +123,10 @@ def read(response: Response) -> Problem:
 
 
 def _read_own(kind: Kind, body: Mapping[str, Any], response: Response) -> Problem:
-    errors, retry, more = (
-        body.get("parameter_errors"),
-        rate_headers.parse_wait_ms(body.get("retry_after_ms")),
-        body.get("additional_prompt_content"),
-    )
-    details = body.get("details")
-    return Problem(
-        kind=kind,
-        message=_find_message(body, response.status),
-        can_retry=body.get("can_retry") is True,
-        retry_after_ms=rate_headers.read_retry_after_ms(response) if retry is None else retry,
-        additional_prompt_content=more if isinstance(more, str) else None,
-        parameter_errors=_list_texts(errors) if isinstance(errors, dict) else {},
-        details=details if isinstance(details, dict) else {},
-    )
+    problem = problem_members.read(body, kind, _find_message(body, response.status))
+    if problem.retry_after_ms is not None:
+        return problem
+    return replace(problem, retry_after_ms=rate_headers.read_retry_after_ms(response))
 
 
 def _find_message(body: Mapping[str, Any], status: int) -> str:
@@ -160,7 +144,3 @@ def _read_plain_text(response: Response) -> str:
     if not get_header(response.headers, b"content-type").lower().startswith("text/plain"):
         return ""
     return text_cleaning.clean(response.body[:_MOST_DETAIL_BYTES].decode("utf-8", "replace")[:_MOST_CHARACTERS]).text
-
-
-def _list_texts(errors: Mapping[str, Any]) -> dict[str, str]:
-    return {name: text for name, text in errors.items() if isinstance(text, str)}

@@ -42,7 +42,14 @@ NOTHING: Final = Nothing.NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schema:
+class _Object:
+    """What every object of a document has: the members that the specification does not know."""
+
+    extra: _Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema(_Object):
     """The format of a value, or with ``reference`` (``#/schemas/NAME``) a schema the document has a name for.
 
     ``properties`` belong to each object and ``items`` to each array; ``required`` names properties. ``enum`` holds
@@ -58,11 +65,10 @@ class Schema:
     enum: tuple[Json, ...] | None = None
     required: tuple[str, ...] | None = None
     reference: str | None = None
-    extra: _Extra = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Return:
+class Return(_Object):
     """What a function gives back, or one event of its stream."""
 
     # OT-019..021
@@ -70,11 +76,10 @@ class Return:
     name: str
     description: str | None = None
     schema: Schema
-    extra: _Extra = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class Parameter(_Object):
     """One thing a function takes."""
 
     # OT-015..018
@@ -83,11 +88,10 @@ class Parameter:
     description: str | None = None
     schema: Schema
     required: bool
-    extra: _Extra = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Function:
+class Function(_Object):
     """What can be called. ``stream`` is a return for each event, as the 2.0 SDKs have it."""
 
     # OT-011..014, A-11
@@ -97,22 +101,20 @@ class Function:
     parameters: tuple[Parameter, ...] = ()
     return_: Return | Nothing | None = None
     stream: Mapping[str, Return] | None = None
-    extra: _Extra = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class Server(_Object):
     """Where the tool can be called; never where we call it without being told."""
 
     # OT-009, A-08
 
     url: str
     description: str | None = None
-    extra: _Extra = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Info:
+class Info(_Object):
     """What the document is about. ``version`` is the document's own."""
 
     # OT-006..008
@@ -120,11 +122,10 @@ class Info:
     title: str
     description: str | None = None
     version: str
-    extra: _Extra = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenTool:
+class OpenTool(_Object):
     """A document. ``opentool`` is the version of the specification; 1.0.0 knows no ``server``."""
 
     # OT-001..005, A-05
@@ -134,7 +135,6 @@ class OpenTool:
     server: Server | None = None
     functions: tuple[Function, ...]
     schemas: Mapping[str, Schema] | None = None
-    extra: _Extra = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, json: Json) -> OpenTool:
