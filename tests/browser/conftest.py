@@ -28,6 +28,7 @@ except ImportError:  # the tests are skipped, and say why
 
 from examples.tasks.app import Settings, create_app
 from examples.tasks.store import Store
+from tests.programs import ON_DEBIAN
 from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
 
@@ -36,7 +37,7 @@ QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 PASSWORD = "correct horse"
 WAIT_S = 20.0
 CHROMIUM = next(filter(None, map(which, ("chromium", "chromium-browser", "google-chrome"))), None)
-MISSING = "there is no Chromium: apt-get install chromium" if CHROMIUM is None else "there is no playwright"
+MISSING = f"there is no Chromium: {ON_DEBIAN.format('chromium')}" if CHROMIUM is None else "there is no playwright"
 SKIPPED = CHROMIUM is None or sync_playwright is None
 
 
@@ -45,12 +46,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if SKIPPED and here in item.path.parents:
             item.add_marker(pytest.mark.skip(reason=MISSING))
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    if SKIPPED:
-        terminalreporter.section("NOT TESTED IN A BROWSER", yellow=True)
-        terminalreporter.line(f"The tests in tests/browser were skipped: {MISSING}.")
 
 
 @pytest.fixture(scope="module")

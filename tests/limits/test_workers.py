@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import require_redis
 from toolwire import Kind, Problem, RateLimit, Value, asgi, connect_sync
 from toolwire.client.calls.session import Session
 from toolwire.limits import ClientRateLimits
@@ -42,9 +42,7 @@ def look() -> str:
 @pytest.fixture(scope="module")
 def running() -> Iterator[str]:
     """The socket of a Redis of our own in a new folder: nobody else's port is taken."""
-    program = shutil.which("redis-server")
-    if program is None:
-        pytest.skip("redis-server is not here: install the package redis-server to prove this on a real server")
+    program = require_redis()
     pytest.importorskip("redis", reason="redis is not here: install toolwire[redis] to prove this on a real server")
     with tempfile.TemporaryDirectory(prefix="toolwire-redis-") as folder:
         file = Path(folder) / "redis.sock"

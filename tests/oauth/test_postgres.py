@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.oauth import test_codes, test_tokens
+from tests.programs import postgres_user, require_postgres
 from toolwire.auth.clients import Client
 from toolwire.auth.grants import CodeExchange, TokenRefresh
 from toolwire.auth.oauth_error import OAuthError
@@ -31,20 +31,10 @@ APP = Client(id="app", name="The App", redirect_uris=(CALLBACK,))
 _T = TypeVar("_T")
 
 
-def program(name: str) -> str:
-    """Return where a program of PostgreSQL is: Debian keeps them out of the path."""
-    kept = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
-    found = shutil.which(name) or (str(kept[-1]) if kept else None)
-    if found is None:
-        pytest.skip(f"{name} is not here: install the package postgresql to prove this on a real server")
-    return found
-
-
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Path]:
     """A server of its own on a socket in a new folder; PostgreSQL refuses to run as root, so then as its own user."""
-    initdb, pg_ctl = program("initdb"), program("pg_ctl")
-    user = "postgres" if os.getuid() == 0 else None
+    initdb, pg_ctl, user = require_postgres("initdb"), require_postgres("pg_ctl"), postgres_user()
     folder = Path(tempfile.mkdtemp(prefix="toolwire-pg-"))
 
     def do(*command: str) -> None:

@@ -16,10 +16,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.programs import postgres_user, require_postgres
 from toolwire.core.model import Kind, Problem
 
 from .conftest import ISSUER, Site
-from .test_postgres import program
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not here: install toolwire[postgres] to prove this")
 APPS, KILLS, PATIENCE_S, SOON_S = 4, 3, 30.0, 5.0
@@ -31,7 +31,7 @@ class Postgres:
     def __init__(self, folder: Path, user: str | None) -> None:
         self.folder, self._user = folder, user
         self._do(
-            program("initdb"),
+            require_postgres("initdb"),
             "--no-sync",
             "--auth=trust",
             "--username=toolwire",
@@ -53,7 +53,7 @@ class Postgres:
     def start(self) -> None:
         settings = ["-c", "listen_addresses=", "-k", str(self.folder), "-c", "fsync=off", "-c", "shared_buffers=16MB"]
         with (self.folder / "log").open("ab") as log:
-            argv = [program("postgres"), "-D", self._data, *settings]
+            argv = [require_postgres("postgres"), "-D", self._data, *settings]
             self._process = subprocess.Popen(argv, stderr=log, user=self._user, cwd=self.folder)
 
     def kill(self) -> None:
@@ -91,7 +91,7 @@ class Postgres:
 
 @pytest.fixture
 def postgres() -> Iterator[Postgres]:
-    user = "postgres" if os.getuid() == 0 else None  # it refuses to run as root
+    user = postgres_user()
     folder = Path(tempfile.mkdtemp(prefix="toolwire-pg-"))
     try:
         if user is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -21,6 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.programs import require_redis
 
 from .peer import Peer, dial
 
@@ -75,9 +76,7 @@ class Calls:
 
 @pytest.fixture
 def redis(tmp_path: Path) -> Iterator[Redis]:
-    program = shutil.which("redis-server")
-    if program is None:
-        pytest.skip("redis-server is not here: install the package redis-server to prove this on a real server")
+    program = require_redis()
     pytest.importorskip("redis", reason="redis is not here: install toolwire[redis] to prove this on a real server")
     store = Redis(program, tmp_path)
     try:

