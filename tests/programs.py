@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
+import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -33,3 +36,36 @@ def require_postgres(name: str) -> str:
 def postgres_user() -> str | None:
     """Return as whom PostgreSQL runs: it refuses to run as root. ``None`` is whoever runs the tests."""
     return "postgres" if os.getuid() == 0 else None
+
+
+def find_free_port() -> int:
+    """Return a port of this machine that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
+class RedisServer:
+    """A Redis of a test's own on a free port, as often as it is started. Without the program, the test is skipped."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = find_free_port()
+        self._argv = [require_redis(), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(folder)]
+        self._argv += ["--save", "", "--appendonly", "no"]
+        self.start()
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._argv, stdout=subprocess.DEVNULL)
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(30)
+
+    def answers(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1.0) as connection:
+            connection.sendall(b"PING\r\n")
+            return connection.recv(64).startswith(b"+PONG")
+        return False

@@ -19,6 +19,7 @@ from toolwire.core.model import RateLimit
 from toolwire.limits import MemoryWindows, Windows
 from toolwire.stores.limits.library_windows import LibraryWindows
 from toolwire.stores.limits.open import open_windows
+from toolwire.stores.limits.outage import StoreOutage
 from toolwire.stores.limits.sqlite_windows import SqliteWindows
 
 THIRTY = RateLimit(max=30, window="1m")
@@ -180,15 +181,36 @@ def test_the_library_counts_behind_a_url_and_survives_a_clock_that_goes_back() -
 
 
 @pytest.mark.requirement("R11")
-def test_a_storage_that_is_gone_counts_nothing_and_is_asked_again_half_a_second_later(
+def test_a_storage_that_is_gone_counts_nothing_and_the_log_says_so_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    forward = Clock()
-    windows = LibraryWindows("redis://127.0.0.1:1/0", monotonic=forward)
-    for seconds, asked in ((0.0, 1), (0.4, 1), (0.2, 2)):
-        forward.now += seconds
+    clock = Clock()
+    windows = LibraryWindows("redis://127.0.0.1:1/0", monotonic=clock)
+    for seconds in (0.0, 0.4, 0.2):
+        clock.now += seconds
         assert windows.take("k", THIRTY) == inf
-        assert caplog.messages.count("rates cannot be counted: ConnectionError") == asked
+    lost = "The store of rate limits cannot be reached (ConnectionError): tools with a limit do not run until then."
+    assert caplog.messages == [lost]
+
+
+@pytest.mark.requirement("R11")
+def test_one_call_at_a_time_asks_a_store_that_is_lost(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    outage = StoreOutage("open", pause_s=0.5, clock=clock)
+    assert [outage.may_ask() for _ in range(3)] == [True] * 3
+    outage.record_failure("gone")
+    clock.now += 0.5
+    assert [outage.may_ask() for _ in range(3)] == [True, False, False]
+    outage.record_failure("still gone")
+    assert not outage.may_ask()
+    clock.now += 0.5
+    assert [outage.may_ask() for _ in range(3)] == [True, False, False]
+    outage.record_success()
+    assert [outage.may_ask() for _ in range(3)] == [True] * 3
+    assert [message.partition(" (")[0] for message in caplog.messages] == [
+        "The store of rate limits cannot be reached",
+        "The store of rate limits can be reached again.",
+    ]
 
 
 @pytest.mark.requirement("R11")

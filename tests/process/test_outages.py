@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.programs import require_redis
+from tests.programs import RedisServer, find_free_port
 
 from .peer import Peer, dial
 
@@ -30,32 +30,6 @@ CALLERS = 3
 PATIENCE_S = 30.0
 SOON_S = 5.0
 KILLS = int(os.environ.get("TOOLWIRE_KILLS", "0")) // 50 or 3
-
-
-class Redis:
-    """A Redis of our own on a free port of this machine, as often as it is started."""
-
-    def __init__(self, program: str, folder: Path) -> None:
-        self.port = _free_port()
-        self._argv = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(folder)]
-        self._argv += ["--save", "", "--appendonly", "no"]
-        self.start()
-
-    def start(self) -> None:
-        self._process = subprocess.Popen(self._argv, stdout=subprocess.DEVNULL)
-
-    def signal(self, number: int) -> None:
-        self._process.send_signal(number)
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait(PATIENCE_S)
-
-    def answers(self) -> bool:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1.0) as connection:
-            connection.sendall(b"PING\r\n")
-            return connection.recv(64).startswith(b"+PONG")
-        return False
 
 
 class Place(NamedTuple):
@@ -75,10 +49,8 @@ class Calls:
 
 
 @pytest.fixture
-def redis(tmp_path: Path) -> Iterator[Redis]:
-    program = require_redis()
-    pytest.importorskip("redis", reason="redis is not here: install toolwire[redis] to prove this on a real server")
-    store = Redis(program, tmp_path)
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    store = RedisServer(tmp_path)
     try:
         yield store
     finally:
@@ -89,10 +61,10 @@ def redis(tmp_path: Path) -> Iterator[Redis]:
 def serving(tmp_path: Path) -> Iterator[Callable[..., Place]]:
     started: list[subprocess.Popen[bytes]] = []
 
-    def serve(rates: str) -> Place:
-        place = Place(_free_port())
+    def serve(rates: str, *more: str) -> Place:
+        place = Place(find_free_port())
         argv = [sys.executable, "-m", "toolwire", "serve", str(KIT), "--port", str(place.port)]
-        argv += ["--ledger", str(tmp_path / "ledger.sqlite"), "--rates", rates]
+        argv += ["--ledger", str(tmp_path / "ledger.sqlite"), "--rates", rates, *more]
         env = {**os.environ, "TOOLWIRE_TEST_RUNS": str(tmp_path / "runs.txt")}
         with (tmp_path / "errors.txt").open("wb") as errors:
             started.append(subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=errors, env=env))
@@ -108,7 +80,7 @@ def serving(tmp_path: Path) -> Iterator[Callable[..., Place]]:
 
 @pytest.mark.requirement("R11")
 def test_a_redis_that_is_killed_loses_and_doubles_no_call_and_stops_only_what_it_counts(
-    redis: Redis, serving: Callable[..., Place], tmp_path: Path
+    redis: RedisServer, serving: Callable[..., Place], tmp_path: Path
 ) -> None:
     back: list[float] = []
 
@@ -126,7 +98,7 @@ def test_a_redis_that_is_killed_loses_and_doubles_no_call_and_stops_only_what_it
         back.append(time.monotonic() - began)
 
     async def story() -> Calls:
-        place = serving(f"redis://127.0.0.1:{redis.port}/0")
+        place = serving(f"redis://127.0.0.1:{redis.port}/0", "--rates-fail", "closed")
         async with calling(place) as calls:
             for _ in range(KILLS):
                 await until(lambda: calls.answered["pay"] >= 20)
@@ -151,6 +123,39 @@ def test_a_redis_that_is_killed_loses_and_doubles_no_call_and_stops_only_what_it
         f"    {calls.answered['pay']} with one, {calls.refused['pay']} refusals of them sent again, 0 lost, 0 doubled,"
     )
     print(f"    back after {', '.join(f'{one:.2f}' for one in back)} s; slowest answers {calls.slowest_s}")
+
+
+@pytest.mark.requirement("R11")
+def test_a_redis_that_is_killed_stops_no_call_and_each_process_counts_alone_meanwhile(
+    redis: RedisServer, serving: Callable[..., Place], tmp_path: Path
+) -> None:
+    async def more(calls: Calls) -> None:
+        paid = calls.answered["pay"]
+        await until(lambda: calls.answered["pay"] >= paid + 20)
+
+    async def story() -> Calls:
+        place = serving(f"redis://127.0.0.1:{redis.port}/0")
+        async with calling(place) as calls:
+            for number in range(KILLS):
+                await more(calls)
+                redis.kill()
+                await more(calls)
+                redis.start()
+                await until(lambda number=number: said().count("can be reached again") > number)  # type: ignore[misc]  # a default
+            await more(calls)
+        return calls
+
+    def said() -> str:
+        return (tmp_path / "errors.txt").read_text()
+
+    calls = asyncio.run(story())
+    ran = Counter((tmp_path / "runs.txt").read_text().splitlines())
+    assert calls.refused.total() == 0
+    assert set(ran.values()) == {1}, "none is doubled"
+    assert ran.total() == calls.answered.total(), "none is lost"
+    lost = [line for line in said().splitlines() if "cannot be reached" in line]
+    assert len(lost) == KILLS, "each loss is said once"
+    assert all(line.endswith("(ConnectionError): each process counts alone until then.") for line in lost)
 
 
 @contextlib.asynccontextmanager
@@ -203,9 +208,3 @@ def _listens(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
         return True
     return False
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port

@@ -142,6 +142,18 @@ def _add_serve(parser: Parser) -> None:
         metavar="WHERE",
         help="count calls for rate limits in this folder, or at a URL such as redis://HOST",
     )
+    parser.add_argument(
+        "--rates-fail",
+        choices=["open", "closed-for-destructive", "closed"],
+        default="open",
+        help="while that cannot be reached: count in each process alone, or refuse calls of tools with a limit (open)",
+    )
+    parser.add_argument(
+        "--rates-replicas",
+        type=_workers,
+        metavar="N",
+        help="the number of processes that share it; each allows an Nth alone (the number of workers)",
+    )
     parser.add_argument("--reload", action="store_true", help="restart when a Python file changes")
     parser.add_argument("--workers", type=_workers, default=1, metavar="N", help="the number of processes (1)")
     parser.add_argument("--access-log", action="store_true", help="print a line for each request")

@@ -17,7 +17,7 @@ from toolwire.client.connection.remote import Remote
 from toolwire.consent import ClientRules
 from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import CallerConsent, merge_toolboxes
-from toolwire.limits import ClientRateLimits
+from toolwire.limits import ClientRateLimits, RatesFail
 from toolwire.opentool.method_toolbox import MethodToolbox
 from toolwire.opentool.object_toolbox import ObjectToolbox
 from toolwire.opentool.serve_object import build_app as opentool_app
@@ -63,6 +63,8 @@ class ServeSettings:
     document: str | None = None
     ledger: str | None = None
     rates: str = ""
+    rates_fail: RatesFail = "open"
+    rates_replicas: int = 1
     client_document: str = ""
     tokens: TokenOptions = field(default_factory=TokenOptions)
     log: str = "text"
@@ -117,6 +119,8 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App:
         origins=settings.origins,
         ledger=settings.ledger,
         rates=settings.rates,
+        rates_fail=settings.rates_fail,
+        rates_replicas=settings.rates_replicas,
         strict_jsonrpc=settings.strict_jsonrpc,
         debug=settings.debug,
     )

@@ -1,14 +1,18 @@
 """Limit how often a tool is called, on the client and on the server. Imports only ``core`` and ``framing``."""
 
 from .limit_check import build_rate_check
+from .outage import CONSEQUENCES, LocalRates, RatesFail
 from .throttle import CLIENT_DEFAULTS, NO_DEFAULTS, ClientRateLimits, Throttle
 from .window import MemoryWindows, Windows
 
 __all__ = [
     "CLIENT_DEFAULTS",
+    "CONSEQUENCES",
     "NO_DEFAULTS",
     "ClientRateLimits",
+    "LocalRates",
     "MemoryWindows",
+    "RatesFail",
     "Throttle",
     "Windows",
     "build_rate_check",

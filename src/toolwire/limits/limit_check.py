@@ -8,15 +8,16 @@ from math import isinf
 from toolwire.core.check import ALLOW, Check, Deny, Verdict
 from toolwire.core.model import Call, Kind, Problem, Tool
 
+from .outage import LocalRates
 from .throttle import build_rate_limited
 from .window import Windows
 
 
-def build_rate_check(windows: Windows) -> Check:
+def build_rate_check(windows: Windows, local: LocalRates | None = None) -> Check:
     """Return a check that refuses a call beyond its tool's limit, counted for each caller and tool.
 
-    It must be the last check, so that calls that another check refuses do not count. If calls cannot be counted at the
-    moment, a tool with a limit does not run.
+    It must be the last check, so that calls that another check refuses do not count. Calls that cannot be
+    counted in ``windows`` at the moment count in ``local``; without it, a tool with a limit does not run then.
     """
     # R11
 
@@ -24,7 +25,10 @@ def build_rate_check(windows: Windows) -> Check:
         limit = call.tool.rate_limit
         if limit is None:
             return ALLOW
-        wait = windows.take(f"{call.context.principal}\0{call.tool.id}", limit)
+        key = f"{call.context.principal}\0{call.tool.id}"
+        wait = windows.take(key, limit)
+        if local is not None and isinf(wait):
+            wait = local.take(key, call.tool)
         if wait <= 0.0:
             return ALLOW
         return Deny(build_uncounted(call.tool) if isinf(wait) else build_rate_limited(call.tool, wait))

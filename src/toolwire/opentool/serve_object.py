@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.ledger import Ledger
+from toolwire.limits import LocalRates, RatesFail
 from toolwire.protocols import BUILTIN
 from toolwire.protocols.opentool import CODEC, STRICT
 from toolwire.server import App, ServerLimits
@@ -60,6 +62,8 @@ def build_app(  # noqa: PLR0913 - one keyword for each thing a server can be tol
     limits: ServerLimits | None = None,
     ledger: Ledger | Path | str | None = None,
     rates: str = "",
+    rates_fail: RatesFail = "open",
+    rates_replicas: int = 1,
     callers: Callers | None = None,
     strict_jsonrpc: bool = False,
     debug: bool = False,
@@ -77,6 +81,7 @@ def build_app(  # noqa: PLR0913 - one keyword for each thing a server can be tol
     limits = limits if limits is not None else ServerLimits()
     guard = HostGuard(hosts=hosts, origins=origins)
     known = combine_callers(api_keys, callers)
+    local_rates = LocalRates(rates_fail, rates_replicas, time.monotonic)
     return App(
         box,
         callers=known,
@@ -84,7 +89,8 @@ def build_app(  # noqa: PLR0913 - one keyword for each thing a server can be tol
         limits=limits,
         codecs=codecs,
         ledger=open_ledger(ledger),
-        rates=open_windows(rates),
+        rates=open_windows(rates, fail=rates_fail),
+        local_rates=local_rates,
         debug=debug,
     )
 

@@ -19,7 +19,7 @@ from toolwire.core.http import Request, Response, make_request
 from toolwire.core.ledger import Ledger
 from toolwire.core.model import ANONYMOUS, Call, Problem, Result, make_call
 from toolwire.core.toolbox import Notify, Toolbox, ignore_progress
-from toolwire.limits import Windows
+from toolwire.limits import LocalRates, Windows
 from toolwire.protocols import BUILTIN
 from toolwire.stores.ledger.memory import MemoryLedger
 from toolwire.stores.limits.open import open_windows
@@ -88,6 +88,7 @@ class App:
         codecs: Sequence[Codec] = BUILTIN,
         ledger: Ledger | None = None,
         rates: Windows | None = None,
+        local_rates: LocalRates | None = None,
         authorizer: Authorizer | None = None,
         telemetry: Telemetry = ANY_TELEMETRY,
         debug: bool = False,
@@ -104,7 +105,7 @@ class App:
         self._idempotency = IdempotencyRunner(open_ledger(ledger), MemoryLedger(), wait_s=limits.repeat_s)
         scopes = (check_scopes,) if callers.needs_credentials else ()
         required = check_requirements if authorizer is None else build_requirements_check(authorizer)
-        counted = build_rate_counter(rates if rates is not None else open_windows(""))
+        counted = build_rate_counter(rates if rates is not None else open_windows(""), local_rates)
         confirmed = () if require_confirmation is None else (build_confirmation_check(require_confirmation),)
         checks = (*scopes, required, build_arguments_check(), *confirmed)
         self._service = Service(

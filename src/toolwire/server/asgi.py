@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,6 +12,7 @@ from toolwire.core.ledger import Ledger
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
 from toolwire.framing import jsontext
+from toolwire.limits import LocalRates, RatesFail
 from toolwire.protocols import BUILTIN, STRICT_JSONRPC
 from toolwire.stores.limits.open import open_windows
 from toolwire.telemetry.calls import Telemetry
@@ -38,6 +40,8 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     limits: ServerLimits | None = None,
     ledger: Ledger | Path | str | None = None,
     rates: str = "",
+    rates_fail: RatesFail = "open",
+    rates_replicas: int = 1,
     callers: Callers | None = None,
     authorizer: Authorizer | None = None,
     telemetry: Telemetry = ANY_TELEMETRY,
@@ -53,7 +57,10 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     machine, ``origins`` the web origins whose pages may call. ``ledger`` records calls with an idempotency key: the
     path of an SQLite file, which survives restarts and serves several processes, or None for this process only.
     ``rates`` is where calls are counted against the limits of their tools: a folder or a URL such as ``redis://host``,
-    which several processes share, or ``""`` for this process only.
+    which several processes share, or ``""`` for this process only. While that store cannot be reached, ``rates_fail``
+    says what happens to tools with a limit: ``open`` counts in this process alone, by the limit divided by
+    ``rates_replicas``, the number of processes that share the store; ``closed`` refuses their calls with 503;
+    ``closed-for-destructive`` does so for destructive tools only.
 
     ``callers`` is another way to identify callers, such as signed tokens; with ``api_keys`` too, either is accepted. A
     caller sees and calls the tools that the caller's scopes allow. ``authorizer`` knows the page on which a user grants
@@ -71,11 +78,12 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     origin that leads here, or a URL below it. Sign in with ``toolwire login --client-document``.
 
     Raises:
-        DefinitionError: the ledger or the store of ``rates`` cannot be opened, or no authorization server would accept
-            a document from ``client_document``.
+        DefinitionError: the ledger or the store of ``rates`` cannot be opened, ``rates_fail`` or ``rates_replicas``
+            cannot be, or no authorization server would accept a document from ``client_document``.
     """
     # XL-066, A-12, A-53, XL-056, XL-113
     documents = _build_documents(client_document)
+    local_rates = LocalRates(rates_fail, rates_replicas, time.monotonic)
     limits = limits if limits is not None else ServerLimits()
     toolbox = FunctionToolbox(target, threads=limits.threads) if isinstance(target, Toolkit) else target
     guard = HostGuard(hosts=hosts, origins=origins)
@@ -86,7 +94,8 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
         limits=limits,
         codecs=STRICT_JSONRPC if strict_jsonrpc else BUILTIN,
         ledger=open_ledger(ledger),
-        rates=open_windows(rates),
+        rates=open_windows(rates, fail=rates_fail),
+        local_rates=local_rates,
         authorizer=authorizer,
         telemetry=telemetry,
         debug=debug,

@@ -67,6 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
         document=arguments.document,
         ledger=arguments.ledger,
         rates=arguments.rates,
+        rates_fail=arguments.rates_fail,
+        rates_replicas=arguments.rates_replicas or arguments.workers,
         client_document=arguments.client_document,
         tokens=TokenOptions(
             secret_file=arguments.jwt_secret_file,

@@ -15,16 +15,19 @@ import anyio.to_thread
 
 from toolwire.core.check import Deny
 from toolwire.core.model import Call, Problem
-from toolwire.limits import MemoryWindows, Windows, build_rate_check
+from toolwire.limits import LocalRates, MemoryWindows, Windows, build_rate_check
 
 CountCall: TypeAlias = Callable[[Call], Awaitable[Problem | None]]
 _AT_ONCE = 16
 
 
-def build_rate_counter(windows: Windows) -> CountCall:
-    """Return a function that counts a call in ``windows`` and returns a Problem if there were too many."""
+def build_rate_counter(windows: Windows, local: LocalRates | None = None) -> CountCall:
+    """Return a function that counts a call and returns a Problem if there were too many.
+
+    A call that cannot be counted in ``windows`` counts in ``local``.
+    """
     # XL-066, A-42
-    check = build_rate_check(windows)
+    check = build_rate_check(windows, local)
     limiters: list[anyio.CapacityLimiter] = []
 
     async def count(call: Call) -> Problem | None:

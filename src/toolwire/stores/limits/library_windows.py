@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from math import ceil, inf
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import RateLimit
+from toolwire.limits import RatesFail
+
+from .outage import StoreOutage
 
 try:
     from limits import RateLimitItemPerSecond
@@ -22,8 +24,6 @@ _MAX_CLOCK_STEP_BACK_S = 1.0
 _TIMEOUT_S = 2.0
 _PAUSE_S = 0.5
 
-_log = logging.getLogger("toolwire.limits")
-
 
 class LibraryWindows:
     """Moving windows behind a URL such as ``redis://host:6379/0`` or ``memory://``, shared by all who use it.
@@ -31,16 +31,20 @@ class LibraryWindows:
     The library counts by the wall clock: where that goes back, what this process alone counted is forgotten, or
     callers would wait until it has caught up. Windows below a second are counted as one.
 
-    A storage that cannot be reached counts nothing, for everybody, and is asked again half a second later: so one that
-    hangs is waited for by a few calls, not by all.
+    A storage that cannot be reached counts nothing, for everybody, and one call asks it again half a second later.
     """
 
     # XL-066, R11
 
     def __init__(
-        self, url: str, *, clock: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
+        self,
+        url: str,
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        fail: RatesFail = "closed",
     ) -> None:
-        """Connect to what ``url`` names. ``forward`` gives seconds and never goes back.
+        """Connect to what ``url`` names. ``monotonic`` gives seconds and never goes back.
 
         Raises:
             DefinitionError: there is no such storage, or it cannot count in moving windows.
@@ -55,15 +59,14 @@ class LibraryWindows:
         self._limiter = MovingWindowRateLimiter(storage)
         self._clock = clock
         self._latest = clock()
-        self._monotonic = monotonic
-        self._pause_until = -inf
+        self._outage = StoreOutage(fail, pause_s=_PAUSE_S, clock=monotonic)
 
     def take(self, key: str, limit: RateLimit) -> float:
         """Count a call and return 0.0, or return how many seconds must pass first and count nothing.
 
         Infinite if the storage cannot be reached.
         """
-        if self._monotonic() < self._pause_until:
+        if not self._outage.may_ask():
             return inf
         now = self._clock()
         if now < self._latest - _MAX_CLOCK_STEP_BACK_S and isinstance(self._storage, MemoryStorage):
@@ -71,13 +74,17 @@ class LibraryWindows:
         self._latest = now
         item = RateLimitItemPerSecond(limit.max, max(1, ceil(limit.window_s)), namespace="toolwire-moving")
         try:
-            if self._limiter.hit(item, key):
-                return 0.0
-            return max(self._limiter.get_window_stats(item, key).reset_time - now, 1e-3)
+            wait = self._hit(item, key, now)
         except StorageError as error:
-            self._pause_until = self._monotonic() + _PAUSE_S
-            _log.error("rates cannot be counted: %s", type(error.storage_error).__name__)
+            self._outage.record_failure(type(error.storage_error).__name__)
             return inf
+        self._outage.record_success()
+        return wait
+
+    def _hit(self, item: RateLimitItemPerSecond, key: str, now: float) -> float:
+        if self._limiter.hit(item, key):
+            return 0.0
+        return max(self._limiter.get_window_stats(item, key).reset_time - now, 1e-3)
 
 
 def _connect_options(url: str) -> dict[str, float]:

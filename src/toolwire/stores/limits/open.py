@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from toolwire.limits import MemoryWindows, Windows
+from toolwire.limits import MemoryWindows, RatesFail, Windows
 
 
-def open_windows(where: str) -> Windows:
+def open_windows(where: str, *, fail: RatesFail = "closed") -> Windows:
     """Return the windows that ``where`` names: "" for this process, a folder, or a URL such as ``redis://host``.
+
+    ``fail`` is what a loss of the store means, for the line in the log.
 
     Raises:
         DefinitionError: it names no place that can count calls.
@@ -19,7 +21,7 @@ def open_windows(where: str) -> Windows:
     if "://" in where:
         from .library_windows import LibraryWindows  # only the extra brings it
 
-        return LibraryWindows(where)
+        return LibraryWindows(where, fail=fail)
     from .sqlite_windows import SqliteWindows  # loads sqlite3
 
-    return SqliteWindows(Path(where))
+    return SqliteWindows(Path(where), fail=fail)

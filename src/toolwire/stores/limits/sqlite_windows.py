@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 import time
 from collections.abc import Callable
@@ -10,7 +9,10 @@ from math import inf
 from pathlib import Path
 
 from toolwire.core.model import RateLimit
+from toolwire.limits import RatesFail
 from toolwire.stores.database import Database
+
+from .outage import StoreOutage
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS taken (key TEXT NOT NULL, at REAL NOT NULL);;
@@ -18,29 +20,32 @@ CREATE INDEX IF NOT EXISTS taken_by_key ON taken (key, at)
 """
 _MAX_CLOCK_STEP_BACK_S = 1.0
 
-_log = logging.getLogger("toolwire.limits")
-
 
 class SqliteWindows:
     """Moving windows in the file ``rates.sqlite3`` of a folder. ``clock`` must be the same for every process."""
 
     # XL-066
 
-    def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time, fail: RatesFail = "closed") -> None:
         self._database = Database(folder / "rates.sqlite3", _SCHEMA)
         self._clock = clock
+        self._outage = StoreOutage(fail, pause_s=0.0, clock=time.monotonic)
 
     def take(self, key: str, limit: RateLimit) -> float:
         """Count a call and return 0.0, or return how many seconds must pass first and count nothing.
 
         Infinite if the file cannot be written.
         """
+        if not self._outage.may_ask():
+            return inf
         try:
             with self._database.transaction() as cursor:
-                return self._count_call(cursor, key, limit)
+                wait = self._count_call(cursor, key, limit)
         except (OSError, sqlite3.Error) as error:
-            _log.error("rates cannot be counted: %s", error)
+            self._outage.record_failure(str(error))
             return inf
+        self._outage.record_success()
+        return wait
 
     def _count_call(self, cursor: sqlite3.Cursor, key: str, limit: RateLimit) -> float:
         now = self._clock()

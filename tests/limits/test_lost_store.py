@@ -1,0 +1,182 @@
+"""What a server does with tools that have a limit while the Redis that counts their calls is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.programs import RedisServer
+from toolwire import App, RateLimit, Toolkit, asgi, connect_sync
+from toolwire.client.calls.session import Session
+from toolwire.core.errors import DefinitionError
+from toolwire.core.http import Request, Response, get_header
+from toolwire.core.model import Call, Context, Kind, Problem, Tool, Value
+from toolwire.limits import ClientRateLimits, LocalRates, build_rate_check
+from toolwire.testing.wire import HERE, AppTransport
+
+pytestmark = pytest.mark.requirement("R11", "XL-066")
+UNLIMITED = ClientRateLimits(tool=None, connection=None)
+SHOP = '''
+from toolwire import RateLimit, Toolkit
+
+kit = Toolkit("Shop")
+
+
+@kit.tool(approval="auto", safe=True, rate_limit=RateLimit(max=30, window="1h"))
+def look() -> str:
+    """Look around."""
+    return "tea"
+'''
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    store = RedisServer(tmp_path)
+    try:
+        while not store.answers():
+            pass
+        yield store
+    finally:
+        store.kill()
+
+
+def kit() -> Toolkit:
+    kit = Toolkit("Shop")
+    limit = RateLimit(max=30, window="1h")
+
+    @kit.tool(approval="auto", safe=True, rate_limit=limit)
+    def look() -> str:
+        """Look around."""
+        return "tea"
+
+    @kit.tool(approval="auto", destructive=True, rate_limit=limit)
+    def empty() -> str:
+        """Empty the shop."""
+        return "gone"
+
+    @kit.tool(approval="auto", safe=True)
+    def free() -> str:
+        """Look around as often as you like."""
+        return "tea"
+
+    return kit
+
+
+async def ask(app: App, name: str, calls: int) -> list[Response]:
+    """Return the responses to so many calls at once."""
+    method = "GET" if name != "empty" else "POST"
+    transport = AppTransport(app)
+    answers = await asyncio.gather(*(transport.send(Request(method, f"{HERE}/api/{name}")) for _ in range(calls)))
+    return [answer for answer in answers if isinstance(answer, Response)]
+
+
+def count_run(app: App, name: str, calls: int = 50) -> tuple[int, int, int]:
+    """Return how many calls ran, how many were over the limit, and how many were refused with a time to come back."""
+    answers = asyncio.run(ask(app, name, calls))
+    statuses = [answer.status for answer in answers]
+    for answer in answers:
+        assert answer.status == 200 or get_header(answer.headers, b"retry-after")
+    return statuses.count(200), statuses.count(429), statuses.count(503)
+
+
+def test_by_default_each_process_allows_its_part_of_the_limit(
+    redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = asgi(kit(), rates=f"redis://127.0.0.1:{redis.port}", rates_replicas=3)
+    assert count_run(app, "look", 4) == (4, 0, 0)
+    redis.kill()
+    assert count_run(app, "look") == (10, 40, 0)
+    assert count_run(app, "empty") == (10, 40, 0)
+    assert count_run(app, "free") == (50, 0, 0)
+    assert [message for message in caplog.messages if "rate limits" in message] == [
+        "The store of rate limits cannot be reached (ConnectionError): each process counts alone until then."
+    ]
+    redis.start()
+    while not redis.answers():
+        pass
+    while "can be reached again" not in caplog.text:
+        count_run(app, "empty", 1)
+    assert count_run(app, "look") == (30, 20, 0)  # a Redis that keeps nothing begins again
+
+
+def test_a_server_can_be_told_to_refuse_what_it_cannot_count(redis: RedisServer) -> None:
+    where = f"redis://127.0.0.1:{redis.port}"
+    closed = asgi(kit(), rates=where, rates_fail="closed")
+    careful = asgi(kit(), rates=where, rates_fail="closed-for-destructive")
+    redis.kill()
+    assert (count_run(closed, "look"), count_run(closed, "empty")) == ((0, 0, 50), (0, 0, 50))
+    assert (count_run(careful, "look"), count_run(careful, "empty")) == ((30, 20, 0), (0, 0, 50))
+    assert count_run(closed, "free") == (50, 0, 0)
+
+
+@pytest.mark.parametrize(("more", "allowed"), [([], 15), (["--rates-replicas", "6"], 5)])
+def test_the_workers_of_serve_share_the_limit_also_without_the_store(
+    more: list[str], allowed: int, redis: RedisServer, tmp_path: Path
+) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    options = ["--port", "0", "--workers", "2", "--rates", f"redis://127.0.0.1:{redis.port}", *more]
+    command = [sys.executable, "-m", "toolwire", "serve", *options, str(tmp_path / "shop.py")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    try:
+        assert process.stdout is not None
+        said = ""
+        for line in process.stdout:
+            said += line
+            if "Ctrl-C" in line:
+                break
+        found = re.search(r"http://\S+", said)
+        assert found is not None
+        redis.kill()
+        results = [result for _ in range(4) for result in call_often(found[0])]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+    ran = sum(result == Value("tea") for result in results)
+    assert allowed <= ran <= 2 * allowed, errors
+    refused = [result for result in results if isinstance(result, Problem)]
+    assert {problem.kind for problem in refused} == {Kind.RATE_LIMITED}
+    assert ran + len(refused) == 80
+
+
+def call_often(url: str) -> list[object]:
+    session = Session(limits=UNLIMITED)
+    with connect_sync(url, protocol="otc", agree=lambda _: True, retries=0, session=session) as remote:
+        return [remote.call("look", {}) for _ in range(20)]
+
+
+class Gone:
+    """A store that cannot be reached."""
+
+    def take(self, key: str, limit: RateLimit) -> float:
+        return float("inf")
+
+
+def test_each_process_lets_a_caller_call_at_least_once() -> None:
+    check = build_rate_check(Gone(), LocalRates("open", 8, lambda: 7.0))
+    tool = Tool(name="look", rate_limit=RateLimit(max=2, window="1m"))
+
+    def denied(principal: str) -> bool:
+        return hasattr(check(Call(tool, {}, context=Context(principal=principal))), "problem")
+
+    assert [denied("ada"), denied("ada"), denied("bob")] == [False, True, False]
+
+
+def test_what_a_setting_cannot_be_is_said() -> None:
+    with pytest.raises(DefinitionError, match=r"rates_fail is 'maybe', but must be one of open, closed"):
+        asgi(kit(), rates_fail="maybe")  # type: ignore[arg-type]  # a user's mistake
+    with pytest.raises(DefinitionError, match="at least one process"):
+        asgi(kit(), rates_replicas=0)
+
+
+def test_the_command_line_says_which_words_there_are() -> None:
+    argv = [sys.executable, "-m", "toolwire", "serve", "shop.py", "--rates-fail", "maybe"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "closed-for-destructive" in done.stderr
