@@ -10,7 +10,7 @@ READER := .cache/reader
 ALONE := tests/process $(wildcard tests/browser)
 TOGETHER := --numprocesses 2 --dist worksteal $(ALONE:%=--ignore=%)
 
-.PHONY: lock long demo test programs hunt corpus test-corpus kills fuzz mutants mcp check format lint types rings coverage requirements reference bench short overload clean
+.PHONY: lock long demo test newcomer programs hunt corpus test-corpus kills fuzz mutants mcp check format lint types rings coverage requirements reference bench short overload clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml requirements.lock
@@ -28,9 +28,12 @@ demo: $(READY)           ## serve the examples, then use them by their URLs
 	@$(BIN)/python examples/demo.py $(if $(ASK),--ask)
 
 test: export TOOLWIRE_NOT_RUN = .cache/not-run.txt
-test: $(READY) programs  ## every test: two at a time, then one by one those that need the whole machine; then what did not run
+test: $(READY) programs  ## every test: two at a time, then one by one those that need the whole machine; then a newcomer's path; then what did not run
 	@mkdir -p .cache && : >$$TOOLWIRE_NOT_RUN
-	$(BIN)/pytest $(TOGETHER) && $(BIN)/pytest $(ALONE); passed=$$?; sort -u $$TOOLWIRE_NOT_RUN; exit $$passed
+	$(BIN)/pytest $(TOGETHER) && $(BIN)/pytest $(ALONE) && $(BIN)/python newcomer/walk.py; passed=$$?; sort -u $$TOOLWIRE_NOT_RUN; exit $$passed
+
+newcomer: $(READY)       ## install the built wheel in an empty environment, and do there what a newcomer does
+	@$(BIN)/python newcomer/walk.py $(ARGS)
 
 programs: $(READY)       ## install what tests need beside Python: Chromium, PostgreSQL and Redis as root on Debian, the MCP conformance suite
 	@tests/install.sh

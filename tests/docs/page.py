@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from toolwire.cli import main
@@ -25,6 +25,7 @@ from .blocks import Block, matches_output, read_steps
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 60.0
+_LANGUAGES = {"python", "console", "text", "json"}
 _NOT_RUN = {"git", "cd", "source"}
 _QUESTIONS = (b"[y/N] ", b"you> ")
 
@@ -162,6 +163,24 @@ class Page:
             with socket.create_server(("127.0.0.1", 0)) as free:
                 self._ports[written] = str(free.getsockname()[1])
         return self._ports[written]
+
+
+def run_blocks(page: Page, blocks: Iterable[Block]) -> None:
+    """Run every block of a page in order, and compare what it prints with the block of output after it."""
+    printed = ""
+    for block in blocks:
+        assert block.language in _LANGUAGES, f"line {block.line}: say what this block is"
+        match block.language, block.name:
+            case "python", _:
+                printed = page.run(block)
+            case "console", _:
+                page.run_console(block)
+            case "json", _:
+                page.save_json(block)
+            case "text", "output":
+                assert page.matches_output(block.text, printed), f"line {block.line}: this was printed:\n{printed}"
+            case _:
+                pass
 
 
 def _build_environment(more: Mapping[str, str]) -> dict[str, str]:

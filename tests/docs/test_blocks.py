@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from .blocks import Step, matches_output, read_blocks, read_steps
-from .page import ROOT, Page
+from .page import ROOT, Page, run_blocks
 
 _AT_THE_TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 _RECORDS = (ROOT / "docs" / "decisions", ROOT / "docs" / "benchmarks.md")
@@ -16,7 +16,6 @@ PAGES = [
     *_AT_THE_TOP,
     *(path for path in sorted((ROOT / "docs").rglob("*.md")) if not any(map(path.is_relative_to, _RECORDS))),
 ]
-_LANGUAGES = {"python", "console", "text", "json"}
 
 
 def page_name(path: Path) -> str:
@@ -34,20 +33,7 @@ def page(tmp_path: Path) -> Iterator[Page]:
 
 @pytest.mark.parametrize("path", PAGES, ids=page_name)
 def test_every_block_does_what_the_page_says(path: Path, page: Page) -> None:
-    printed = ""
-    for block in read_blocks(path.read_text(encoding="utf-8")):
-        assert block.language in _LANGUAGES, f"line {block.line}: say what this block is"
-        match block.language, block.name:
-            case "python", _:
-                printed = page.run(block)
-            case "console", _:
-                page.run_console(block)
-            case "json", _:
-                page.save_json(block)
-            case "text", "output":
-                assert page.matches_output(block.text, printed), f"line {block.line}: this was printed:\n{printed}"
-            case _:
-                pass
+    run_blocks(page, read_blocks(path.read_text(encoding="utf-8")))
 
 
 def test_dots_stand_for_anything_and_nothing_else_does() -> None:

@@ -1,0 +1,288 @@
+"""Walk the first hours of a newcomer with the built wheel, in environments that have nothing of this clone.
+
+``make newcomer`` runs it, and ``make test`` too. Each step is what a newcomer types; it prints what the step took and
+ends with 1 at the first step that does not come out as its page says. ``--json`` prints the steps as JSON.
+
+There are two environments: that of the newcomer, with the wheel, and that of other people, with FastAPI and the
+official MCP client. Neither imports from ``src``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+CLONE = Path(__file__).resolve().parent.parent
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+WAIT_S = 60.0
+OTHERS = ("fastapi", "uvicorn", "mcp>=2.3,<3")
+
+
+class StepError(Exception):
+    """A step that did not come out as it should; the text has what was printed."""
+
+
+class Walk:
+    """The folder, the environments and the servers of one walk, and how long each step took."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.steps: list[tuple[str, float]] = []
+        self._home = folder / "home"
+        self._home.mkdir()
+
+    def bin(self, environment: str, program: str) -> str:
+        """Return the path of a program of an environment."""
+        return str(self.folder / environment / "bin" / program)
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Return the variables of a newcomer: a home folder with nothing in it, and no variable of this clone."""
+        kept = ("LANG", "LC_ALL", "TMPDIR", "PIP_FIND_LINKS", "PIP_CERT", "SSL_CERT_FILE")
+        own = {name: os.environ[name] for name in kept if name in os.environ}
+        path = f"{self.folder / 'user' / 'bin'}:{os.defpath}"
+        return {**own, "PATH": path, "HOME": str(self._home), "TERM": "xterm", "NO_COLOR": "1", **more}
+
+    def run(self, *words: str, code: int = 0, where: Path | None = None, **variables: str) -> str:
+        """Run a command and return what it printed.
+
+        Raises:
+            StepError: it ended with another code than ``code``, or not in three minutes.
+        """
+        try:
+            ended = subprocess.run(
+                words,
+                cwd=where or self.folder,
+                env=self.environment(**variables),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=180,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise StepError(f"$ {' '.join(words)}\ndid not end: {error.stdout!r}") from error
+        printed = ended.stdout + ended.stderr
+        if ended.returncode != code:
+            raise StepError(f"$ {' '.join(words)}\nended with {ended.returncode}, not {code}:\n{printed}")
+        return printed
+
+    def answer(self, answers: list[str], *words: str) -> str:
+        """Run a command at a terminal, type each of ``answers`` at a question, and return what the screen showed."""
+        ours, theirs = pty.openpty()
+        screen, waiting, until = b"", list(answers), time.monotonic() + WAIT_S
+        with subprocess.Popen(
+            words, cwd=self.folder, env=self.environment(COLUMNS="120"), stdin=theirs, stdout=theirs, stderr=theirs
+        ) as process:
+            os.close(theirs)
+            while time.monotonic() < until and select.select([ours], [], [], WAIT_S)[0]:
+                try:
+                    screen += os.read(ours, 65_536)
+                except OSError:  # the way a terminal ends on Linux
+                    break
+                if waiting and screen.endswith(b"[y/N] "):
+                    os.write(ours, f"{waiting.pop(0)}\n".encode())
+            if time.monotonic() >= until:
+                process.kill()
+        os.close(ours)
+        if waiting:
+            raise StepError(f"$ {' '.join(words)}\nasked {len(waiting)} questions fewer:\n{screen.decode()}")
+        return screen.decode()
+
+    def sign_in(self, *words: str) -> None:
+        """Run a command that names a page to open on this machine, and open it as a person with a browser would."""
+        with subprocess.Popen(
+            words, cwd=self.folder, env=self.environment(), stderr=subprocess.PIPE, text=True
+        ) as process:
+            printed = ""
+            try:
+                for line in process.stderr or ():
+                    printed += line
+                    if (address := re.search(r"https?://\S+/oauth/authorize\S*", line)) is not None:
+                        printed += self.run(self.bin("user", "python"), str(PROGRAMS / "browser.py"), address[0])
+            except StepError:
+                process.kill()
+                raise
+        if process.returncode != 0:
+            raise StepError(f"$ {' '.join(words)}\nended with {process.returncode}:\n{printed}")
+
+    @contextmanager
+    def serve(self, *words: str, port: int, where: Path | None = None) -> Iterator[str]:
+        """Run a server until the end of the block, and return its URL when its port answers."""
+        log = self.folder / f"server-{port}.log"
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                words,
+                cwd=where or self.folder,
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+            )
+        try:
+            until = time.monotonic() + WAIT_S
+            while not is_answering(port):
+                if process.poll() is not None or time.monotonic() > until:
+                    raise StepError(f"$ {' '.join(words)}\ndoes not answer:\n{log.read_text()}")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(WAIT_S)
+
+
+def is_answering(port: int) -> bool:
+    """Return whether something listens on ``port`` of this machine."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def find_free_port() -> int:
+    """Return a port of this machine that nothing listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    return port
+
+
+def expect(found: Any, wanted: Any) -> None:
+    """Compare what a step printed or returned with what a newcomer expects: a text in a text, or an equal value.
+
+    Raises:
+        StepError: it is something else.
+    """
+    if wanted not in found if isinstance(wanted, str) else wanted != found:
+        raise StepError(f"This was expected:\n{wanted}\nand this came:\n{found}")
+
+
+def build_wheel(walk: Walk) -> None:
+    """Build the wheel of the clone."""
+    walk.run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(walk.folder / "dist"), where=CLONE)
+
+
+def install(walk: Walk) -> None:
+    """Install the wheel as the README says, in an empty environment."""
+    wheel = next((walk.folder / "dist").glob("*.whl"))
+    walk.run(sys.executable, "-m", "venv", str(walk.folder / "user"))
+    constraints = str(CLONE / "constraints.txt")
+    pip = (walk.bin("user", "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    walk.run(*pip, "--constraint", constraints, f"{wheel}[all,starlette]", "pytest")
+    home = walk.run(walk.bin("user", "python"), "-c", "import toolwire; print(toolwire.__file__)")
+    expect(home, str(walk.folder / "user"))
+
+
+def install_others(walk: Walk) -> None:
+    """Install what other people wrote: a web framework and the official MCP client."""
+    walk.run(sys.executable, "-m", "venv", str(walk.folder / "others"))
+    pip = (walk.bin("others", "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    walk.run(*pip, "--constraint", str(CLONE / "constraints.txt"), *OTHERS)
+
+
+def read_tutorial(walk: Walk) -> None:
+    """Do the tutorial to the letter: each file, each command, each output."""
+    page = str(CLONE / "docs" / "tutorial.md")
+    walk.run(walk.bin("user", "python"), "-m", "newcomer.run_page", page, PYTHONPATH=str(CLONE))
+
+
+def serve_a_document(walk: Walk) -> None:
+    """Serve the document of somebody else's API on every wire with one command, the official MCP client's too."""
+    api_port, port = find_free_port(), find_free_port()
+    uvicorn = (walk.bin("others", "python"), "-m", "uvicorn", "shelter:app", "--port", str(api_port))
+    toolwire = walk.bin("user", "toolwire")
+    with walk.serve(*uvicorn, port=api_port, where=PROGRAMS) as api:
+        document = f"{api}/openapi.json"
+        with walk.serve(toolwire, "serve", document, "--include", "all", "--port", str(port), port=port) as url:
+            printed = walk.run(walk.bin("others", "python"), str(PROGRAMS / "official_mcp_client.py"), f"{url}/mcp")
+            expect(printed, "list_animals")
+            for wire in ("openapi", "opentool", "otc", "mcp"):
+                screen = walk.answer(["y", "y"], toolwire, "call", url, "list_animals", "kind=cat", "--protocol", wire)
+                expect(screen, "Tom")
+
+
+def keep_consent_through_a_gateway(walk: Walk) -> None:
+    """Call a tool that changes something through a gateway: the caller is asked, and a no changes nothing."""
+    api_port, port = find_free_port(), find_free_port()
+    toolwire = walk.bin("user", "toolwire")
+    with (
+        walk.serve(
+            walk.bin("others", "python"), "-m", "uvicorn", "shelter:app", "--port", str(api_port),
+            port=api_port, where=PROGRAMS,
+        ) as api,
+        walk.serve(
+            toolwire, "serve", f"{api}/openapi.json", "--include", "all", "--port", str(port), port=port
+        ) as url,
+    ):  # fmt: skip
+        call = (toolwire, "call", url, "add_animal", "name=Mia", "kind=cat", "--protocol", "otc")
+        read = (toolwire, "call", url, "list_animals", "kind=cat", "--protocol", "otc")
+        walk.run(*call, code=3)
+        expect(walk.answer(["n"], *call), "add_animal")
+        if "Mia" in walk.answer(["y", "y"], *read):
+            raise StepError("The animal was added although the person said no.")
+        walk.answer(["y", "y"], *call)
+        expect(walk.answer(["y", "y"], *read), "Mia")
+
+
+def sign_in_with_the_session_of_an_app(walk: Walk) -> None:
+    """Let an app's own signed-in user connect a client: sign in, consent, call, and take the consent back."""
+    port = find_free_port()
+    toolwire = walk.bin("user", "toolwire")
+    words = (walk.bin("user", "uvicorn"), "diary:app", "--port", str(port))
+    shutil.copy(PROGRAMS / "diary.py", walk.folder)
+    (walk.folder / "diary_port.txt").write_text(str(port))
+    with walk.serve(*words, port=port) as url:
+        call = (toolwire, "call", url, "read_diary", "--protocol", "otc", "--agree")
+        walk.run(*call, code=4)
+        walk.sign_in(toolwire, "login", url, "--scope", "diary:read")
+        expect(walk.run(*call), "Ada went for a walk.")
+        walk.run(toolwire, "logout", url)
+        walk.run(*call, code=4)
+
+
+STEPS: tuple[tuple[str, Callable[[Walk], None]], ...] = (
+    ("build the wheel", build_wheel),
+    ("install it in an empty environment", install),
+    ("install other people's programs", install_others),
+    ("do the tutorial to the letter", read_tutorial),
+    ("serve a foreign OpenAPI document on every wire", serve_a_document),
+    ("ask the caller of a gateway", keep_consent_through_a_gateway),
+    ("sign in with an app's own session", sign_in_with_the_session_of_an_app),
+)
+
+
+def main() -> int:
+    """Run each step; return 1 at the first that fails."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--json", action="store_true", help="print the steps and their seconds as JSON")
+    arguments = parser.parse_args()
+    folder = CLONE / ".cache" / "newcomer"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    walk = Walk(folder)
+    for name, step in STEPS:
+        start = time.perf_counter()
+        try:
+            step(walk)
+        except StepError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            return 1
+        walk.steps.append((name, time.perf_counter() - start))
+        if not arguments.json:
+            print(f"{walk.steps[-1][1]:6.1f} s  {name}", flush=True)
+    if arguments.json:
+        print(json.dumps([{"step": name, "seconds": round(seconds, 1)} for name, seconds in walk.steps]))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
