@@ -27,6 +27,7 @@ listen, said = conftest.listen, conftest.said  # fixtures
 BOMB: Final = bombs.BOMBS["doubling properties"]
 TOOLS: Final = 6
 WRITTEN: Final = 2_500_000
+CONVERTED: Final = {"openapi": ["otc"], "opentool": ["oxp"], "otc": ["jsonschema"], "mcp": ["openapi"]}
 CHILD: Final = """
 import io, json, sys
 from toolwire.cli import main
@@ -120,7 +121,7 @@ def build_commands(url: str, wire: str) -> list[list[str]]:
         ["chat", *only, *chat],
         ["call", *only, "op1", 'x:={"l":{"r":{}}}'],
         ["call", *only, "op1", 'arg:={"x":{"l":{"r":{}}}}'],
-        *(["convert", *only, "--to", kind] for kind in ("openapi", "opentool", "mcp", "otc", "oxp", "jsonschema")),
+        *(["convert", *only, "--to", kind] for kind in (KINDS if bombs.ALL_KINDS else CONVERTED[wire])),
     ]
 
 
