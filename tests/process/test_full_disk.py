@@ -1,0 +1,192 @@
+"""A ledger whose disk is full or fails: calls that must be recorded are refused, all else goes on, nothing is broken.
+
+The full disk is a small tmpfs in a mount namespace of the server. The failing one is a limit on the size of its files,
+which makes each write end with an error, as a bad disk does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.programs import find_free_port
+
+from .peer import Answer, Peer, dial
+
+PATIENCE_S = 30.0
+TEXT = "x" * 4_000
+KIT = '''
+import os
+
+from toolwire import Toolkit
+
+kit = Toolkit("Shop")
+
+
+@kit.tool(approval="auto", safe=False)
+def pay(number: str, text: str) -> str:
+    """Do what must not be done twice."""
+    file = os.open(os.environ["TOOLWIRE_TEST_RUNS"], os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
+    os.write(file, (number + "\\n").encode())
+    os.close(file)
+    return number + text
+
+
+@kit.tool(approval="auto", safe=True)
+def look(number: str) -> str:
+    """Look around."""
+    return number
+'''
+
+
+@dataclass
+class Shop:
+    """A server, its port, and where this process finds the folder of its ledger."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    disk: Path
+    folder: Path
+
+    def ran(self) -> Counter[str]:
+        file = self.folder / "runs.txt"
+        return Counter(file.read_text().splitlines() if file.exists() else ())
+
+    def errors(self) -> str:
+        return (self.folder / "errors.txt").read_text()
+
+    def is_sound(self) -> bool:
+        with contextlib.closing(sqlite3.connect(self.disk / "ledger.sqlite")) as ledger:
+            return bool(ledger.execute("PRAGMA integrity_check").fetchone() == ("ok",))
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Callable[..., Shop]]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def serve(*before: str) -> Shop:
+        (tmp_path / "shop.py").write_text(KIT)
+        disk, port = tmp_path / "disk", find_free_port()
+        disk.mkdir()
+        argv = [*before, sys.executable, "-m", "toolwire", "serve", str(tmp_path / "shop.py"), "--port", str(port)]
+        with (tmp_path / "errors.txt").open("wb") as errors:
+            process = subprocess.Popen(
+                [*argv, "--ledger", str(disk / "ledger.sqlite")],
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                env={**os.environ, "TOOLWIRE_TEST_RUNS": str(tmp_path / "runs.txt")},
+            )
+        started.append(process)
+        return Shop(process, port, Path(f"/proc/{process.pid}/root{disk}") if before else disk, tmp_path)
+
+    try:
+        yield serve
+    finally:
+        for process in started:
+            process.kill()
+            process.wait(PATIENCE_S)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> list[str]:
+    """The command that gives what follows it a disk of 2 MiB at ``tmp_path / "disk"``."""
+    unshare = [shutil.which("unshare") or "unshare", "--mount", *(["--map-root-user"] if os.getuid() else [])]
+    mount = f"mount -t tmpfs -o size=2m none {tmp_path / 'disk'}"
+    try:
+        tried = [*unshare, "sh", "-c", f"mount -t tmpfs -o size=2m none {tmp_path}"]
+        subprocess.run(tried, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("there is no mount namespace: a full disk needs `unshare --mount` to be allowed, as for root")
+    return [*unshare, "sh", "-c", f'{mount} && exec "$@"', "sh"]
+
+
+async def until_listening(shop: Shop) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection("127.0.0.1", shop.port)
+                writer.close()
+                return
+            await asyncio.sleep(0.01)
+
+
+async def ask(peer: Peer, tool: str, number: str) -> Answer:
+    given = {"number": number, **({"text": TEXT} if tool == "pay" else {})}
+    return await peer.post("/call", {"request": {"tool_id": f"Shop.{tool}", "call_id": number, "input": given}})
+
+
+def is_refused(answer: Answer) -> bool:
+    return answer.status == 503 and int(answer.headers["retry-after"]) >= 1 and answer.json["can_retry"] is True
+
+
+async def fail_and_recover(shop: Shop, fail: Callable[[], None], mend: Callable[[], None]) -> None:
+    """Call until the ledger takes no more, look at what still works, mend the disk, and look again."""
+    await until_listening(shop)
+    async with dial(shop) as peer:  # type: ignore[arg-type]  # it has a port, and that is all it takes
+        assert (await ask(peer, "pay", "first")).json["output"]["value"] == "first" + TEXT
+        fail()
+        done, refused = ["first"], list[str]()
+        async with asyncio.timeout(PATIENCE_S):
+            while len(refused) < 5:
+                number = f"n{len(done) + len(refused)}"
+                answer = await ask(peer, "pay", number)
+                assert answer.status == 200 or is_refused(answer), answer
+                (done if answer.status == 200 else refused).append(number)
+        assert set(shop.ran()) >= set(done)
+        assert not set(shop.ran()) & set(refused), "what is refused did not run"
+        assert (await ask(peer, "look", "reads")).status == 200
+        assert (await peer.get("/health")).status == 200
+        assert (await ask(peer, "pay", "first")).json["output"]["value"] == "first" + TEXT, "what is recorded is known"
+        mend()
+        for number in (*done, *refused):
+            async with asyncio.timeout(PATIENCE_S):
+                while (answer := await ask(peer, "pay", number)).status == 503:
+                    assert is_refused(answer)
+            assert answer.json["output"]["value"] == number + TEXT, number
+    assert set(shop.ran().values()) == {1}, "none is doubled"
+    assert shop.is_sound()
+    assert "Traceback" not in shop.errors()
+
+
+@pytest.mark.requirement("R13")
+def test_a_full_disk_refuses_what_must_be_recorded_and_nothing_else(
+    serving: Callable[..., Shop], small_disk: list[str]
+) -> None:
+    shop = serving(*small_disk)
+
+    def fill() -> None:
+        with (shop.disk / "filler").open("wb", buffering=0) as filler, contextlib.suppress(OSError):
+            while True:
+                filler.write(bytes(4_096))
+
+    asyncio.run(fail_and_recover(shop, fill, (shop.disk / "filler").unlink))
+    assert "full" in shop.errors()
+
+
+@pytest.mark.requirement("R13")
+def test_a_disk_that_fails_to_write_refuses_what_must_be_recorded_and_nothing_else(
+    serving: Callable[..., Shop],
+) -> None:
+    shop = serving()
+
+    def fail() -> None:
+        size = (shop.disk / "ledger.sqlite-wal").stat().st_size
+        resource.prlimit(shop.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    def mend() -> None:
+        resource.prlimit(shop.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+    asyncio.run(fail_and_recover(shop, fail, mend))
+    assert "disk I/O error" in shop.errors()
