@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -176,3 +176,10 @@ def message(method: str, path: str, body: bytes = b"", *fields: bytes) -> bytes:
     if body:
         head += [b"content-type: application/json", b"content-length: %d" % len(body)]
     return b"\r\n".join(head) + b"\r\n\r\n" + body
+
+
+async def until(there: Callable[[], bool], seconds: float = HANG) -> None:
+    """Return once another process has come so far."""
+    async with asyncio.timeout(seconds):
+        while not there():  # noqa: ASYNC110 - it asks another process
+            await asyncio.sleep(0.002)

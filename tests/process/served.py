@@ -79,6 +79,15 @@ def tools(**limits: Any) -> Any:
         return seconds
 
     @kit.tool(approval="auto")
+    async def hold(folder: str, gate: str) -> str:
+        """Note that it has begun, and return once there is a file of this name."""
+        with (Path(folder) / "begun.txt").open("a") as file:
+            file.write(f"{gate}\n")
+        while not (Path(folder) / gate).exists():  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(0.002)
+        return gate
+
+    @kit.tool(approval="auto")
     def block(seconds: float) -> float:
         """Keep a thread busy, then say how long."""
         nonlocal begun

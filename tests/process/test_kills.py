@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from .peer import Gone, dial
+from .peer import Gone, dial, until
 
 KIT = Path(__file__).with_name("accounts.py")
 CALLERS = 8
@@ -210,12 +210,6 @@ async def answered(calls: Calls, more: int) -> None:
     """Wait until there are so many more answers."""
     wanted = len(calls.answers) + more
     await until(lambda: len(calls.answers) >= wanted)
-
-
-async def until(there: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not there():  # noqa: ASYNC110 - it asks other processes
-            await asyncio.sleep(0.01)
 
 
 def _command(process: str) -> bytes:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 
 from .calls import CALLS, oxp
-from .peer import HANG, Answer, Gone, Peer, Running, dial, get
+from .peer import HANG, Answer, Gone, Peer, Running, dial, get, until
 
 Start = Callable[..., Running]
 
@@ -62,6 +63,82 @@ def test_ten_times_too_many_calls_are_done_or_refused_and_nothing_else(start: St
         assert server.errors == ""
 
     asyncio.run(story())
+
+
+class Gates:
+    """Calls of one protocol that run until their gate is opened, and how many have begun."""
+
+    def __init__(self, protocol: str, folder: Path) -> None:
+        self._call = CALLS[protocol]
+        self._folder = folder
+        self.refusals = 0
+
+    @property
+    def begun(self) -> int:
+        file = self._folder / "begun.txt"
+        return len(file.read_text().splitlines()) if file.exists() else 0
+
+    def open(self, gates: Iterable[str]) -> None:
+        for gate in gates:
+            (self._folder / gate).touch()
+
+    async def hold(self, peer: Peer, gate: str) -> Answer:
+        return await peer.ask(self._call("hold", {"folder": str(self._folder), "gate": gate}))
+
+    async def insist(self, peer: Peer, gate: str) -> Answer:
+        """Send a call until it is accepted."""
+        while (answer := await self.hold(peer, gate)).status != 200:
+            assert is_refusal(answer)
+            self.refusals += 1
+        return answer
+
+    async def add(self, peers: Iterable[Peer]) -> set[int]:
+        """Return the statuses of a quick call over each connection, one after the other."""
+        return {(await peer.ask(self._call("add", {"a": 1, "b": 2}))).status for peer in peers}
+
+
+@pytest.mark.requirement("R1", "D-34")
+@pytest.mark.parametrize("protocol", CALLS)
+def test_what_is_accepted_fills_the_capacity_and_refusals_wait_for_nothing(
+    start: Start, protocol: str, tmp_path: Path
+) -> None:
+    capacity, callers, gates = 8, 80, Gates(protocol, tmp_path)
+
+    async def story(server: Running, peers: list[Peer]) -> None:
+        assert await gates.add(peers) == {200}
+        before = server.memory  # with that of all connections
+        held = [asyncio.create_task(gates.hold(peer, f"a{n}")) for n, peer in enumerate(peers[:capacity])]
+        await until(lambda: gates.begun == capacity)
+
+        others = peers[capacity:]
+        for _ in range(10):
+            assert all(map(is_refusal, await asyncio.gather(*(gates.hold(peer, "never") for peer in others))))
+        assert not any(task.done() for task in held), "a refusal waits for no call that runs"
+        assert gates.begun == capacity, "what is refused waits in no queue"
+
+        insisting = [asyncio.create_task(gates.insist(peer, f"b{n}")) for n, peer in enumerate(others[:20])]
+        gates.open(f"a{n}" for n in range(4))
+        assert {answer.status for answer in await asyncio.gather(*held[:4])} == {200}, "load delays no result"
+        await until(lambda: gates.begun >= capacity + 4)
+        seen = gates.refusals
+        await until(lambda: gates.refusals >= seen + 100)
+        assert gates.begun == capacity + 4, "each place that became free was taken, and no other"
+        assert not any(task.done() for task in held[4:])
+
+        gates.open([*(f"a{n}" for n in range(capacity)), *(f"b{n}" for n in range(20))])
+        answers = await asyncio.gather(*held, *insisting)
+        assert {answer.status for answer in answers} == {200}
+        assert gates.begun == len(answers), "what was accepted ran once"
+        assert await gates.add(peers) == {200}, "after the load each call is accepted"
+        assert abs(server.memory - before) <= before / 10
+        assert server.errors == ""
+
+    async def connected() -> None:
+        server = start(limits={"running": capacity})
+        async with AsyncExitStack() as stack:
+            await story(server, [await stack.enter_async_context(dial(server)) for _ in range(callers + capacity)])
+
+    asyncio.run(connected())
 
 
 @pytest.mark.requirement("R1")

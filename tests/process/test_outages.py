@@ -23,7 +23,7 @@ import pytest
 
 from tests.programs import RedisServer, find_free_port
 
-from .peer import Peer, dial
+from .peer import Peer, dial, until
 
 KIT = Path(__file__).with_name("counted.py")
 CALLERS = 3
@@ -196,12 +196,6 @@ async def _answer(peer: Peer, calls: Calls, tool: str, number: str) -> None:
             assert "did not run" in answer.json["message"], answer
             calls.refused[tool] += 1
             await asyncio.sleep(0.02)
-
-
-async def until(there: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not there():  # noqa: ASYNC110 - it asks other processes
-            await asyncio.sleep(0.01)
 
 
 def _listens(port: int) -> bool:
