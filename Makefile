@@ -62,7 +62,7 @@ kills: $(READY)          ## kill a worker a thousand times, and a whole server a
 	TOOLWIRE_KILLS=1000 $(BIN)/pytest -s tests/process/test_kills.py
 
 long: $(READY)           ## the long tests: a million mutated requests, four thousand slow sockets, five million calls, 300 hostile sites, thousands of documents
-	TOOLWIRE_LONG=1 TOOLWIRE_CASES=hunt $(BIN)/pytest $(or $(ARGS),tests/process/test_mutations.py tests/process/test_hostile.py tests/process/test_soak.py tests/acceptance tests/protocols/openapi/test_valid_bodies.py tests/protocols/openapi/test_valid_requests.py)
+	TOOLWIRE_LONG=1 TOOLWIRE_CASES=hunt $(BIN)/pytest $(or $(ARGS),tests/process/test_mutations.py tests/process/test_workers.py tests/process/test_hostile.py tests/process/test_soak.py tests/acceptance tests/protocols/openapi/test_valid_bodies.py tests/protocols/openapi/test_valid_requests.py)
 
 mutants: $(READY)        ## put mistakes into security code, and count how many the tests notice
 	$(BIN)/python mutants/run.py $(ARGS)

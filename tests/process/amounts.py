@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 LONG = os.environ.get("TOOLWIRE_LONG") == "1"
 REQUESTS = 1_000_000 if LONG else 20_000
@@ -15,3 +16,14 @@ SOAK = 5_000_000 if LONG else 100_000
 """Calls of one process. [R16]"""
 WAIT_S = 300.0 if LONG else 30.0
 """How long all of them together may take before a server that hangs is believed to, in seconds."""
+
+
+def quantile(figures: Iterable[float], share: float) -> float:
+    """Return the figure below which ``share`` of ``figures`` are."""
+    ordered = sorted(figures)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def report(requirement: str, **figures: float) -> None:
+    """Print what a run measured."""
+    print(f"\n{requirement}: " + ", ".join(f"{name} {figure:,.3g}" for name, figure in figures.items()))

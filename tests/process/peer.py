@@ -63,6 +63,12 @@ class Running:
         return int(status.partition("VmRSS:")[2].split()[0])
 
     @property
+    def cpu_s(self) -> float:
+        """The seconds of processor time that all threads of the process have used."""
+        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+
+    @property
     def files(self) -> int:
         """How many files and sockets the process has open."""
         return sum(1 for _ in Path(f"/proc/{self.process.pid}/fd").iterdir())

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ KIT = Path(__file__).with_name("accounts.py")
 CALLERS = 8
 PATIENCE_S = 30.0
 SOON_S = 5.0
+"""In how many seconds from the start all accepted calls have their answers; the long run holds the server to it."""
 KILLS = int(os.environ.get("TOOLWIRE_KILLS", "0"))
 
 Call = tuple[str, str]
@@ -99,7 +101,7 @@ def serving(tmp_path: Path) -> Iterator[Callable[[int], Server]]:
 
 @pytest.mark.requirement("R2", "OTC-019")
 def test_no_call_is_lost_and_none_is_doubled_when_workers_are_killed(serving: Callable[[int], Server]) -> None:
-    kills = KILLS or 8
+    kills = KILLS or 20
 
     async def story() -> None:
         server = serving(2)
@@ -119,7 +121,7 @@ def test_no_call_is_lost_and_none_is_doubled_when_workers_are_killed(serving: Ca
 
 @pytest.mark.requirement("R3")
 def test_every_call_has_its_answer_soon_after_the_only_process_is_killed(serving: Callable[[int], Server]) -> None:
-    kills = max(5, KILLS // 10)
+    kills, back = max(5, KILLS // 10), list[float]()
 
     async def story() -> None:
         server = serving(1)
@@ -128,11 +130,13 @@ def test_every_call_has_its_answer_soon_after_the_only_process_is_killed(serving
                 await answered(calls, 2 * CALLERS)
                 server.kill()
                 accepted = calls.asked - set(calls.answers)
+                began = time.monotonic()
                 server.start()
-                await answered(calls, 1)  # it is there again, and from now on the time counts
-                async with asyncio.timeout(SOON_S):
-                    await until(lambda accepted=accepted: accepted <= set(calls.answers))  # type: ignore[misc]  # a default
+                await until(lambda accepted=accepted: accepted <= set(calls.answers))  # type: ignore[misc]  # a default
+                back.append(time.monotonic() - began)
         report("R3", kills, calls, check(calls, server))
+        print(f"    all accepted calls answered {max(back):.2f} s after each start at the latest")
+        assert not KILLS or max(back) <= SOON_S
 
     asyncio.run(story())
 

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from .amounts import REQUESTS
+from .amounts import LONG, REQUESTS, report
 from .calls import CALLS, PATHS
 from .peer import HANG, Running, dial, get, message
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 AT_ONCE = 32
+SLOWEST_S = 3.0
 MORE_KIB = 12 * 1024
 LAST = message("GET", "/health", b"", b"connection: close")
 """Sent behind each request, so that the connection ends."""
@@ -159,6 +160,7 @@ def test_mutated_requests_are_answered_without_one_failure(start: Callable[..., 
         server = start(deadlines={"head_s": 0.3, "idle_s": 1}, limits={"body_s": 0.3, "tool_s": 0.3})
         requests = mutations(random.Random(5))
         seen: Counter[int] = Counter()
+        slowest = [0.0]
 
         async def shoot(count: int) -> None:
             loop = asyncio.get_running_loop()
@@ -167,8 +169,10 @@ def test_mutated_requests_are_answered_without_one_failure(start: Callable[..., 
                 transport, shot = await loop.create_connection(
                     lambda data=request: Shot(data + LAST), "127.0.0.1", server.port
                 )
+                began = loop.time()
                 async with asyncio.timeout(HANG):
                     await shot.closed
+                slowest[0] = max(slowest[0], loop.time() - began)
                 transport.close()
                 answers = statuses(shot.received)
                 assert not [status for status in answers if status >= 500], (request, shot.received)
@@ -183,6 +187,8 @@ def test_mutated_requests_are_answered_without_one_failure(start: Callable[..., 
             async with dial(server) as peer:
                 assert b"42042" in (await peer.ask(call("add", {"a": 42_000, "b": 42}))).body
         assert "Traceback" not in server.errors
+        report("R5", requests=REQUESTS, failures=0, slowest_s=slowest[0], memory_kib=server.memory - before)
+        assert not LONG or slowest[0] <= SLOWEST_S
         assert {200, 400, 404, 431} <= set(seen) | {431}
 
     asyncio.run(story())

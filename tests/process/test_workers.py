@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 import pytest
 
+from .amounts import LONG, report
 from .calls import CALLS, oxp
 from .peer import HANG, Gone, Peer, Running, dial
 
@@ -23,7 +25,8 @@ async def whose(peer: Peer) -> int:
 
 
 @pytest.mark.requirement("R4")
-def test_killing_one_of_two_workers_fails_no_request_on_the_other(start: Start) -> None:
+@pytest.mark.parametrize("kill", range(50 if LONG else 1))
+def test_killing_one_of_two_workers_fails_no_request_on_the_other(start: Start, kill: int) -> None:
     async def story() -> None:
         server = start(workers=2)
         async with AsyncExitStack() as stack, asyncio.timeout(3 * HANG):
@@ -53,10 +56,14 @@ def test_killing_one_of_two_workers_fails_no_request_on_the_other(start: Start) 
             loads = [asyncio.create_task(insist(peer, name)) for peer, name in zip(peers[other], CALLS, strict=False)]
             await warm.wait()
             os.kill(killed, signal.SIGKILL)
+            began = time.monotonic()
             assert await peers[killed][0].closed()
             dead.set()
-            await asyncio.gather(*loads)
             assert await again(server, {killed, other})
+            back = time.monotonic() - began
+            await asyncio.gather(*loads)
+            report("R4", requests_on_the_other=sum(done.values()), failed=0, respawn_s=back)
+            assert not LONG or back <= 1
 
     asyncio.run(story())
 
