@@ -58,6 +58,9 @@ $(READER)/.ready: pyproject.toml
 test-corpus: $(READER)/.ready ## convert every real document to tools, and write docs/reference/corpus.md
 	@$(READER)/bin/python -W ignore corpus/run.py $(ARGS)
 
+# What these runs find is written to spec/runs, where the rows of the ledger look for it.
+kills long mutants short overload test-corpus: export TOOLWIRE_RECORD = 1
+
 kills: $(READY)          ## kill a worker a thousand times, and a whole server a hundred times (about twenty minutes)
 	TOOLWIRE_KILLS=1000 $(BIN)/pytest -s tests/process/test_kills.py
 

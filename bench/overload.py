@@ -26,6 +26,7 @@ if str(ROOT) not in sys.path:
 from bench import wire  # noqa: E402 - the path first
 from bench.apps import BUSY_RUNNING, BUSY_S  # noqa: E402 - the path first
 from bench.requests import CALLS, Call  # noqa: E402 - the path first
+from spec.runs import record_run  # noqa: E402 - the path first
 
 LOADS = (1, 2, 4, 10)
 PROTOCOLS = ("opentool", "otc", "oxp", "mcp")
@@ -266,6 +267,19 @@ def _cells(row: Row) -> tuple[str, ...]:
     )
 
 
+def summarize(rows: Sequence[Row]) -> dict[str, float | int]:
+    """Return the worst of each figure over all protocols and loads."""
+    return {
+        "least goodput": round(min(row.goodput for row in rows), 3),
+        "slowest accepted, times the quiet p99": round(max(row.accepted for row in rows), 2),
+        "slowest refusal, ms": round(max(row.refused_ms for row in rows), 1),
+        "most memory, times the quiet one": round(max(row.memory for row in rows), 2),
+        "slowest recovery, ms": round(max(row.recovery_ms for row in rows)),
+        "loads met": sum(row.met() for row in rows),
+        "loads": len(rows),
+    }
+
+
 def main() -> int:
     """Measure each protocol, print the page, and write it where that is asked for; 1 where something is not met."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -280,6 +294,7 @@ def main() -> int:
         print(f"{protocol}: {sum(one.met() for one in rows[-len(LOADS) :])} of {len(LOADS)} loads met", file=sys.stderr)
     text = written(rows, options.seconds)
     print(text)
+    record_run("overload", "make overload", summarize(rows))
     if options.write:
         PAGE.write_text(text, encoding="utf-8")
     return 0 if all(one.met() for one in rows) else 1

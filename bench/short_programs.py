@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
+from spec.runs import record_run  # noqa: E402 - the path first
+
 TIMEOUT_S = 120
 PROGRAMS = {
     "call": """
@@ -113,6 +115,12 @@ def find_bad(ends: Counter[str]) -> dict[str, int]:
     return {end: count for end, count in ends.items() if end not in good}
 
 
+def read_version(interpreter: str) -> str:
+    """Return the version of an interpreter."""
+    words = [interpreter, "-c", "import platform; print(platform.python_version())"]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the programs with each interpreter, print how they ended, and return 1 where one ended badly."""
     from toolwire.testing.loopback import background
@@ -129,6 +137,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{interpreter}: {options.number} programs, {sum(find_bad(ends).values())} ended badly")
         for end, count in sorted(ends.items()):
             print(f"  {count:>6}  {end}")
+        found = {"programs": options.number, "ended badly": sum(find_bad(ends).values())}
+        record_run("short", "make short", {f"CPython {read_version(interpreter)}": found})
     return 1 if bad else 0
 
 

@@ -30,13 +30,14 @@ def written(judged: Sequence[dict[str, Any]], called: Sequence[dict[str, Any]], 
     return "\n".join([*parts, *(["", "## Documents with a fault", "", *faults] if faults else [])]) + "\n"
 
 
-def _totals(judged: Sequence[dict[str, Any]]) -> Iterable[str]:
+def summarize(judged: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """Return the figures of the first table by what they count."""
     read = [one for one in judged if "tools" in one]
     sizes = sorted(size for one in read for size in one["sizes"])
     counts: Counter[str] = Counter()
     for one in read:
         counts.update(one.get("counts", {}))
-    rows = {
+    return {
         "documents": len(judged),
         "refused documents, each with a reason": sum("refused" in one for one in judged),
         "operations": sum(one["operations"] for one in read),
@@ -72,8 +73,11 @@ def _totals(judged: Sequence[dict[str, Any]]) -> Iterable[str]:
         "such tools without a finding": counts["unreachable without a finding"],
         "documents with a fault": sum(bool(one["faults"]) for one in judged),
     }
+
+
+def _totals(judged: Sequence[dict[str, Any]]) -> Iterable[str]:
     yield "| what | number |\n|---|---|"
-    yield from (f"| {what} | {figure:,} |" for what, figure in rows.items())
+    yield from (f"| {what} | {figure:,} |" for what, figure in summarize(judged).items())
 
 
 def _refused(judged: Sequence[dict[str, Any]]) -> Iterable[str]:

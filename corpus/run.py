@@ -23,6 +23,7 @@ from corpus.guides import CALLS  # noqa: E402 - the path first
 from corpus.judge import judge, read_again  # noqa: E402 - the path first
 from corpus.roundtrip import chosen, returned  # noqa: E402 - the path first
 from corpus.workers import Judge, each  # noqa: E402 - the path first
+from spec.runs import record_run  # noqa: E402 - the path first
 
 RESULTS = CACHE / "results"
 
@@ -59,6 +60,7 @@ def main() -> int:
     print(text)
     if whole:
         (ROOT / "docs/reference/corpus.md").write_text(text)
+        record_run("corpus", "make test-corpus", page.summarize(judged))
     guided = _guided() if whole else 0
     return 1 if guided or any(one["faults"] for one in (*judged, *called)) else 0
 

@@ -18,6 +18,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from spec.runs import record_run  # noqa: E402 - the path first
+
 LONGEST_S = 300
 GUARDS: dict[str, tuple[str, ...]] = {
     "core/ledger.py": ("tests/core/test_ledger.py", "tests/stores/test_ledgers.py"),
@@ -134,6 +139,8 @@ def main() -> int:
             file.write_text(whole, "utf-8")
     score = 100 * found / max(tried, 1)
     print(f"{found} of {tried} mistakes noticed: {score:.0f}%")
+    if not options.files:
+        record_run("mutants", "make mutants", {"mistakes": tried, "noticed": found, "percent": round(score, 1)})
     return 0 if score >= 85 else 1
 
 

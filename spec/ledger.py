@@ -4,7 +4,12 @@
 - `requirements.toml` says what is required. Tests say what they prove, with ``@pytest.mark.requirement("OTC-017")``
   on a test, on its class, on one of its parameters, or in ``pytestmark``. Both are only read: nothing is imported.
 - A test that is always skipped, or expected to fail, proves nothing.
-- A requirement is *covered* by a test and no gap, *partial* with both, and *gap* with a gap alone. None is *missing*.
+- A requirement is in one of five states. *proved*: a test of it passed in the last run, and none failed. *recorded*: a
+  long run proves it, whose figures stand in ``spec/runs``. *partial*: ``gap`` says what is not proved, and ``since``
+  when that was found. *not run*: all its tests were skipped, or a long run that it names has no record. *missing*: it
+  has neither a test nor a gap.
+- What passed and what was skipped is read from ``.cache/requirements.json``, which each test run on this machine
+  writes; without it, from ``spec/runs/tests.json``, the summary of the last run that was recorded (``--record``).
 """
 
 import argparse
@@ -18,23 +23,34 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from spec.runs import describe_run  # noqa: E402 - this file is also run as a program
+
 DEFAULT_GAP = "not proved by a test yet"
 
-Standing: TypeAlias = Literal["covered", "partial", "gap", "missing"]
+State: TypeAlias = Literal["proved", "recorded", "partial", "not run", "missing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """One thing asked of toolwire, in one sentence. ``gap`` says what of it is not proved yet."""
+    """One thing asked of toolwire, in one sentence.
+
+    ``gap`` says what of it is not proved, and ``since`` when that was found. ``runs`` names the long runs that prove
+    it.
+    """
 
     id: str
     sentence: str
     source: str
     gap: str | None = None
+    since: date | None = None
+    runs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,13 +70,39 @@ class Markers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TestResults:
+    """What the last test runs found: the reason why each requirement was not run, and the tests that failed.
+
+    ``origin`` says in words which runs those were. ``known`` are the requirements with a result; None stands for all.
+    ``tested_here`` are those with a result of this machine.
+    """
+
+    origin: str
+    not_run: Mapping[str, str]
+    failed: Mapping[str, str]
+    known: frozenset[str] | None = None
+    tested_here: frozenset[str] = frozenset()
+
+
+class OwnResults(NamedTuple):
+    """What the tests on this machine found; its members are those of ``TestResults``."""
+
+    origin: str
+    not_run: Mapping[str, str]
+    failed: Mapping[str, str]
+    known: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """The requirements by id in the order of the file, and every place that names one."""
+    """The requirements by id in the order of the file, every place that names one, and what runs found."""
 
     requirements: Mapping[str, Requirement]
     proofs: Mapping[str, tuple[str, ...]]
     tags: tuple[Mention, ...]
     strays: tuple[str, ...]
+    results: TestResults
+    runs: Mapping[str, Mapping[str, Any]]
 
 
 def read_requirements(text: str) -> dict[str, Requirement]:
@@ -70,7 +112,8 @@ def read_requirements(text: str) -> dict[str, Requirement]:
         tomllib.TOMLDecodeError: the text is not TOML, or two requirements share an id.
         TypeError: a requirement lacks its sentence or source, or has a key that means nothing.
     """
-    return {name: Requirement(id=name, **row) for name, row in tomllib.loads(text).items()}
+    rows = tomllib.loads(text)
+    return {name: Requirement(id=name, **row | {"runs": tuple(row.get("runs", ()))}) for name, row in rows.items()}
 
 
 def family(name: str) -> str:
@@ -218,6 +261,54 @@ def read_ledger(root: Path) -> Ledger:
         proofs={name: tuple(places) for name, places in proofs.items()},
         tags=tuple(tag for path, text in _sources(root, "src/toolwire") for tag in read_tags(text, path, families)),
         strays=tuple(stray for found in markers for stray in found.strays),
+        results=read_results(root),
+        runs={path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (root / "spec/runs").glob("*.json")},
+    )
+
+
+def read_results(root: Path) -> TestResults:
+    """Return what the tests found: in the runs of this machine, and where it has none, in the recorded run."""
+    here, recorded = root / ".cache" / "requirements.json", root / "spec" / "runs" / "tests.json"
+    found = TestResults(origin="no test run: `make test` makes one", not_run={}, failed={}, known=frozenset())
+    if recorded.exists():
+        run = json.loads(recorded.read_text(encoding="utf-8"))
+        origin = f"the recorded run of `make test` of {run['date']} on commit {run['commit']}"
+        found = TestResults(origin=origin, not_run=run["figures"]["not run"], failed={})
+    if not here.exists():
+        return found
+    own = summarize_tests(json.loads(here.read_text(encoding="utf-8"))["tests"], root)
+    elsewhere = {name: why for name, why in found.not_run.items() if name not in own.known}
+    return TestResults(
+        origin=f"{own.origin}; other requirements by {found.origin}",
+        not_run={**elsewhere, **own.not_run},
+        failed=own.failed,
+        known=None if found.known is None else own.known,
+        tested_here=own.known,
+    )
+
+
+def summarize_tests(tests: Mapping[str, Mapping[str, Any]], root: Path) -> OwnResults:
+    """Return what single tests on this machine found, by requirement; tests whose file is gone do not count."""
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    reasons: dict[str, str] = {}
+    failed: dict[str, str] = {}
+    dates = set()
+    for name, test in tests.items():
+        if not (root / name.partition("::")[0]).exists():
+            continue
+        dates.add(f"{test['date']} on commit {test['commit']}")
+        for one in test["ids"]:
+            counts[one].update({outcome: test[outcome] for outcome in ("passed", "skipped", "failed")})
+            if test["reason"]:
+                reasons[one] = test["reason"]
+            if test["failed"]:
+                failed[one] = name
+    skipped = {one for one, count in counts.items() if not count["passed"] and not count["failed"]}
+    return OwnResults(
+        origin=f"the tests on this machine, last {max(dates, default='never')}",
+        not_run={one: reasons.get(one, "") for one in skipped},
+        failed=failed,
+        known=frozenset(counts),
     )
 
 
@@ -226,16 +317,42 @@ def _sources(root: Path, folder: str) -> Iterator[tuple[str, str]]:
         yield path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
 
 
-def standing(ledger: Ledger, requirement: Requirement) -> Standing:
+def state(ledger: Ledger, requirement: Requirement) -> State:
     """Return how far a requirement is proved."""
-    if requirement.id in ledger.proofs:
-        return "partial" if requirement.gap else "covered"
-    return "gap" if requirement.gap else "missing"
+    name, results = requirement.id, ledger.results
+    if name not in ledger.proofs and not requirement.runs:
+        return "partial" if requirement.gap else "missing"
+    if requirement.gap or name in results.failed:
+        return "partial"
+    tested = name in ledger.proofs
+    if tested and (name in results.not_run or (results.known is not None and name not in results.known)):
+        return "not run"
+    if any(run not in ledger.runs for run in requirement.runs):
+        return "not run"
+    return "recorded" if requirement.runs else "proved"
+
+
+def reason(ledger: Ledger, requirement: Requirement) -> str:
+    """Return why a requirement is in no better state, with a date; empty for one that the tests prove."""
+    name, results = requirement.id, ledger.results
+    if requirement.gap:
+        return requirement.gap if requirement.since is None else f"{requirement.gap} ({requirement.since})"
+    if name in results.failed:
+        return f"{results.failed[name]} failed"
+    if name in results.not_run:
+        return results.not_run[name]
+    runs = [
+        f"{run} of {ledger.runs[run]['date']} on {ledger.runs[run]['commit']}"
+        for run in requirement.runs
+        if run in ledger.runs
+    ]
+    absent = [f"no record of the run {run!r}" for run in requirement.runs if run not in ledger.runs]
+    return "; ".join([*runs, *absent])
 
 
 def missing(ledger: Ledger) -> list[str]:
     """Return the ids of the requirements with neither a test nor a stated gap."""
-    return [name for name, requirement in ledger.requirements.items() if standing(ledger, requirement) == "missing"]
+    return [name for name, requirement in ledger.requirements.items() if state(ledger, requirement) == "missing"]
 
 
 def faults(ledger: Ledger) -> list[str]:
@@ -247,17 +364,22 @@ def faults(ledger: Ledger) -> list[str]:
         *(f"{place}: the marker must stand on a test and hold literal ids." for place in ledger.strays),
         *(f"{tag.place}: the tag {tag.id} is no requirement." for tag in ledger.tags if tag.id not in known),
         *(f"spec/requirements.toml: {name} has neither a test nor a gap." for name in missing(ledger)),
+        *(
+            f"spec/requirements.toml: {name} has a gap, and no date in `since`."
+            for name, requirement in known.items()
+            if requirement.gap not in {None, DEFAULT_GAP} and requirement.since is None
+        ),
     ]
 
 
 def totals(ledger: Ledger) -> dict[str, dict[str, int]]:
     """Return how many requirements of each family, and of all as ``total``, stand where."""
-    counts: dict[str, Counter[Standing]] = {}
+    counts: dict[str, Counter[State]] = {}
     for name, requirement in ledger.requirements.items():
-        counts.setdefault(family(name), Counter())[standing(ledger, requirement)] += 1
+        counts.setdefault(family(name), Counter())[state(ledger, requirement)] += 1
     counts["total"] = sum(counts.values(), Counter())
     return {
-        name: {"total": row.total()} | {kind: row[kind] for kind in get_args(Standing)} for name, row in counts.items()
+        name: {"total": row.total()} | {kind: row[kind] for kind in get_args(State)} for name, row in counts.items()
     }
 
 
@@ -287,6 +409,7 @@ def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--family", metavar="NAME", help="list each requirement of a family with its tests and its gap")
     what.add_argument("--missing", action="store_true", help="list the requirements with neither a test nor a gap")
+    what.add_argument("--record", action="store_true", help="write the results of this machine to spec/runs/tests.json")
     what.add_argument("--settle", action="store_true", help=f"keep the gaps that say '{DEFAULT_GAP}' true")
     options = parser.parse_args(argv)
     ledger = read_ledger(root)
@@ -294,17 +417,33 @@ def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
         path = root / "spec" / "requirements.toml"
         path.write_text(settle(path.read_text(encoding="utf-8"), ledger.proofs), encoding="utf-8")
         ledger = read_ledger(root)
+    if options.record:
+        return record_tests(ledger, root)
     families = list(dict.fromkeys(map(family, ledger.requirements)))
     if options.family and options.family not in families:
         parser.error(f"there is no family {options.family}; the families are {', '.join(families)}")
     shown = _shown(ledger, options.family, missing_only=options.missing)
-    sys.stdout.write(json.dumps(shown, indent=2) + "\n" if options.json else _plain(shown))
+    sys.stdout.write(json.dumps(shown, indent=2, default=str) + "\n" if options.json else _plain(shown, ledger))
     sys.stderr.writelines(f"{fault}\n" for fault in faults(ledger))
     return 1 if faults(ledger) else 0
 
 
+def record_tests(ledger: Ledger, root: Path) -> int:
+    """Write which requirements the tests on this machine proved; return 1 where they have no results or failed."""
+    here = ledger.results.tested_here
+    if not here or ledger.results.failed:
+        sys.stderr.write("There are no results of tests that passed: run `make test` first.\n")
+        return 1
+    untested = {name: "no test of it ran" for name in ledger.proofs if name not in here}
+    figures = {"requirements": len(ledger.proofs), "not run": {**ledger.results.not_run, **untested}}
+    path = root / "spec" / "runs" / "tests.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(describe_run("make test", figures, root), indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
 _Table: TypeAlias = dict[str, dict[str, int]]
-_Rows: TypeAlias = list[dict[str, str | list[str] | None]]
+_Rows: TypeAlias = list[dict[str, Any]]
 
 
 def _shown(ledger: Ledger, name: str | None, *, missing_only: bool) -> _Table | _Rows:
@@ -314,26 +453,36 @@ def _shown(ledger: Ledger, name: str | None, *, missing_only: bool) -> _Table | 
     wanted = missing(ledger) if missing_only else [one for one in ledger.requirements if family(one) == name]
     return [
         asdict(ledger.requirements[one])
-        | {"standing": standing(ledger, ledger.requirements[one]), "tests": list(ledger.proofs.get(one, ()))}
+        | {
+            "state": state(ledger, ledger.requirements[one]),
+            "reason": reason(ledger, ledger.requirements[one]),
+            "tests": list(ledger.proofs.get(one, ())),
+        }
         for one in wanted
     ]
 
 
-def _plain(shown: _Table | _Rows) -> str:
+def _plain(shown: _Table | _Rows, ledger: Ledger) -> str:
     if isinstance(shown, dict):
-        lines = [f"{'family':8}{'total':>7}{'covered':>9}{'partial':>9}{'gap only':>10}"]
+        names = get_args(State)
+        lines = [f"{'family':8}{'total':>7}" + "".join(f"{name:>10}" for name in names)]
         lines += [
-            f"{name:8}{row['total']:7}{row['covered']:9}{row['partial']:9}{row['gap']:10}"
+            f"{name:8}{row['total']:7}" + "".join(f"{row[column]:10}" for column in names)
             for name, row in shown.items()
         ]
-        return "".join(f"{line}\n" for line in lines)
+        rows = [
+            f"{one.id:9} {state(ledger, one):9} {reason(ledger, one)}"
+            for one in ledger.requirements.values()
+            if state(ledger, one) != "proved"
+        ]
+        return "".join(f"{line}\n" for line in [*lines, "", f"By {ledger.results.origin}.", *rows])
     return "".join(map(_paragraph, shown))
 
 
-def _paragraph(row: Mapping[str, str | list[str] | None]) -> str:
-    lines = [f"{row['id']:10}{row['standing']:9}{row['sentence']}"]
+def _paragraph(row: Mapping[str, Any]) -> str:
+    lines = [f"{row['id']:10}{row['state']:9}{row['sentence']}"]
     lines += [f"{'':19}test: {test}" for test in row["tests"] or ()]
-    lines += [f"{'':19}gap: {row['gap']}"] if row["gap"] else []
+    lines += [f"{'':19}reason: {row['reason']}"] if row["reason"] else []
     return "".join(f"{line}\n" for line in lines)
 
 

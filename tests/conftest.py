@@ -6,7 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.requirement_results import RequirementResults, note_requirements
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
@@ -19,6 +22,18 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="toolwire-state-")
 
 # Programs that tests start take Ctrl-C as they would on a terminal, also where the tests themselves run unattended.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the results of requirements, in the main process alone: it hears of the tests of all workers."""
+    started_by_a_test = "PYTEST_CURRENT_TEST" in os.environ
+    if not hasattr(config, "workerinput") and not started_by_a_test:
+        config.pluginmanager.register(RequirementResults())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let each test report the requirements that it proves."""
+    note_requirements(items)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

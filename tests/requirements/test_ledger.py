@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spec import runs
+
 ROOT = Path(__file__).resolve().parents[2]
 _spec = importlib.util.spec_from_file_location("ledger", ROOT / "spec" / "ledger.py")
 assert _spec is not None
@@ -31,7 +33,10 @@ gap = "not proved by a test yet"
 sentence = "An id [in brackets] is unique."
 source = "seed 003"
 gap = "ids are not unique yet"
+since = 2026-11-23
 """
+
+GAP = 'gap = "ids are not unique yet"\nsince = 2026-11-23\n'
 
 
 @pytest.fixture
@@ -120,7 +125,9 @@ def test_an_unknown_id_in_a_docstring_is_a_fault(project: Path) -> None:
 
 
 def test_a_requirement_with_neither_test_nor_gap_is_a_fault(project: Path) -> None:
-    (project / "spec/requirements.toml").write_text(SMALL.replace('gap = "ids are not unique yet"\n', ""))
+    (project / "spec/requirements.toml").write_text(
+        SMALL.replace('gap = "ids are not unique yet"\nsince = 2026-11-23\n', "")
+    )
     [fault] = ledger.faults(ledger.read_ledger(project))
     assert fault == "spec/requirements.toml: OTC-002 has neither a test nor a gap."
 
@@ -132,7 +139,7 @@ def test_two_requirements_with_one_id_are_refused() -> None:
 
 def test_a_key_that_means_nothing_is_refused() -> None:
     with pytest.raises(TypeError, match="tests"):
-        ledger.read_requirements(SMALL.replace("gap", "tests"))
+        ledger.read_requirements(SMALL.replace("gap =", "tests ="))
 
 
 # What counts as a proof
@@ -221,14 +228,115 @@ def test_a_tag_in_other_text_than_a_docstring_or_a_comment_is_not_read() -> None
 # Counting and settling
 
 
-def test_covered_needs_a_test_and_no_gap(project: Path) -> None:
-    assert ledger.totals(ledger.read_ledger(project))["OTC"] == {
-        "total": 2, "covered": 0, "partial": 1, "gap": 1, "missing": 0,
-    }  # fmt: skip
+def write_results(project: Path, **test: object) -> None:
+    """Write what the last test run on this machine found of the one test of the project."""
+    one = {
+        "ids": ["OTC-001"],
+        "passed": 0,
+        "skipped": 0,
+        "failed": 0,
+        "reason": "",
+        "date": "2026-11-23",
+        "commit": "a",
+    }
+    (project / ".cache").mkdir(exist_ok=True)
+    text = json.dumps({"tests": {"tests/otc/test_ids.py::test_an_id_is_unique": one | test}})
+    (project / ".cache/requirements.json").write_text(text)
+
+
+def write_run(project: Path, name: str, figures: dict[str, object]) -> None:
+    (project / "spec/runs").mkdir(exist_ok=True)
+    run = {"date": "2026-11-22", "commit": "b", "command": "make it", "machine": "", "figures": figures}
+    (project / f"spec/runs/{name}.json").write_text(json.dumps(run))
+
+
+def find_state(project: Path, name: str = "OTC-001") -> tuple[str, str]:
+    read = ledger.read_ledger(project)
+    return ledger.state(read, read.requirements[name]), ledger.reason(read, read.requirements[name])
+
+
+@pytest.fixture
+def settled(project: Path) -> Path:
+    """The project without the gap of the requirement that has a test."""
     (project / "spec/requirements.toml").write_text(ledger.settle(SMALL, ["OTC-001"]))
-    assert ledger.totals(ledger.read_ledger(project))["total"] == {
-        "total": 2, "covered": 1, "partial": 0, "gap": 1, "missing": 0,
+    return project
+
+
+def test_a_requirement_is_proved_by_a_test_that_passed_and_no_gap(settled: Path) -> None:
+    assert find_state(settled)[0] == "not run", "no test has run anywhere"
+    write_results(settled, passed=1)
+    assert find_state(settled) == ("proved", "")
+    assert find_state(settled, "OTC-002") == ("partial", "ids are not unique yet (2026-11-23)")
+    assert ledger.totals(ledger.read_ledger(settled))["total"] == {
+        "total": 2, "proved": 1, "recorded": 0, "partial": 1, "not run": 0, "missing": 0,
     }  # fmt: skip
+
+
+def test_a_requirement_with_a_gap_is_partial_though_its_test_passed(project: Path) -> None:
+    write_results(project, passed=1)
+    assert find_state(project)[0] == "partial"
+
+
+def test_a_requirement_whose_tests_were_all_skipped_is_not_run_and_says_why(settled: Path) -> None:
+    write_results(settled, skipped=2, reason="there is no Redis")
+    assert find_state(settled) == ("not run", "there is no Redis")
+    write_results(settled, skipped=2, passed=1, reason="there is no Redis")
+    assert find_state(settled)[0] == "proved"
+
+
+def test_a_requirement_with_a_test_that_failed_is_not_proved(settled: Path) -> None:
+    write_results(settled, passed=3, failed=1)
+    assert find_state(settled) == ("partial", "tests/otc/test_ids.py::test_an_id_is_unique failed")
+
+
+def test_the_result_of_a_test_that_is_gone_does_not_count(settled: Path) -> None:
+    write_results(settled, passed=1)
+    (settled / "tests/otc/test_ids.py").rename(settled / "tests/otc/test_names.py")
+    assert find_state(settled)[0] == "not run"
+
+
+def test_without_a_test_run_on_this_machine_the_recorded_one_counts(settled: Path) -> None:
+    write_run(settled, "tests", {"requirements": 1, "not run": {}})
+    assert find_state(settled)[0] == "proved"
+    write_run(settled, "tests", {"requirements": 1, "not run": {"OTC-001": "there is no Redis"}})
+    assert find_state(settled) == ("not run", "there is no Redis")
+    write_results(settled, passed=1)
+    assert find_state(settled)[0] == "proved", "this machine has its own result"
+
+
+def test_a_requirement_of_a_long_run_needs_its_record(settled: Path) -> None:
+    write_results(settled, passed=1)
+    rows = settled / "spec/requirements.toml"
+    rows.write_text(rows.read_text().replace('003"\n', '003"\nruns = ["kills"]\n', 1))
+    assert find_state(settled) == ("not run", "no record of the run 'kills'")
+    write_run(settled, "kills", {"lost": 0})
+    assert find_state(settled) == ("recorded", "kills of 2026-11-22 on b")
+
+
+def test_a_gap_without_a_date_is_a_fault(project: Path) -> None:
+    (project / "spec/requirements.toml").write_text(SMALL.replace("since = 2026-11-23\n", ""))
+    [fault] = ledger.faults(ledger.read_ledger(project))
+    assert fault == "spec/requirements.toml: OTC-002 has a gap, and no date in `since`."
+
+
+def test_the_results_of_this_machine_are_recorded(settled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ledger.main(["--record"], settled) == 1
+    assert "run `make test` first" in capsys.readouterr().err
+    write_results(settled, skipped=1, reason="there is no Redis")
+    assert ledger.main(["--record"], settled) == 0
+    (settled / ".cache/requirements.json").unlink()
+    assert find_state(settled) == ("not run", "there is no Redis")
+
+
+def test_a_long_run_writes_its_own_record(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert runs.record_run("kills", "make kills", {"lost": 0}, project) is None
+    monkeypatch.setenv("TOOLWIRE_RECORD", "1")
+    for figures in ({"lost": 0}, {"doubled": 0}):
+        path = runs.record_run("kills", "make kills", figures, project)
+    assert path == project / "spec/runs/kills.json"
+    record = json.loads(path.read_text())
+    assert record["figures"] == {"lost": 0, "doubled": 0}
+    assert record["command"] == "make kills"
 
 
 def test_settling_removes_only_the_default_gap_of_what_is_proved() -> None:
@@ -265,9 +373,13 @@ def test_the_table_has_a_row_for_each_family_and_one_for_all(project: Path, caps
     assert ledger.main([], project) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows == [
-        ["family", "total", "covered", "partial", "gap", "only"],
-        ["OTC", "2", "0", "1", "1"],
-        ["total", "2", "0", "1", "1"],
+        ["family", "total", "proved", "recorded", "partial", "not", "run", "missing"],
+        ["OTC", "2", "0", "0", "2", "0", "0"],
+        ["total", "2", "0", "0", "2", "0", "0"],
+        [],
+        ["By", "no", "test", "run:", "`make", "test`", "makes", "one."],
+        ["OTC-001", "partial", "not", "proved", "by", "a", "test", "yet"],
+        ["OTC-002", "partial", "ids", "are", "not", "unique", "yet", "(2026-11-23)"],
     ]
 
 
@@ -281,9 +393,9 @@ def test_a_family_is_listed_with_its_tests_and_gaps(project: Path, capsys: pytes
     assert [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()] == [
         ["OTC-001", "partial  A tool has an id."],
         ["test:", "tests/otc/test_ids.py::test_an_id_is_unique"],
-        ["gap:", "not proved by a test yet"],
-        ["OTC-002", "gap      An id [in brackets] is unique."],
-        ["gap:", "ids are not unique yet"],
+        ["reason:", "not proved by a test yet"],
+        ["OTC-002", "partial  An id [in brackets] is unique."],
+        ["reason:", "ids are not unique yet (2026-11-23)"],
     ]
 
 
@@ -294,7 +406,9 @@ def test_an_unknown_family_is_a_usage_error(project: Path, capsys: pytest.Captur
 
 
 def test_missing_lists_what_has_neither_and_fails(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (project / "spec/requirements.toml").write_text(SMALL.replace('gap = "ids are not unique yet"\n', ""))
+    (project / "spec/requirements.toml").write_text(
+        SMALL.replace('gap = "ids are not unique yet"\nsince = 2026-11-23\n', "")
+    )
     assert ledger.main(["--missing"], project) == 1
     printed = capsys.readouterr()
     assert printed.out.split()[:2] == ["OTC-002", "missing"]
@@ -304,4 +418,4 @@ def test_missing_lists_what_has_neither_and_fails(project: Path, capsys: pytest.
 def test_settle_rewrites_the_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ledger.main(["--settle"], project) == 0
     assert (project / "spec/requirements.toml").read_text() == ledger.settle(SMALL, ["OTC-001"])
-    assert "covered" in capsys.readouterr().out
+    assert "proved" in capsys.readouterr().out

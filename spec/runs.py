@@ -1,0 +1,61 @@
+"""Record what a long run found, so that the ledger of requirements can name it.
+
+A run that takes minutes or hours is no part of ``make test``. It writes ``spec/runs/NAME.json`` itself when
+``TOOLWIRE_RECORD=1`` is set: when it ran, on which commit, by which command, and its figures. A row of
+``spec/requirements.toml`` names such runs in ``runs``. Nobody writes these files by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def read_commit(root: Path = ROOT) -> str:
+    """Return the short name of the commit that is checked out, with ``+`` where files differ from it."""
+    try:
+        words = ("git", "-C", str(root))
+        commit = subprocess.run([*words, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
+        changed = subprocess.run([*words, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    changes = [line for line in changed.stdout.splitlines() if not line[3:].startswith("spec/runs/")]
+    return commit.stdout.strip() + ("+" if changes else "")
+
+
+def describe_run(command: str, figures: Mapping[str, Any], root: Path = ROOT) -> dict[str, Any]:
+    """Return the record of a run that ends now."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": read_commit(root),
+        "command": command,
+        "machine": f"{os.cpu_count()} cores, CPython {platform.python_version()}",
+        "figures": dict(figures),
+    }
+
+
+def record_run(name: str, command: str, figures: Mapping[str, Any], root: Path = ROOT) -> Path | None:
+    """Write the record of a run and return its path; without ``TOOLWIRE_RECORD=1``, write nothing and return None.
+
+    The figures of an earlier part of the same run on the same commit are kept, so that several tests of one run each
+    add theirs.
+    """
+    if os.environ.get("TOOLWIRE_RECORD") != "1":
+        return None
+    path = root / "spec" / "runs" / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    record = describe_run(command, figures, root)
+    if path.exists():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        if (before["commit"], before["command"]) == (record["commit"], command):
+            record["figures"] = before["figures"] | record["figures"]
+    path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    return path
