@@ -23,9 +23,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 CLONE = Path(__file__).resolve().parent.parent
+if str(CLONE) not in sys.path:
+    sys.path.insert(0, str(CLONE))
+
+from tests.docs.blocks import read_blocks  # noqa: E402 - the path first
+
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 WAIT_S = 60.0
 OTHERS = ("fastapi", "uvicorn", "mcp>=2.3,<3")
@@ -104,7 +110,12 @@ class Walk:
     def sign_in(self, *words: str) -> None:
         """Run a command that names a page to open on this machine, and open it as a person with a browser would."""
         with subprocess.Popen(
-            words, cwd=self.folder, env=self.environment(), stderr=subprocess.PIPE, text=True
+            words,
+            cwd=self.folder,
+            env=self.environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
         ) as process:
             printed = ""
             try:
@@ -249,6 +260,16 @@ def sign_in_with_the_session_of_an_app(walk: Walk) -> None:
         walk.run(*call, code=4)
 
 
+def test_a_tool(walk: Walk) -> None:
+    """Test a tool as the guide says: its files are written, and pytest runs them."""
+    folder = walk.folder / "tested"
+    folder.mkdir()
+    for block in read_blocks((CLONE / "docs" / "how-to" / "test-your-tools.md").read_text(encoding="utf-8")):
+        if block.language == "python":
+            (folder / block.name).write_text(block.text, encoding="utf-8")
+    expect(walk.run(walk.bin("user", "python"), "-m", "pytest", "-q", where=folder), "4 passed")
+
+
 STEPS: tuple[tuple[str, Callable[[Walk], None]], ...] = (
     ("build the wheel", build_wheel),
     ("install it in an empty environment", install),
@@ -257,6 +278,7 @@ STEPS: tuple[tuple[str, Callable[[Walk], None]], ...] = (
     ("serve a foreign OpenAPI document on every wire", serve_a_document),
     ("ask the caller of a gateway", keep_consent_through_a_gateway),
     ("sign in with an app's own session", sign_in_with_the_session_of_an_app),
+    ("test a tool with connect(kit)", test_a_tool),
 )
 
 
@@ -265,20 +287,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--json", action="store_true", help="print the steps and their seconds as JSON")
     arguments = parser.parse_args()
-    folder = CLONE / ".cache" / "newcomer"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    walk = Walk(folder)
-    for name, step in STEPS:
-        start = time.perf_counter()
-        try:
-            step(walk)
-        except StepError as error:
-            print(f"{name}: {error}", file=sys.stderr)
-            return 1
-        walk.steps.append((name, time.perf_counter() - start))
-        if not arguments.json:
-            print(f"{walk.steps[-1][1]:6.1f} s  {name}", flush=True)
+    # Not below the clone, whose settings for pytest would hold there.
+    with TemporaryDirectory(prefix="newcomer-") as folder:
+        walk = Walk(Path(folder))
+        for name, step in STEPS:
+            start = time.perf_counter()
+            try:
+                step(walk)
+            except StepError as error:
+                print(f"{name}: {error}", file=sys.stderr)
+                return 1
+            walk.steps.append((name, time.perf_counter() - start))
+            if not arguments.json:
+                print(f"{walk.steps[-1][1]:6.1f} s  {name}", flush=True)
     if arguments.json:
         print(json.dumps([{"step": name, "seconds": round(seconds, 1)} for name, seconds in walk.steps]))
     return 0

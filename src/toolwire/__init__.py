@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .core.model import (
         Approval,
         Authorization,
+        CallError,
         Context,
         Cost,
         Kind,
@@ -47,8 +48,10 @@ _HOME = {
     **dict.fromkeys(("Answer", "Question"), "core.check"),
     "ConnectError": "core.connect_error",
     **dict.fromkeys(("DefinitionError", "ToolError", "ToolwireError"), "core.errors"),
-    **dict.fromkeys(("Approval", "Authorization", "Context", "Cost", "Kind", "Problem", "Progress"), "core.model"),
-    **dict.fromkeys(("RateLimit", "Requirements", "Result", "Secret", "Tool", "Value"), "core.model"),
+    **dict.fromkeys(("Approval", "Authorization", "CallError", "Context", "Cost", "Kind"), "core.model"),
+    **dict.fromkeys(
+        ("Problem", "Progress", "RateLimit", "Requirements", "Result", "Secret", "Tool", "Value"), "core.model"
+    ),
     **dict.fromkeys(("ResultLimits", "Resource"), "core.resources"),
     "Toolbox": "core.toolbox",
     "Toolkit": "define",
@@ -65,6 +68,7 @@ __all__ = [
     "Approval",
     "Authorization",
     "Cache",
+    "CallError",
     "ClientRateLimits",
     "ClientRules",
     "ConnectError",

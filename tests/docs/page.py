@@ -95,6 +95,8 @@ class Page:
                 return self._start_server(program, rest, environment)
             case ["toolwire", *rest]:
                 return self._run_toolwire(rest, environment, expected)
+            case ["pytest"]:
+                return self._run_pytest()
             case ["make", target, *_]:
                 makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
                 assert re.search(rf"^{re.escape(target)}:", makefile, re.MULTILINE), f"there is no `make {target}`"
@@ -125,6 +127,14 @@ class Page:
             printed += line
         overdue.cancel()
         return printed
+
+    def _run_pytest(self) -> str:
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider"]
+        ended = subprocess.run(
+            command, cwd=self._folder, env=_build_environment({}), capture_output=True, text=True, check=False
+        )
+        self._code = ended.returncode
+        return ended.stdout
 
     def _run_toolwire(self, words: list[str], environment: Mapping[str, str], expected: str) -> str:
         argv = [sys.executable, "-m", "toolwire", *words]

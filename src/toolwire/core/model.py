@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from hmac import compare_digest
 from types import MethodType
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, NoReturn, TypeAlias, cast
 
-from .errors import DefinitionError
+from .errors import DefinitionError, ToolwireError
 
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, or a list or dict of them."""
@@ -356,6 +356,10 @@ class Value:
         _set_value(self, value)  # past the lock of a frozen dataclass, at half the cost of its own way: one is made
         _set_notes(self, notes)  # for each call
 
+    def unwrap(self) -> Json:
+        """Return the value. A Problem raises CallError instead."""
+        return self.value
+
 
 _set_value: Callable[[Value, Json], None] = Value.__dict__["value"].__set__
 _set_notes: Callable[[Value, Mapping[str, Json] | None], None] = Value.__dict__["notes"].__set__
@@ -382,6 +386,26 @@ class Problem:
     details: Mapping[str, Json] = field(default_factory=dict)
 
     ok: ClassVar[Literal[False]] = False
+
+    def unwrap(self) -> NoReturn:
+        """Raise CallError with this problem: for a program that has no use for a failed call, such as a test."""
+        raise CallError(self)
+
+    if not TYPE_CHECKING:  # type checkers say it by themselves: a Problem has no value
+
+        def __getattr__(self, name: str) -> object:
+            text = f"'Problem' object has no attribute {name!r}"
+            if name in {"value", "notes"}:
+                text += f": the call failed ({self.message}) Look at `result.ok` first, or use `result.unwrap()`."
+            raise AttributeError(text)
+
+
+class CallError(ToolwireError):
+    """A call that failed, raised by ``result.unwrap()``. ``problem`` says why."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(f"{problem.kind.value}: {problem.message}")
+        self.problem = problem
 
 
 Result: TypeAlias = Value | Problem

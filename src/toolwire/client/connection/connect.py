@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import wraps
 from inspect import cleandoc, signature
 from types import TracebackType
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from anyio import to_thread
+from anyio.from_thread import BlockingPortal
 
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.discover import Discovery
 from toolwire.client.discovery.relocation import MAX_RELOCATIONS
 from toolwire.client.transport.drivers import BRIEF_S, Approver, arun, run, send_briefly
+from toolwire.client.transport.in_process import AppLifespan, AppNetwork, SyncAppNetwork, open_portal
 from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import Network, SyncNetwork
 from toolwire.core.codec import Flow
@@ -22,7 +24,7 @@ from toolwire.core.model import Json, Problem, Secret, Tool
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 
 from .connection import Connection
-from .connection_factory import ConnectionFactory
+from .connection_factory import ConnectionFactory, NetworkSettings
 from .options import ConnectOptions
 from .remote import Remote, SyncRemote
 
@@ -37,14 +39,21 @@ class PendingConnection:
         self._network: Network | None = None
         self._auth_network: SyncNetwork | None = None
         self._remote: Remote | None = None
+        self._lifespan: AppLifespan | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(_describe_unopened(self, name, "async with", "connect"))
 
     async def __aenter__(self) -> Remote:
         try:
+            if self._factory.options.app is not None:
+                self._lifespan = AppLifespan(self._factory.options.app)
+                await self._lifespan.start()
             found = await self._discover()
             factory, options = self._factory, self._factory.options
             # The document of a file may name any server, which then is the only origin that is called.
             peer_url = found.peer.url if options.document and found.peer is not None else ""
-            self._network = Network(**factory.call_network(peer_url))
+            self._network = self._open_network(factory.call_network(peer_url))
             transport = factory.authorize(self._network)
             connection = factory.build(found)
             self._remote = Remote(connection, transport, options.approve, options.context, fetch_peer=self._refetch)
@@ -84,7 +93,7 @@ class PendingConnection:
             if relocated is None:
                 return factory.add_source(found, builder)
             remaining -= 1
-            await self._close()
+            self._auth_network.close()
             self._factory = relocated
 
     async def _refetch(self, connection: Connection, *, anew: bool) -> Connection | Problem:
@@ -93,17 +102,24 @@ class PendingConnection:
         return self._factory.rebuild(connection, await self._fetch(flow), builder)
 
     async def _fetch(self, flow: Flow[T]) -> T:
-        network = Network(**self._factory.discovery_network())
+        network = self._open_network(self._factory.discovery_network())
         try:
             return await arun(flow, self._factory.authorize(network), None, in_thread=True)
         finally:
             await network.aclose()
+
+    def _open_network(self, settings: NetworkSettings) -> Network:
+        app = self._factory.options.app
+        return Network(**settings) if app is None else AppNetwork(app, **settings)
 
     async def _close(self) -> None:
         if self._network is not None:
             await self._network.aclose()
         if self._auth_network is not None:
             self._auth_network.close()
+        if self._lifespan is not None:
+            await self._lifespan.stop()
+            self._lifespan = None
 
 
 class SyncPendingConnection:
@@ -111,17 +127,24 @@ class SyncPendingConnection:
 
     def __init__(self, options: ConnectOptions) -> None:
         self._factory = ConnectionFactory(options)
-        self._network: SyncNetwork | None = None
+        self._network: SyncNetwork | SyncAppNetwork | None = None
         self._auth_network: SyncNetwork | None = None
         self._remote: SyncRemote | None = None
+        self._opened = ExitStack()
+        self._portal: BlockingPortal | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(_describe_unopened(self, name, "with", "connect_sync"))
 
     def __enter__(self) -> SyncRemote:
         try:
+            if self._factory.options.app is not None:
+                self._portal = self._opened.enter_context(open_portal(self._factory.options.app))
             found = self._discover()
             factory, options = self._factory, self._factory.options
             # The document of a file may name any server, which then is the only origin that is called.
             peer_url = found.peer.url if options.document and found.peer is not None else ""
-            self._network = SyncNetwork(**factory.call_network(peer_url))
+            self._network = self._open_network(factory.call_network(peer_url))
             transport = factory.authorize_sync(self._network)
             connection = factory.build(found)
             self._remote = SyncRemote(connection, transport, options.approve, options.context, fetch_peer=self._refetch)
@@ -150,35 +173,47 @@ class SyncPendingConnection:
             self._auth_network = SyncNetwork(allow_private=factory.options.allow_private)
             factory.load_auth(self._auth_network)
             flow, builder = factory.discover()
-            found = _fetch_blocking(factory, flow)
+            found = self._fetch(flow)
             relocated = factory.relocate(found, builder.relocation) if remaining else None
             if relocated is None:
                 return factory.add_source(found, builder)
             remaining -= 1
-            self._close()
+            self._auth_network.close()
             self._factory = relocated
 
     def _refetch(self, connection: Connection, *, anew: bool) -> Connection | Problem:
         """Return the present ``connection``; with ``anew`` its documents are fetched, however fresh they are."""
         flow, builder = self._factory.rediscover(connection, anew=anew)
-        return self._factory.rebuild(connection, _fetch_blocking(self._factory, flow), builder)
+        return self._factory.rebuild(connection, self._fetch(flow), builder)
+
+    def _fetch(self, flow: Flow[T]) -> T:
+        with closing(self._open_network(self._factory.discovery_network())) as network:
+            return run(flow, self._factory.authorize_sync(network), None)
+
+    def _open_network(self, settings: NetworkSettings) -> SyncNetwork | SyncAppNetwork:
+        app, portal = self._factory.options.app, self._portal
+        return SyncNetwork(**settings) if app is None or portal is None else SyncAppNetwork(app, portal, **settings)
 
     def _close(self) -> None:
         if self._network is not None:
             self._network.close()
         if self._auth_network is not None:
             self._auth_network.close()
+        self._opened.close()
 
 
 def _discover_once(factory: ConnectionFactory) -> Discovery:
     """Return what the URL offers, fetched without a stored credential of a user."""
     flow, builder = factory.discover()
-    return factory.add_source(_fetch_blocking(factory, flow), builder)
-
-
-def _fetch_blocking(factory: ConnectionFactory, flow: Flow[T]) -> T:
     with closing(SyncNetwork(**factory.discovery_network())) as network:
-        return run(flow, factory.authorize_sync(network), None)
+        return factory.add_source(run(flow, factory.authorize_sync(network), None), builder)
+
+
+def _describe_unopened(pending: object, name: str, opening: str, function: str) -> str:
+    """Return why a connection that is not open has no attribute ``name``."""
+    # A newcomer calls ``connect(url).call(...)``.
+    text = f"{type(pending).__name__!r} object has no attribute {name!r}"
+    return f"{text}: open the connection first, `{opening} {function}(...) as remote:`" if name in dir(Remote) else text
 
 
 P = ParamSpec("P")

@@ -63,11 +63,11 @@ class ConnectionFactory:
         has_login = (
             options.credential_store is not None or options.user is not None or find_credentials_folder().is_dir()
         )
-        if options.key is not None or not has_login:
+        if options.key is not None or not has_login or options.app is not None:
             return
         from toolwire.client.login.saved_credentials import find_auth  # loads the code of sign-in
 
-        self.auth = find_auth(complete_url(options.url), transport, options.credential_store, options.user)
+        self.auth = find_auth(complete_url(options.address), transport, options.credential_store, options.user)
 
     def authorize(self, transport: Transport) -> Transport:
         """Return ``transport``, which adds the credential of the user where one signed in."""
@@ -112,7 +112,7 @@ class ConnectionFactory:
     def discover(self) -> tuple[Flow[Discovery], SnapshotBuilder]:
         """Return the flow that finds what the URL offers, and what records the documents it fetches."""
         options = self.options
-        return self._fetch(discover(options.url, protocol=options.protocol, selection=options.selection))
+        return self._fetch(discover(options.address, protocol=options.protocol, selection=options.selection))
 
     def rediscover(
         self, connection: Connection, *, anew: bool
@@ -125,7 +125,7 @@ class ConnectionFactory:
         if anew:
             connection.snapshot.expire(self._cache, self.credential().identity)
         # The protocol does not change: another one would be another server.
-        discovery = discover(options.url, protocol=connection.peer.protocol, selection=options.selection)
+        discovery = discover(options.address, protocol=connection.peer.protocol, selection=options.selection)
         return self._fetch(refetch(connection.snapshot, discovery))
 
     def _fetch(self, flow: Flow[T]) -> tuple[Flow[T], SnapshotBuilder]:
@@ -150,7 +150,7 @@ class ConnectionFactory:
         if found.peer is not None or relocation is None:
             return None
         private = frozenset(map(origin_of, options.allow_private))
-        url = resolve_relocation(complete_url(options.url), relocation, options.approve_relocation, private)
+        url = resolve_relocation(complete_url(options.address), relocation, options.approve_relocation, private)
         return ConnectionFactory(replace(options, url=url), self._cache) if url else None
 
     # Connections
@@ -216,7 +216,7 @@ class ConnectionFactory:
     def credentials(self, peer_url: str = "") -> Credentials:
         """Return the key as header fields for one origin: that of ``peer_url`` if given, else that of the options."""
         # D-08: the network sends them to this origin and to no other.
-        url = read_url(peer_url or complete_url(self.options.url))
+        url = read_url(peer_url or complete_url(self.options.address))
         if self.options.key is None or isinstance(url, Problem):  # discovery says what is wrong with the URL
             return {}
         return {url.origin: (("authorization", Secret(f"Bearer {self.options.key}")),)}

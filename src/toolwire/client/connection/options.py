@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from toolwire.client.calls.retry import RetryLimits
 from toolwire.client.calls.session import Session
@@ -14,23 +14,38 @@ from toolwire.client.discovery.local_files import file_url
 from toolwire.client.discovery.overlays import read_overlay
 from toolwire.client.discovery.relocation import ApproveRelocation
 from toolwire.client.transport.drivers import Approver
+from toolwire.client.transport.in_process import APP_ORIGIN, Asgi
 from toolwire.client.transport.origins import AllowedOrigins, AllowOrigins
 from toolwire.client.transport.url_policy import read_url
 from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
+from toolwire.core.lazy_import import import_lazily
 from toolwire.core.model import ANONYMOUS, Context, Json, Problem, Secret, Tool
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, ResultLimits
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 
-if TYPE_CHECKING:  # signing in is rare, and a lot of code
+if TYPE_CHECKING:  # signing in is rare, and a lot of code; so is the definition of tools
+    from types import ModuleType
+
     from toolwire.client.login.sign_in import SignInUser
+    from toolwire.core.toolbox import Toolbox
+    from toolwire.define import Toolkit
     from toolwire.stores.credentials.files import CredentialStore
+
+
+ConnectTarget: TypeAlias = "str | Path | Toolkit | Toolbox | ModuleType | Asgi"
+"""What can be connected to: a URL, a document, a toolkit, a module with a toolkit, or an ASGI application."""
+
+# Loaded by name: the client does without a server, except where somebody connects to their own tools.
+(_build_app,) = import_lazily("toolwire.in_process", "build_app")
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectOptions:
     """The options of ``connect`` and ``connect_sync``.
 
-    ``url`` is the server to connect to, or the path of an OpenAPI document on this machine. ``protocol`` names the
+    ``url`` is the server to connect to, or the path of an OpenAPI document on this machine. It may also be a Toolkit or
+    Toolbox, a module with one, or an ASGI application: that is called in this process, without a network, with the same
+    questions; use it in tests. ``protocol`` names the
     protocol to use; without it each protocol is tried. ``timeout_s`` is the time limit of one call in seconds.
     ``retries`` is how often a call may be repeated where that is safe, 0 to 10.
 
@@ -68,7 +83,7 @@ class ConnectOptions:
             an origin.
     """
 
-    url: str
+    url: ConnectTarget
     _: KW_ONLY
     approve: Approver | None = None  # XL-053: without one, a call that needs consent is denied
     api_key: str | Secret | None = None
@@ -91,15 +106,20 @@ class ConnectOptions:
     selection: Selection = DEFAULT_SELECTION
     overlay: str | Path | Mapping[str, Json] | None = None
     approve_relocation: ApproveRelocation | None = None  # XL-011: only the user lets an origin take another's place
+    address: str = field(init=False)
+    app: Asgi | None = field(init=False, repr=False)
     origins: AllowedOrigins = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         find_codecs(self.protocol)
+        app = None if isinstance(self.url, str | Path) else _build_app(self.url)
+        object.__setattr__(self, "app", app)
+        object.__setattr__(self, "address", str(self.url) if app is None else APP_ORIGIN)
         if self.overlay is not None:
             selection = replace(self.selection, overlay=read_overlay(self.overlay))
             object.__setattr__(self, "selection", selection)
         RetryLimits(retries=self.retries)
-        url = read_url(complete_url(self.url))
+        url = read_url(complete_url(self.address))
         home = "" if isinstance(url, Problem) else url.origin  # discovery says what is wrong with the URL
         object.__setattr__(self, "origins", AllowedOrigins(home, self.allow_origins))
 
@@ -118,4 +138,4 @@ class ConnectOptions:
     @property
     def document(self) -> str:
         """The URL of the document on this machine that ``url`` names, or ``""`` if it names a site."""
-        return file_url(self.url)
+        return file_url(self.address)

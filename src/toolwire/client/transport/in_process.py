@@ -1,0 +1,220 @@
+"""Call an ASGI application of this process as if it were a server, asynchronously and blocking, without a network.
+
+Rules:
+- All rules of ``request_rules`` hold: credentials, header fields, redirects, sizes and time limits.
+- The asynchronous application runs in the event loop of the caller, so that it can share what belongs to that loop.
+- Leaving a call cancels the application's task, as a server does when its client disconnects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from contextlib import contextmanager
+from typing import Any, TypeAlias, cast
+from urllib.parse import unquote
+
+import anyio
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from toolwire.core.connect_error import ConnectError
+from toolwire.core.http import Headers, Request, Response
+from toolwire.core.model import Problem
+
+from .drivers import PieceHandler, SyncPieceHandler
+from .failures import early_close, timeout
+from .http1 import write_request
+from .network import Network
+from .request_rules import SendRequest
+from .response_reader import ResponseCollector
+
+Message: TypeAlias = MutableMapping[str, Any]
+Asgi: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
+"""An ASGI application of any framework."""
+
+APP_ORIGIN = "http://127.0.0.1"
+"""The address of an application of this process: a server believes it without a setting for its host name."""
+
+
+class AppNetwork(Network):
+    """The asynchronous transport to one ASGI application. Every address leads to that application."""
+
+    def __init__(self, app: Asgi, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._app = app
+
+    async def _send_to_address(self, hop: SendRequest, hear: PieceHandler | None) -> Response | Problem:
+        limits, origin = self._exchange.limits, hop.target.origin
+        incoming = ResponseCollector(origin, limits, streaming=hear is not None, echoes=hop.echoes)
+        exchange = _AppExchange(hop, incoming, hear)
+        # A task of its own, so that what the application sets in its context does not reach the caller.
+        running = asyncio.ensure_future(_run_app(self._app, exchange))
+        try:
+            await asyncio.wait_for(running, hop.within_s)
+        except TimeoutError:
+            return timeout(origin, sent=True)
+        except _ResponseEnded:
+            pass
+        except Exception:  # noqa: BLE001 - a server answers 500 or hangs up where its application raises
+            return early_close(origin, answered=exchange.started)
+        if exchange.problem is not None:
+            return exchange.problem
+        return incoming.build_response() if exchange.complete else early_close(origin, answered=exchange.started)
+
+
+class _ResponseEnded(Exception):
+    """The reader of a stream wants no more of it."""
+
+
+async def _run_app(app: Asgi, exchange: _AppExchange) -> None:
+    await app(exchange.scope, exchange.receive, exchange.send)
+
+
+class _AppExchange:
+    """One request to an application, and what it has sent of its response."""
+
+    def __init__(self, hop: SendRequest, incoming: ResponseCollector, hear: PieceHandler | None) -> None:
+        head, _, self._body = write_request(hop).partition(b"\r\n\r\n")
+        line, *fields = head.split(b"\r\n")
+        target = line.split(b" ")[1]
+        path, _, query = target.partition(b"?")
+        self.scope: Message = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": "1.1",
+            "method": hop.method,
+            "scheme": hop.target.url.scheme,
+            "path": unquote(path.decode("ascii")),
+            "raw_path": path,
+            "query_string": query,
+            "root_path": "",
+            "headers": [_split_field(field) for field in fields],
+            "client": ("127.0.0.1", 0),
+            "server": (hop.target.host, hop.target.port),
+        }
+        self.started = self.complete = False
+        self.problem: Problem | None = None
+        self._incoming, self._hear = incoming, hear
+        self._requested = False
+        self._ended = asyncio.Event()
+
+    async def receive(self) -> Message:
+        """Return the request body, and after the response the disconnection of the client."""
+        if not self._requested:
+            self._requested = True
+            return {"type": "http.request", "body": self._body, "more_body": False}
+        await self._ended.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        """Take one message of the application; a reader that is slow holds the application back."""
+        if message["type"] == "http.response.start":
+            self.started = True
+            fields: Headers = [(bytes(name).lower(), bytes(value)) for name, value in message.get("headers", ())]
+            self._refuse(self._incoming.begin(message["status"], fields))
+        elif message["type"] == "http.response.body":
+            if piece := message.get("body", b""):
+                self._refuse(self._incoming.add_piece(bytes(piece)))
+            if self._hear is not None and self._incoming.is_streaming:
+                self._refuse(await self._hear(self._incoming.drain()))
+            if not message.get("more_body", False):
+                self.complete = True
+                self._ended.set()
+
+    def _refuse(self, problem: Problem | None) -> None:
+        if problem is not None:
+            self.problem = problem
+            self._ended.set()
+            raise _ResponseEnded
+
+
+def _split_field(line: bytes) -> tuple[bytes, bytes]:
+    name, _, value = line.partition(b": ")
+    return name.lower(), value
+
+
+class SyncAppNetwork:
+    """The blocking transport to one ASGI application, which runs in the event loop of ``portal``."""
+
+    def __init__(self, app: Asgi, portal: BlockingPortal, **settings: Any) -> None:
+        self._network = AppNetwork(app, **settings)
+        self._portal = portal
+
+    def send(self, request: Request, *, total_s: float | None = None) -> Response | Problem:
+        """Return the response to ``request``; see ``SyncNetwork.send``."""
+
+        async def send() -> Response | Problem:
+            return await self._network.send(request, total_s=total_s)
+
+        return self._portal.call(send)
+
+    def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
+        """Return what ``send`` would, and give a stream of events to ``hear``, which runs in another thread."""
+
+        async def hear_in_thread(piece: bytes) -> Problem | None:
+            return await anyio.to_thread.run_sync(hear, piece)
+
+        async def listen() -> Response | Problem:
+            return await self._network.listen(request, hear_in_thread, brief=brief)
+
+        return self._portal.call(listen)
+
+    def close(self) -> None:
+        """Do nothing: there is no connection to close."""
+
+
+class AppLifespan:
+    """Runs the lifespan of an application: ``start`` before the first request, ``stop`` after the last."""
+
+    def __init__(self, app: Asgi) -> None:
+        self._app = app
+        self._to_app: asyncio.Queue[Message] = asyncio.Queue()
+        self._from_app: asyncio.Queue[Message] = asyncio.Queue()
+        self._running: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start the application; one that knows no lifespan is used without it.
+
+        Raises:
+            ConnectError: the application says that it cannot start.
+        """
+        scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": {}}
+        run = cast("Callable[..., Any]", self._app)
+        self._running = asyncio.ensure_future(run(scope, self._to_app.get, self._from_app.put))
+        message = await self._ask("lifespan.startup")
+        if message is not None and message["type"] == "lifespan.startup.failed":
+            await self.stop()
+            # Some frameworks send a whole traceback: its last line says what is wrong.
+            lines = str(message.get("message", "")).strip().splitlines() or ["it did not say why"]
+            raise ConnectError(f"The application did not start: {lines[-1]}", ())
+
+    async def stop(self) -> None:
+        """Stop the application."""
+        if self._running is not None and not self._running.done():
+            await self._ask("lifespan.shutdown")
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    async def _ask(self, event: str) -> Message | None:
+        """Send an event and return the answer, or None where the application has ended instead of answering."""
+        await self._to_app.put({"type": event})
+        answer = asyncio.ensure_future(self._from_app.get())
+        running = cast("asyncio.Task[None]", self._running)
+        await asyncio.wait((answer, running), return_when=asyncio.FIRST_COMPLETED)
+        if answer.done():
+            return answer.result()
+        answer.cancel()
+        return None
+
+
+@contextmanager
+def open_portal(app: Asgi) -> Generator[BlockingPortal, None, None]:
+    """Run an event loop in a thread, and in it the lifespan of ``app``; for ``SyncAppNetwork``."""
+    with start_blocking_portal() as portal:
+        lifespan = portal.call(AppLifespan, app)
+        portal.call(lifespan.start)
+        try:
+            yield portal
+        finally:
+            portal.call(lifespan.stop)
