@@ -3,12 +3,14 @@
 import os
 import signal
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import canaries
 from tests.requirement_results import RequirementResults, note_requirements
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
@@ -22,6 +24,29 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="toolwire-state-")
 
 # Programs that tests start take Ctrl-C as they would on a terminal, also where the tests themselves run unattended.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+canaries.plant()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    with canaries.watch():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test that let a secret out."""
+    # R20
+    report = yield
+    if report.when == "teardown" and report.passed and item.get_closest_marker("reveals_secrets") is None:
+        folder = getattr(item, "funcargs", {}).get("tmp_path")
+        if leaks := canaries.find_leaks(report.sections, folder):
+            report.outcome = "failed"
+            report.longrepr = f"A secret of this test can be read in: {', '.join(leaks)}"
+    return report
 
 
 def pytest_configure(config: pytest.Config) -> None:
