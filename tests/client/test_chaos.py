@@ -71,6 +71,7 @@ class Proxy:
         self._upstream = (parts.hostname or "", parts.port or 0)
         self._running: set[asyncio.Task[None]] = set()
         self.fault: Fault | None = None
+        self.asked = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: Writer) -> None:
         task = asyncio.current_task()
@@ -87,6 +88,7 @@ class Proxy:
         theirs, ours = await asyncio.open_connection(*self._upstream)
         try:
             while asked := await reader.read(READ):
+                self.asked += 1
                 ours.write(asked)
                 answer = await theirs.readuntil(b"\r\n\r\n")
                 length = int(answer.lower().partition(b"content-length:")[2].split()[0])

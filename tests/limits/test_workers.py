@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import canaries
 from tests.programs import require_redis
 from toolwire import Kind, Problem, RateLimit, Value, asgi, connect_sync
 from toolwire.client.calls.session import Session
@@ -63,12 +64,13 @@ def running() -> Iterator[str]:
 
 
 @pytest.fixture
-def redis(running: str) -> str:
+def redis(running: str) -> Iterator[str]:
     """The URL of an empty Redis."""
     client = pytest.importorskip("redis").Redis(unix_socket_path=running)
     client.flushall()
+    yield f"redis+unix://{running}"
+    canaries.check_text("Redis", repr([(key, client.dump(key)) for key in client.scan_iter()]))
     client.close()
-    return f"redis+unix://{running}"
 
 
 @pytest.mark.requirement("XL-066")

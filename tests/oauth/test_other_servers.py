@@ -264,6 +264,7 @@ def flask_site(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.reveals_secrets  # the log of that server has its request lines
 @pytest.mark.requirement("AC-01", "AC-04", "AC-06", "AC-09")
 def test_our_client_signs_in_to_a_server_made_with_authlib_on_flask(flask_site: str) -> None:
     transport = SyncNetwork()

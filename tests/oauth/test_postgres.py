@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests import canaries
 from tests.oauth import test_codes, test_tokens
 from tests.programs import postgres_user, require_postgres
 from toolwire.auth.clients import Client
@@ -55,12 +56,14 @@ def cluster() -> Iterator[Path]:
 
 
 @pytest.fixture
-def url(cluster: Path) -> str:
+def url(cluster: Path) -> Iterator[str]:
     """The URL of an empty database."""
     name = f"t{secrets.token_hex(6)}"
     with psycopg.connect(host=str(cluster), user="toolwire", dbname="postgres", autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}".encode())
-    return f"postgresql+psycopg://toolwire@/{name}?host={cluster}"
+    yield f"postgresql+psycopg://toolwire@/{name}?host={cluster}"
+    dump = [require_postgres("pg_dump"), "-h", str(cluster), "-U", "toolwire", name]
+    canaries.check_text("PostgreSQL", subprocess.run(dump, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
 @pytest.fixture

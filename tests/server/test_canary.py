@@ -232,6 +232,7 @@ def own_log() -> Generator[io.StringIO]:
     root.removeHandler(handler)
 
 
+@pytest.mark.reveals_secrets  # at its end, to show that nothing is kept of them
 @pytest.mark.requirement("R20", "D-26")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("secret", [ODD, "plain-zebra-81f2"])

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from toolwire.client.discovery.discover import complete_url
 from toolwire.client.transport.drivers import arun, run
-from toolwire.client.transport.limits import TransportLimits
+from toolwire.client.transport.limits import BREAKER_FAILURES, TransportLimits
 from toolwire.client.transport.network import Network, SyncNetwork
 from toolwire.client.transport.request_rules import Credentials
 from toolwire.core.model import Secret
@@ -24,7 +24,7 @@ from .streaming import astream, stream
 
 HOST = "127.0.0.1"
 PORT = 9627
-_LIMITS = TransportLimits()
+_LIMITS = TransportLimits(breaker_failures=BREAKER_FAILURES)
 AnyNetwork = TypeVar("AnyNetwork", Network, SyncNetwork)
 
 

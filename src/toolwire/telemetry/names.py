@@ -57,6 +57,7 @@ RATE_LIMITED: Final = "toolwire.rate_limited"
 APPROVALS: Final = "toolwire.approvals"
 LEDGER_OP: Final = "toolwire.ledger_op"
 OAUTH_TOKENS: Final = "toolwire.oauth_tokens"
+BREAKER_STATE: Final = "toolwire.upstream_breaker_state"
 BUILD_INFO: Final = "toolwire.build_info"
 
 BUCKETS_S: Final = (

@@ -18,7 +18,7 @@ from toolwire.client.discovery.fetch_documents import TOTAL_S, fetch_documents
 from toolwire.client.discovery.relocation import Relocation, resolve_relocation
 from toolwire.client.discovery.source import build_source, find_document_url
 from toolwire.client.transport.drivers import SyncTransport, Transport
-from toolwire.client.transport.limits import TransportLimits
+from toolwire.client.transport.limits import BREAKER_FAILURES, TransportLimits
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.client.transport.origins import AllowedOrigins
 from toolwire.client.transport.request_rules import Credentials
@@ -92,7 +92,7 @@ class ConnectionFactory:
         if peer_url:
             options.origins.allow(get_origin(peer_url))
         return NetworkSettings(
-            limits=TransportLimits(total_s=options.timeout_s),
+            limits=TransportLimits(total_s=options.timeout_s, breaker_failures=BREAKER_FAILURES),
             credentials=self.credentials(peer_url),
             allow_private=options.allow_private,
             origins=options.origins,

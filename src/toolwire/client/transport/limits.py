@@ -17,7 +17,8 @@ class TransportLimits:
     ``response_bytes`` limits the body after decompression. A stream that is read while it arrives has ``stream_s`` and
     ``stream_bytes`` instead. A body larger than ``ratio_after_bytes`` may be at most ``ratio`` times as large as its
     compressed form. ``header_count`` limits the header fields, and ``redirects`` the redirects that are followed.
-    Checked addresses are used for ``pin_s``; then the name is resolved and checked again.
+    Checked addresses are used for ``pin_s``; then the name is resolved and checked again. After ``breaker_failures`` in
+    a row, an origin is not asked for some seconds; 0 asks it always.
     """
 
     # XL-012, D-13, D-14: a server can be slow, large or hostile, and none of that may exhaust the client.
@@ -33,7 +34,11 @@ class TransportLimits:
     ratio_after_bytes: int = MIB
     redirects: int = 3
     pin_s: float = 60.0
+    breaker_failures: int = 0
 
+
+BREAKER_FAILURES = 5
+"""After so many failed requests in a row, a connection does not ask its server for some seconds."""
 
 DEFAULT_LIMITS = TransportLimits()
 """The limits of a call."""

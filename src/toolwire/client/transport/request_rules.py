@@ -9,6 +9,7 @@ Rules:
 - Credentials are added here, for the origin of each request.
 - The next address is tried only if nothing can have reached the server at the last one. A request that may be repeated
   is sent once more if its connection was dead.
+- An origin that failed several times in a row is not asked for a while.
 """
 
 # D-05, D-06: DNS cannot lead a request into the user's network. D-08: a credential goes to its own origin.
@@ -24,6 +25,7 @@ from toolwire.core.model import Problem, Secret
 from toolwire.telemetry.propagation import current_traceparent
 
 from .addresses import is_address_allowed
+from .circuit_breaker import CircuitBreaker
 from .credential_echoes import NO_ECHOES, CredentialEchoes, find_echoes
 from .failures import forbidden_target, timeout, unreachable
 from .limits import TransportLimits
@@ -80,7 +82,7 @@ class RequestRules:
     If ``origins`` is given, no other origin is connected to.
     """
 
-    __slots__ = ("_clock", "_credentials", "_echoes", "_origins", "_pins", "_private", "limits")
+    __slots__ = ("_breaker", "_clock", "_credentials", "_echoes", "_origins", "_pins", "_private", "limits")
 
     def __init__(
         self,
@@ -92,6 +94,7 @@ class RequestRules:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.limits = limits
+        self._breaker = CircuitBreaker(limits.breaker_failures, clock)
         self._credentials = _check_credentials(credentials or {})
         self._echoes = {
             origin: find_echoes(secret for _, secret in secrets) for origin, secrets in self._credentials.items()
@@ -114,7 +117,11 @@ class RequestRules:
             return target
         deadline = self._clock() + (self.limits.total_s if total_s is None else total_s)
         for _ in range(self.limits.redirects + 1):
+            refusal = self._breaker.refuse(target.origin)
+            if refusal is not None:
+                return refusal
             response = yield from self._send_to_target(target, request, fields, deadline)
+            self._breaker.record(target.origin, response)
             if isinstance(response, Problem):
                 return response
             following = self._find_next_target(request, target, response)
