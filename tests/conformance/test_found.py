@@ -1,11 +1,20 @@
 """What fuzzing found once is read for good."""
 
+import json
+import random
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.process.test_mutations import edited, scratched
+from toolwire.core.model import Problem
+from toolwire.framing import jsontext
+
 ROOT = Path(__file__).parents[2]
+MUTATED = 5_000
+"""Mutated texts for each reader; ``make fuzz`` reads ten million."""
 FOUND = sorted((ROOT / "tests" / "vectors" / "found").glob("*.bin"))
 sys.path.insert(0, str(ROOT))
 
@@ -23,3 +32,25 @@ def test_what_fuzzing_found_is_read(path: Path) -> None:
 @pytest.mark.parametrize("text", [b"", b"{}", b"[", b'{"a":' * 300, b"\xff", b'"\\ud800"', b"[1e999]", b"9" * 5_000])
 def test_what_is_hostile_to_any_reader_is_a_problem(reader: int, text: bytes) -> None:
     read(bytes([reader]) + text)
+
+
+def known() -> list[Any]:
+    """Return data that readers are made for: the vectors of the protocols, and the documents in ``spec``."""
+    found: list[Any] = []
+    for path in sorted((ROOT / "tests" / "vectors").glob("*.json")):
+        found += [vector.get("body") for vector in json.loads(path.read_bytes())]
+    texts = [path.read_bytes() for path in sorted((ROOT / "spec").rglob("*.json")) if path.parent.name != "runs"]
+    documents = [jsontext.read(text) for text in texts if len(text) < 20_000]
+    return [*found, *(document for document in documents if not isinstance(document, Problem))]
+
+
+@pytest.mark.requirement("R6")
+@pytest.mark.parametrize("reader", range(len(READERS)), ids=READERS)
+def test_what_is_nearly_right_is_a_value_or_a_problem(reader: int) -> None:
+    chance, seeds = random.Random(reader), known()
+    for _ in range(MUTATED):
+        data = chance.choice(seeds)
+        for _ in range(chance.randint(0, 3)):
+            data = edited(data, chance)
+        text = json.dumps(data).encode()
+        read(bytes([reader]) + (scratched(text, chance) if chance.random() < 0.25 else text))

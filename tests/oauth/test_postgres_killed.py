@@ -16,13 +16,15 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.process.amounts import report
 from tests.programs import postgres_user, require_postgres
 from toolwire.core.model import Kind, Problem
 
 from .conftest import ISSUER, Site
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not here: install toolwire[postgres] to prove this")
-APPS, KILLS, PATIENCE_S, SOON_S = 4, 3, 30.0, 5.0
+APPS, PATIENCE_S, SOON_S = 4, 30.0, 5.0
+KILLS = int(os.environ.get("TOOLWIRE_KILLS", "0")) // 50 or 3
 
 
 class Postgres:
@@ -165,7 +167,7 @@ def test_a_database_that_is_killed_loses_no_token_and_gives_none_two_successors(
         ).fetchall()
     assert [count for _, count in alive] == [1] * APPS
     assert not any("reused" in event.kind for event in site.events)
-    print(f"\nR11: {KILLS} kills of PostgreSQL, {calls.refreshed} refreshes, {calls.refused} refused and sent again")
+    report("R11", "kills", kills_of_PostgreSQL=KILLS, refreshes=calls.refreshed, refused_and_sent_again=calls.refused)
 
 
 @pytest.mark.requirement("R11", "R13")

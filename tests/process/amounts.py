@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from spec.runs import record_run
+
 LONG = os.environ.get("TOOLWIRE_LONG") == "1"
 REQUESTS = 1_000_000 if LONG else 20_000
 """Mutated requests. [R5]"""
@@ -24,6 +26,7 @@ def quantile(figures: Iterable[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
-def report(requirement: str, **figures: float) -> None:
-    """Print what a run measured."""
-    print(f"\n{requirement}: " + ", ".join(f"{name} {figure:,.3g}" for name, figure in figures.items()))
+def report(requirement: str, run: str = "long", **figures: float) -> None:
+    """Print what a test measured; a long run records it."""
+    print(f"\n{requirement}: " + ", ".join(f"{name} {figure:,.5g}" for name, figure in figures.items()))
+    record_run(run, f"make {run}", {f"{requirement} {name}": round(figure, 3) for name, figure in figures.items()})

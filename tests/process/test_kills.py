@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from .amounts import report
 from .peer import Gone, dial, until
 
 KIT = Path(__file__).with_name("accounts.py")
@@ -114,7 +115,7 @@ def test_no_call_is_lost_and_none_is_doubled_when_workers_are_killed(serving: Ca
                 await until(lambda killed=killed: killed not in server.workers())  # type: ignore[misc]  # a default
                 if number % 100 == 99:
                     print(f"\n{number + 1} kills, {len(calls.answers)} calls answered", end="", flush=True)
-        report("R2", kills, calls, check(calls, server))
+        report_kills("R2", kills, calls, check(calls, server))
 
     asyncio.run(story())
 
@@ -134,8 +135,7 @@ def test_every_call_has_its_answer_soon_after_the_only_process_is_killed(serving
                 server.start()
                 await until(lambda accepted=accepted: accepted <= set(calls.answers))  # type: ignore[misc]  # a default
                 back.append(time.monotonic() - began)
-        report("R3", kills, calls, check(calls, server))
-        print(f"    all accepted calls answered {max(back):.2f} s after each start at the latest")
+        report_kills("R3", kills, calls, check(calls, server), slowest_back_s=max(back))
         assert not KILLS or max(back) <= SOON_S
 
     asyncio.run(story())
@@ -153,12 +153,22 @@ def check(calls: Calls, server: Server) -> Counter[Call]:
     return ran  # type: ignore[return-value]  # two words a line
 
 
-def report(name: str, kills: int, calls: Calls, ran: Counter[Call]) -> None:
+def report_kills(requirement: str, kills: int, calls: Calls, ran: Counter[Call], **more: float) -> None:
+    """Report what came of it: what is lost and doubled was looked for before."""
     interrupted = calls.interrupted()
-    unknown = f"{len(interrupted)} interrupted ({sum(call in ran for call in interrupted)} of them had run)"
-    twice = sum(times > 1 for times in ran.values())
-    print(f"\n{name}: {kills} kills, {len(calls.asked)} calls, {calls.again} sent again, 0 lost, 0 doubled, {unknown},")
-    print(f"    {twice} of the tool that may run again ran again")
+    report(
+        requirement,
+        "kills",
+        kills=kills,
+        calls=len(calls.asked),
+        sent_again=calls.again,
+        lost=0,
+        doubled=0,
+        interrupted=len(interrupted),
+        interrupted_that_had_run=sum(call in ran for call in interrupted),
+        repeated_that_may_be=sum(times > 1 for times in ran.values()),
+        **more,
+    )
 
 
 @contextlib.asynccontextmanager

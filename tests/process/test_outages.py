@@ -23,6 +23,7 @@ import pytest
 
 from tests.programs import RedisServer, find_free_port
 
+from .amounts import report
 from .peer import Peer, dial, until
 
 KIT = Path(__file__).with_name("counted.py")
@@ -118,11 +119,9 @@ def test_a_redis_that_is_killed_loses_and_doubles_no_call_and_stops_only_what_it
     assert set(ran.values()) == {1}, "none is doubled"
     assert ran.total() == calls.answered.total(), "none is lost"
     assert "Traceback" not in (tmp_path / "errors.txt").read_text()
-    print(f"\nR11: {KILLS} kills and a hang, {calls.answered['free']} calls of a tool without a limit all answered,")
-    print(
-        f"    {calls.answered['pay']} with one, {calls.refused['pay']} refusals of them sent again, 0 lost, 0 doubled,"
-    )
-    print(f"    back after {', '.join(f'{one:.2f}' for one in back)} s; slowest answers {calls.slowest_s}")
+    figures = {f"slowest_{tool}_s": seconds for tool, seconds in calls.slowest_s.items()}
+    answered = {"answered_without_a_limit": calls.answered["free"], "answered_with_one": calls.answered["pay"]}
+    report("R11", "kills", kills=KILLS, lost=0, doubled=0, slowest_back_s=max(back), **answered, **figures)
 
 
 @pytest.mark.requirement("R11")
