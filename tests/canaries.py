@@ -20,7 +20,7 @@ import pytest
 
 from toolwire.core.model import Secret
 
-PLANTED = f"canary-{secrets.token_hex(12)}"
+PLANTED = f"planted-{secrets.token_hex(12)}"
 SHORTEST = 8
 """A shorter secret is found in texts that do not mean it."""
 LARGEST = 64 << 20
