@@ -74,6 +74,12 @@ SECTIONS = (
         ("validation",),
     ),
     Section(
+        "toolwire.client.login",
+        "Sign in from a connection",
+        "See [Sign in to a site](../how-to/oauth.md#sign-in-to-a-site).",
+        only=("SignInUser", "SignInOptions", "ClientIdentity"),
+    ),
+    Section(
         "toolwire",
         "Exceptions",
         "An expected failure of a call is a `Problem`, not an exception. Exceptions are for wrong settings, and for a"

@@ -215,8 +215,10 @@ def test_every_command_reads_it(
 
 def test_sign_in_reads_its_security_definitions(pets: Any) -> None:
     transport = SyncNetwork()
-    said = read_declared_sign_in(run(discover(f"{pets.origin}/swagger.json", selection=EVERY), transport), transport)
+    found = run(discover(f"{pets.origin}/swagger.json", selection=EVERY), transport)
     transport.close()
+    assert found.peer is not None
+    said = read_declared_sign_in(found.peer)
     assert said is not None
     assert ("x-key", "") in said.keys
     assert ("authorization", "Basic ") in said.keys

@@ -185,8 +185,9 @@ def test_sign_in_reads_yaml_and_schemes_behind_references(listen: Any, said: Any
     site = listen(said(text.encode(), "content-type: text/yaml"))
     transport = SyncNetwork()
     found = run(discover(f"{site.origin}/spec", selection=EVERY), transport)
-    said_of_keys = read_declared_sign_in(found, transport)
     transport.close()
+    assert found.peer is not None
+    said_of_keys = read_declared_sign_in(found.peer)
     assert said_of_keys is not None
     assert said_of_keys.keys == (("x-key", ""),)
 

@@ -2,7 +2,8 @@
 
 Rules:
 - Nothing of a response is used before its state and issuer are checked.
-- A refresh token is sent only to the token endpoint that issued it, which is stored with it.
+- A refresh token is sent only to the token endpoint that issued it, or the refresh endpoint declared with it on the
+  same origin. Both are stored with it.
 """
 # AC-06, AC-09
 
@@ -117,6 +118,7 @@ def build_credential(
         method=identity.method,
         registered=identity.is_registered,
         token_url=target.server.token_url,
+        refresh_url=target.server.refresh_url,
         revocation_url=target.server.revocation_url,
         refresh=tokens.refresh,
         expires_at=tokens.expires_at,
@@ -134,7 +136,7 @@ def renew_credential(old: Credential, now: float) -> Flow[Credential | Problem]:
     form = {"grant_type": "refresh_token", "refresh_token": old.refresh.reveal()}
     if old.sends_resource:
         form["resource"] = old.resource
-    tokens = yield from exchange_form(old.token_url, _client_identity(old), form, now)
+    tokens = yield from exchange_form(old.refresh_url or old.token_url, _client_identity(old), form, now)
     return tokens if isinstance(tokens, Problem) else old.with_tokens(tokens)
 
 

@@ -43,6 +43,7 @@ class Credential:
     method: str = "none"
     registered: bool = False
     token_url: str = ""
+    refresh_url: str = ""
     revocation_url: str = ""
     refresh: Secret | None = None
     expires_at: float | None = None

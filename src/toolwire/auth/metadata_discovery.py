@@ -46,6 +46,7 @@ class AuthorizationServerMetadata:
     revocation_url: str = ""
     registration_url: str = ""
     device_url: str = ""
+    refresh_url: str = ""
     scopes: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     accepts_documents: bool = False
@@ -57,21 +58,43 @@ class AuthorizationServerMetadata:
 class SignInTarget:
     """Where to sign in for ``resource``. ``scopes`` are the fewest that are said to be needed.
 
-    ``indicated`` says whether requests name the resource: some old servers refuse parameters they do not know.
+    ``sends_resource`` says whether requests name the resource: some old servers refuse parameters they do not know.
+    ``is_declared`` means that only a document or llm.json of the site names the server, which may be anybody's.
     """
 
     resource: str
     server: AuthorizationServerMetadata
     scopes: tuple[str, ...] = ()
     sends_resource: bool = True
+    is_declared: bool = False
+
+    @property
+    def foreign_origins(self) -> tuple[str, ...]:
+        """The origins, other than that of the resource, where the user signs in and where the tokens come from."""
+        server, home = self.server, get_origin(self.resource)
+        urls = (server.authorization_url, server.device_url, server.token_url)
+        return tuple(dict.fromkeys(origin for url in urls if url and (origin := get_origin(url)) != home))
 
 
-def find_sign_in_target(url: str, challenge: Challenge | None = None) -> Flow[SignInTarget | Problem]:
-    """Return where to sign in for ``url``, by the challenge of its 401 if there was one."""
-    # AC-01
+def find_sign_in_target(
+    url: str,
+    challenge: Challenge | None = None,
+    *,
+    scopes: Sequence[str] | None = None,
+    authorization_server: str = "",
+    resource_metadata: str = "",
+) -> Flow[SignInTarget | Problem]:
+    """Return where to sign in for ``url``, by the challenge of its 401 if there was one.
+
+    ``scopes`` are those that the call needs, used where the challenge names none; with None, those that the server has
+    are. The last two are the URLs that the
+    llm.json of the site names. A Problem with the kind UNAUTHORIZED means that the site has no metadata at all.
+    """
+    # AC-01, AC-08: the scopes of the challenge, then those of the operation, then those that the server has.
     said = {} if challenge is None else challenge.parameters
-    wanted = tuple(said.get("scope", "").split())
-    for address in _list_resource_urls(url, said.get("resource_metadata", "")):
+    named = tuple(said.get("scope", "").split())
+    wanted = named if named or scopes is None else tuple(scopes)
+    for address in _list_resource_urls(url, said.get("resource_metadata", ""), resource_metadata):
         data = yield from _fetch_json(address)
         if data is None:
             continue
@@ -81,12 +104,24 @@ def find_sign_in_target(url: str, challenge: Challenge | None = None) -> Flow[Si
         server = yield from find_authorization_server(issuers[0], url)
         if isinstance(server, Problem):
             return server
-        scopes = wanted or _read_texts(data.get("scopes_supported"))
-        return SignInTarget(resource=canonical_uri(resource), server=server, scopes=scopes)
-    server = yield from find_authorization_server(get_origin(url))
+        if not wanted and scopes is None:
+            wanted = _read_texts(data.get("scopes_supported"))
+        return SignInTarget(resource=canonical_uri(resource), server=server, scopes=wanted)
+    # XL-021, XL-024: the server that llm.json names may be elsewhere; its metadata must name itself.
+    server = (
+        (yield from find_authorization_server(authorization_server, url))
+        if authorization_server
+        else (yield from find_authorization_server(get_origin(url)))
+    )
     if isinstance(server, Problem):
         return server
-    return SignInTarget(resource=get_origin(url), server=server, scopes=wanted or server.scopes, sends_resource=False)
+    return SignInTarget(
+        resource=get_origin(url),
+        server=server,
+        scopes=server.scopes if not wanted and scopes is None else wanted,
+        sends_resource=False,
+        is_declared=bool(authorization_server),
+    )
 
 
 def find_authorization_server(issuer: str, named_by: str | None = None) -> Flow[AuthorizationServerMetadata | Problem]:
@@ -167,9 +202,10 @@ _ENDPOINTS = {
 }
 
 
-def _list_resource_urls(url: str, named: str) -> Iterable[str]:
-    if named and is_safe_endpoint(named, url) and has_same_origin(named, url):
-        yield named
+def _list_resource_urls(url: str, *named: str) -> Iterable[str]:
+    for one in dict.fromkeys(named):
+        if one and is_safe_endpoint(one, url) and has_same_origin(one, url):
+            yield one
     path = urlsplit(url).path.rstrip("/")
     if path:
         yield well_known_url(RESOURCE_PATH, url)

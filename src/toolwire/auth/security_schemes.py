@@ -3,7 +3,7 @@
 Rules:
 - Implicit and password flows are named and not used: they show tokens, or passwords, where others see them.
 - The page and the token endpoint of a flow are of one origin, or a hostile document could have a code that an honest
-  server gave sent to itself.
+  server gave sent to itself. A refresh endpoint on another origin is not used.
 """
 # AC-13
 
@@ -28,12 +28,17 @@ class DeclaredSignIn:
     """What a document declares: where a person, a program or another device signs in, or where metadata is.
 
     ``keys`` are header schemes: header name and prefix of the value. ``unsafe`` names the flows that are not used.
+    ``resource`` is the origin that is signed in for; ``authorization_server`` and ``resource_metadata`` are the URLs
+    that llm.json names.
     """
 
     targets: Mapping[SignInMethod, SignInTarget]
     metadata_urls: tuple[str, ...] = ()
     keys: tuple[tuple[str, str], ...] = ()
     unsafe: tuple[str, ...] = ()
+    resource: str = ""
+    authorization_server: str = ""
+    resource_metadata: str = ""
 
 
 _METHODS: Mapping[str, SignInMethod] = {
@@ -66,7 +71,13 @@ def read_security_schemes(document: Json, base: str, resource: str) -> DeclaredS
                 keys.append(("authorization", f"{name.capitalize()} "))
             case _:
                 pass
-    return DeclaredSignIn(targets=places, metadata_urls=tuple(metadata), keys=tuple(keys), unsafe=tuple(unsafe))
+    return DeclaredSignIn(
+        targets=places,
+        metadata_urls=tuple(metadata),
+        keys=tuple(keys),
+        unsafe=tuple(unsafe),
+        resource=canonical_uri(resource),
+    )
 
 
 def _read_flows(
@@ -84,17 +95,25 @@ def _read_flows(
 def _build_target(flow: Mapping[str, Json], base: str, resource: str) -> SignInTarget | None:
     """Return where one flow leads; what a document says is unproven, so PKCE is sent and not relied on."""
     # AC-03
-    urls = [_resolve_url(base, flow.get(name)) for name in ("tokenUrl", "authorizationUrl", "deviceAuthorizationUrl")]
-    token, page, device = (found[0] if found else "" for found in urls)
+    names = ("tokenUrl", "authorizationUrl", "deviceAuthorizationUrl", "refreshUrl")
+    urls = [_resolve_url(base, flow.get(name)) for name in names]
+    token, page, device, refresh = (found[0] if found else "" for found in urls)
     origin = get_origin(token)
     if not origin or any(url and get_origin(url) != origin for url in (page, device)):
         return None
     scopes = flow.get("scopes")
     server = AuthorizationServerMetadata(
-        issuer=origin, authorization_url=page, token_url=token, device_url=device, is_proven=False
+        issuer=origin,
+        authorization_url=page,
+        token_url=token,
+        device_url=device,
+        refresh_url=refresh if get_origin(refresh) == origin else "",
+        is_proven=False,
     )
     known = tuple(scopes) if isinstance(scopes, dict) else ()
-    return SignInTarget(resource=canonical_uri(resource), server=server, scopes=known, sends_resource=False)
+    return SignInTarget(
+        resource=canonical_uri(resource), server=server, scopes=known, sends_resource=False, is_declared=True
+    )
 
 
 def _resolve_url(base: str, url: Json) -> list[str]:

@@ -209,6 +209,7 @@ def _add_call(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     _add_locked(parser)
     _add_remote(parser)
+    _add_sign_in(parser)
     _add_selection(parser)
 
 
@@ -223,6 +224,7 @@ def _add_chat(parser: Parser) -> None:
     parser.add_argument("--model-key-env", metavar="NAME", help="the environment variable with the provider's key")
     _add_agree(parser)
     _add_remote(parser)
+    _add_sign_in(parser)
     _add_selection(parser)
 
 
@@ -343,12 +345,22 @@ def _add_login(parser: Parser) -> None:
         "--scope", action="append", default=[], metavar="S", help="a scope to request; repeat it for several"
     )
     parser.add_argument("--device", action="store_true", help="sign in on another device, if this one has no browser")
-    parser.add_argument("--client-id", metavar="ID", help="your client id at the authorization server of the site")
-    parser.add_argument("--client-secret-env", metavar="NAME", help="the environment variable with the client secret")
-    parser.add_argument("--client-document", metavar="URL", help="the URL of your client metadata document")
     parser.add_argument(
         "--as-program", action="store_true", help="sign in as the client itself, with its secret (client credentials)"
     )
+    _add_sign_in(parser)
+    _add_selection(parser)
+
+
+def _add_sign_in(parser: Parser) -> None:
+    how = parser.add_argument_group("how to sign in", "(where the site requires it)")
+    how.add_argument("--client-id", metavar="ID", help="your client id at the authorization server of the site")
+    how.add_argument("--client-secret-env", metavar="NAME", help="the environment variable with the client secret")
+    how.add_argument("--client-document", metavar="URL", help="the URL of your client metadata document")
+    how.add_argument(
+        "--sign-in-at", action="append", default=[], metavar="ORIGIN",
+        help="another site at which the document of the site may have you sign in",
+    )  # fmt: skip
 
 
 def _add_agree(parser: Parser) -> None:

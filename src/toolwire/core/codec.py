@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 from .catalog import NAME, Catalog
 from .check import Answer, Question
 from .http import Headers, Request, Response
-from .model import Call, Problem, Progress, Result, Tool
+from .model import Call, Json, Problem, Progress, Result, Tool
 from .resources import DEFAULT_RESULT_LIMITS, Resources, ResultLimits
 from .selection import Selection
 from .tool_names import add_digest
@@ -233,6 +233,19 @@ class Probe:
         return f"Probe(protocol={self.protocol!r}, url={show_url(self.url)!r}, status={self.status!r})"
 
 
+class DeclaredAuth(NamedTuple):
+    """What the document of a server declares about signing in, as data that nothing has checked yet.
+
+    ``base`` is the URL of the document. ``schemes`` are its security schemes by name, without references. The other
+    two are URLs of llm.json, or empty: an authorization server, and metadata of the resource on the origin of ``base``.
+    """
+
+    base: str
+    schemes: Mapping[str, Json]
+    authorization_server: str = ""
+    resource_metadata: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:  # D-07, XL-088, XL-103, A-42, C-5
     """A server that was found: its protocol, its URL and its tools.
@@ -246,6 +259,7 @@ class Peer:  # D-07, XL-088, XL-103, A-42, C-5
       can be more after schemas were read.
     - ``takes_any_name``: the server does not list its tools, so any name may be called.
     - ``tags``: the number of tools under each tag, before any selection.
+    - ``declared_auth``: what its document declares about signing in, or ``None`` without such a document.
     """
 
     protocol: str
@@ -260,6 +274,7 @@ class Peer:  # D-07, XL-088, XL-103, A-42, C-5
     takes_any_name: bool = False
     findings: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
     tags: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
+    declared_auth: DeclaredAuth | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         return f"Peer(protocol={self.protocol!r}, url={show_url(self.url)!r}, tools={len(self.catalog.tools)})"

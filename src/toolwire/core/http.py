@@ -25,6 +25,7 @@ class Request(NamedTuple):
     - ``approved``: a user saw exactly this request, so it is not repeated at another path.
     - ``opens_session``: the request only opens a session at the URL of a call and runs no tool.
     - ``credentials``: the credentials in the request, which are removed from whatever comes back.
+    - ``scopes``: what a sign-in must allow for this request, as its server declares; ``None`` if it declares nothing.
     """
 
     method: str
@@ -36,6 +37,7 @@ class Request(NamedTuple):
     approved: bool = False
     credentials: tuple[Secret, ...] = ()
     opens_session: bool = False
+    scopes: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         """Show only method and URL: headers, query and body may hold secrets."""
@@ -50,10 +52,10 @@ class Response(NamedTuple):
     body: bytes = b""
 
 
-make_request = cast(
-    "Callable[[tuple[str, str, Headers, bytes, str, bool, bool, tuple[Secret, ...], bool]], Request]",
-    MethodType(tuple.__new__, Request),
+_RequestFields: TypeAlias = (
+    "tuple[str, str, Headers, bytes, str, bool, bool, tuple[Secret, ...], bool, tuple[str, ...] | None]"
 )
+make_request = cast("Callable[[_RequestFields], Request]", MethodType(tuple.__new__, Request))
 """Make a ``Request`` from a tuple of all fields, in half the time of ``Request(...)``: one is made for each call."""
 make_response = cast("Callable[[tuple[int, Headers, bytes]], Response]", MethodType(tuple.__new__, Response))
 """Make a ``Response`` in the same way."""

@@ -851,8 +851,9 @@ def test_a_program_sees_what_a_call_costs_in_scopes_and_how_its_key_is_sent(peer
     schemes = {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}, "o": {"type": "oauth2", "flows": {}}}
     asked = {"components": {"securitySchemes": schemes}, "security": [{"o": ["write", "read"]}, {"key": []}]}
     key = {"id": "key", "kind": "apiKey", "name": "X-Key", "place": "header"}
+    oauth = {"id": "o", "kind": "oauth2", "scopes": ["read", "write"]}
     hints = tool(peer({**one(), **asked})).hints["openapi"]
-    assert (hints["scopes"], hints["security"]) == ([], [[key], [{"id": "o", "kind": "oauth2"}]])
+    assert (hints["scopes"], hints["security"]) == ([], [[key], [oauth]])
     hints = tool(peer({**one(), **asked, "security": [{"o": ["write", "read"]}]})).hints["openapi"]
     assert hints["scopes"] == ["read", "write"]
     assert "scopes" not in tool(peer(one())).hints["openapi"]

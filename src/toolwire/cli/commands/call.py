@@ -11,7 +11,14 @@ from pathlib import Path
 
 from toolwire.cli.exits import OK, UsageError, exit_code
 from toolwire.cli.targets.arguments import read_object, read_values
-from toolwire.cli.targets.open_target import OpenedTarget, UrlOptions, open_target, read_key, read_selection
+from toolwire.cli.targets.open_target import (
+    OpenedTarget,
+    UrlOptions,
+    open_target,
+    read_client,
+    read_key,
+    read_selection,
+)
 from toolwire.cli.terminal.screen import apply_style, escape_lines, json_text, print_error
 from toolwire.cli.terminal.terminal_approver import build_agreement, choose_approver, open_session
 from toolwire.cli.terminal.terminal_user import build_terminal_user
@@ -26,13 +33,21 @@ def run(arguments: argparse.Namespace) -> int:
     locked = read_locked(Path(arguments.file)) if arguments.locked else None
     key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
     agree = build_agreement(agreed=arguments.agree, called=arguments.name)
-    reach = UrlOptions(key=key, protocol=arguments.protocol, locked=locked, selection=chosen, agree=agree)
+    reach = UrlOptions(
+        key=key,
+        protocol=arguments.protocol,
+        locked=locked,
+        selection=chosen,
+        agree=agree,
+        sign_in=read_client(arguments),
+    )
     ask = choose_approver(arguments.ask, "yes" if arguments.yes else "ask")
     given = _read_arguments(arguments.args)
     tool: Tool | None = None
     result: Result
     try:
-        opening = open_target(arguments.target, reach, ask, open_session(), build_terminal_user())
+        person = build_terminal_user(arguments.sign_in_at)
+        opening = open_target(arguments.target, reach, ask, open_session(), person)
         with opening as source, _log_tools(arguments):
             tool, result = _call_tool(source, arguments, given)
     except ConnectError as error:

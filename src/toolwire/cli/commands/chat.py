@@ -20,16 +20,16 @@ from toolwire.adapters.conversation import Model, ModelCall, ModelError, ModelRe
 from toolwire.adapters.dialects import Provider
 from toolwire.adapters.tool_declarations import NamedCaller, run_named_call_sync
 from toolwire.cli.exits import OK, UsageError
-from toolwire.cli.targets.open_target import read_key, read_url_options
+from toolwire.cli.targets.open_target import read_client, read_key, read_url_options
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.keyboard import read_line
 from toolwire.cli.terminal.relocation_prompt import confirm_relocation
 from toolwire.cli.terminal.screen import apply_style, escape_lines, escaped, json_text, print_error, print_warning
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import build_agreement, build_terminal_approver, open_session
+from toolwire.cli.terminal.terminal_user import build_terminal_user
 from toolwire.client import SyncRemote, connect_sync
 from toolwire.client.connection.combined_remote import CombinedRemote
-from toolwire.client.login import SignInUser
 from toolwire.core.model import Secret
 from toolwire.core.url_origin import get_origin
 
@@ -50,9 +50,9 @@ A call that changes something is shown to the person, who may deny it; then say 
 def run(arguments: argparse.Namespace) -> int:
     """Run the conversation until the user ends it."""
     urls = [_read_url(text) for text in arguments.targets]
-    options = read_url_options(arguments, urls)
+    options, client = read_url_options(arguments, urls), read_client(arguments)
     with ExitStack() as open_:
-        session, ask, person = open_session(), build_terminal_approver("ask"), _build_user()
+        session, ask, person = open_session(), build_terminal_approver("ask"), build_terminal_user(arguments.sign_in_at)
         remotes = [
             open_.enter_context(
                 connect_sync(
@@ -63,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
                     selection=options.selection,
                     session=session,
                     user=person,
+                    sign_in=client,
                     approve_relocation=confirm_relocation,
                     agree=build_agreement(agreed=arguments.agree),
                 )
@@ -145,13 +146,6 @@ def _read_model_key(arguments: argparse.Namespace) -> Secret | None:
     if key is None and arguments.base_url and not os.environ.get(f"{arguments.api.upper()}_API_KEY"):
         return Secret("none")
     return key
-
-
-def _build_user() -> SignInUser | None:
-    """Return the user who can sign in, or None without a terminal."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return None
-    return SignInUser(show=lambda sentence: print(escaped(sentence), file=sys.stderr, flush=True))
 
 
 def _read_url(text: str) -> str:

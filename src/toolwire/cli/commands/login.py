@@ -5,24 +5,27 @@ from __future__ import annotations
 import argparse
 import sys
 from base64 import b64encode
-from collections.abc import Sequence
+from dataclasses import replace
 from getpass import getpass
 
-from toolwire.auth.client_identity import ClientIdentity
 from toolwire.auth.credential import Credential
-from toolwire.auth.metadata_discovery import SignInTarget
-from toolwire.auth.security_schemes import DeclaredSignIn
+from toolwire.auth.scopes import merge_scopes
+from toolwire.auth.security_schemes import DeclaredSignIn, SignInMethod
 from toolwire.cli.exits import OK, UsageError, exit_code
-from toolwire.cli.targets.open_target import check_url, read_key
+from toolwire.cli.targets.open_target import check_url, read_key, read_selection
+from toolwire.cli.targets.sign_in_options import read_sign_in
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, print_error
+from toolwire.cli.terminal.terminal_user import build_login_user
 from toolwire.client.discovery.discover import Discovery, complete_url, discover
+from toolwire.client.discovery.required_scopes import find_required_scopes
 from toolwire.client.login import (
-    SignInOptions,
-    SignInUser,
-    find_sign_in,
+    Refused,
+    find_declared_sign_in,
+    find_target,
+    read_challenge,
     read_declared_sign_in,
-    resolve_sign_in,
+    refuse_server,
     sign_in,
     sign_in_with_secret,
 )
@@ -30,8 +33,10 @@ from toolwire.client.login.saved_credentials import open_credentials
 from toolwire.client.transport.drivers import run as drive
 from toolwire.client.transport.limits import DISCOVERY_LIMITS
 from toolwire.client.transport.network import SyncNetwork
+from toolwire.core.codec import Peer
 from toolwire.core.connect_error import ConnectError
-from toolwire.core.model import Problem, Secret
+from toolwire.core.model import Kind, Problem, Secret
+from toolwire.core.selection import Selection
 from toolwire.core.url_origin import get_origin
 
 
@@ -43,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     url = complete_url(check_url(target.text))
     transport = SyncNetwork(limits=DISCOVERY_LIMITS)
     try:
-        found = _ask_for_key(url, transport) if arguments.key else _sign_in(url, arguments, transport)
+        found = _ask_for_key(url, arguments, transport) if arguments.key else _sign_in(url, arguments, transport)
     finally:
         transport.close()
     if isinstance(found, Problem):
@@ -60,44 +65,45 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _sign_in(url: str, arguments: argparse.Namespace, transport: SyncNetwork) -> Credential | Problem:
-    identity = _read_identity(arguments)
-    person = SignInUser(show=lambda sentence: print(escaped(sentence), file=sys.stderr))
-    place = find_sign_in(url, transport)
-    if isinstance(place, Problem):
-        said = read_declared_sign_in(_discover(url, transport), transport)
-        place = _choose_declared(said, place, transport, arguments) if said is not None else place
-    if isinstance(place, Problem):
-        return place
-    if not place.server.is_proven:
+    options, person = read_sign_in(arguments), build_login_user(arguments.sign_in_at)
+    found = _discover(url, transport, read_selection(arguments))
+    said = None if found.peer is None else find_declared_sign_in(found.peer)
+    refused = Refused(url, read_challenge(url, transport), _list_scopes(found.peer), said)
+    method: SignInMethod = "secret" if arguments.as_program else "device" if arguments.device else "page"
+    target = find_target(refused, transport, method)
+    if isinstance(target, Problem):
+        return _explain_no_page(said, target) if said is not None and target.kind is Kind.UNAUTHORIZED else target
+    refusal = refuse_server(target, person)
+    if refusal is not None:
+        return refusal
+    if not target.server.is_proven:
         print("The site does not say whether it protects sign-in with PKCE; it is used all the same.", file=sys.stderr)
-    scopes: Sequence[str] = tuple(arguments.scope)
     if arguments.as_program:
-        if identity is None or identity.secret is None:
+        if options.identity is None or options.identity.secret is None:
             raise UsageError("--as-program needs --client-id and --client-secret-env.")
-        return sign_in_with_secret(place, identity, scopes, person, transport)
-    wish = SignInOptions(
-        identity=identity,
-        document_url=arguments.client_document or "",
-        scopes=tuple(scopes),
-        device=arguments.device,
-    )
-    return sign_in(place, wish, person, transport)
+        return sign_in_with_secret(target, options.identity, tuple(arguments.scope), person, transport)
+    return sign_in(target, replace(options, scopes=tuple(arguments.scope), device=arguments.device), person, transport)
 
 
-def _discover(url: str, transport: SyncNetwork) -> Discovery:
-    return drive(discover(url), transport, None)
+def _discover(url: str, transport: SyncNetwork, selection: Selection) -> Discovery:
+    """Return what ``url`` offers; a document that offers nothing to models still says how to sign in."""
+    found = drive(discover(url, selection=selection), transport, None)
+    if found.peer is not None or selection.include == "all":
+        return found
+    return drive(discover(url, selection=replace(selection, include="all")), transport, None)
 
 
-def _choose_declared(
-    said: DeclaredSignIn, sought: Problem, transport: SyncNetwork, arguments: argparse.Namespace
-) -> SignInTarget | Problem:
-    """Return the sign-in that the site's document declares, or what the user can do instead."""
+def _list_scopes(peer: Peer | None) -> tuple[str, ...] | None:
+    """Return the scopes that the selected tools need, or None if no document says it."""
+    # AC-08
+    declared = [find_required_scopes(tool) for tool in peer.catalog.tools] if peer is not None else []
+    named = [scopes for scopes in declared if scopes is not None]
+    return merge_scopes(*named) if named else None
+
+
+def _explain_no_page(said: DeclaredSignIn, sought: Problem) -> Problem:
+    """Return what the user can do where there is no page to sign in at."""
     # AC-13
-    if arguments.as_program and "secret" in said.targets:
-        return said.targets["secret"]
-    place = resolve_sign_in(said, transport, device=arguments.device)
-    if place is not None:
-        return place
     if said.unsafe:
         flows = " and ".join(said.unsafe)
         text = f"The site only has the {flows} flow, which is not safe: give a token you have, with --key."
@@ -105,23 +111,14 @@ def _choose_declared(
     return Problem(kind=sought.kind, message="The site takes keys: give one with --key.") if said.keys else sought
 
 
-def _read_identity(arguments: argparse.Namespace) -> ClientIdentity | None:
-    if arguments.client_id is None:
-        return None
-    secret = read_key(None, arguments.client_secret_env)
-    return ClientIdentity(
-        client_id=arguments.client_id, secret=secret, method="none" if secret is None else "client_secret_basic"
-    )
-
-
-def _ask_for_key(url: str, transport: SyncNetwork) -> Credential | Problem:
+def _ask_for_key(url: str, arguments: argparse.Namespace, transport: SyncNetwork) -> Credential | Problem:
     """Ask once, without echo, for a key, a token, or a name and password."""
     # AC-14
-    found = _discover(url, transport)
+    found = _discover(url, transport, read_selection(arguments))
     reached = [probe for probe in found.probes if probe.status is not None]
     if not reached:
         raise ConnectError(f"{get_origin(url)} could not be reached.", found.probes)
-    said = read_declared_sign_in(found, transport)
+    said = None if found.peer is None else read_declared_sign_in(found.peer)
     header, prefix = said.keys[0] if said is not None and said.keys else ("authorization", "Bearer ")
     resource = get_origin(url)
     if prefix == "Basic ":

@@ -28,7 +28,7 @@ from toolwire.core.url_display import show_url
 from .target import UrlTarget, read_target
 
 if TYPE_CHECKING:  # signing in is rare, and a lot of code
-    from toolwire.client.login import SignInUser
+    from toolwire.client.login import SignInOptions, SignInUser
 
 _MOST_TAGS = 20
 
@@ -69,6 +69,7 @@ class UrlOptions:
     locked: DefinitionLock | None = None
     selection: Selection = DEFAULT_SELECTION
     agree: Callable[[tuple[Tool, ...]], bool] | None = field(default=None, compare=False)
+    sign_in: SignInOptions | None = None
 
 
 def read_selection(arguments: Namespace) -> Selection:
@@ -108,6 +109,19 @@ def read_url_options(arguments: Namespace, urls: Sequence[str]) -> UrlOptions:
     if len(urls) > 1 and (arguments.overlay is not None or arguments.server):
         raise UsageError("--overlay and --server are for one site, and there are several.")
     return UrlOptions(key=key, protocol=arguments.protocol, selection=read_selection(arguments))
+
+
+def read_client(arguments: Namespace) -> SignInOptions | None:
+    """Return how the user signs in by the options, or None if these say nothing about it.
+
+    Raises:
+        UsageError: the environment has no variable with the secret of the client.
+    """
+    if arguments.client_id is None and arguments.client_document is None:
+        return None
+    from .sign_in_options import read_sign_in  # loads the code of sign-in
+
+    return read_sign_in(arguments)
 
 
 def read_key(key: str | None, key_env: str | None) -> Secret | None:
@@ -160,6 +174,7 @@ def open_target(
             agree=reach.agree,
             selection=reach.selection,
             user=person,
+            sign_in=reach.sign_in,
             approve_relocation=confirm_relocation,
         )
     except ValueError as error:

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+
+from toolwire.client.discovery.discover import complete_url
+from toolwire.core.url_origin import get_origin
 
 from .keyboard import discard_input, read_line
 from .screen import apply_style, escaped, print_instruction
@@ -14,19 +17,53 @@ if TYPE_CHECKING:  # signing in is rare, and imports much
     from toolwire.client.login import SignInUser
 
 
-def build_terminal_user() -> SignInUser | None:
-    """Return the user who can be asked to sign in, or None without a terminal."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+def build_terminal_user(sign_in_at: Sequence[str] = ()) -> SignInUser | None:
+    """Return the user who can be asked to sign in, or None without a terminal.
+
+    ``sign_in_at`` are the origins that a site may send them to.
+    """
+    if not _is_terminal():
         return None
     from toolwire.client.login import SignInUser  # only needed at a terminal
 
-    return SignInUser(show=print_instruction, allow=_confirm_sign_in)
+    return SignInUser(
+        show=print_instruction, allow=_confirm_sign_in, allow_server=_build_server_prompt(sign_in_at, ask=True)
+    )
+
+
+def build_login_user(sign_in_at: Sequence[str] = ()) -> SignInUser:
+    """Return the user who gave the command to sign in: they are asked nothing more, except about another site."""
+    from toolwire.client.login import SignInUser  # only needed to sign in
+
+    return SignInUser(
+        show=lambda sentence: print(escaped(sentence), file=sys.stderr),
+        allow_server=_build_server_prompt(sign_in_at, ask=_is_terminal()),
+    )
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _build_server_prompt(allowed: Sequence[str], *, ask: bool) -> Callable[[str, str], bool]:
+    """Return the function that says whether ``site`` may send the user to sign in at ``origin``."""
+    origins = {get_origin(complete_url(text)) for text in allowed}
+
+    def allow_server(site: str, origin: str) -> bool:
+        if origin in origins:
+            return True
+        return ask and _confirm(f"{site} wants you to sign in at another site, {origin}. Go there? [y/N] ")
+
+    return allow_server
 
 
 def _confirm_sign_in(site: str, scopes: Sequence[str]) -> bool:
     """Ask before a browser opens: a user must not sign in to a page that they did not expect."""
     wanted = f" for {', '.join(scopes)}" if scopes else ""
-    question = f"{site} wants you to sign in{wanted}. Sign in? [y/N] "
+    return _confirm(f"{site} wants you to sign in{wanted}. Sign in? [y/N] ")
+
+
+def _confirm(question: str) -> bool:
     discard_input()  # what was typed before the question does not answer it
     print(apply_style(escaped(question), "bold", sys.stderr), end="", file=sys.stderr, flush=True)
     return read_line().strip().lower() in ("y", "yes")

@@ -51,6 +51,8 @@ class PendingConnection:
                 await self._lifespan.start()
             found = await self._discover()
             factory, options = self._factory, self._factory.options
+            if self._auth_network is not None:
+                await to_thread.run_sync(factory.prepare_auth, found, self._auth_network)
             # The document of a file may name any server, which then is the only origin that is called.
             peer_url = found.peer.url if options.document and found.peer is not None else ""
             self._network = self._open_network(factory.call_network(peer_url))
@@ -142,6 +144,8 @@ class SyncPendingConnection:
                 self._portal = self._opened.enter_context(open_portal(self._factory.options.app))
             found = self._discover()
             factory, options = self._factory, self._factory.options
+            if self._auth_network is not None:
+                factory.prepare_auth(found, self._auth_network)
             # The document of a file may name any server, which then is the only origin that is called.
             peer_url = found.peer.url if options.document and found.peer is not None else ""
             self._network = self._open_network(factory.call_network(peer_url))

@@ -12,6 +12,7 @@ from toolwire.client.calls.retry import DEFAULT_RETRIES, RetryLimits
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.discover import Discovery, find_codecs
 from toolwire.client.discovery.document_snapshot import NO_DOCUMENTS, DocumentSnapshot
+from toolwire.client.discovery.required_scopes import add_required_scopes
 from toolwire.client.discovery.source import DocumentSource, find_document_url
 from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
 from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef
@@ -31,7 +32,8 @@ from toolwire.validation import find_schema_fault
 class Connection:
     """A peer and the pipeline of its calls. Nothing here opens a socket.
 
-    ``has_changed`` means that it replaced a connection whose tools a caller may still hold.
+    ``has_changed`` means that it replaced a connection whose tools a caller may still hold. With ``declares_scopes``,
+    each request says for which scopes a user must sign in.
     """
 
     peer: Peer
@@ -42,6 +44,7 @@ class Connection:
     snapshot: DocumentSnapshot = NO_DOCUMENTS
     keys: Keys = field(default_factory=dict, repr=False)
     has_changed: bool = False
+    declares_scopes: bool = False
 
     def run(self, call: Call) -> Flow[Result]:
         """Return the result of ``call``: checks first, then the user if needed, then the server."""
@@ -49,6 +52,8 @@ class Connection:
         flow = self.pipeline.run(add_current_trace(call) if observation is None else observation.call)
         if self.keys:
             flow = attach_keys(flow, call.tool, self.keys, self.pipeline.site)
+        if self.declares_scopes:
+            flow = add_required_scopes(flow, call.tool)
         return flow if observation is None else observation.watch(flow)
 
     def find_current(self, call: Call) -> Call | Problem:

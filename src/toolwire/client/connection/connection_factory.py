@@ -24,7 +24,7 @@ from toolwire.client.transport.origins import AllowedOrigins
 from toolwire.client.transport.request_rules import Credentials
 from toolwire.client.transport.url_policy import origin_of, read_url
 from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef, compute_identity
-from toolwire.core.codec import Flow
+from toolwire.core.codec import Flow, Peer
 from toolwire.core.http import Request
 from toolwire.core.model import Problem, Secret, Tool
 from toolwire.core.resources import Resources
@@ -57,8 +57,11 @@ class ConnectionFactory:
         self.auth: CredentialAuth | None = None
         self._cache = _choose_cache(options.session) if cache is None else cache
 
-    def load_auth(self, transport: SyncNetwork) -> None:
-        """Find the stored credential of the user, in files; ``transport`` is for its refreshes."""
+    def load_auth(self, transport: SyncNetwork, peer_url: str = "") -> None:
+        """Find the stored credential of the user, in files; ``transport`` is for its refreshes.
+
+        ``peer_url`` is the server that a document names, if the options name a file.
+        """
         options = self.options
         has_login = (
             options.credential_store is not None or options.user is not None or find_credentials_folder().is_dir()
@@ -67,7 +70,23 @@ class ConnectionFactory:
             return
         from toolwire.client.login.saved_credentials import find_auth  # loads the code of sign-in
 
-        self.auth = find_auth(complete_url(options.address), transport, options.credential_store, options.user)
+        url = peer_url or complete_url(options.address)
+        self.auth = find_auth(url, transport, options.credential_store, options.user, options.sign_in)
+
+    def prepare_auth(self, found: Discovery, transport: SyncNetwork) -> None:
+        """Let a user sign in as the document of ``found`` declares; if it is a file, to the server that it names."""
+        # XL-110, AC-01
+        if found.peer is None:
+            return
+        if self.options.document:
+            self.load_auth(transport, found.peer.url)
+        self._declare_auth(found.peer)
+
+    def _declare_auth(self, peer: Peer) -> None:
+        if self.auth is not None and peer.declared_auth is not None:
+            from toolwire.client.login.sign_in import find_declared_sign_in  # loaded with the credential
+
+            self.auth.declared = find_declared_sign_in(peer)
 
     def authorize(self, transport: Transport) -> Transport:
         """Return ``transport``, which adds the credential of the user where one signed in."""
@@ -175,7 +194,7 @@ class ConnectionFactory:
         unapproved = connection.pipeline.find_unapproved()
         if unapproved and options.agree is not None and options.agree(unapproved) is True:
             connection = connection.agree(unapproved)
-        return replace(connection, keys=options.keys_by_scheme)
+        return replace(connection, keys=options.keys_by_scheme, declares_scopes=self.auth is not None)
 
     def rebuild(
         self, connection: Connection, found: Discovery | Problem | None, builder: SnapshotBuilder
@@ -184,6 +203,8 @@ class ConnectionFactory:
         if isinstance(found, Problem):
             return found
         if found is not None:
+            if found.peer is not None:
+                self._declare_auth(found.peer)
             return connection.rebuild(self.add_source(found, builder))
         url = find_document_url(connection.peer, connection.probes)
         source = build_source(get_origin(url), url, self._cache.find(url, builder.identity))

@@ -26,7 +26,7 @@ from toolwire.core.selection import DEFAULT_SELECTION, Selection
 if TYPE_CHECKING:  # signing in is rare, and a lot of code; so is the definition of tools
     from types import ModuleType
 
-    from toolwire.client.login.sign_in import SignInUser
+    from toolwire.client.login.sign_in import SignInOptions, SignInUser
     from toolwire.core.toolbox import Toolbox
     from toolwire.define import Toolkit
     from toolwire.stores.credentials.files import CredentialStore
@@ -65,7 +65,8 @@ class ConnectOptions:
 
     Without a key or token, the credentials that ``toolwire login`` stored for the site are used, or those in
     ``credential_store``. ``user`` is asked to sign in where the site requires it, and to allow more scopes where a call
-    needs them.
+    needs them; ``sign_in`` says how, such as with a client id that the user registered there. Where to sign in is found
+    by the challenge and the metadata of the site, or in the security schemes of its document.
 
     ``context`` holds the tokens, secrets and user id that tools may require. Each tool is sent only what it requires.
 
@@ -103,6 +104,7 @@ class ConnectOptions:
     keys: Mapping[str, str | Secret] = field(default_factory=dict, repr=False)  # XL-112: where a scheme says
     credential_store: CredentialStore | None = None  # XL-111: those of earlier connections
     user: SignInUser | None = None  # XL-102: signs in again where a call needs more scopes
+    sign_in: SignInOptions | None = None
     selection: Selection = DEFAULT_SELECTION
     overlay: str | Path | Mapping[str, Json] | None = None
     approve_relocation: ApproveRelocation | None = None  # XL-011: only the user lets an origin take another's place

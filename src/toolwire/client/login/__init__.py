@@ -1,11 +1,17 @@
 """Sign in to sites, and add the credentials to requests. Imports client.discovery and client.transport."""
 
-from .auth_transport import AuthTransport, CredentialAuth, SyncAuthTransport
+from toolwire.auth.client_identity import ClientIdentity
+
+from .auth_transport import AuthTransport, CredentialAuth, Refused, SyncAuthTransport
 from .sign_in import (
     SignInOptions,
     SignInUser,
+    find_declared_sign_in,
     find_sign_in,
+    find_target,
+    read_challenge,
     read_declared_sign_in,
+    refuse_server,
     resolve_sign_in,
     sign_in,
     sign_in_with_secret,
@@ -16,13 +22,19 @@ from .token_refresher import TokenRefresher
 
 __all__ = [
     "AuthTransport",
+    "ClientIdentity",
     "CredentialAuth",
+    "Refused",
     "SignInOptions",
     "SignInUser",
     "SyncAuthTransport",
     "TokenRefresher",
+    "find_declared_sign_in",
     "find_sign_in",
+    "find_target",
+    "read_challenge",
     "read_declared_sign_in",
+    "refuse_server",
     "resolve_sign_in",
     "sign_in",
     "sign_in_with_secret",

@@ -12,21 +12,39 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from anyio import to_thread
 
 from toolwire.auth.challenge import Challenge, find_bearer
 from toolwire.auth.credential import Credential
 from toolwire.auth.resource_indicators import is_covered_by
+from toolwire.auth.security_schemes import DeclaredSignIn
 from toolwire.client.transport.drivers import PieceHandler, SyncPieceHandler, SyncTransport, Transport
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 
 from .token_refresher import TokenRefresher
 
-SignIn: TypeAlias = Callable[[str, Challenge, Credential | None], Credential | Problem]
-"""Takes the refused URL, its challenge and the present credential; asks the user, and returns a new credential."""
+
+class Refused(NamedTuple):
+    """A request that was refused for want of a sign-in.
+
+    ``challenge`` is what the response asks for, or None. ``scopes`` are those that the document declares for the
+    operation, or None if it declares nothing; ``declared`` is what it says about signing in.
+    """
+
+    url: str
+    challenge: Challenge | None = None
+    scopes: tuple[str, ...] | None = None
+    declared: DeclaredSignIn | None = None
+
+
+SignIn: TypeAlias = Callable[[Refused, Credential | None], Credential | Problem | None]
+"""Takes what was refused and the present credential; asks the user, and returns a new credential.
+
+A Problem says why it failed. None leaves the refusal as it is: the user does not want to, or there is no place.
+"""
 
 AuthSteps: TypeAlias = Generator[Request | Callable[[], Any], Any, Response | Problem]
 """Yields a request to send, or a function that may block; is sent the reply or the returned value."""
@@ -35,13 +53,17 @@ _MAX_REPEATS = 2
 
 
 class CredentialAuth:
-    """Signs requests to ``site``, and decides what to do if one is refused."""
+    """Signs requests to ``site``, and decides what to do if one is refused.
+
+    ``declared`` is what the document of the site says about signing in, once it was read.
+    """
 
     def __init__(self, site: str, refresher: TokenRefresher, sign_in: SignIn | None = None) -> None:
         self._site = site
         self._refresher = refresher
         self._sign_in = sign_in
         self._sign_in_counts: Counter[tuple[str, str]] = Counter()
+        self.declared: DeclaredSignIn | None = None
 
     @property
     def identity(self) -> tuple[str, tuple[str, ...]]:
@@ -70,6 +92,8 @@ class CredentialAuth:
             repeated: Any = yield partial(self.sign_again, request, answer)
             if repeated is None:
                 break
+            if isinstance(repeated, Problem):
+                return repeated
             answer = yield repeated
         response: Response | Problem = answer
         return response
@@ -90,8 +114,11 @@ class CredentialAuth:
             return request  # its refusal says where to sign in
         return fresh if isinstance(fresh, Problem) else _add_credential(request, fresh)
 
-    def sign_again(self, request: Request, answer: Response) -> Request | None:
-        """Return ``request`` with a new credential after ``answer`` refused it, or None. It may block."""
+    def sign_again(self, request: Request, answer: Response) -> Request | Problem | None:
+        """Return ``request`` with a new credential after ``answer`` refused it, or None. It may block.
+
+        A Problem says why the user could not sign in.
+        """
         if request.signed or not is_covered_by(self._site, request.url):
             return None
         values = [value.decode("latin-1") for name, value in answer.headers if name == b"www-authenticate"]
@@ -102,22 +129,35 @@ class CredentialAuth:
             fresh = self._refresher.ensure_valid(held.access)
             if not isinstance(fresh, Problem):
                 return _add_credential(request, fresh)
-        if challenge is None or (answer.status == 403 and challenge.parameters.get("error") != "insufficient_scope"):
-            return None
-        return self._sign_in_again(request, challenge)
-
-    def _sign_in_again(self, request: Request, challenge: Challenge) -> Request | None:
         held = self._refresher.credential
+        if not self._may_help(request, answer.status, challenge, held):
+            return None
+        return self._sign_in_again(request, challenge, held)
+
+    def _may_help(self, request: Request, status: int, challenge: Challenge | None, held: Credential | None) -> bool:
+        """Return whether another sign-in may help a request that was refused with ``status``."""
+        error = "" if challenge is None else challenge.parameters.get("error", "")
+        if challenge is not None and (status == 401 or error):
+            return status == 401 or error == "insufficient_scope"
+        # XL-102: a server that says nothing more; its document says whether and for which scopes users sign in.
+        if self.declared is None or request.scopes is None:
+            return False
+        return held is None or status == 401 or (held.kind == "oauth" and not set(request.scopes) <= set(held.scopes))
+
+    def _sign_in_again(
+        self, request: Request, challenge: Challenge | None, held: Credential | None
+    ) -> Request | Problem | None:
         operation = (request.method, request.url.partition("?")[0])
-        wanted = set(challenge.parameters.get("scope", "").split())
+        named = set() if challenge is None else set(challenge.parameters.get("scope", "").split())
+        wanted = named or set(request.scopes or ())
         # A server that asks for scopes which the token has would ask forever.
         goes_round = held is not None and bool(wanted) and wanted <= set(held.scopes)
         if self._sign_in is None or goes_round or self._sign_in_counts[operation] >= _MAX_REPEATS:
             return None
         self._sign_in_counts[operation] += 1
-        found = self._sign_in(request.url, challenge, held)
-        if isinstance(found, Problem):
-            return None
+        found = self._sign_in(Refused(request.url, challenge, request.scopes, self.declared), held)
+        if found is None or isinstance(found, Problem):
+            return found
         self._refresher.replace(found)
         return _add_credential(request, found)
 

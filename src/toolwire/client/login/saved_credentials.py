@@ -29,14 +29,21 @@ def open_credentials(folder: Path | None = None) -> CredentialStore:
 
 
 def find_auth(
-    url: str, transport: SyncTransport, credentials: CredentialStore | None, user: SignInUser | None
+    url: str,
+    transport: SyncTransport,
+    credentials: CredentialStore | None,
+    user: SignInUser | None,
+    options: SignInOptions | None = None,
 ) -> CredentialAuth | None:
-    """Return what signs requests to the site of ``url``, or None if there is no credential and no user to ask."""
+    """Return what signs requests to the site of ``url``, or None if there is no credential and no user to ask.
+
+    ``options`` says how the user signs in.
+    """
     if credentials is None:
         credentials = open_credentials()
     first = credentials.find_covering(url)
     if first is None and user is None:
         return None
     site = get_origin(url)
-    sign_in = None if user is None else step_up(SignInOptions(), user, transport)
+    sign_in = None if user is None else step_up(options or SignInOptions(), user, transport)
     return CredentialAuth(site, TokenRefresher(site, credentials, first, transport), sign_in)

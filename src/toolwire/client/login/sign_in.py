@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, field, replace
 from time import sleep, time
 
 from toolwire.auth.authorization_code import (
@@ -22,17 +22,15 @@ from toolwire.auth.credential import Credential
 from toolwire.auth.device_authorization import DeviceCode, poll_device_sign_in, start_device_sign_in
 from toolwire.auth.metadata_discovery import SignInTarget, fetch_server_metadata, find_sign_in_target
 from toolwire.auth.scopes import merge_scopes
-from toolwire.auth.security_schemes import DeclaredSignIn, read_security_schemes
-from toolwire.client.discovery.discover import Discovery
+from toolwire.auth.security_schemes import DeclaredSignIn, SignInMethod, read_security_schemes
+from toolwire.client.discovery.required_scopes import list_sign_in_schemes
 from toolwire.client.transport.drivers import SyncTransport, run
-from toolwire.core.http import Request, Response, get_header
+from toolwire.core.codec import Peer
+from toolwire.core.http import Request
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.url_origin import get_origin
-from toolwire.protocols.openapi.document import swagger_20
-from toolwire.protocols.openapi.document.loading import read_data
-from toolwire.protocols.openapi.document.references import References
-from toolwire.protocols.openapi.tools.security import Security
 
+from .auth_transport import Refused, SignIn
 from .browser import open_page
 from .redirect_listener import RedirectListener
 
@@ -43,7 +41,9 @@ _GET = ((b"accept", b"application/json, text/event-stream"),)
 class SignInUser:
     """How to reach the user.
 
-    ``show`` prints a sentence, and ``open_page`` starts a browser. ``allow`` is asked before more scopes are requested.
+    ``show`` prints a sentence, and ``open_page`` starts a browser. ``allow`` is asked with the site and the scopes
+    before a sign-in begins in the middle of a call. ``allow_server`` is asked with the site and an origin before the
+    user is sent to another origin only because a document of the site names it; without it, that origin is refused.
     ``wait_s`` is how many seconds the user has. ``sleep`` waits, ``now`` returns seconds since 1970, and ``secret``
     returns a random text.
     """
@@ -51,6 +51,7 @@ class SignInUser:
     show: Callable[[str], None]
     open_page: Callable[[str], bool] = open_page
     allow: Callable[[str, Sequence[str]], bool] = lambda _site, _scopes: True
+    allow_server: Callable[[str, str], bool] = lambda _site, _origin: False
     wait_s: float = 300.0
     sleep: Callable[[float], None] = sleep
     now: Callable[[], float] = time
@@ -76,40 +77,89 @@ class SignInOptions:
 def find_sign_in(url: str, transport: SyncTransport, challenge: Challenge | None = None) -> SignInTarget | Problem:
     """Return where to sign in for ``url``. Without a ``challenge``, the URL is requested to get one."""
     if challenge is None:
-        answer = transport.send(Request("GET", url, _GET))
-        if isinstance(answer, Response):
-            challenge = find_bearer(
-                [value.decode("latin-1") for name, value in answer.headers if name == b"www-authenticate"]
-            )
+        challenge = read_challenge(url, transport)
     return run(find_sign_in_target(url, challenge), transport)
 
 
-def read_declared_sign_in(found: Discovery, transport: SyncTransport) -> DeclaredSignIn | None:
-    """Return the sign-in that the discovered OpenAPI document declares, or None if there is no document."""
-    addresses = [probe.url for probe in found.probes if probe.protocol == "openapi" and probe.accepted]
-    for address in addresses:
-        answer = transport.send(Request("GET", address, ((b"accept", b"application/json"),)))
-        if isinstance(answer, Problem) or answer.status != 200:
-            continue
-        data = read_data(answer.body, get_header(answer.headers, b"content-type"), address).data
-        if isinstance(data, dict) and swagger_20.is_swagger(data):
-            data, _ = swagger_20.upgrade(data, address)
-        if isinstance(data, dict) and "openapi" in data:
-            schemes: Json = {**Security(References(data)).schemes}
-            return read_security_schemes({"components": {"securitySchemes": schemes}}, address, get_origin(found.url))
-    return None
+def read_challenge(url: str, transport: SyncTransport) -> Challenge | None:
+    """Request ``url`` and return the challenge of the response, if it has one."""
+    answer = transport.send(Request("GET", url, _GET))
+    if isinstance(answer, Problem):
+        return None
+    return find_bearer([value.decode("latin-1") for name, value in answer.headers if name == b"www-authenticate"])
 
 
-def resolve_sign_in(said: DeclaredSignIn, transport: SyncTransport, *, device: bool = False) -> SignInTarget | None:
+def read_declared_sign_in(peer: Peer, schemes: Container[str] | None = None) -> DeclaredSignIn | None:
+    """Return the sign-in that the document of ``peer`` declares, or None without a document.
+
+    ``schemes`` names the security schemes to use; without it, all are.
+    """
+    said = peer.declared_auth
+    if said is None:
+        return None
+    chosen: Json = {name: one for name, one in said.schemes.items() if schemes is None or name in schemes}
+    declared = read_security_schemes({"components": {"securitySchemes": chosen}}, said.base, get_origin(peer.url))
+    return replace(declared, authorization_server=said.authorization_server, resource_metadata=said.resource_metadata)
+
+
+def find_declared_sign_in(peer: Peer) -> DeclaredSignIn | None:
+    """Return the sign-in that the document of ``peer`` declares for its tools; see ``read_declared_sign_in``."""
+    # AC-08: a scheme that no selected tool needs says nothing about where to sign in for them.
+    return read_declared_sign_in(peer, list_sign_in_schemes(peer.catalog.tools) or None)
+
+
+def resolve_sign_in(
+    said: DeclaredSignIn, transport: SyncTransport, method: SignInMethod = "page"
+) -> SignInTarget | None:
     """Return where a document declares that users sign in: its flows, or the metadata it names."""
-    target = said.targets.get("device" if device else "page")
+    target = said.targets.get(method)
     if target is not None:
         return target
     for address in said.metadata_urls:
         server = run(fetch_server_metadata(address), transport)
         if not isinstance(server, Problem):
-            resource = get_origin(address)
-            return SignInTarget(resource=resource, server=server, scopes=(), sends_resource=False)
+            return SignInTarget(
+                resource=said.resource, server=server, scopes=(), sends_resource=False, is_declared=True
+            )
+    return None
+
+
+def find_target(refused: Refused, transport: SyncTransport, method: SignInMethod = "page") -> SignInTarget | Problem:
+    """Return where to sign in after ``refused``: by its challenge, metadata, llm.json, or the flows of the document."""
+    # AC-01, XL-102, XL-110
+    said = refused.declared
+    found = run(
+        find_sign_in_target(
+            refused.url,
+            refused.challenge,
+            scopes=refused.scopes,
+            authorization_server="" if said is None else said.authorization_server,
+            resource_metadata="" if said is None else said.resource_metadata,
+        ),
+        transport,
+    )
+    # Metadata that is there and wrong is not a reason to believe a document that promises less.
+    if said is None or not isinstance(found, Problem) or found.kind is not Kind.UNAUTHORIZED:
+        return found
+    target = resolve_sign_in(said, transport, method)
+    if target is None:
+        return found
+    named = () if refused.challenge is None else tuple(refused.challenge.parameters.get("scope", "").split())
+    scopes = named or (target.scopes if refused.scopes is None else refused.scopes)
+    return replace(target, scopes=scopes)
+
+
+def refuse_server(target: SignInTarget, user: SignInUser) -> Problem | None:
+    """Return why the user is not sent to the server of ``target``, or None if they may be."""
+    # AC-02, D-28: a site can name any server as the one to sign in at, and gets the token that it gives.
+    if not target.is_declared:
+        return None
+    for origin in target.foreign_origins:
+        if not user.allow_server(get_origin(target.resource), origin):
+            site = get_origin(target.resource)
+            text = f"{site} wants you to sign in at {origin}, which is another site."
+            text += f" Allow that with --sign-in-at {origin}, or SignInUser(allow_server=...)."
+            return Problem(kind=Kind.DENIED, message=text, details={"server": origin})
     return None
 
 
@@ -141,27 +191,26 @@ def sign_in(
         listener.close()
 
 
-def step_up(
-    options: SignInOptions, user: SignInUser, transport: SyncTransport
-) -> Callable[[str, Challenge, Credential | None], Credential | Problem]:
-    """Return a function that signs in again after a refusal, with the present scopes and those that are needed."""
+def step_up(options: SignInOptions, user: SignInUser, transport: SyncTransport) -> SignIn:
+    """Return a function that signs in after a refusal, with the present scopes and those that are needed."""
 
-    def sign_in_again(url: str, challenge: Challenge, held: Credential | None) -> Credential | Problem:
-        target = find_sign_in(url, transport, challenge)
+    def sign_in_again(refused: Refused, held: Credential | None) -> Credential | Problem | None:
+        target = find_target(refused, transport, "device" if options.device else "page")
         if isinstance(target, Problem):
-            return target
-        scopes = merge_scopes(() if held is None else held.scopes, target.scopes)
-        site = get_origin(url)
+            return None if target.kind is Kind.UNAUTHORIZED else target
+        scopes = merge_scopes(() if held is None else held.scopes, options.scopes, target.scopes)
+        is_same_server = held is not None and held.issuer == target.server.issuer
+        refusal = None if is_same_server else refuse_server(target, user)
+        if refusal is not None:
+            return refusal
+        site = get_origin(refused.url)
         if not user.allow(site, scopes):
-            return Problem(kind=Kind.DENIED, message=f"Nothing more was asked of {site}.")
+            return None
         known = options.identity
         # A client that the user registered there stays the same client; an automatic one is made anew.
-        if known is None and held is not None and held.issuer == target.server.issuer and not held.registered:
+        if known is None and held is not None and is_same_server and not held.registered:
             known = ClientIdentity(client_id=held.client_id, secret=held.client_secret, method=held.method)
-        again = SignInOptions(
-            identity=known, document_url=options.document_url, scopes=scopes, device=options.device, host=options.host
-        )
-        return sign_in(target, again, user, transport)
+        return sign_in(target, replace(options, identity=known, scopes=scopes), user, transport)
 
     return sign_in_again
 

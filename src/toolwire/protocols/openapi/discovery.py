@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch
+from toolwire.core.codec import DeclaredAuth, Finding, Flow, Peer, Probe, fetch
 from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Json, Problem
@@ -253,6 +253,11 @@ def _build_peer(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> Fl
         site=read_site(document).name,
         memo=offer.memo,
         findings=lambda: offer.memo.findings,
+        declared_auth=DeclaredAuth(
+            look.url if get_origin(look.url) else url,
+            offer.memo.schemes,
+            *(look.entry.auth[1:] if look.entry is not None else ()),
+        ),
     )
     left_out = f", {len(offer.memo.notes)} findings" if offer.memo.notes else ""
     kind = "is an OpenAPI document with x-llm" if selection.include != "all" else "is an OpenAPI document"

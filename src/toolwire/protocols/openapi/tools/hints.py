@@ -52,10 +52,10 @@ def write_hint(
 
 
 def _describe_scheme(scheme: Scheme) -> dict[str, Json]:
-    """Return the members of ``scheme`` that say how a credential is sent."""
+    """Return the members of ``scheme`` that say how a credential is sent, and the scopes that it must have."""
     said = {"id": scheme.id, "kind": scheme.kind, "name": scheme.name, "scheme": scheme.scheme}
     place = "" if scheme.place is None else scheme.place.value
-    return {name: value for name, value in {**said, "place": place}.items() if value}
+    return {name: value for name, value in {**said, "place": place, "scopes": list(scheme.scopes)}.items() if value}
 
 
 def find_idempotency_header(operation: dict[str, Any], method: str, declared: Iterable[DeclaredParameter]) -> str:

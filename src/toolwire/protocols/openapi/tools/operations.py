@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.gc_pause import pause_collection
-from toolwire.core.model import Approval, Tool
+from toolwire.core.model import Approval, Json, Tool
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_origin import get_origin
 from toolwire.protocols.openapi.document import identity, swagger_20
@@ -60,6 +60,7 @@ class OfferState:
     notes: list[Note] = field(default_factory=list)
     operations: int = 0
     tags: Mapping[str, int] = field(default_factory=dict)
+    schemes: Mapping[str, Json] = field(default_factory=dict)
 
     @property
     def findings(self) -> tuple[str, ...]:
@@ -149,6 +150,7 @@ def _read(document: dict[str, Any], url: str, selection: Selection, hides: Hidde
         notes=notes,
         operations=len(tools) + lost + sum(left.values()),
         tags=dict(sorted(tags.items())),
+        schemes=source.security.schemes,
     )
     return Offer(catalog, memo)
 

@@ -1,0 +1,51 @@
+"""Read the scopes that a tool declares, and put them on its requests, so that a sign-in asks for no more than these."""
+
+# AC-08: the fewest scopes: those of the operation that is called, not all that the document names.
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from toolwire.core.codec import Flow, Listen, intercept, map_request
+from toolwire.core.http import Request
+from toolwire.core.model import Json, Result, Tool
+
+_SIGN_IN_KINDS = ("oauth2", "openIdConnect")
+
+
+def find_required_scopes(tool: Tool) -> tuple[str, ...] | None:
+    """Return the scopes of the first alternative of ``tool`` that needs a sign-in, or None if none does."""
+    for schemes in _list_alternatives(tool):
+        needed = [scheme for scheme in schemes if scheme.get("kind") in _SIGN_IN_KINDS]
+        if needed:
+            return tuple(dict.fromkeys(scope for scheme in needed for scope in scheme.get("scopes", ())))
+    return None
+
+
+def list_sign_in_schemes(tools: Iterable[Tool]) -> frozenset[str]:
+    """Return the names of the security schemes with which a user signs in for ``tools``."""
+    return frozenset(
+        str(scheme.get("id"))
+        for tool in tools
+        for schemes in _list_alternatives(tool)
+        for scheme in schemes
+        if scheme.get("kind") in _SIGN_IN_KINDS
+    )
+
+
+def add_required_scopes(flow: Flow[Result], tool: Tool) -> Flow[Result]:
+    """Run ``flow`` with the scopes of ``tool`` on each request, and return its value."""
+    scopes = find_required_scopes(tool)
+    if scopes is None:
+        return flow
+
+    def add_scopes(step: Request | Listen) -> Request | Listen:
+        return map_request(step, lambda request: request._replace(scopes=scopes))
+
+    return intercept(flow, on_request=add_scopes)
+
+
+def _list_alternatives(tool: Tool) -> Iterable[Iterable[Mapping[str, Json]]]:
+    facts = tool.hints.get("openapi")
+    alternatives = facts.get("security", ()) if isinstance(facts, Mapping) else ()
+    return alternatives if isinstance(alternatives, (list, tuple)) else ()
