@@ -10,7 +10,7 @@ READER := .cache/reader
 ALONE := tests/process $(wildcard tests/browser)
 TOGETHER := --numprocesses 2 --dist worksteal $(ALONE:%=--ignore=%)
 
-.PHONY: lock long demo test newcomer programs hunt corpus test-corpus kills fuzz mutants mcp check format lint types rings coverage requirements reference bench short overload clean
+.PHONY: lock long demo test newcomer programs hunt corpus test-corpus kills schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference bench short overload clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml requirements.lock
@@ -59,13 +59,16 @@ test-corpus: $(READER)/.ready ## convert every real document to tools, and write
 	@$(READER)/bin/python -W ignore corpus/run.py $(ARGS)
 
 # What these runs find is written to spec/runs, where the rows of the ledger look for it.
-kills long mutants fuzz short overload test-corpus: export TOOLWIRE_RECORD = 1
+kills long schemathesis mutants fuzz short overload test-corpus: export TOOLWIRE_RECORD = 1
 
 kills: $(READY)          ## kill a worker a thousand times, a whole server a hundred times, and Redis and PostgreSQL twenty times (about twenty minutes)
 	TOOLWIRE_KILLS=1000 $(BIN)/pytest -s tests/process/test_kills.py tests/process/test_outages.py tests/oauth/test_postgres_killed.py
 
 long: $(READY)           ## the long tests: a million mutated requests, four thousand slow sockets, five million calls, 300 hostile sites, thousands of documents
 	TOOLWIRE_LONG=1 TOOLWIRE_CASES=hunt $(BIN)/pytest $(or $(ARGS),tests/process/test_mutations.py tests/process/test_workers.py tests/process/test_hostile.py tests/process/test_soak.py tests/acceptance tests/protocols/openapi/test_valid_bodies.py tests/protocols/openapi/test_valid_requests.py)
+
+schemathesis: $(READY)   ## ten thousand requests to each described server, with every check of Schemathesis
+	TOOLWIRE_SCHEMATHESIS=10000 $(BIN)/pytest -s tests/interop/test_schemathesis.py
 
 mutants: $(READY)        ## put mistakes into security code, and count how many the tests notice
 	$(BIN)/python mutants/run.py $(ARGS)

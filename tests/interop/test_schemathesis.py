@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import pytest
 
+from tests.process.amounts import report
 from toolwire import ToolError, Toolkit
 
 ROOT = Path(__file__).parents[2]
@@ -79,7 +80,9 @@ def with_keys(description: dict[str, Any]) -> dict[str, Any]:
     return description
 
 
-def tried(tmp_path: Path, description: dict[str, Any] | str, url: str, *options: str, config: str = "") -> int:
+def tried(
+    tmp_path: Path, description: dict[str, Any] | str, url: str, *options: str, config: str = "", name: str = "own"
+) -> int:
     """Let Schemathesis try the server at ``url``; return how many requests it made, all of them answered right."""
     (tmp_path / "schemathesis.toml").write_text(config, encoding="utf-8")
     location = description
@@ -92,12 +95,13 @@ def tried(tmp_path: Path, description: dict[str, Any] | str, url: str, *options:
     assert ran.returncode == 0, ran.stdout[-6_000:] + ran.stderr[-2_000:]
     made = re.search(r"([\d,]+) generated", ran.stdout)
     assert made is not None, ran.stdout
-    print(f"{made[1]} requests to {url}")
-    return int(made[1].replace(",", ""))
+    requests = int(made[1].replace(",", ""))
+    report("R7", "schemathesis", failures=0, **{f"requests to the {name} description": requests})
+    return requests
 
 
 def test_the_published_description_of_open_tool_calling(serve: Callable[..., str], tmp_path: Path) -> None:
-    assert tried(tmp_path, PUBLISHED, serve(office()), config=NAMES_ARE_FREE) >= REQUESTS
+    assert tried(tmp_path, PUBLISHED, serve(office()), config=NAMES_ARE_FREE, name="published") >= REQUESTS
 
 
 def test_calls_of_tools_as_they_are_described(serve: Callable[..., str], tmp_path: Path) -> None:

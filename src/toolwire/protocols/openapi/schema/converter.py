@@ -45,7 +45,16 @@ from .relaxation import (
     spread,
 )
 from .schema_closure import Definition, Forms, gather_ranked, gather_whole
-from .schema_size import Sizes, cut_schema, open_references, rank_definitions, remove_texts, shorten_descriptions
+from .schema_size import (
+    MAX_VALUES,
+    Sizes,
+    cut_schema,
+    has_too_many_values,
+    open_references,
+    rank_definitions,
+    remove_texts,
+    shorten_descriptions,
+)
 from .upgrade_30 import add_example, upgrade_schema
 
 _TEXTS = frozenset(("description", "title"))
@@ -101,7 +110,7 @@ class SchemaConverter:
         """Return ``node`` converted, and the names of the definitions it refers to. ``where`` is named in findings."""
         self._where = where
         names: set[str] = set()
-        return self._convert(node, names), names
+        return self._convert_bounded(node, names), names
 
     def add_definitions(
         self, schema: dict[str, Json], names: Iterable[str], where: str, used: Set[str] = frozenset()
@@ -163,7 +172,7 @@ class SchemaConverter:
             before = self._where, self._looseness
             self._where, self._looseness = self._pointers[name], EXACT
             names: set[str] = set()
-            schema = self._convert(self._resolve_target(self._pointers[name]), names)
+            schema = self._convert_bounded(self._resolve_target(self._pointers[name]), names)
             known = Definition(schema, tuple(sorted(names)), len(jsontext.write(schema)), self._looseness)
             self._where, self._looseness = before
             self._known[name] = known
@@ -188,6 +197,14 @@ class SchemaConverter:
                 rank_definitions(whole.schema, ()),
             )
         return known._replace(near=rank_definitions(known.brief.schema, used)) if used else known
+
+    def _convert_bounded(self, node: Json, names: set[str]) -> dict[str, Json]:
+        """Return ``node`` converted, or a schema that any value fits if it is too large to work on."""
+        if has_too_many_values(node):
+            self._note(self._where, f"a schema of it has more than {MAX_VALUES:,} values, and is left out")
+            self._looseness = CUT
+            return {}
+        return self._convert(node, names)
 
     def _convert(
         self, node: Json, names: set[str], outside: Set[str] = frozenset(), allowed: Set[str] = frozenset()

@@ -25,6 +25,9 @@ class Sizes(NamedTuple):
 STUB: dict[str, Json] = {"description": "Cut short."}
 """The replacement of a definition for which there is no room."""
 
+MAX_VALUES = 250_000
+"""A schema with more values than that, without those of its definitions, is not converted."""
+
 _BRIEF_CHARACTERS = 280
 _REACHES = (8.0, 6.0, 5.0, 4.0, 3.0, 2.5, 2.0, 1.5, 1.0, 0.5)
 _ANNOTATIONS = frozenset(("description", "examples", "title"))
@@ -37,6 +40,20 @@ _USED = 0.25
 _BRANCH = 0.125
 _UNLIKELY = 4.0
 _UNLIKELY_WORDS = ("read-only", "read only", "readonly", "populated by the", "deprecated", "internal housekeeping")
+
+
+def has_too_many_values(node: Json) -> bool:
+    """Return whether ``node`` holds more than ``MAX_VALUES`` values. It looks at no more than these."""
+    waiting, count = [node], 0
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, (dict, list)):
+            count += len(one)
+            # Before they are copied: a single schema may have a million properties.
+            if count > MAX_VALUES:
+                return True
+            waiting.extend(one.values() if isinstance(one, dict) else one)
+    return False
 
 
 def iterate_inner(schema: dict[str, Json], used: Collection[str]) -> Iterator[tuple[str, str, Json, float]]:
