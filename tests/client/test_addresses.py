@@ -73,12 +73,14 @@ def test_a_public_address_is_fit_for_the_public_and_is_not_loopback(address: str
     assert is_address_allowed(address, NetworkReach.PUBLIC)
     assert is_address_allowed(address, NetworkReach.PRIVATE)
     assert not is_address_allowed(address, NetworkReach.LOOPBACK)
+    assert not is_address_allowed(address, NetworkReach.PRIVATE_ONLY)
 
 
 @pytest.mark.requirement("D-05")
 @pytest.mark.parametrize("address", PRIVATE)
 def test_a_private_address_is_fit_only_where_private_ones_are_allowed(address: str) -> None:
-    assert [reach for reach in NetworkReach if is_address_allowed(address, reach)] == [NetworkReach.PRIVATE]
+    allowed = [reach for reach in NetworkReach if is_address_allowed(address, reach)]
+    assert allowed == [NetworkReach.PRIVATE, NetworkReach.PRIVATE_ONLY]
 
 
 @pytest.mark.requirement("D-05")

@@ -81,9 +81,9 @@ def _build_parser(version: str) -> Parser:
     _add_size(_add_command(add, "size", "show the number of tokens of the tools, for each provider"))
     _add_approvals(_add_command(add, "approvals", "answer pending questions, and show the decisions"))
     _add_login(_add_command(add, "login", "sign in to a site, for later calls"))
-    _add_command(add, "logout", "revoke and delete the tokens of a site").add_argument(
-        "url", metavar="URL", help="the site"
-    )
+    logout = _add_command(add, "logout", "revoke and delete the tokens of a site")
+    logout.add_argument("url", metavar="URL", help="the site")
+    _add_network(logout)
     connections = _add_command(add, "connections", "list the sites you are signed in to")
     connections.add_argument("--json", action="store_true", help="print the list as JSON")
     _add_lock(_add_command(add, "lock", "pin the definitions of the tools at URLs"))
@@ -129,6 +129,10 @@ def _add_serve(parser: Parser) -> None:
     parser.add_argument(
         "--allow-origin", action="append", default=[], metavar="ORIGIN", help="a web origin whose pages may call"
     )
+    parser.add_argument(
+        "--tls-cert", metavar="FILE", help="serve https, with this certificate and its chain (PEM); with --tls-key"
+    )
+    parser.add_argument("--tls-key", metavar="FILE", help="the private key of the certificate (PEM, no password)")
     parser.add_argument(
         "--document", metavar="FILE", help="the OpenTool document of a class: file.py:Class or package.module:Class"
     )
@@ -283,6 +287,7 @@ def _add_overlay(parser: Parser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the overlay to this file instead of standard output"
     )
+    _add_network(parser)
 
 
 def _add_size(parser: Parser) -> None:
@@ -349,6 +354,7 @@ def _add_login(parser: Parser) -> None:
         "--as-program", action="store_true", help="sign in as the client itself, with its secret (client credentials)"
     )
     _add_sign_in(parser)
+    _add_network(parser)
     _add_selection(parser)
 
 
@@ -407,6 +413,26 @@ def _add_keys(parser: Parser) -> None:
     keys = parser.add_mutually_exclusive_group()
     keys.add_argument("--key", metavar="KEY", help="the API key of the server; it is sent to that server only")
     keys.add_argument("--key-env", metavar="NAME", help="the environment variable with the API key")
+    _add_network(parser)
+
+
+def _add_network(parser: Parser) -> None:
+    network = parser.add_argument_group("networks")
+    network.add_argument(
+        "--allow-private",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="an https origin in a private network that may be called, such as https://nas.lan; repeat it for several",
+    )
+    network.add_argument(
+        "--allow-http",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="an http origin at a private address that may be called: the network can read keys and arguments",
+    )
+    network.add_argument("--ca-file", metavar="FILE", help="also trust the certificates in this file (PEM)")
 
 
 def _bytes(text: str) -> int:

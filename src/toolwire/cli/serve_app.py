@@ -48,6 +48,9 @@ _REMOTE_OPTIONS = (
     "overlay",
     "follow",
     "document_bytes",
+    "allow_private",
+    "allow_http",
+    "ca_file",
 )
 FACTORY = f"{__name__}:build_app_from_environment"
 
@@ -166,6 +169,7 @@ def open_toolbox(
         api_key=options.key,
         protocol=options.protocol,
         selection=options.selection,
+        access=options.access,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Generic, TypeVar
 
@@ -41,6 +42,8 @@ class _Connection(Generic[AnyNetwork]):
         port: int | None = None,
         api_key: str | Secret | None = None,
         allow_private: Sequence[str] = (),
+        allow_http: Sequence[str] = (),
+        ca_file: str | Path | None = None,
         limits: TransportLimits = _LIMITS,
         mended: Sequence[Quirk] = quirks.ANSWER,
     ) -> None:
@@ -48,7 +51,11 @@ class _Connection(Generic[AnyNetwork]):
         self._mended = mended
         credentials = _build_credentials(self.base_url, api_key)
         self._network: AnyNetwork = self._network_class(
-            credentials=credentials, allow_private=allow_private, limits=limits
+            credentials=credentials,
+            allow_private=allow_private,
+            allow_http=allow_http,
+            ca_file=ca_file,
+            limits=limits,
         )
 
 
@@ -56,7 +63,9 @@ class OpenToolClient(_Connection[Network]):
     """A client of the OpenTool server at ``base_url``, given with or without ``/opentool``; see its three methods.
 
     Instead of a URL, ``host`` and ``port`` may be given; with neither, it is the server of this machine on port 9627.
-    ``api_key`` goes to that origin alone. ``allow_private`` lists origins in private networks that may be reached.
+    ``api_key`` goes to that origin alone. ``allow_private`` lists https origins in private networks that may be
+    reached, ``allow_http`` http origins with a private address. ``ca_file`` has certificates (PEM) that are trusted in
+    addition.
     ``mended`` are the quirks of real servers that are undone: leave a row out to see what it hides.
 
     Use it in ``async with``, or end with ``aclose()``.

@@ -16,6 +16,7 @@ from toolwire.cli.targets.open_target import (
     UrlOptions,
     open_target,
     read_client,
+    read_access,
     read_key,
     read_selection,
 )
@@ -40,6 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         selection=chosen,
         agree=agree,
         sign_in=read_client(arguments),
+        access=read_access(arguments),
     )
     ask = choose_approver(arguments.ask, "yes" if arguments.yes else "ask")
     given = _read_arguments(arguments.args)

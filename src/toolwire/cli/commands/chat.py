@@ -66,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
                     sign_in=client,
                     approve_relocation=confirm_relocation,
                     agree=build_agreement(agreed=arguments.agree),
+                    **options.access,
                 )
             )
             for url in urls

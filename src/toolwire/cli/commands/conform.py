@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from toolwire.cli.exits import FAILED, OK, UsageError
-from toolwire.cli.targets.open_target import check_url, read_key
+from toolwire.cli.targets.open_target import check_url, read_access, read_key
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.table import print_table
@@ -28,7 +28,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.protocol not in (None, *PROTOCOLS):
         raise UsageError(f"There is no protocol {arguments.protocol!r} to check; there is {', '.join(PROTOCOLS)}.")
     key = read_key(arguments.key, arguments.key_env)
-    reports = conform(check_url(target.text), protocol=arguments.protocol, key=key, call=_read_call(arguments.call))
+    reports = conform(
+        check_url(target.text),
+        protocol=arguments.protocol,
+        key=key,
+        call=_read_call(arguments.call),
+        **read_access(arguments),
+    )
     if not reports:
         text = f"{show_url(target.text)} speaks none of {', '.join(PROTOCOLS)}; give one with --protocol to see why."
         raise ConnectError(text, ())

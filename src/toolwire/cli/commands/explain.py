@@ -6,9 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import closing
+from typing import Final
 
 from toolwire.cli.exits import NOT_FOUND, OK, UsageError
-from toolwire.cli.targets.open_target import read_key
+from toolwire.cli.targets.open_target import read_access, read_key
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
 from toolwire.cli.terminal.table import print_table
@@ -20,12 +21,13 @@ from toolwire.client.discovery.discover import Discovery, discover, end_sessions
 from toolwire.client.transport.drivers import BRIEF_S
 from toolwire.client.transport.drivers import run as drive
 from toolwire.client.transport.limits import DISCOVERY_LIMITS, TransportLimits
-from toolwire.client.transport.network import SyncNetwork
+from toolwire.client.transport.network import NetworkAccess, SyncNetwork
 from toolwire.core.codec import Peer, fetch
 from toolwire.core.model import Json, Secret
 from toolwire.core.url_display import show_url
 from toolwire.protocols import BUILTIN
 
+_NO_ACCESS: Final = NetworkAccess()
 _COLUMNS = ("protocol", "url", "status", "what it meant")
 
 
@@ -34,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     target = read_target(arguments.target)
     if not isinstance(target, UrlTarget):
         raise UsageError("explain takes a URL; a file speaks no protocol before it is served.")
-    found = survey_url(target.text, read_key(arguments.key, arguments.key_env))
+    found = survey_url(target.text, read_key(arguments.key, arguments.key_env), read_access(arguments))
     if arguments.json:
         print(json_text(describe(found), indent=2))
     else:
@@ -42,12 +44,12 @@ def run(arguments: argparse.Namespace) -> int:
     return OK if found.peer is not None else NOT_FOUND
 
 
-def survey_url(url: str, key: Secret | None) -> Discovery:
+def survey_url(url: str, key: Secret | None, access: NetworkAccess = _NO_ACCESS) -> Discovery:
     """Return every protocol that ``url`` speaks. The key is sent only where the server asks for it."""
     credentials = ConnectionFactory(ConnectOptions(url=url, api_key=key)).credentials()
-    with closing(SyncNetwork(limits=DISCOVERY_LIMITS, credentials=credentials)) as network:
+    with closing(SyncNetwork(limits=DISCOVERY_LIMITS, credentials=credentials, **access)) as network:
         found = drive(authenticate_on_challenge(discover(url, survey=True)), network)
-    with closing(SyncNetwork(limits=TransportLimits(total_s=BRIEF_S), credentials=credentials)) as network:
+    with closing(SyncNetwork(limits=TransportLimits(total_s=BRIEF_S), credentials=credentials, **access)) as network:
         for request in end_sessions(found):
             drive(authenticate_on_challenge(fetch(request)), network)
     return found

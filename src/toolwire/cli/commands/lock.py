@@ -47,7 +47,12 @@ def fetch_definitions(url: str, options: UrlOptions) -> FetchedDefinitions:
     """Return the present definitions of the selected tools at ``url``."""
     try:
         return list_definitions(
-            url, api_key=options.key, protocol=options.protocol, session=Session(), selection=options.selection
+            url,
+            api_key=options.key,
+            protocol=options.protocol,
+            session=Session(),
+            selection=options.selection,
+            access=options.access,
         )
     except ValueError as error:
         raise UsageError(f"{error}.") from error

@@ -12,7 +12,7 @@ from toolwire.auth.credential import Credential
 from toolwire.auth.scopes import merge_scopes
 from toolwire.auth.security_schemes import DeclaredSignIn, SignInMethod
 from toolwire.cli.exits import OK, UsageError, exit_code
-from toolwire.cli.targets.open_target import check_url, read_key, read_selection
+from toolwire.cli.targets.open_target import check_url, read_access, read_key, read_selection
 from toolwire.cli.targets.sign_in_options import read_sign_in
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, print_error
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not isinstance(target, UrlTarget):
         raise UsageError("login needs a URL; this target is code on this machine.")
     url = complete_url(check_url(target.text))
-    transport = SyncNetwork(limits=DISCOVERY_LIMITS)
+    transport = SyncNetwork(limits=DISCOVERY_LIMITS, **read_access(arguments))
     try:
         found = _ask_for_key(url, arguments, transport) if arguments.key else _sign_in(url, arguments, transport)
     finally:

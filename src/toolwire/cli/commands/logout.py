@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from toolwire.cli.exits import NOT_FOUND, OK
+from toolwire.cli.targets.open_target import read_access
 from toolwire.cli.terminal.screen import escaped, print_error, print_warning
 from toolwire.client.discovery.discover import complete_url
 from toolwire.client.login import sign_out
@@ -16,12 +17,13 @@ from toolwire.core.url_display import show_url
 def run(arguments: argparse.Namespace) -> int:
     """Revoke the tokens for a URL and delete them here, even where revoking fails."""
     # AC-12, XL-116
+    access = read_access(arguments)
     credentials = open_credentials()
     found = credentials.find_covering(complete_url(arguments.url))
     if found is None:
         print_error(f"There is no sign-in for {show_url(arguments.url)}.")
         return NOT_FOUND
-    transport = SyncNetwork()
+    transport = SyncNetwork(**access)
     try:
         taken_back = found.kind == "key" or sign_out(found, transport)
     finally:

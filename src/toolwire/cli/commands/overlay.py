@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from toolwire.cli.exits import OK, UsageError
+from toolwire.cli.targets.open_target import read_access
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import json_text
 from toolwire.client.discovery.discover import complete_url
 from toolwire.client.transport.drivers import run as drive
 from toolwire.client.transport.limits import DISCOVERY_LIMITS
-from toolwire.client.transport.network import SyncNetwork
+from toolwire.client.transport.network import NetworkAccess, SyncNetwork
 from toolwire.core.codec import Flow, fetch
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.http import Request, get_header
@@ -30,7 +31,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the overlay to standard output, or to a file."""
     file = Path(arguments.target)
     document = (
-        _read_document(file.read_bytes(), arguments.target) if file.is_file() else _fetch_document(arguments.target)
+        _read_document(file.read_bytes(), arguments.target)
+        if file.is_file()
+        else _fetch_document(arguments.target, read_access(arguments))
     )
     text = json_text(overlay.build_starter(document), indent=2)
     if arguments.output:
@@ -43,11 +46,11 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _fetch_document(text: str) -> dict[str, Any]:
+def _fetch_document(text: str, access: NetworkAccess) -> dict[str, Any]:
     target = read_target(text)
     if not isinstance(target, UrlTarget):
         raise UsageError("overlay takes a URL, or a file that is an OpenAPI document.")
-    transport = SyncNetwork(limits=DISCOVERY_LIMITS)
+    transport = SyncNetwork(limits=DISCOVERY_LIMITS, **access)
     try:
         return drive(_find_document(complete_url(target.text)), transport, None)
     finally:

@@ -32,7 +32,7 @@ from toolwire.opentool.keys import read_keys
 from toolwire.protocols import BUILTIN
 
 try:
-    from toolwire.server.http.process import serve, serve_reloading, serve_workers
+    from toolwire.server.http.process import TlsFiles, serve, serve_reloading, serve_workers
 except ModuleNotFoundError as error:
     raise UsageError(f"Serving needs {error.name}: pip install 'toolwire[server]'.") from error
 
@@ -46,12 +46,14 @@ class ListenAddress(TypedDict):
     port: int
     announce: Callable[[str], object]
     access_log: bool
+    tls: TlsFiles | None
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve the targets until a signal ends it."""
     if arguments.reload and arguments.workers > 1:
         raise UsageError("--reload serves from one process: leave out --workers.")
+    tls = _read_tls(arguments)
     listed = read_connections(arguments.connections) if arguments.connections else ()
     named_targets = [*arguments.targets, *(one.url for one in listed)]
     if not named_targets:
@@ -101,6 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
         "port": arguments.port,
         "announce": announce,
         "access_log": arguments.access_log,
+        "tls": tls,
     }
     if not arguments.reload and arguments.workers == 1:
         serve(app, **place)
@@ -127,6 +130,16 @@ def _list_folders(targets: Iterable[Target]) -> Sequence[Path]:
     if not local:
         raise UsageError("--reload watches files, and no target is one.")
     return [target.path.resolve().parent if isinstance(target, FileTarget) else Path.cwd() for target in local]
+
+
+def _read_tls(arguments: argparse.Namespace) -> TlsFiles | None:
+    if arguments.tls_cert is None and arguments.tls_key is None:
+        return None
+    if arguments.tls_cert is None or arguments.tls_key is None:
+        raise UsageError("--tls-cert and --tls-key belong together: give both.")
+    tls = TlsFiles(arguments.tls_cert, arguments.tls_key)
+    tls.check()
+    return tls
 
 
 def _warn(host: str, settings: ServeSettings, asking: int) -> None:

@@ -9,7 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from toolwire.cli.exits import FAILED, OK
-from toolwire.cli.targets.open_target import OpenedTarget, UrlOptions, open_target, read_key, read_selection
+from toolwire.cli.targets.open_target import (
+    OpenedTarget,
+    UrlOptions,
+    open_target,
+    read_access,
+    read_key,
+    read_selection,
+)
 from toolwire.cli.terminal.screen import escape_first_line, escaped, json_text, print_error
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
@@ -32,7 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the tools of the target, as a table or as JSON."""
     locked = read_locked(Path(arguments.file)) if arguments.locked else None
     key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
-    reach = UrlOptions(key=key, protocol=arguments.protocol, locked=locked, selection=chosen)
+    reach = UrlOptions(
+        key=key, protocol=arguments.protocol, locked=locked, selection=chosen, access=read_access(arguments)
+    )
     with open_target(arguments.target, reach, build_terminal_approver("ask")) as source:
         if arguments.tags:
             return _print_tags(source.tags(), as_json=arguments.json)

@@ -18,7 +18,9 @@ from toolwire.client import Session, connect_sync
 from toolwire.client.discovery.discover import complete_url
 from toolwire.client.discovery.overlays import read_overlay
 from toolwire.client.transport.drivers import SyncNotify
-from toolwire.client.transport.url_policy import read_url
+from toolwire.client.transport.network import NetworkAccess
+from toolwire.client.transport.tls import check_ca_file
+from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
 from toolwire.consent import DefinitionLock
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Json, Problem, Result, Secret, Tool
@@ -62,7 +64,7 @@ class OpenedTarget(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlOptions:
-    """How to reach a URL: the key of its server, the one protocol to look for, the lock, and which tools."""
+    """How to reach a URL: the key of its server, the one protocol to look for, the lock, which tools and networks."""
 
     key: Secret | None = None
     protocol: str | None = None
@@ -70,6 +72,7 @@ class UrlOptions:
     selection: Selection = DEFAULT_SELECTION
     agree: Callable[[tuple[Tool, ...]], bool] | None = field(default=None, compare=False)
     sign_in: SignInOptions | None = None
+    access: NetworkAccess = field(default_factory=NetworkAccess, compare=False)
 
 
 def read_selection(arguments: Namespace) -> Selection:
@@ -108,7 +111,24 @@ def read_url_options(arguments: Namespace, urls: Sequence[str]) -> UrlOptions:
         raise UsageError("A key is for one site: with several, sign in to each with `toolwire login` first.")
     if len(urls) > 1 and (arguments.overlay is not None or arguments.server):
         raise UsageError("--overlay and --server are for one site, and there are several.")
-    return UrlOptions(key=key, protocol=arguments.protocol, selection=read_selection(arguments))
+    return UrlOptions(
+        key=key, protocol=arguments.protocol, selection=read_selection(arguments), access=read_access(arguments)
+    )
+
+
+def read_access(arguments: Namespace) -> NetworkAccess:
+    """Return what the options allow beyond the public internet.
+
+    Raises:
+        UsageError: one of them is no origin, or the CA file cannot be used.
+    """
+    allow_private, allow_http, ca_file = arguments.allow_private, arguments.allow_http, arguments.ca_file
+    try:
+        allow_origins_in_private_networks(allow_private, allow_http)
+        check_ca_file(ca_file)
+    except ValueError as error:
+        raise UsageError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
+    return NetworkAccess(allow_private=allow_private, allow_http=allow_http, ca_file=ca_file)
 
 
 def read_client(arguments: Namespace) -> SignInOptions | None:
@@ -176,6 +196,7 @@ def open_target(
             user=person,
             sign_in=reach.sign_in,
             approve_relocation=confirm_relocation,
+            **reach.access,
         )
     except ValueError as error:
         raise UsageError(f"{error}.") from error

@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 from functools import wraps
 from inspect import cleandoc, signature
 from types import TracebackType
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from anyio import to_thread
 from anyio.from_thread import BlockingPortal
@@ -18,7 +18,7 @@ from toolwire.client.discovery.relocation import MAX_RELOCATIONS
 from toolwire.client.transport.drivers import BRIEF_S, Approver, arun, run, send_briefly
 from toolwire.client.transport.in_process import AppLifespan, AppNetwork, SyncAppNetwork, open_portal
 from toolwire.client.transport.limits import TransportLimits
-from toolwire.client.transport.network import Network, SyncNetwork
+from toolwire.client.transport.network import Network, NetworkAccess, SyncNetwork
 from toolwire.core.codec import Flow
 from toolwire.core.model import Json, Problem, Secret, Tool
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
@@ -29,6 +29,7 @@ from .options import ConnectOptions
 from .remote import Remote, SyncRemote
 
 T = TypeVar("T")
+_NO_ACCESS: Final = NetworkAccess()
 
 
 class PendingConnection:
@@ -87,7 +88,7 @@ class PendingConnection:
         while True:
             factory = self._factory
             # Refreshes of tokens have a network of their own: the key of the site must not go to the sign-in server.
-            self._auth_network = SyncNetwork(allow_private=factory.options.allow_private)
+            self._auth_network = SyncNetwork(**factory.access())
             await to_thread.run_sync(factory.load_auth, self._auth_network)
             flow, builder = factory.discover()
             found = await self._fetch(flow)
@@ -174,7 +175,7 @@ class SyncPendingConnection:
         remaining = MAX_RELOCATIONS
         while True:
             factory = self._factory
-            self._auth_network = SyncNetwork(allow_private=factory.options.allow_private)
+            self._auth_network = SyncNetwork(**factory.access())
             factory.load_auth(self._auth_network)
             flow, builder = factory.discover()
             found = self._fetch(flow)
@@ -264,11 +265,13 @@ def connect_without_user(
     api_key: str | Secret | None = None,
     protocol: str | None = None,
     selection: Selection = DEFAULT_SELECTION,
+    access: NetworkAccess = _NO_ACCESS,
 ) -> Remote:
     """Return a Remote without stored credentials of a user: for a server in front of other servers.
 
-    The other arguments are those of ``connect``. The call blocks until the server is discovered; it can be made inside
-    a running event loop. The Remote fetches its documents again like any other, and its connections stay open.
+    ``access`` and the other arguments are those of ``connect``. The call blocks until the server is discovered; it can
+    be made inside a running event loop. The Remote fetches its documents again like any other, and its connections stay
+    open.
 
     Raises:
         ConnectError: nothing was found.
@@ -283,6 +286,7 @@ def connect_without_user(
             protocol=protocol,
             selection=selection,
             timeout_s=TransportLimits().total_s,
+            **access,
         )
     ).open_without_user()
 
@@ -301,6 +305,7 @@ def list_definitions(
     protocol: str | None,
     session: Session,
     selection: Selection = DEFAULT_SELECTION,
+    access: NetworkAccess = _NO_ACCESS,
 ) -> FetchedDefinitions:
     """Connect to ``url`` and return the definitions of the selected tools, for a lock. No tool is called.
 
@@ -308,5 +313,7 @@ def list_definitions(
         ConnectError: nothing was found.
         ValueError: ``protocol`` is unknown.
     """
-    with connect_sync(url, api_key=api_key, protocol=protocol, session=session, selection=selection) as remote:
+    with connect_sync(
+        url, api_key=api_key, protocol=protocol, session=session, selection=selection, **access
+    ) as remote:
         return FetchedDefinitions(remote.url, remote.definitions())

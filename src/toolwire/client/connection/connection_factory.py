@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypedDict, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from toolwire.client.calls.api_keys import choose_keys, describe_key
 from toolwire.client.calls.retry import RetryLimits
@@ -19,10 +18,10 @@ from toolwire.client.discovery.relocation import Relocation, resolve_relocation
 from toolwire.client.discovery.source import build_source, find_document_url
 from toolwire.client.transport.drivers import SyncTransport, Transport
 from toolwire.client.transport.limits import BREAKER_FAILURES, TransportLimits
-from toolwire.client.transport.network import SyncNetwork
+from toolwire.client.transport.network import NetworkAccess, SyncNetwork
 from toolwire.client.transport.origins import AllowedOrigins
 from toolwire.client.transport.request_rules import Credentials
-from toolwire.client.transport.url_policy import origin_of, read_url
+from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
 from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef, compute_identity
 from toolwire.core.codec import Flow, Peer
 from toolwire.core.http import Request
@@ -40,12 +39,11 @@ if TYPE_CHECKING:  # signing in is rare, and a lot of code
 T = TypeVar("T")
 
 
-class NetworkSettings(TypedDict, total=False):
+class NetworkSettings(NetworkAccess, total=False):
     """The arguments that ``Network`` and ``SyncNetwork`` share."""
 
     limits: TransportLimits
     credentials: Credentials
-    allow_private: Sequence[str]
     origins: AllowedOrigins
 
 
@@ -113,8 +111,10 @@ class ConnectionFactory:
         return NetworkSettings(
             limits=TransportLimits(total_s=options.timeout_s, breaker_failures=BREAKER_FAILURES),
             credentials=self.credentials(peer_url),
-            allow_private=options.allow_private,
             origins=options.origins,
+            allow_private=options.allow_private,
+            allow_http=options.allow_http,
+            ca_file=options.ca_file,
         )
 
     def discovery_network(self) -> NetworkSettings:
@@ -124,6 +124,15 @@ class ConnectionFactory:
             limits=TransportLimits(total_s=TOTAL_S, response_bytes=options.selection.document_bytes),
             credentials=self.credentials(),
             allow_private=options.allow_private,
+            allow_http=options.allow_http,
+            ca_file=options.ca_file,
+        )
+
+    def access(self) -> NetworkAccess:
+        """Return what the options allow any network of this connection."""
+        options = self.options
+        return NetworkAccess(
+            allow_private=options.allow_private, allow_http=options.allow_http, ca_file=options.ca_file
         )
 
     # Discovery
@@ -168,7 +177,7 @@ class ConnectionFactory:
         options = self.options
         if found.peer is not None or relocation is None:
             return None
-        private = frozenset(map(origin_of, options.allow_private))
+        private = allow_origins_in_private_networks(options.allow_private, options.allow_http)
         url = resolve_relocation(complete_url(options.address), relocation, options.approve_relocation, private)
         return ConnectionFactory(replace(options, url=url), self._cache) if url else None
 

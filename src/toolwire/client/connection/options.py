@@ -16,7 +16,8 @@ from toolwire.client.discovery.relocation import ApproveRelocation
 from toolwire.client.transport.drivers import Approver
 from toolwire.client.transport.in_process import APP_ORIGIN, Asgi
 from toolwire.client.transport.origins import AllowedOrigins, AllowOrigins
-from toolwire.client.transport.url_policy import read_url
+from toolwire.client.transport.tls import check_ca_file
+from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
 from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
 from toolwire.core.lazy_import import import_lazily
 from toolwire.core.model import ANONYMOUS, Context, Json, Problem, Secret, Tool
@@ -71,8 +72,10 @@ class ConnectOptions:
     ``context`` holds the tokens, secrets and user id that tools may require. Each tool is sent only what it requires.
 
     ``allow_origins`` lists other origins that tools may call, or is a function that is asked once for each. Without it,
-    a tool that leads to another origin is not called. ``allow_private`` lists origins in private networks that may be
-    called. ``approve_relocation`` is asked when the site redirects to another origin. If it returns True, the
+    a tool that leads to another origin is not called. ``allow_private`` lists https origins in private networks that
+    may be called. ``allow_http`` lists http origins that may be called too, at private addresses only: what is sent to
+    them, keys included, can be read on the way. The certificates in ``ca_file`` (PEM) are trusted in addition to those
+    of the system. ``approve_relocation`` is asked when the site redirects to another origin. If it returns True, the
     connection is made there, and the key is sent there too; otherwise connecting fails.
 
     ``selection`` says which tools to use; ``Selection(include="all")`` uses those of a document without ``x-llm`` too.
@@ -81,7 +84,7 @@ class ConnectOptions:
 
     Raises:
         ValueError: ``protocol`` is unknown, ``retries`` is not 0 to 10, or ``allow_origins`` has something that is not
-            an origin.
+            an origin; or ``ca_file`` cannot be used.
     """
 
     url: ConnectTarget
@@ -91,6 +94,8 @@ class ConnectOptions:
     protocol: str | None = None
     preferences: Preferences = NO_PREFERENCES  # XL-042: the user can tighten, never loosen
     allow_private: Sequence[str] = ()
+    allow_http: Sequence[str] = ()
+    ca_file: str | Path | None = None
     timeout_s: float = 100.0
     retries: int = 2  # C-11: only where a call cannot run twice
     session: Session | None = None
@@ -121,6 +126,8 @@ class ConnectOptions:
             selection = replace(self.selection, overlay=read_overlay(self.overlay))
             object.__setattr__(self, "selection", selection)
         RetryLimits(retries=self.retries)
+        allow_origins_in_private_networks(self.allow_private, self.allow_http)
+        check_ca_file(self.ca_file)
         url = read_url(complete_url(self.address))
         home = "" if isinstance(url, Problem) else url.origin  # discovery says what is wrong with the URL
         object.__setattr__(self, "origins", AllowedOrigins(home, self.allow_origins))

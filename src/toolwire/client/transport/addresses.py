@@ -21,6 +21,7 @@ class NetworkReach(Enum):
 
     PUBLIC = "public"
     PRIVATE = "public or private"
+    PRIVATE_ONLY = "private"
     LOOPBACK = "loopback"
 
 
@@ -81,7 +82,9 @@ def is_address_allowed(text: str, reach: NetworkReach) -> bool:
         return False
     if reach is NetworkReach.LOOPBACK:
         return is_loopback(address)
-    return _is_public(address) or (reach is NetworkReach.PRIVATE and any(address in network for network in _PRIVATE))
+    if reach is not NetworkReach.PUBLIC and any(address in network for network in _PRIVATE):
+        return True
+    return reach is not NetworkReach.PRIVATE_ONLY and _is_public(address)
 
 
 def _is_public(address: Address) -> bool:

@@ -200,7 +200,9 @@ class PooledConnection(asyncio.Protocol):
             self._waiter.set_result(None)
 
 
-async def open_connection(hop: SendRequest, key: PoolKey, within_s: float) -> PooledConnection | Problem:
+async def open_connection(
+    hop: SendRequest, key: PoolKey, within_s: float, ca_file: str = ""
+) -> PooledConnection | Problem:
     """Return a new connection to the address of ``hop``, or why there is none. Nothing is sent yet."""
     loop = asyncio.get_running_loop()
     plain = open_socket(key.address)
@@ -216,7 +218,7 @@ async def open_connection(hop: SendRequest, key: PoolKey, within_s: float) -> Po
             except OSError:
                 connection.abort()
                 return connection_refusal(hop.target.origin)
-            context = find_tls_context() if secure else None
+            context = find_tls_context(ca_file) if secure else None
             await loop.create_connection(
                 lambda: connection, sock=plain, ssl=context, server_hostname=server_name(hop) if secure else None
             )

@@ -11,6 +11,8 @@ import asyncio
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from pathlib import Path
+from typing import TypedDict
 
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
@@ -24,8 +26,9 @@ from .limits import DEFAULT_LIMITS, TransportLimits
 from .request_rules import Credentials, RequestRules, ResolveHost, SendRequest, Steps
 from .response_reader import ResponseCollector
 from .sync_pool import SyncConnectionPool, open_sync_connection
+from .tls import check_ca_file
 
-__all__ = ["Credentials", "Network", "SyncNetwork", "TransportLimits"]
+__all__ = ["Credentials", "Network", "NetworkAccess", "SyncNetwork", "TransportLimits"]
 
 _SERVER_ERROR = 500
 """The first status that says that the server failed.
@@ -35,11 +38,20 @@ be one that must not be sent twice, and it should not meet a connection that is 
 """
 
 
+class NetworkAccess(TypedDict, total=False):
+    """What the user allows beyond the public internet; see ``Network``."""
+
+    allow_private: Sequence[str]
+    allow_http: Sequence[str]
+    ca_file: str | Path | None
+
+
 class Network:
     """The asynchronous transport. One can be used in any number of event loops.
 
     ``credentials`` are sent to their own origins only. Private addresses are refused, except for the origins in
-    ``allow_private``. If ``origins`` is given, every other origin is refused. ``may_connect`` is called with the IP
+    ``allow_private`` (https) and ``allow_http`` (http, and private addresses only). The certificates in ``ca_file`` are
+    trusted in addition. If ``origins`` is given, every other origin is refused. ``may_connect`` is called with the IP
     address before each exchange; if it returns False, the exchange is refused. Tests replace ``resolve`` and ``clock``.
     """
 
@@ -49,16 +61,24 @@ class Network:
         limits: TransportLimits = DEFAULT_LIMITS,
         credentials: Credentials | None = None,
         allow_private: Iterable[str] = (),
+        allow_http: Iterable[str] = (),
+        ca_file: str | Path | None = None,
         origins: Container[str] | None = None,
         may_connect: Callable[[str], Awaitable[bool]] | None = None,
         resolve: Resolve = resolve_with_system,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._exchange = RequestRules(
-            limits=limits, credentials=credentials, allow_private=allow_private, origins=origins, clock=clock
+            limits=limits,
+            credentials=credentials,
+            allow_private=allow_private,
+            allow_http=allow_http,
+            origins=origins,
+            clock=clock,
         )
         self._may_connect = may_connect
         self._resolve = resolve
+        self._ca_file = check_ca_file(ca_file)
         self._pools: dict[asyncio.AbstractEventLoop, ConnectionPool] = {}
 
     async def send(self, request: Request, *, total_s: float | None = None) -> Response | Problem:
@@ -121,7 +141,7 @@ class Network:
         until = loop.time() + hop.within_s
         connection = pool.take(key, loop.time())
         if connection is None:
-            opened = await open_connection(hop, key, min(limits.connect_s, hop.within_s))
+            opened = await open_connection(hop, key, min(limits.connect_s, hop.within_s), self._ca_file)
             if isinstance(opened, Problem):
                 return opened
             connection = opened
@@ -165,14 +185,22 @@ class SyncNetwork:
         limits: TransportLimits = DEFAULT_LIMITS,
         credentials: Credentials | None = None,
         allow_private: Iterable[str] = (),
+        allow_http: Iterable[str] = (),
+        ca_file: str | Path | None = None,
         origins: Container[str] | None = None,
         resolve: Resolve = resolve_with_system,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._exchange = RequestRules(
-            limits=limits, credentials=credentials, allow_private=allow_private, origins=origins, clock=clock
+            limits=limits,
+            credentials=credentials,
+            allow_private=allow_private,
+            allow_http=allow_http,
+            origins=origins,
+            clock=clock,
         )
         self._resolve = resolve
+        self._ca_file = check_ca_file(ca_file)
         self._pool = SyncConnectionPool()
         weakref.finalize(self, self._pool.close)
 
@@ -238,7 +266,7 @@ class SyncNetwork:
         until = now + hop.within_s
         connection = self._pool.take(key, now)
         if connection is None:
-            opened = open_sync_connection(hop, key, min(limits.connect_s, hop.within_s))
+            opened = open_sync_connection(hop, key, min(limits.connect_s, hop.within_s), self._ca_file)
             if isinstance(opened, Problem):
                 return opened
             connection = opened

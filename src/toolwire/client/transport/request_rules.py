@@ -31,7 +31,7 @@ from .failures import forbidden_target, timeout, unreachable
 from .limits import TransportLimits
 from .redirects import find_redirect, is_same_resource, redirect_loop, redirect_without_approval
 from .request_headers import NAME, VALUE, Fields, check_headers
-from .url_policy import Target, admit, origin_of, private_address
+from .url_policy import Target, admit, allow_origins_in_private_networks, origin_of, refuse_address
 
 T = TypeVar("T")
 
@@ -90,6 +90,7 @@ class RequestRules:
         limits: TransportLimits,
         credentials: Credentials | None = None,
         allow_private: Iterable[str] = (),
+        allow_http: Iterable[str] = (),
         origins: Container[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -100,7 +101,7 @@ class RequestRules:
             origin: find_echoes(secret for _, secret in secrets) for origin, secrets in self._credentials.items()
         }
         self._origins = origins
-        self._private = frozenset(origin_of(origin) for origin in allow_private)
+        self._private = allow_origins_in_private_networks(allow_private, allow_http)
         self._clock = clock
         self._pins: dict[str, _PinnedAddress] = {}
 
@@ -191,7 +192,7 @@ class RequestRules:
             return unreachable(f"{target.origin} has no address: is its name right?", "dns", sent=False)
         # One private address among public ones is how DNS rebinding begins.
         if not all(is_address_allowed(address, target.reach) for address in found):
-            return private_address(target.origin)
+            return refuse_address(target.origin, target.reach)
         # A cache that is emptied at its limit needs no bookkeeping for each call.
         if len(self._pins) >= _ORIGINS_KEPT:
             self._pins.clear()

@@ -84,7 +84,9 @@ class SyncPooledConnection:
         self._socket.settimeout(left)
 
 
-def open_sync_connection(hop: SendRequest, key: PoolKey, within_s: float) -> SyncPooledConnection | Problem:
+def open_sync_connection(
+    hop: SendRequest, key: PoolKey, within_s: float, ca_file: str = ""
+) -> SyncPooledConnection | Problem:
     """Return a new connection to the address of ``hop``, or why there is none. Nothing is sent yet."""
     until = time.monotonic() + within_s
     plain = open_socket(key.address)
@@ -105,7 +107,8 @@ def open_sync_connection(hop: SendRequest, key: PoolKey, within_s: float) -> Syn
         return SyncPooledConnection(key, plain)
     try:
         plain.settimeout(max(until - time.monotonic(), 0.001))
-        return SyncPooledConnection(key, find_tls_context().wrap_socket(plain, server_hostname=server_name(hop)))
+        secure = find_tls_context(ca_file).wrap_socket(plain, server_hostname=server_name(hop))
+        return SyncPooledConnection(key, secure)
     except TimeoutError:
         plain.close()
         return timeout(hop.target.origin, sent=False)

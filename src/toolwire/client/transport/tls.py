@@ -5,22 +5,43 @@ from __future__ import annotations
 import os
 import sys
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import ssl
 
 
-def find_tls_context() -> ssl.SSLContext:
+def find_tls_context(ca_file: str = "") -> ssl.SSLContext:
     """Return the TLS context. The first call reads the trusted roots, which takes about 10 ms.
 
-    ``SSL_CERT_FILE`` and ``SSL_CERT_DIR`` replace the roots of the system.
+    ``SSL_CERT_FILE`` and ``SSL_CERT_DIR`` replace the roots of the system. The certificates in ``ca_file`` (PEM) are
+    trusted in addition.
+
+    Raises:
+        OSError: ``ca_file`` cannot be read, or has no certificate.
     """
-    return _make_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+    return _make_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"), ca_file)
 
 
-@lru_cache(maxsize=4)  # the environment decides which roots are read, and it may change
-def _make_context(cert_file: str | None, cert_dir: str | None) -> ssl.SSLContext:
+def check_ca_file(path: str | Path | None) -> str:
+    """Return ``path`` as text, ``""`` for None, once its certificates have been read.
+
+    Raises:
+        ValueError: the file cannot be read, or has no certificate.
+    """
+    if path is None:
+        return ""
+    try:
+        find_tls_context(str(path))
+    except OSError as error:
+        why = error.strerror if error.filename or isinstance(error, FileNotFoundError) else "it has no PEM certificate"
+        raise ValueError(f"the CA file {path} cannot be used: {why}") from error
+    return str(path)
+
+
+@lru_cache(maxsize=16)  # the environment decides which roots are read, and it may change
+def _make_context(cert_file: str | None, cert_dir: str | None, ca_file: str) -> ssl.SSLContext:
     import ssl  # http:// needs none of it
 
     if sys.platform in ("darwin", "win32") and not (cert_file or cert_dir):
@@ -29,5 +50,7 @@ def _make_context(cert_file: str | None, cert_dir: str | None) -> ssl.SSLContext
         context: ssl.SSLContext = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     else:
         context = ssl.create_default_context()
+    if ca_file:
+        context.load_verify_locations(ca_file)
     context.set_alpn_protocols(["http/1.1"])
     return context

@@ -3,7 +3,8 @@
 Rules:
 - One parser checks and connects. A host that it reads differently from how it is written is refused, so ``127.1``,
   ``0x7f000001``, full-width dots and the like reach nothing.
-- Only https is allowed, and http to this machine under its plain names.
+- Only https is allowed, and http to this machine under its plain names, and to private addresses of origins that the
+  user allows by name.
 """
 
 # XL-010, D-05, D-11: no spelling of a URL gets around these checks.
@@ -11,6 +12,7 @@ Rules:
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -31,7 +33,10 @@ _CHARACTERS = (
 _USER = "This URL has a user name or password in it: take it out, and give credentials apart."
 _NOT_VALID = "This URL is not valid: its host or port cannot be read."
 _NO_HOST = "This URL has no host, or one with characters that do not belong there."
-_HTTP_NOT_HERE = "http is only for this machine (localhost, 127.0.0.1, [::1]): write https:// instead."
+_HTTP_NOT_HERE = (
+    "http is only for this machine (localhost, 127.0.0.1, [::1]): write https:// instead,"
+    " or allow the origin with allow_http (--allow-http) if it is in your private network."
+)
 
 
 class Target(NamedTuple):
@@ -59,7 +64,8 @@ class _OriginTarget(NamedTuple):
 def admit(text: str, private: frozenset[str] = frozenset()) -> Target | Problem:
     """Return the target of the URL ``text``, or why it is refused.
 
-    The origins in ``private`` may have private addresses. Names are not resolved here.
+    The https origins in ``private`` may have private addresses; its http origins may have no others. Names are not
+    resolved here.
     """
     if _URL.fullmatch(text) is None:
         return invalid_request(_CHARACTERS, "url")
@@ -81,17 +87,33 @@ def _admit_origin(start: str, private: frozenset[str]) -> _OriginTarget | Proble
     if not url.port:
         return invalid_request("This URL has the port 0, where nothing can be.", "url")
     reach = _find_reach(origin, host, address, private)
-    if url.scheme == "http" and reach is not NetworkReach.LOOPBACK:
+    if url.scheme == "http" and reach is NetworkReach.PUBLIC:
         return forbidden_target(f"{origin} is not connected to: {_HTTP_NOT_HERE}")
     if address is not None and not is_address_allowed(address, reach):
-        return private_address(origin)
+        return refuse_address(origin, reach)
     return _OriginTarget(url, origin, host, url.port, reach, address)
 
 
-def private_address(origin: str) -> Problem:
-    """Return the Problem of an origin with a private or special address."""
-    text = f"{origin} is not connected to: it leads to a private or special address. Allow it by name if it is yours."
-    return forbidden_target(text)
+def refuse_address(origin: str, reach: NetworkReach) -> Problem:
+    """Return the Problem of an origin that has an address outside ``reach``."""
+    why = "it leads to a private or special address. Allow it by name if it is yours (allow_private, --allow-private)."
+    if reach is NetworkReach.PRIVATE_ONLY:
+        why = "its address is not in a private network, and http is not protected on the way: write https:// instead."
+    return forbidden_target(f"{origin} is not connected to: {why}")
+
+
+def allow_origins_in_private_networks(allow_private: Iterable[str], allow_http: Iterable[str]) -> frozenset[str]:
+    """Return the origins that may have private addresses: https ones, and http ones if ``allow_http`` names them.
+
+    Raises:
+        ValueError: one is not an origin, or ``allow_http`` has an https one.
+    """
+    secure = {origin for origin in map(origin_of, allow_private) if origin.startswith("https:")}
+    plain = set(map(origin_of, allow_http))
+    for origin in plain:
+        if not origin.startswith("http:"):
+            raise ValueError(f"{origin} is https: allow it with allow_private (--allow-private)")
+    return frozenset(secure | plain)
 
 
 def origin_of(text: str) -> str:
@@ -144,4 +166,6 @@ def _find_reach(origin: str, host: str, address: str | None, private: frozenset[
     literal = read_address(address) if address is not None else None
     if host == "localhost" or (literal is not None and is_loopback(literal)):
         return NetworkReach.LOOPBACK
-    return NetworkReach.PRIVATE if origin in private else NetworkReach.PUBLIC
+    if origin not in private:
+        return NetworkReach.PUBLIC
+    return NetworkReach.PRIVATE if origin.startswith("https:") else NetworkReach.PRIVATE_ONLY

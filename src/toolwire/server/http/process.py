@@ -7,11 +7,12 @@ import errno
 import logging
 import resource
 import socket
+import ssl
 import sys
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from uvicorn import Config, Server
 from uvicorn.config import STARTUP_FAILURE
@@ -31,6 +32,43 @@ BACKLOG = 2048
 _log = logging.getLogger("toolwire.server")
 
 
+class TlsFiles(NamedTuple):
+    """The certificate of a server with its chain, and its private key: files in PEM, the key without a password."""
+
+    cert: str
+    key: str
+
+    def check(self) -> None:
+        """Check that the files can be read and belong together.
+
+        Raises:
+            DefinitionError: they cannot be used; the text names the file and the reason.
+        """
+        for path in self:
+            try:
+                Path(path).read_bytes()
+            except OSError as error:
+                raise DefinitionError(f"{path} cannot be read: {error.strerror}.") from error
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.cert, self.key, password=_refuse_password)
+        except ssl.SSLError as error:
+            reason = _TLS_FAULTS.get(error.reason, "one of them is no PEM file of its kind")
+            raise DefinitionError(f"{self.cert} and {self.key} cannot be used for TLS: {reason}.") from error
+        except _KeyLockedError as error:
+            raise DefinitionError(f"{self.key} is protected by a password: give a key without one.") from error
+
+
+class _KeyLockedError(Exception):
+    """The private key asks for a password."""
+
+
+def _refuse_password() -> str:
+    raise _KeyLockedError
+
+
+_TLS_FAULTS = {"KEY_VALUES_MISMATCH": "the key is not that of the certificate"}
+
+
 class ServerConfig(Config):
     """The settings of uvicorn for ``toolwire serve``: our own connections and shutdown, no WebSockets, a quiet log.
 
@@ -39,7 +77,13 @@ class ServerConfig(Config):
     """
 
     def __init__(
-        self, app: StoppableApp | str, *, deadlines: Deadlines = DEADLINES, access_log: bool = False, **more: Any
+        self,
+        app: StoppableApp | str,
+        *,
+        deadlines: Deadlines = DEADLINES,
+        access_log: bool = False,
+        tls: TlsFiles | None = None,
+        **more: Any,
     ) -> None:
         """Create the settings; ``more`` are further options of ``uvicorn.Config``."""
         self.deadlines = deadlines
@@ -59,6 +103,8 @@ class ServerConfig(Config):
             backlog=BACKLOG,
             timeout_keep_alive=deadlines.idle_s,
             timeout_graceful_shutdown=FLUSH_S,
+            ssl_certfile=None if tls is None else tls.cert,
+            ssl_keyfile=None if tls is None else tls.key,
             **more,
         )
 
@@ -90,6 +136,7 @@ def serve(
     announce: Callable[[str], object] = print,
     deadlines: Deadlines = DEADLINES,
     access_log: bool = False,
+    tls: TlsFiles | None = None,
 ) -> None:
     """Serve ``app`` in this process until SIGINT or SIGTERM, then let running calls finish and return.
 
@@ -101,9 +148,9 @@ def serve(
         ToolwireError: a tool could not begin; the reason has been printed.
     """
     # R15
-    config = ServerConfig(app, deadlines=deadlines, access_log=access_log)
+    config = ServerConfig(app, deadlines=deadlines, access_log=access_log, tls=tls)
     with open_listener(host, port) as listener:
-        announce(build_url(host, listener))
+        announce(build_url(host, listener, secure=tls is not None))
         _raise_socket_limit()
         with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises the signal again when it has stopped
             try:
@@ -121,6 +168,7 @@ def serve_workers(
     announce: Callable[[str], object] = print,
     deadlines: Deadlines = DEADLINES,
     access_log: bool = False,
+    tls: TlsFiles | None = None,
 ) -> None:
     """Serve the application that ``factory`` (``module:function``) returns, in each of ``workers`` processes.
 
@@ -130,9 +178,9 @@ def serve_workers(
         DefinitionError: the socket cannot listen at ``host`` and ``port``.
         ToolwireError: a worker could not create the application; it has printed the reason.
     """
-    config = ServerConfig(factory, deadlines=deadlines, access_log=access_log, workers=workers)
+    config = ServerConfig(factory, deadlines=deadlines, access_log=access_log, tls=tls, workers=workers)
     with open_listener(host, port) as listener:
-        announce(build_url(host, listener))
+        announce(build_url(host, listener, secure=tls is not None))
         _raise_socket_limit()
         supervisor = Multiprocess(config, sockets=[listener])
         supervisor.run()
@@ -149,6 +197,7 @@ def serve_reloading(
     announce: Callable[[str], object] = print,
     deadlines: Deadlines = DEADLINES,
     access_log: bool = False,
+    tls: TlsFiles | None = None,
 ) -> None:
     """Serve the application that ``factory`` returns; restart when a Python file below ``directories`` changes.
 
@@ -156,9 +205,11 @@ def serve_reloading(
         DefinitionError: the socket cannot listen at ``host`` and ``port``.
     """
     watched = [str(directory) for directory in directories]
-    config = ServerConfig(factory, deadlines=deadlines, access_log=access_log, reload=True, reload_dirs=watched)
+    config = ServerConfig(
+        factory, deadlines=deadlines, access_log=access_log, tls=tls, reload=True, reload_dirs=watched
+    )
     with open_listener(host, port) as listener:
-        announce(build_url(host, listener))
+        announce(build_url(host, listener, secure=tls is not None))
         reload = ChangeReload(config, target=Server(config).run, sockets=[listener])
         reload.should_restart()  # records the files now, so that a change during the start is noticed
         reload.run()
@@ -178,14 +229,15 @@ def open_listener(host: str, port: int) -> socket.socket:
         raise DefinitionError(f"Cannot listen on {host}:{port}: {_explain_error(error)}.") from error
 
 
-def build_url(host: str, listener: socket.socket) -> str:
-    """Return the URL by which ``listener`` is reached from this machine."""
+def build_url(host: str, listener: socket.socket, *, secure: bool = False) -> str:
+    """Return the URL by which ``listener`` is reached from this machine; it is https if ``secure``."""
     port = listener.getsockname()[1]
     host = host or HOST
     with contextlib.suppress(ValueError):  # a host name
         if (address := ip_address(host)).is_unspecified:  # all addresses of this machine
             host = "::1" if address.version == 6 else "127.0.0.1"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if secure else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _explain_error(error: OSError) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from toolwire.client.transport.drivers import SyncTransport
 from toolwire.client.transport.limits import TransportLimits
-from toolwire.client.transport.network import SyncNetwork
+from toolwire.client.transport.network import NetworkAccess, SyncNetwork
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Json, Problem, Secret
 from toolwire.core.url_origin import get_origin
@@ -110,16 +110,24 @@ class ServerProbe:
         return _build_answer(transport.send(Request(method, self.base + path, fields, body)))
 
 
-def open_probe(url: str, *, key: str | Secret | None = None, call: ProbeTool | None = None) -> ServerProbe:
-    """Return a probe of the server at ``url``."""
+def open_probe(
+    url: str,
+    *,
+    key: str | Secret | None = None,
+    call: ProbeTool | None = None,
+    access: NetworkAccess | None = None,
+) -> ServerProbe:
+    """Return a probe of the server at ``url``. ``access`` is what the user allows beyond the public internet."""
     url = url if "://" in url else f"http://{url}"
     origin = get_origin(url)
     base = origin + urlsplit(url).path.rstrip("/")
     limits = TransportLimits(total_s=WAIT_S)
     text = key.reveal() if isinstance(key, Secret) else key
     signed = {origin: (("authorization", Secret(f"Bearer {text}")),)} if text is not None else {}
-    keyed = SyncNetwork(limits=limits, credentials=signed, allow_private=[origin])  # the user named this server
-    bare = SyncNetwork(limits=limits, allow_private=[origin])
+    allowed = NetworkAccess(**(access or {}))
+    allowed["allow_private"] = [*allowed.get("allow_private", ()), origin]  # the user named this server
+    keyed = SyncNetwork(limits=limits, credentials=signed, **allowed)
+    bare = SyncNetwork(limits=limits, **allowed)
     return ServerProbe(base, keyed, bare, has_key=text is not None, call=call)
 
 

@@ -1,0 +1,173 @@
+"""https with ``toolwire serve``, and a client in a private network: certificates of one's own, http by permission."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.certificates import write_certificate
+from toolwire import Value, connect, connect_sync
+from toolwire.core.connect_error import ConnectError
+from toolwire.opentool.client import SyncOpenToolClient
+
+ROOT = Path(__file__).parents[2]
+Run = Callable[..., Any]
+
+
+@contextmanager
+def serving(*argv: object) -> Iterator[str]:
+    """Start ``toolwire serve`` and give the URL that it announces."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "toolwire", "serve", "--port", "0", *map(str, argv)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if "Ctrl-C" in line:
+                break
+        [at] = [line.split()[1] for line in lines if line.startswith("at ")]
+        yield at
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+
+
+@pytest.mark.requirement("XL-010", "D-05")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_wire_is_served_by_https(desk: Path, tmp_path: Path, workers: int) -> None:
+    cert, key = write_certificate(tmp_path, "localhost", "127.0.0.1")
+    with serving(desk, "--tls-cert", cert, "--tls-key", key, "--workers", workers) as url:
+        assert url.startswith("https://127.0.0.1:")
+        for protocol in ("openapi", "opentool", "otc", "mcp"):
+            with connect_sync(url, protocol=protocol, ca_file=cert, agree=bool) as remote:
+                assert remote.call("add", {"a": 1, "b": 2}) == Value(3), protocol
+                assert remote.url.startswith(url)
+
+        async def call() -> object:
+            async with connect(url, ca_file=str(cert)) as remote:
+                return await remote.call("add", {"a": 1, "b": 2})
+
+        assert asyncio.run(call()) == Value(3)
+        with SyncOpenToolClient(url, ca_file=cert) as client:
+            assert client.version().version
+
+
+def test_a_server_with_an_unknown_certificate_is_not_connected_to(desk: Path, tmp_path: Path) -> None:
+    cert, key = write_certificate(tmp_path, "localhost", "127.0.0.1")
+    other, _ = write_certificate(tmp_path, "other.example", "127.0.0.1")
+    with serving(desk, "--tls-cert", cert, "--tls-key", key) as url:
+        for ca_file in (None, other):
+            with pytest.raises(ConnectError, match="certificate"), connect_sync(url, ca_file=ca_file):
+                pass
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("tools", "{url}", "--json"),
+        ("call", "{url}", "add", "a=1", "--json"),
+        ("explain", "{url}", "--json"),
+        ("conform", "{url}", "--json", "--protocol", "opentool"),
+        ("convert", "{url}", "--to", "mcp"),
+        ("overlay", "{url}"),
+        ("size", "{url}", "--json"),
+        ("lock", "{url}", "--file", "{folder}/toolwire.lock"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_each_command_takes_a_ca_file(toolwire: Run, desk_by_https: tuple[str, Path], command: Any) -> None:
+    url, cert = desk_by_https
+    argv = [word.format(url=url, folder=cert.parent) for word in command]
+    assert toolwire(*argv).code != 0
+    done = toolwire(*argv, "--ca-file", cert)
+    assert done.code == 0, done.err
+
+
+@pytest.fixture
+def desk_by_https(desk: Path, tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    cert, key = write_certificate(tmp_path, "localhost", "127.0.0.1")
+    with serving(desk, "--tls-cert", cert, "--tls-key", key) as url:
+        yield url, cert
+
+
+def test_files_that_cannot_serve_https_are_refused_in_a_sentence(toolwire: Run, desk: Path, tmp_path: Path) -> None:
+    cert, key = write_certificate(tmp_path, "localhost")
+    _, other = write_certificate(tmp_path, "other.example")
+    _, locked = write_certificate(tmp_path, "locked.example", password="hidden")
+    text = tmp_path / "text.pem"
+    text.write_text("nothing of the kind")
+    for argv, expected in (
+        (["--tls-cert", cert], "--tls-cert and --tls-key belong together"),
+        (["--tls-key", key], "--tls-cert and --tls-key belong together"),
+        (["--tls-cert", cert, "--tls-key", tmp_path / "none"], "none cannot be read: No such file"),
+        (["--tls-cert", cert, "--tls-key", other], "the key is not that of the certificate"),
+        (["--tls-cert", text, "--tls-key", key], "no PEM file of its kind"),
+        (["--tls-cert", cert, "--tls-key", locked], "protected by a password"),
+    ):
+        done = toolwire("serve", desk, *argv)
+        assert (done.code, done.out) == (2, "")
+        assert expected in done.err
+        assert "Traceback" not in done.err
+
+
+def test_options_for_networks_are_checked(toolwire: Run, tmp_path: Path) -> None:
+    text = tmp_path / "text.pem"
+    text.write_text("nothing of the kind")
+    for argv, expected in (
+        (["--ca-file", tmp_path / "none"], "none cannot be used: No such file"),
+        (["--ca-file", text], "it has no PEM certificate"),
+        (["--allow-http", "https://10.9.8.7"], "is https: allow it with allow_private"),
+        (["--allow-http", "10.9.8.7"], "write it with its scheme"),
+        (["--allow-private", "https://10.9.8.7/path"], "without anything after it"),
+    ):
+        done = toolwire("tools", "http://10.9.8.7:9627", *argv)
+        assert done.code == 2
+        assert expected in done.err
+
+
+@pytest.mark.requirement("XL-010", "D-05")
+def test_http_in_a_private_network_needs_permission_by_name(desk: Path) -> None:
+    ip = shutil.which("ip", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    unshare = ["unshare", "--net", *(["--map-root-user"] if os.getuid() else [])]
+    if ip is None or subprocess.run([*unshare, ip, "link"], capture_output=True, check=False).returncode:
+        pytest.skip("there is no network namespace: a private network needs `ip` and `unshare --net`, as root has them")
+    python = f"{sys.executable} -m toolwire"
+    origin = "http://10.9.8.7:9627"
+    script = f"""
+        {ip} link set lo up; {ip} addr add 10.9.8.7/32 dev lo; {ip} addr add 203.0.114.5/32 dev lo
+        {python} serve {desk} --host 0.0.0.0 --api-key k --allow-host 10.9.8.7 >served 2>/dev/null &
+        served=$!
+        until grep -q Ctrl-C served; do kill -0 $served || exit 9; done
+        {python} call {origin} add a=1 b=2 --key k --json
+        {python} call {origin} add a=1 b=2 --key k --json --allow-private {origin}
+        {python} call {origin} add a=1 b=2 --key k --json --allow-http {origin}
+        {python} call http://203.0.114.5:9627 add a=1 --key k --json --allow-http http://203.0.114.5:9627
+        kill $served; wait $served
+    """
+    done = subprocess.run(
+        [*unshare, "bash", "-c", script], cwd=desk.parent, capture_output=True, text=True, check=False, timeout=120
+    )
+    decoder, text, answers = json.JSONDecoder(), done.stdout.strip(), []
+    while text:
+        answer, end = decoder.raw_decode(text)
+        answers.append(answer)
+        text = text[end:].strip()
+    closed, private, opened, public = answers
+    for refused in (closed, private):
+        assert not refused["ok"]
+        assert "allow the origin with allow_http (--allow-http)" in refused["message"]
+    assert opened == {"ok": True, "value": 3}
+    assert "not in a private network" in public["message"]
