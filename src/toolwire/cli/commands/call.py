@@ -15,8 +15,8 @@ from toolwire.cli.targets.open_target import (
     OpenedTarget,
     UrlOptions,
     open_target,
-    read_client,
     read_access,
+    read_client,
     read_key,
     read_selection,
 )
