@@ -115,15 +115,21 @@ def pasta(body: dict[str, Any]) -> Turn:
             return [("searchRecipes", {"query": "pasta", "cuisine": "italian", "maxTime": 60})]
         case "user", _:
             return [("addFavorite", {"recipeId": _found(body)[0]["id"]})]
-        case "tool", text if isinstance(found := json.loads(text), list):
+        case "tool", text if isinstance(found := read_result(text), list):
             dishes = [f"{number}. {one['name']}, {one['minutes']} minutes" for number, one in enumerate(found, 1)]
             return "\n".join(["I found these. Which one shall I save?", *dishes])
         case _:
             return "Nothing was saved." if '"denied":true' in last["content"] else "It is among your favorites now."
 
 
+def read_result(text: str) -> Any:
+    """Return what a tool returned, from a message that also says which site it came from."""
+    data = json.loads(text)
+    return data["result"] if isinstance(data, dict) and "result" in data else data
+
+
 def _found(body: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(next(one["content"] for one in body["messages"] if one["role"] == "tool"))
+    found: list[dict[str, Any]] = read_result(next(one["content"] for one in body["messages"] if one["role"] == "tool"))
     return found
 
 

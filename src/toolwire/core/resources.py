@@ -33,6 +33,9 @@ class ResultLimits:
 
 DEFAULT_RESULT_LIMITS = ResultLimits()
 
+COMPLETE_RESULTS = ResultLimits(bytes=1 << 40, characters=1 << 40, items=1 << 40)
+"""No limit of its own, for what is not given to a model; those of the transport hold."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:

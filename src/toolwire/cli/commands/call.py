@@ -20,11 +20,13 @@ from toolwire.cli.targets.open_target import (
     read_key,
     read_selection,
 )
-from toolwire.cli.terminal.screen import apply_style, escape_lines, json_text, print_error
+from toolwire.cli.terminal.screen import apply_style, escape_lines, json_text, print_error, print_warning
 from toolwire.cli.terminal.terminal_approver import build_agreement, choose_approver, open_session
 from toolwire.cli.terminal.terminal_user import build_terminal_user
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.model import Json, Kind, Problem, Progress, Result, Tool
+from toolwire.core.resources import COMPLETE_RESULTS
+from toolwire.framing.cut_notice import describe_cut
 
 from .lock import read_lock_file as read_locked
 
@@ -42,6 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         agree=agree,
         sign_in=read_client(arguments),
         access=read_access(arguments),
+        result_limits=COMPLETE_RESULTS,
     )
     ask = choose_approver(arguments.ask, "yes" if arguments.yes else "ask")
     given = _read_arguments(arguments.args)
@@ -60,6 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
         _print_problem(result)
     else:
         _print_value(result.value, tool)
+        if cut := describe_cut(result.notes):
+            print_warning(cut)
     return exit_code(result) if isinstance(result, Problem) else OK
 
 

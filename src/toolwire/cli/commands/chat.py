@@ -9,6 +9,7 @@ Rules:
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -79,10 +80,21 @@ def run(arguments: argparse.Namespace) -> int:
         return _run_conversation(model, box, _MODELS[arguments.api][1])
 
 
+def _remove_frame(text: str) -> str:
+    """Return the text of a result without the site that it came from: the user knows the site."""
+    data = json.loads(text)
+    if not isinstance(data, dict) or "source" not in data:
+        return text
+    inner = {name: value for name, value in data.items() if name != "source"}
+    shown = inner["result"] if inner.keys() == {"result"} else inner
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+
+
 def _run_conversation(model: Model, box: NamedCaller, provider: Provider) -> int:
     def run_call(call: ModelCall) -> ModelResult:
         result = run_named_call_sync(box, provider, call.name, call.arguments)
-        _print_dim(f"<- {escaped(result.text[:_SHOWN])}{'...' if len(result.text) > _SHOWN else ''}")
+        text = _remove_frame(result.text)
+        _print_dim(f"<- {escaped(text[:_SHOWN])}{'...' if len(text) > _SHOWN else ''}")
         return result
 
     while True:

@@ -24,6 +24,7 @@ from toolwire.client.transport.url_policy import allow_origins_in_private_networ
 from toolwire.consent import DefinitionLock
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Json, Problem, Result, Secret, Tool
+from toolwire.core.resources import DEFAULT_RESULT_LIMITS, ResultLimits
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_display import show_url
 
@@ -73,6 +74,7 @@ class UrlOptions:
     agree: Callable[[tuple[Tool, ...]], bool] | None = field(default=None, compare=False)
     sign_in: SignInOptions | None = None
     access: NetworkAccess = field(default_factory=NetworkAccess, compare=False)
+    result_limits: ResultLimits = field(default=DEFAULT_RESULT_LIMITS, compare=False)
 
 
 def read_selection(arguments: Namespace) -> Selection:
@@ -193,6 +195,7 @@ def open_target(
             locked=reach.locked,
             agree=reach.agree,
             selection=reach.selection,
+            caps=reach.result_limits,
             user=person,
             sign_in=reach.sign_in,
             approve_relocation=confirm_relocation,

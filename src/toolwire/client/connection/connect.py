@@ -21,6 +21,7 @@ from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import Network, NetworkAccess, SyncNetwork
 from toolwire.core.codec import Flow
 from toolwire.core.model import Json, Problem, Secret, Tool
+from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 
 from .connection import Connection
@@ -287,6 +288,7 @@ def connect_without_user(
             selection=selection,
             timeout_s=TransportLimits().total_s,
             **access,
+            caps=COMPLETE_RESULTS,  # a client of the server in front cuts what its own model cannot take
         )
     ).open_without_user()
 

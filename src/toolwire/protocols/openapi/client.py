@@ -33,7 +33,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     request = build_request.build_request(plan, call.arguments, resources=peer.resources, call_id=call.call_id)
     if isinstance(request, Problem):
         return request
-    expected = Expected(get_origin(plan.base), plan.responses, peer.resources, peer.result_limits)
+    expected = Expected(get_origin(plan.base), plan.responses, peer.resources, peer.result_limits, plan.write_only)
     if not plan.streams:
         response = yield from fetch(request)
         return response if isinstance(response, Problem) else results.read(response, expected)
@@ -69,7 +69,7 @@ def describe_plan(peer: Peer, tool: Tool) -> Mapping[str, object]:
     return {each.name: getattr(plan, each.name) for each in fields(plan) if each.name not in _RESPONSE_FIELDS}
 
 
-_RESPONSE_FIELDS = frozenset({"responses", "streams"})
+_RESPONSE_FIELDS = frozenset({"responses", "streams", "write_only"})
 
 
 def _find_plan(peer: Peer, call: Call) -> Plan | Problem:

@@ -167,7 +167,7 @@ def _check_document(look: _PlannedProbe, loaded: Loaded, selection: Selection) -
         if isinstance(said, Problem):
             return _ProbeResult(f"is a document, but {said.message[:1].lower()}{said.message[1:].rstrip('.')}")
         data, notes = overlay.apply(said, data)
-        loaded = loaded._replace(data=data, notes=tuple(notes))
+        loaded = loaded._replace(data=data, notes=tuple(notes), write_only=True)
     if look.sort is _ProbeKind.CONVENTION and selection.include != "all" and not isinstance(get_extension(data), dict):
         return _ProbeResult(
             operations.explain_unfit(data, selection) or "is an OpenAPI document whose root has no x-llm"
@@ -240,7 +240,8 @@ def _build_peer(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> Fl
         return None, _explain_no_server(document)
     with pause_collection():
         hides = hidden_text.NOTHING if not loaded.hidden and not others else hidden_text.find_hidden_text(document)
-        offer = operations.read_operations(document, url, selection, hides=hides)
+        write_only = loaded.write_only or bool(others)
+        offer = operations.read_operations(document, url, selection, hides=hides, write_only=write_only)
     offer.memo.notes.extend((*loaded.notes, *notes))
     offer.memo.notes.extend(Note("", text) for text in _find_broken_references(as_written, look.url, loaded, others))
     if look.entry is not None:

@@ -52,7 +52,8 @@ class Loaded(NamedTuple):
     """The data of a document. ``hidden``: a text in it may have hidden characters; ``references``: each ``$ref``.
 
     ``named``: parts of it have names besides JSON Pointers (``$id``, ``$anchor``, ``$self``). ``written_as`` is
-    ``JSON`` or ``YAML``. ``notes`` are the findings of changes made after loading, such as an overlay.
+    ``JSON`` or ``YAML``. ``write_only``: it may have writeOnly properties. ``notes`` are the findings of changes made
+    after loading, such as an overlay.
     """
 
     data: Json
@@ -60,6 +61,7 @@ class Loaded(NamedTuple):
     references: frozenset[str] = frozenset()
     named: bool = False
     written_as: str = "JSON"
+    write_only: bool = False
     notes: tuple[Note, ...] = ()
 
 
@@ -105,7 +107,9 @@ def _load(text: bytes, media_type: str, name: str) -> Loaded | Problem:
     if written_as == "JSON" and len(text) <= _LARGE and _has_repeated_names(text, data):
         return _build_problem(_REPEATS)
     named = b"$" in text and _NAMES.search(text) is not None
-    return Loaded(data, text_cleaning.may_hide(text), _find_references(text), named, written_as)
+    return Loaded(
+        data, text_cleaning.may_hide(text), _find_references(text), named, written_as, write_only=b"writeOnly" in text
+    )
 
 
 def _convert_to_utf_8(text: bytes) -> bytes:

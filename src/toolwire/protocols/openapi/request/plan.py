@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from toolwire.core.model import Json
 
@@ -85,6 +85,14 @@ class Scheme:
     scopes: tuple[str, ...] = ()
 
 
+class WriteOnlyRemover(Protocol):
+    """Removes from a result what its schema declares writeOnly."""
+
+    def remove(self, data: Json, schema: Json) -> bool:
+        """Remove it from ``data``, and return whether there was any."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """How one tool is called.
@@ -105,7 +113,7 @@ class Plan:
 
     ``responses`` is what the document declares: status (``200``, ``2XX``, ``default``) to media type to schema as
     it stands in the document; None where it declares nothing. ``streams`` says that a success may be SSE, JSON Lines
-    or a JSON sequence.
+    or a JSON sequence. ``write_only`` removes from a result what the document declares writeOnly.
     """
 
     # XL-077, CV-09
@@ -129,6 +137,7 @@ class Plan:
     idempotency: str = ""
     responses: Mapping[str, Mapping[str, Json]] | None = None
     streams: bool = False
+    write_only: WriteOnlyRemover | None = field(default=None, repr=False, compare=False)
     names: frozenset[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -15,12 +15,15 @@ from toolwire.core.http import JSON_HEADERS, Response, get_header
 from toolwire.core.model import Json, Kind, Problem, Result, Value
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resource, Resources, ResultLimits
 from toolwire.framing import jsontext, rate_headers, stream_types, text_cleaning
+from toolwire.framing.cut_notice import count_cut_items
 from toolwire.protocols.openapi import problems
 from toolwire.protocols.openapi.request.media_types import get_essence, is_json, is_text, is_xml
+from toolwire.protocols.openapi.request.plan import WriteOnlyRemover
 
 from . import streaming, truncate_json
 from .streaming import StreamReader
 
+_UTF_8_MARK = b"\xef\xbb\xbf"
 _NO_JSON = "The server's answer is not the JSON it says it is: "
 
 
@@ -31,6 +34,7 @@ class Expected(NamedTuple):
     responses: Mapping[str, Mapping[str, Json]] | None = None
     resources: Resources | None = None
     caps: ResultLimits = DEFAULT_RESULT_LIMITS
+    write_only: WriteOnlyRemover | None = None
 
 
 ANYTHING = Expected()
@@ -59,8 +63,26 @@ def read(response: Response, expected: Expected = ANYTHING) -> Result:
     if status in (204, 205) or not response.body:
         return Value({"ok": True, "status": status}, notes)
     if not media_type or is_json(media_type):
-        return _read_json(response.body, media_type, expected, notes)
+        body = _remove_write_only(response, media_type, expected, notes)
+        return _read_json(body, media_type, expected, notes)
     return _read_other(response.body, media_type, parameters, expected, notes)
+
+
+def _remove_write_only(response: Response, media_type: str, expected: Expected, notes: dict[str, Json]) -> bytes:
+    """Return the body without what the document declares writeOnly.
+
+    It is written again, so that neither the beginning of a long result nor the complete one under its handle has it.
+    """
+    # CV-21
+    body, remover = response.body, expected.write_only
+    schema = None if remover is None else _find_schema(expected.responses, str(response.status), media_type)
+    if remover is None or schema is None:
+        return body
+    data = jsontext.read(body.removeprefix(_UTF_8_MARK))
+    if isinstance(data, Problem) or not remover.remove(data, schema):
+        return body
+    notes["write_only_removed"] = True
+    return jsontext.write(data)
 
 
 def _read_other(body: bytes, media_type: str, parameters: str, expected: Expected, notes: dict[str, Json]) -> Result:
@@ -96,7 +118,15 @@ def read_stream_end(heard: StreamReader, response: Response | Problem, expected:
 
 def build_stream_reader(expected: Expected) -> StreamReader:
     """Return a reader for the stream of ``expected``."""
-    return StreamReader(expected.caps, text_cleaning.clean_data)
+    remover, items = expected.write_only, _find_items(expected.responses)
+    if remover is None or items is None:
+        return StreamReader(expected.caps, text_cleaning.clean_data)
+
+    def clean(item: Json) -> Json:
+        remover.remove(item, items)
+        return text_cleaning.clean_data(item)
+
+    return StreamReader(expected.caps, clean)
 
 
 def _build_notes(response: Response, media_type: str, expected: Expected) -> dict[str, Json]:
@@ -109,6 +139,25 @@ def _build_notes(response: Response, media_type: str, expected: Expected) -> dic
     if rate is not None:
         notes["rate_limit"] = {"remaining": rate.remaining, "reset_ms": rate.reset_ms}
     return notes
+
+
+def _find_schema(responses: Mapping[str, Mapping[str, Json]] | None, status: str, media_type: str) -> Json:
+    """Return the declared schema of a response, or None if there is none."""
+    for code in (status, f"{status[0]}XX", "default"):
+        types = (responses or {}).get(code)
+        if types is not None:
+            kinds = (media_type or "application/json", f"{media_type.partition('/')[0]}/*", "*/*")
+            return next((types[kind] for kind in kinds if kind in types), next(iter(types.values()), None))
+    return None
+
+
+def _find_items(responses: Mapping[str, Mapping[str, Json]] | None) -> Json:
+    """Return the schema of the items of a declared stream, or None if there is none."""
+    for code, types in (responses or {}).items():
+        for schema in types.values() if code.startswith("2") or code == "default" else ():
+            if isinstance(schema, dict) and schema.get("type") == "array" and "items" in schema:
+                return schema["items"]
+    return None
 
 
 def _find_undeclared(responses: Mapping[str, Mapping[str, Json]], response: Response, media_type: str) -> str:
@@ -131,13 +180,15 @@ def _read_json(body: bytes, media_type: str, expected: Expected, notes: dict[str
     if len(body) > caps.bytes:
         resource = Resource(data=body, media_type=media_type or "application/json")
         return _read_text(body, "utf-8", resource, expected, notes)
-    data = jsontext.read(body.removeprefix(b"\xef\xbb\xbf"))
+    data = jsontext.read(body.removeprefix(_UTF_8_MARK))
     if isinstance(data, Problem):
         return _build_problem(_NO_JSON + data.message) if media_type else _read_untyped(body, expected, notes)
     if text_cleaning.may_hide(body):
         data = _clean(data, notes)
     if len(body) > caps.characters and (characters := truncate_json.count_characters(data)) > caps.characters:
-        data = truncate_json.truncate(data, caps.characters)
+        whole, data = data, truncate_json.truncate(data, caps.characters)
+        if cut := count_cut_items(whole, data):
+            notes["cut_items"] = cut
         _note_truncation(Resource(data=body, media_type=media_type), characters, expected, notes)
     return Value(data, notes)
 

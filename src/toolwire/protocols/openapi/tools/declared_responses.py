@@ -83,7 +83,7 @@ class DeclaredResponses:
                 content = self._references.follow_or_empty(node).get("content")
                 entries = content.items() if isinstance(content, dict) else ()
                 found[code] = {
-                    get_essence(key): self._references.follow_or_empty(one).get("schema", {})
+                    get_essence(key): _get_schema(self._references.follow_or_empty(one))
                     for key, one in entries
                     if isinstance(key, str)
                 }
@@ -110,3 +110,8 @@ class DeclaredResponses:
             codes += [code for code in ("2XX", "2xx") if code in responses]
             node = responses.get(codes[0] if codes else "default")
         return self._references.follow_or_empty(node)
+
+
+def _get_schema(media: Mapping[str, Json]) -> Json:
+    """Return the schema of a media type; that of a stream is the list of its items."""
+    return {"type": "array", "items": media["itemSchema"]} if "itemSchema" in media else media.get("schema", {})

@@ -20,6 +20,7 @@ from toolwire.protocols.openapi.document.servers import Server, choose_server
 from toolwire.protocols.openapi.request.path_template import is_template
 from toolwire.protocols.openapi.request.plan import Plan
 from toolwire.protocols.openapi.schema.converter import SchemaConverter
+from toolwire.protocols.openapi.schema.write_only import WriteOnlyProperties
 
 from . import body_arguments, hints, input_schema, links
 from .body_arguments import Body
@@ -43,7 +44,9 @@ class NamedOperation(NamedTuple):
 class ToolSource:
     """The data of one document that its tools share: references, security, converters and servers."""
 
-    def __init__(self, document: dict[str, Any], url: str, selection: Selection, hides: HiddenTexts | None) -> None:
+    def __init__(
+        self, document: dict[str, Any], url: str, selection: Selection, hides: HiddenTexts | None, *, write_only: bool
+    ) -> None:
         self.document = document
         self.url = url
         self.notes: list[Note] = []
@@ -55,6 +58,7 @@ class ToolSource:
         self.requests = SchemaConverter(self.references, used_in="request", notes=self.notes, hides=looks)
         self.responses = SchemaConverter(self.references, used_in="response", notes=self.notes, hides=looks)
         self.answers = DeclaredResponses(self.references)
+        self.write_only = WriteOnlyProperties(self.references) if write_only else None
         self.hides = hidden_text.find_hidden_text(document) if hides is None else hides
         self.toolkit = build_toolkit_name(self.site.name)
         self.version = identity.release(document)
@@ -159,6 +163,7 @@ class OperationTool:
             idempotency=hints.find_idempotency_header(one.node, one.method, self.declared),
             responses=answers.list_schemas(one.node),
             streams=answers.may_stream(one.node),
+            write_only=self._source.write_only,
         )
 
 

@@ -99,23 +99,30 @@ def explain_unfit(document: dict[str, Any], selection: Selection = DEFAULT_SELEC
 
 
 def read_operations(
-    document: dict[str, Any], url: str, selection: Selection = DEFAULT_SELECTION, *, hides: HiddenTexts | None = None
+    document: dict[str, Any],
+    url: str,
+    selection: Selection = DEFAULT_SELECTION,
+    *,
+    hides: HiddenTexts | None = None,
+    write_only: bool = True,
 ) -> Offer:
     """Return the tools of ``document``, fetched from ``url``; ``explain_unfit`` must have returned ``""`` for it.
 
-    ``hides`` are its hidden texts, if known; else they are searched.
+    ``hides`` are its hidden texts, if known; else they are searched. ``write_only``: it may have writeOnly properties.
     """
     with pause_collection():
         if not swagger_20.is_swagger(document):
-            return _read(document, url, selection, hides)
+            return _read(document, url, selection, hides, write_only=write_only)
         document, notes = swagger_20.upgrade(document, url)
-        offer = _read(document, url, selection, hides)
+        offer = _read(document, url, selection, hides, write_only=False)  # 2.0 has no writeOnly
         offer.memo.notes.extend(notes)
         return offer
 
 
-def _read(document: dict[str, Any], url: str, selection: Selection, hides: HiddenTexts | None) -> Offer:
-    source = ToolSource(document, url, selection, hides)
+def _read(
+    document: dict[str, Any], url: str, selection: Selection, hides: HiddenTexts | None, *, write_only: bool
+) -> Offer:
+    source = ToolSource(document, url, selection, hides, write_only=write_only)
     notes = source.notes
     notes.extend(_check_document(document, source.site, source.hides))
     none: list[Note] = []
