@@ -13,6 +13,7 @@ from toolwire import Kind, Problem, RateLimit, Toolkit
 from toolwire.client.calls.session import Session
 from toolwire.core.http import Request, Response, get_header
 from toolwire.limits import ClientRateLimits
+from toolwire.limits.headers import read_pause_s
 from toolwire.testing.loopback import background
 from toolwire.testing.wire import HERE, AppTransport
 
@@ -52,6 +53,18 @@ def test_of_fifty_calls_at_once_exactly_thirty_run() -> None:
     refused = [answer for answer in answers if answer.status != 200]
     assert (len(answers), len(refused)) == (50, 20)
     assert all(answer.status == 429 and int(get_header(answer.headers, b"retry-after")) > 3_000 for answer in refused)
+
+
+@pytest.mark.requirement("XL-066", "XL-065")
+def test_a_refusal_says_which_limit_was_reached_in_a_form_that_clients_read() -> None:
+    answers = asyncio.run(statuses([toolwire.asgi(kit())], 31))
+    (refused,) = [answer for answer in answers if answer.status != 200]
+    wait = int(get_header(refused.headers, b"retry-after"))
+    assert get_header(refused.headers, b"ratelimit-policy") == '"tool";q=30;w=3600'
+    assert get_header(refused.headers, b"ratelimit") == f'"tool";r=0;t={wait}'
+    without = tuple(field for field in refused.headers if field[0] != b"retry-after")
+    assert read_pause_s(refused._replace(headers=without), lambda: 0.0) == wait
+    assert not any(get_header(answer.headers, b"ratelimit") for answer in answers if answer.status == 200)
 
 
 @pytest.mark.requirement("XL-066")

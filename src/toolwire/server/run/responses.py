@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from math import ceil
 
 from toolwire.core.codec import Pending, Reading, Streaming
 from toolwire.core.http import Request, Response
 from toolwire.core.ledger import is_replayed
-from toolwire.core.model import Call, Kind, Problem, Result
+from toolwire.core.model import Call, Kind, Problem, RateLimit, Result
 from toolwire.server.route_table import RouteEntry
 
 from .idempotency import mark_replayed
@@ -30,7 +31,18 @@ def build_response(pending: Pending, call: Call, result: Result, duration: float
         response = pending.reply(result, duration)
     except (TypeError, ValueError, RecursionError):  # a Toolbox of another author returned a value that is no JSON
         response = pending.reply(_build_unwritable(call), duration)
+    if isinstance(result, Problem) and "rate_limited" in result.details:
+        response = _add_rate_limit(response, call.tool.rate_limit, result)
     return mark_replayed(response) if call.key and is_replayed(result) else response
+
+
+def _add_rate_limit(response: Response, limit: RateLimit | None, problem: Problem) -> Response:
+    """Return ``response`` with the header fields of the limit that was reached, as in draft-ietf-httpapi-ratelimit."""
+    if limit is None or problem.retry_after_ms is None:
+        return response
+    policy = b'"tool";q=%d;w=%d' % (limit.max, ceil(limit.window_s))
+    state = b'"tool";r=0;t=%d' % -(-problem.retry_after_ms // 1_000)
+    return response._replace(headers=(*response.headers, (b"ratelimit-policy", policy), (b"ratelimit", state)))
 
 
 def build_stream_end(streaming: Streaming, result: Result, duration: float) -> bytes:
