@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
 
 from tests.acceptance.test_document_bombs import openapi
 from toolwire.convert import ReadDocument, read
+from toolwire.framing import jsontext
+from toolwire.protocols.openapi.schema import schema_size
 from toolwire.protocols.openapi.schema.schema_size import MAX_VALUES, has_too_many_values
 
 
@@ -36,3 +39,38 @@ def test_values_are_counted_in_objects_and_lists() -> None:
     assert not has_too_many_values(nested(MAX_VALUES - 3))
     assert has_too_many_values(nested(MAX_VALUES))
     assert not has_too_many_values(True)
+
+
+def grow(chance: random.Random, depth: int) -> dict[str, Any]:
+    """Return a schema with branches, required and unlikely properties, and guards around what may be cut."""
+    names = [f"p{number}" for number in range(chance.randint(1, 9))]
+    inner = {name: grow(chance, depth - 1) if depth else {"type": "string"} for name in names}
+    schema: dict[str, Any] = {"type": "object", "properties": inner, "required": names[: chance.randint(0, 3)]}
+    if depth and chance.random() < 0.4:
+        word = chance.choice(["oneOf", "anyOf", "allOf"])
+        schema[word] = [grow(chance, depth - 1) for _ in range(2)]
+    if depth and chance.random() < 0.2:
+        schema["not"] = grow(chance, depth - 1)
+    if chance.random() < 0.3:
+        schema |= {"description": "deprecated " + "x" * chance.randint(0, 90), "readOnly": chance.random() < 0.5}
+    return schema
+
+
+def cut_step_by_step(schema: dict[str, Any], limit: int, used: set[str]) -> dict[str, Any]:
+    """Return the schema after each reach in turn, until it fits: the meaning of a cut, and slow if it is huge."""
+    for reach in schema_size._REACHES:
+        schema, _ = schema_size._cut_schema(schema, reach, used)
+        if len(jsontext.write(schema)) <= limit:
+            return schema
+    return schema_size.remove_texts(schema)[0]
+
+
+@pytest.mark.requirement("D-17", "CV-25")
+@pytest.mark.parametrize("seed", range(20))
+def test_a_huge_schema_is_cut_as_little_as_one_that_is_only_large(seed: int) -> None:
+    chance = random.Random(seed)
+    schema, used = grow(chance, 3), {"p1", "p4"}
+    size = len(jsontext.write(schema))
+    for part in (2, 9, 20, 50, 200):
+        limit = size // part
+        assert schema_size.cut_schema(schema, limit, used)[0] == cut_step_by_step(schema, limit, used), part

@@ -33,6 +33,7 @@ _REACHES = (8.0, 6.0, 5.0, 4.0, 3.0, 2.5, 2.0, 1.5, 1.0, 0.5)
 _ANNOTATIONS = frozenset(("description", "examples", "title"))
 _STUB_KEYWORDS = frozenset(("description", "title", "type"))
 _LONG_ENUM = 50
+_HUGE = 8
 
 _OPTIONAL = 1.0
 _REQUIRED = 0.5
@@ -106,13 +107,33 @@ def cut_schema(schema: dict[str, Json], limit: int, used: Collection[str]) -> tu
     The parts least likely to be needed are cut first; as a last step all descriptions are removed.
     """
     level = EXACT
-    for reach in _REACHES:
-        schema, now = _cut_schema(schema, reach, used)
-        level = max(level, now)
+    if len(jsontext.write(schema)) > _HUGE * limit:
+        schema, level = _cut_huge_schema(schema, limit, used)
         if len(jsontext.write(schema)) <= limit:
             return schema, level
+    else:
+        for reach in _REACHES:
+            schema, now = _cut_schema(schema, reach, used)
+            level = max(level, now)
+            if len(jsontext.write(schema)) <= limit:
+                return schema, level
     schema, now = remove_texts(schema)
     return schema, max(level, now)
+
+
+def _cut_huge_schema(schema: dict[str, Json], limit: int, used: Collection[str]) -> tuple[dict[str, Json], Looseness]:
+    """Return ``schema`` cut as little as fits, or as far as possible.
+
+    It begins with the smallest reach, so that the work is in proportion to what is left and not to ``schema``.
+    """
+    # D-17
+    found = _cut_schema(schema, _REACHES[-1], used)
+    for reach in _REACHES[-2::-1]:
+        further = _cut_schema(schema, reach, used) if len(jsontext.write(found[0])) <= limit else None
+        if further is None or len(jsontext.write(further[0])) > limit:
+            break
+        found = further
+    return found
 
 
 def shorten_descriptions(schema: dict[str, Json]) -> dict[str, Json]:
