@@ -298,16 +298,27 @@ def _add_size(parser: Parser) -> None:
 
 
 def _add_approvals(parser: Parser) -> None:
+    parser.set_defaults(more="words")
     parser.add_argument(
         "action",
         nargs="?",
         default="list",
-        choices=["list", "allow", "deny", "revoke", "log"],
+        choices=["list", "allow", "deny", "revoke", "set", "unset", "log"],
         help="the action (list)",
     )
     parser.add_argument(
-        "id", nargs="?", default="", metavar="ID", help="the question to answer, or the grant to revoke"
+        "id",
+        nargs="?",
+        default="",
+        metavar="ID | SITE",
+        help="the question, the grant, or the site",
     )
+    parser.add_argument(
+        "words", nargs="*", metavar="TOOL LEVEL", help="set: a tool, and per-call or deny; unset: a tool"
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--writes", action="store_true", help="set, unset: all tools that change something")
+    which.add_argument("--every", action="store_true", help="set, unset: all tools of the site")
     parser.add_argument("--always", action="store_true", help="allow: do not ask again, if the site allows that")
     parser.add_argument("--reason", default="", metavar="TEXT", help="deny: the reason; the assistant gets it")
     parser.add_argument("--verify", action="store_true", help="log: check that no record was changed")

@@ -8,14 +8,22 @@ from toolwire.core.check import ALLOW, Ask, Check, Deny, Question, Verdict
 from toolwire.core.model import Approval, Call, Cost, Kind, Problem, Tool
 
 from .grant import GrantKey, Grants, grant_key
-from .policy import CLIENT_RULES, NO_PREFERENCES, ClientRules, Preferences, can_allow_always, effective_level
+from .policy import (
+    CLIENT_RULES,
+    NO_PREFERENCES,
+    ClientRules,
+    CurrentPreferences,
+    Preferences,
+    can_allow_always,
+    effective_level,
+)
 
 
 def build_consent_check(
     *,
     site: str,
     target: Callable[[Call], str] | None = None,
-    preferences: Preferences = NO_PREFERENCES,
+    preferences: Preferences | CurrentPreferences = NO_PREFERENCES,
     rules: ClientRules = CLIENT_RULES,
     grants: Grants | None = None,
     key: Callable[[Tool], GrantKey] | None = None,
@@ -30,26 +38,27 @@ def build_consent_check(
     returns reasons to ask about this one call, whatever was allowed before.
     """
     # XL-043, XL-049
-    levels: dict[int, tuple[Tool, bool, Approval]] = {}
+    levels: dict[int, tuple[Tool, bool, Preferences, Approval]] = {}
+    current = preferences if isinstance(preferences, CurrentPreferences) else CurrentPreferences(preferences)
     key_of = key if key is not None else lambda tool: grant_key(site, tool)
 
     def check(call: Call) -> Verdict:
-        tool = call.tool
+        tool, preferred = call.tool, current.get()
         is_accepted = has_agreement is not None and not tool.safe and has_agreement(tool)
         # The level is computed once for each tool. The identity is a safe key, since the entry keeps the tool alive.
         cached = levels.get(id(tool))
-        if cached is None or cached[0] is not tool or cached[1] is not is_accepted:
+        if cached is None or cached[0] is not tool or cached[1] is not is_accepted or cached[2] is not preferred:
             if len(levels) >= _MAX_LEVELS:
                 levels.clear()
-            level = effective_level(tool, preferences, has_agreement=is_accepted)
-            cached = levels[id(tool)] = (tool, is_accepted, level)
-        level = cached[2]
+            level = effective_level(tool, preferred, has_agreement=is_accepted)
+            cached = levels[id(tool)] = (tool, is_accepted, preferred, level)
+        level = cached[3]
         if level is Approval.DENY:
             return Deny(build_denial(f"Your preferences do not allow calls of {tool.name}."))
         reasons = notices(call) if notices is not None else ()
         if not reasons and level is Approval.AUTO:
             return ALLOW
-        always = not reasons and can_allow_always(tool, preferences, rules)
+        always = not reasons and can_allow_always(tool, preferred, rules)
         if always and grants is not None and grants.has_grant(key_of(tool)):
             return ALLOW
         shown_target = target(call) if target is not None else ""

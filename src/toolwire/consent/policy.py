@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Cost, Tool
@@ -68,6 +69,20 @@ class ClientRules:
             raise DefinitionError(f"costly_calls must be an integer from 0, or None for no limit, not {most!r}.")
 
 
+class PreferenceStore(Protocol):
+    """The preferences that the user keeps for each site; they can only tighten."""
+
+    # XL-042
+
+    def find(self, site: str, /) -> Preferences:
+        """Return the preferences for ``site``, an origin; it is the same object until they change."""
+        ...
+
+    def set(self, site: str, tool: str, level: Approval, /) -> None:
+        """Store per-call or deny for ``tool`` of ``site``."""
+        ...
+
+
 NO_PREFERENCES = Preferences()
 CLIENT_RULES = ClientRules()
 
@@ -92,6 +107,41 @@ def merge_preferences(first: Preferences, second: Preferences) -> Preferences:
         costs=first.costs | second.costs,
         secrets=first.secrets | second.secrets,
     )
+
+
+class CurrentPreferences:
+    """The preferences of a connection to ``site``: those it was opened with, and those that ``kept`` holds now."""
+
+    # XL-042: a level that is set in another process holds from the next call on.
+
+    def __init__(self, given: Preferences, kept: PreferenceStore | None = None, site: str = "") -> None:
+        self._given = given
+        self._kept = kept
+        self._site = site
+        self._merged = (NO_PREFERENCES, given)
+
+    def get(self) -> Preferences:
+        """Return the preferences; it is the same object until they change."""
+        if self._kept is None:
+            return self._given
+        kept = self._kept.find(self._site)
+        if kept is not self._merged[0]:
+            self._merged = (kept, merge_preferences(self._given, kept))
+        return self._merged[1]
+
+    @property
+    def can_keep(self) -> bool:
+        """Whether the user can keep a level for a tool."""
+        return self._kept is not None
+
+    def keep(self, tool: Tool, level: Approval) -> None:
+        """Keep ``level`` for ``tool``, of every version.
+
+        Raises:
+            DefinitionError: it cannot be stored.
+        """
+        if self._kept is not None:
+            self._kept.set(self._site, tool.name, level)
 
 
 def site_level(tool: Tool) -> Approval:

@@ -83,13 +83,21 @@ def _build_form(question: Question, token: str) -> str:
         if question.always_allowed
         else ""
     )
+    # XL-042: the user's layer is set where the user thinks of it. Both choices only tighten.
+    later = (
+        f'<p><label>Later calls of {escape(make_visible(question.call.tool.name))} at this site: <select name="later">'
+        '<option value="">as until now</option><option value="per-call">always ask me</option>'
+        '<option value="deny">never call it, do not ask</option></select></label></p>'
+        if question.can_keep_level
+        else ""
+    )
     # Secrets stay out of the page: a browser may keep what stands in a form.
     secrets = find_secrets(question)
     editable = {name: value for name, value in question.call.arguments.items() if name not in secrets}
     arguments = escape(make_visible_json(editable, indent=1))
     return (
         f'<form method="post" autocomplete="off"><input type="hidden" name="token" value="{escape(token)}">'
-        f'{typed}{always}<p><button name="answer" value="deny">Deny</button>'
+        f'{typed}{always}{later}<p><button name="answer" value="deny">Deny</button>'
         '<button name="answer" value="allow">Allow this call</button></p>'
         '<p><label>Why not (the assistant is told): <input name="reason" maxlength="500"></label></p>'
         "<details><summary>Change the arguments</summary>"

@@ -24,6 +24,7 @@ class Question:
     - ``id``: new for each question.
     - ``places``: for each argument, where in the request it goes.
     - ``secrets``: the arguments that the user's side marks as secret.
+    - ``can_keep_level``: the answer may also set the level of this tool for later calls.
     """
 
     # XL-049, XL-050
@@ -45,6 +46,7 @@ class Question:
     id: str = ""
     secrets: frozenset[str] = frozenset()
     places: Mapping[str, str] = field(default_factory=dict, repr=False)
+    can_keep_level: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,8 @@ class Answer:
 
     ``always`` allows later calls of this tool too. ``reason`` is in the user's own words. ``arguments`` replaces the
     arguments that were shown. ``channel`` names where the user was asked. ``problem`` ends the call if the approver
-    needs something else first.
+    needs something else first. ``keep_level`` is kept for later calls of this tool: per-call asks each time, deny never
+    calls it.
     """
 
     allowed: bool
@@ -62,6 +65,7 @@ class Answer:
     arguments: Mapping[str, Json] | None = None
     channel: str = ""
     problem: Problem | None = None
+    keep_level: Approval | None = None
 
 
 @dataclass(frozen=True, slots=True)

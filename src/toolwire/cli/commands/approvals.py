@@ -1,4 +1,4 @@
-"""``toolwire approvals``: answer waiting questions, list grants, and show the decisions so far."""
+"""``toolwire approvals``: answer waiting questions, list grants, set levels of consent, and show the decisions."""
 
 from __future__ import annotations
 
@@ -8,23 +8,34 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from toolwire.cli.exits import FAILED, OK, UsageError
+from toolwire.cli.targets.open_target import check_url
 from toolwire.cli.terminal.screen import escaped, print_error
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import list_question
+from toolwire.client.discovery.discover import complete_url
 from toolwire.consent.decision_record import find_chain_fault
 from toolwire.core.check import Answer
+from toolwire.core.model import Approval
+from toolwire.core.url_origin import get_origin
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.stores.consent.audit import AUDIT_FILE, StoredAudit
 from toolwire.stores.consent.grants import StoredGrants
+from toolwire.stores.consent.preferences import EVERY_TOOL, EVERY_WRITE, KEPT_LEVELS, StoredPreferences
 from toolwire.stores.paths import find_state_folder
 
-ACTIONS = ("list", "allow", "deny", "revoke", "log")
+ACTIONS = ("list", "allow", "deny", "revoke", "set", "unset", "log")
+_SAID = {EVERY_TOOL: "every tool", EVERY_WRITE: "every tool that changes something"}
+_DONE = {Approval.PER_CALL: "is asked about each time", Approval.DENY: "is never called"}
 _COLUMNS = ("time", "decision", "who", "connection", "tool", "shown", "where", "digest")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """List, answer, revoke or verify, in the folder where decisions are stored."""
     folder = Path(arguments.path) if arguments.path else find_state_folder()
+    if arguments.action in ("set", "unset"):
+        return _change_level(StoredPreferences(folder), arguments)
+    if arguments.words or arguments.writes or arguments.every:
+        raise UsageError(f"approvals {arguments.action} takes no tool: that is for `set` and `unset`.")
     if arguments.action in ("allow", "deny", "revoke") and not arguments.id:
         raise UsageError(f"Say which: toolwire approvals {arguments.action} ID; `toolwire approvals list` shows them.")
     match arguments.action:
@@ -41,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _list(folder: Path) -> int:
     approvals, grants = Approvals(folder), StoredGrants(folder)
     waiting, granted = approvals.list_pending(), grants.list_grants()
+    levels = StoredPreferences(folder).list_levels()
     for one in waiting:
         print(f"{one.id}  waits until {_format_time(one.expires_at)}")
         for line in list_question(one.rows):
@@ -51,9 +63,37 @@ def _list(folder: Path) -> int:
             for one in granted
         ]
         print_table(("grant", "tool", "connection", "site", "until"), rows, sys.stdout)
-    if not waiting and not granted:
+    if levels:
+        kept = [(one.site, escaped(_SAID.get(one.tool, one.tool)), one.level.value) for one in levels]
+        print_table(("site", "your level for", "level"), kept, sys.stdout)
+    if not waiting and not granted and not levels:
         print("Nothing waits for an answer, and nothing is allowed for good.")
     return OK
+
+
+def _change_level(store: StoredPreferences, arguments: argparse.Namespace) -> int:
+    """Set or delete the level of a tool, of every tool, or of every tool that changes something."""
+    # XL-042
+    is_set, words = arguments.action == "set", list(arguments.words)
+    general = EVERY_TOOL if arguments.every else EVERY_WRITE if arguments.writes else ""
+    tool = general or (words.pop(0) if words else "")
+    level = words.pop(0) if is_set and words else ""
+    if not arguments.id or not tool or words or (is_set and level not in KEPT_LEVELS):
+        how = "TOOL per-call|deny" if is_set else "TOOL"
+        raise UsageError(
+            f"Say it like: toolwire approvals {arguments.action} SITE {how}, with --writes or --every for TOOL."
+        )
+    site = get_origin(complete_url(check_url(arguments.id)))
+    what = f"{escaped(_SAID.get(tool, tool))} of {site}"
+    if is_set:
+        store.set(site, tool, Approval(level))
+        print(f"From now on, {what} {_DONE[Approval(level)]}.")
+        return OK
+    if store.unset(site, tool):
+        print(f"You have no level for {what} any more: the site's holds.")
+        return OK
+    print_error(f"You have no level for {what}.")
+    return FAILED
 
 
 def _answer(folder: Path, arguments: argparse.Namespace) -> int:

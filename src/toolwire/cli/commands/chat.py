@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         ]
         for sentence in session.warnings():
             print_warning(sentence)
-        box: NamedCaller = remotes[0] if len(remotes) == 1 else CombinedRemote(remotes)
+        box: SyncRemote | CombinedRemote = remotes[0] if len(remotes) == 1 else CombinedRemote(remotes)
         model = _build_model(arguments, box, _SYSTEM.format(sites=_list_sites(remotes)))
         _print_greeting(remotes, box)
         return _run_conversation(model, box, _MODELS[arguments.api][1])
@@ -90,7 +90,7 @@ def _remove_frame(text: str) -> str:
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
 
 
-def _run_conversation(model: Model, box: NamedCaller, provider: Provider) -> int:
+def _run_conversation(model: Model, box: SyncRemote | CombinedRemote, provider: Provider) -> int:
     def run_call(call: ModelCall) -> ModelResult:
         result = run_named_call_sync(box, provider, call.name, call.arguments)
         text = _remove_frame(result.text)
@@ -102,7 +102,7 @@ def _run_conversation(model: Model, box: NamedCaller, provider: Provider) -> int
         if text is None or text in _ENDS:
             return OK
         if text == "/tools":
-            print_table(COLUMNS, build_rows(box.catalog()), sys.stdout)
+            print_table(COLUMNS, build_rows(box.catalog(), box.find_level), sys.stdout)
         elif text:
             try:
                 if not converse(model, text, run_call, _print_turn):

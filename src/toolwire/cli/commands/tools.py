@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from toolwire.cli.exits import FAILED, OK
@@ -32,6 +32,8 @@ _MOST_ARGUMENTS = 120
 _MOST_VALUES = 6
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,300}>")  # documents of REST APIs say much in HTML
 
+_LEVEL_WORDS = {Approval.AUTO: "auto", Approval.PER_CALL: "asks", Approval.DENY: "denied"}
+
 COLUMNS = ("name", "what it does", "arguments", "consent", "cost")
 
 
@@ -48,14 +50,15 @@ def run(arguments: argparse.Namespace) -> int:
         catalog = source.catalog()
         changed = find_differences(locked, source) if locked is not None else ()
         findings = () if arguments.json and not arguments.findings else _list_findings(source)
-        table = () if arguments.json or arguments.findings else build_rows(catalog)
+        table = () if arguments.json or arguments.findings else build_rows(catalog, source.find_level)
+        levels = {tool.id: source.find_level(tool) for tool in catalog.tools} if arguments.json else {}
     for line in list_differences(changed):
         print_error(line)
     if arguments.findings:
         said = json_text(list(findings), indent=2) if arguments.json else "\n".join(map(escaped, findings))
         print(said, end="\n" if said else "")
     elif arguments.json:
-        print(json_text([describe(tool) for tool in catalog.tools], indent=2))
+        print(json_text([describe(tool, levels[tool.id]) for tool in catalog.tools], indent=2))
     else:
         _print(catalog, table, len(findings))
     return FAILED if changed else OK
@@ -90,8 +93,11 @@ def _list_findings(source: OpenedTarget) -> tuple[str, ...]:
     return source.findings()
 
 
-def describe(tool: Tool) -> dict[str, Json]:
-    """Return ``tool`` as JSON data: ``approval`` is what the site declares, ``consent`` what a call needs here."""
+def describe(tool: Tool, level: Approval | None = None) -> dict[str, Json]:
+    """Return ``tool`` as JSON data: ``approval`` is what the site declares, ``consent`` what a call needs here.
+
+    That is ``level``, or what the site and this client require.
+    """
     limit = tool.rate_limit
     needed = tool.requirements
     return {
@@ -103,7 +109,7 @@ def describe(tool: Tool) -> dict[str, Json]:
         "input_schema": dict(tool.input_schema),
         "output_schema": None if tool.output_schema is None else dict(tool.output_schema),
         "approval": tool.approval,
-        "consent": effective_level(tool),
+        "consent": effective_level(tool) if level is None else level,
         "blanket_allowed": tool.blanket_allowed,
         "destructive": tool.destructive,
         "safe": tool.safe,
@@ -121,15 +127,18 @@ def describe(tool: Tool) -> dict[str, Json]:
     }
 
 
-def build_rows(catalog: Catalog) -> list[tuple[str, ...]]:
-    """Return a row of the table for each tool, in the order of the catalog, with escaped texts."""
+def build_rows(catalog: Catalog, find_level: Callable[[Tool], Approval] = effective_level) -> list[tuple[str, ...]]:
+    """Return a row of the table for each tool, in the order of the catalog, with escaped texts.
+
+    ``find_level`` returns how much consent a call of a tool needs.
+    """
     newest = {tool.id: name for name, tool in catalog.names.items()}
     return [
         (
             escaped(newest.get(tool.id, tool.id)),
             _shorten(_TAG.sub("", escape_first_line(tool.description)), _MOST_TEXT),
             escaped(_list_arguments(tool)),
-            _describe_consent(tool),
+            _describe_consent(tool, find_level(tool)),
             tool.cost or "",
         )
         for tool in catalog.tools
@@ -182,7 +191,7 @@ def _name_type(schema: Json) -> str:
             return "any"
 
 
-def _describe_consent(tool: Tool) -> str:
-    words = ["auto" if effective_level(tool) is Approval.AUTO else "asks"]
+def _describe_consent(tool: Tool, level: Approval) -> str:
+    words = [_LEVEL_WORDS[level]]
     words += ["destroys"] if tool.destructive else []
     return ", ".join(words)

@@ -16,10 +16,10 @@ from toolwire.cli.terminal.screen import print_error
 from toolwire.cli.terminal.terminal_approver import Approver
 from toolwire.client.calls.call_ids import new_id
 from toolwire.client.transport.drivers import SyncNotify
-from toolwire.consent import build_consent_check, build_denial
+from toolwire.consent import build_consent_check, build_denial, effective_level
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Allow, Ask, Deny, KnownResult, apply_checks
-from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool
+from toolwire.core.model import Approval, Call, Json, Kind, Problem, Progress, Result, Tool
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
@@ -61,6 +61,10 @@ class LocalTarget:
     def findings(self) -> tuple[str, ...]:
         """Return nothing: code has no document in which something could be left out."""
         return ()
+
+    def find_level(self, tool: Tool, /) -> Approval:
+        """Return the level of consent that a call of ``tool`` needs."""
+        return effective_level(tool)
 
     def call(self, name: str, arguments: Mapping[str, Json], /, *, notify: SyncNotify | None = None) -> Result:
         """Call the tool ``name`` and return its result. The user is asked first where the policy needs it."""

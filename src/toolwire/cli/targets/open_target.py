@@ -23,7 +23,7 @@ from toolwire.client.transport.tls import check_ca_file
 from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
 from toolwire.consent import DefinitionLock
 from toolwire.core.catalog import Catalog
-from toolwire.core.model import Json, Problem, Result, Secret, Tool
+from toolwire.core.model import Approval, Json, Problem, Result, Secret, Tool
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, ResultLimits
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_display import show_url
@@ -53,6 +53,10 @@ class OpenedTarget(Protocol):
 
     def findings(self) -> tuple[str, ...]:
         """Return what was left out of the target's description, or read in another way than written."""
+        ...
+
+    def find_level(self, tool: Tool, /) -> Approval:
+        """Return the level of consent that a call of ``tool`` needs."""
         ...
 
     def call(self, name: str, arguments: Mapping[str, Json], /, *, notify: SyncNotify | None = None) -> Result:

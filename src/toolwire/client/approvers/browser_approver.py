@@ -25,8 +25,10 @@ from toolwire.consent.binding import DECISION_VALID_S
 from toolwire.consent.display import confirmation_text, find_secrets, needs_typed_confirmation
 from toolwire.consent.question_page import PAGE_HEADERS, build_final_page, build_question_page
 from toolwire.core.check import Answer, Question
+from toolwire.core.model import Approval
 
 _MAX_BYTES = 4 << 20
+_LEVELS = {"per-call": Approval.PER_CALL, "deny": Approval.DENY}
 _TIMEOUT_S = 10.0
 
 
@@ -47,8 +49,9 @@ class QuestionServer:
         if not compare_digest(given.get("token", "").encode(), self.token.encode()):
             return "This answer did not come from this page."
         reason = given.get("reason", "").strip()[:500]
+        level = _LEVELS.get(given.get("later", "")) if self.question.can_keep_level else None
         if given.get("answer") != "allow":
-            return self._end(Answer(allowed=False, reason=reason, channel="page"))
+            return self._end(Answer(allowed=False, reason=reason, channel="page", keep_level=level))
         wanted = confirmation_text(self.question)
         if needs_typed_confirmation(self.question) and given.get("confirm", "").strip() != wanted:
             return f"To allow this, type: {wanted}"
@@ -63,7 +66,8 @@ class QuestionServer:
             # The page does not show secrets, so they are not in the form.
             arguments |= {name: given_before[name] for name in find_secrets(self.question)}
         changed = arguments if arguments != given_before else None
-        return self._end(Answer(allowed=True, always="always" in given, arguments=changed, channel="page"))
+        always = "always" in given
+        return self._end(Answer(allowed=True, always=always, arguments=changed, channel="page", keep_level=level))
 
     def _end(self, answer: Answer) -> str:
         if self.answer is None:  # a page that is open twice can be answered twice

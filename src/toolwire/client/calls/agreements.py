@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from toolwire.client.transport.drivers import NO_APPROVER
-from toolwire.consent import Decision, DefinitionLock, Preferences
+from toolwire.consent import Decision, DefinitionLock
 from toolwire.consent.binding import CredentialRef
 from toolwire.consent.grant import GrantKey
-from toolwire.consent.policy import find_unasked_writes
+from toolwire.consent.policy import CurrentPreferences, find_unasked_writes
 from toolwire.consent.tool_definition import Change, build_definition, definition_hash, find_changes
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Answer, Check, Deny, Verdict
@@ -46,7 +46,7 @@ class CallParties:
     name: str
     site: str
     title: str
-    preferences: Preferences
+    preferences: CurrentPreferences
     credential: Callable[[Tool], CredentialRef]
 
 

@@ -20,7 +20,7 @@ from toolwire.client.transport.redirects import redirect_loop
 from toolwire.consent import DefinitionLock, Preferences, build_consent_check, build_denial
 from toolwire.consent.binding import CredentialRef, is_covered
 from toolwire.consent.data_flow import DataFlow, model_content
-from toolwire.consent.policy import effective_level, merge_preferences
+from toolwire.consent.policy import CurrentPreferences, PreferenceStore, effective_level, merge_preferences
 from toolwire.core.check import Answer, Ask, Check, Deny, KnownResult, Question, apply_checks
 from toolwire.core.codec import Codec, Flow, Listen, Pause, Peer
 from toolwire.core.http import Request, Response
@@ -43,10 +43,11 @@ _NOT_SHOWN = "The call goes on with a request that was not shown before."
 class CallPipeline:
     """What each call of one connection passes before it is sent. ``name`` is the connection's name in its session.
 
-    ``budget`` and ``definitions`` are shared with earlier pipelines of the same connection.
+    ``budget`` and ``definitions`` are shared with earlier pipelines of the same connection. ``kept`` has the levels
+    that the user keeps for sites.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword for each part of a connection
         self,
         *,
         session: Session,
@@ -59,6 +60,7 @@ class CallPipeline:
         locked: DefinitionLock | None = None,
         budget: Budget | None = None,
         definitions: CurrentDefinitions | None = None,
+        kept: PreferenceStore | None = None,
     ) -> None:
         self.session = session
         self.name = name
@@ -68,7 +70,8 @@ class CallPipeline:
         self._budget = build_budget(session, codec) if budget is None else budget
         self._current = CurrentDefinitions() if definitions is None else definitions
         self.throttle, self.costs = self._budget
-        self.preferences = merge_preferences(session.preferences, preferences)
+        self._given, self._kept = preferences, kept
+        self.preferences = CurrentPreferences(merge_preferences(session.preferences, preferences), kept, self.site)
         self._codec = codec
         self._locked = locked
         self._credential = credential
@@ -136,7 +139,8 @@ class CallPipeline:
             peer=peer,
             codec=self._codec,
             name=self.name,
-            preferences=self.preferences,
+            preferences=self._given,
+            kept=self._kept,
             credential=self._credential,
             retries=self._retries,
             locked=self._locked,
@@ -158,9 +162,12 @@ class CallPipeline:
 
     def needs_consent(self, tool: Tool) -> bool:
         """Return whether each call of ``tool`` needs an answer of the user, whatever its arguments."""
-        return (
-            effective_level(tool, self.preferences, has_agreement=self._agreements.is_agreed(tool)) is not Approval.AUTO
-        )
+        return self.find_level(tool) is not Approval.AUTO
+
+    def find_level(self, tool: Tool) -> Approval:
+        """Return the level that a call of ``tool`` needs: the strictest of site, user and client."""
+        # XL-040
+        return effective_level(tool, self.preferences.get(), has_agreement=self._agreements.is_agreed(tool))
 
     def agree(self, tools: tuple[Tool, ...]) -> CallPipeline:
         """Return the pipeline in which ``tools`` run as the site declares, until their definitions change."""

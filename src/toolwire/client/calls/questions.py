@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
@@ -18,8 +19,9 @@ from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import ClientRules, build_denial
 from toolwire.consent.binding import DECISION_VALID_S, compute_binding
 from toolwire.consent.policy import can_allow_always
-from toolwire.core.check import Check, Deny, Question
+from toolwire.core.check import Answer, Check, Deny, Question
 from toolwire.core.codec import Codec, Flow, Peer, ask
+from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request
 from toolwire.core.model import Approval, Json, Kind, Problem, Tool
 from toolwire.core.url_display import show_url
@@ -68,6 +70,7 @@ class Questions:
         asked_at = session.clock()
         answer = yield from ask(full)
         took_s = session.clock() - asked_at
+        self._keep_level(tool, answer)
         if answer.allowed is not True:
             is_unasked = answer is NO_APPROVER or answer.problem is not None
             decision = "unasked" if is_unasked else "timeout" if answer.reason == "timeout" else "denied"
@@ -91,8 +94,16 @@ class Questions:
                 return permitted
             bound = self._compute_binding(permitted)
         record(tool, bound, "allowed", answer, took_s)
-        self.agreements.remember(tool, always=answer.always is True and full.always_allowed)
+        always = answer.always is True and full.always_allowed and answer.keep_level is None
+        self.agreements.remember(tool, always=always)
         return permitted
+
+    def _keep_level(self, tool: Tool, answer: Answer) -> None:
+        # XL-042: set from the question; a level that cannot be stored must not end the call that it is about.
+        level = answer.keep_level
+        if level is Approval.PER_CALL or level is Approval.DENY:
+            with suppress(DefinitionError):
+                self.parties.preferences.keep(tool, level)
 
     def _find_refusal(self, tool: Tool) -> Problem | None:
         """Return why the user must not be asked, or None."""
@@ -123,7 +134,7 @@ class Questions:
         left = self.budget.costs.count_remaining(tool)
         costs = () if left is None else (f"You allow {left} more calls of this connection that cost something.",)
         always = question.always_allowed and can_allow_always(
-            tool, parties.preferences, session.rules, elsewhere=elsewhere
+            tool, parties.preferences.get(), session.rules, elsewhere=elsewhere
         )
         return replace(
             question,
@@ -134,7 +145,7 @@ class Questions:
             reasons=(*question.reasons, *costs),
             request=request,
             places=self.codec.places(self.peer, prepared.call),
-            secrets=parties.preferences.secrets,
+            secrets=parties.preferences.get().secrets,
             connection=parties.name,
             principal=session.principal,
             title=parties.title,
@@ -142,6 +153,7 @@ class Questions:
             changes=tuple(change.sentence for change in self.agreements.find_changes(tool)),
             remaining=self.budget.throttle.count_remaining(tool),
             binding=bound,
+            can_keep_level=parties.preferences.can_keep,
             id=secrets.token_hex(8),
         )
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from toolwire.client.discovery.cache import Cache
 from toolwire.consent import CLIENT_RULES, NO_PREFERENCES, Audit, ClientRules, Grants, Preferences
 from toolwire.consent.data_flow import DataFlow
+from toolwire.consent.policy import PreferenceStore
 from toolwire.consent.prompt_limit import PromptLimit
 from toolwire.core.catalog import Catalog, build_toolkit_name, make_confusable_key
 from toolwire.core.errors import DefinitionError
@@ -41,9 +42,10 @@ class Session:
     own, and ``rules`` are the user's rules for consent. ``limits`` is how often this client calls at most, whatever a
     tool declares; without it, each tool is called at most 60 times a minute and each connection 300 times, over the
     protocols that need a limit. ``grants`` and ``audit`` are kept in memory unless stores are given; see
-    ``open_stored_session``. With ``traced``, texts of results are remembered, so that a question can say when an
-    argument carries them to another connection. ``cache`` keeps fetched documents for as long as HTTP allows; without
-    it, every connection fetches them again. ``telemetry`` sends spans and metrics elsewhere than to the providers of
+    ``open_stored_session``. ``kept`` has the levels that the user set with ``toolwire approvals set``; without
+    it, those in the state folder hold. With ``traced``, texts of results are remembered, so that a question can say
+    when an argument carries them to another connection. ``cache`` keeps fetched documents for as long as HTTP allows;
+    without it, every connection fetches them again. ``telemetry`` sends spans and metrics elsewhere than to those of
     the process. ``clock`` returns seconds and never goes back; ``wall`` returns seconds since 1970.
     """
 
@@ -56,6 +58,7 @@ class Session:
         limits: ClientRateLimits | None = None,
         grants: Grants | None = None,
         audit: Audit | None = None,
+        kept: PreferenceStore | None = None,
         traced: bool = True,
         cache: Cache | None = None,
         telemetry: Telemetry = _ANY_TELEMETRY,
@@ -68,6 +71,7 @@ class Session:
         self.limits = limits
         self.grants: Grants = grants if grants is not None else MemoryGrants(clock=wall)
         self.audit: Audit = audit if audit is not None else MemoryAudit()
+        self.kept = kept
         self.cache = cache
         self.telemetry = telemetry
         self.clock = clock
@@ -219,7 +223,9 @@ def open_stored_session(folder: Path | None = None, *, principal: str = "me") ->
     """
     from toolwire.stores.consent.audit import StoredAudit  # loads sqlite3
     from toolwire.stores.consent.grants import StoredGrants  # likewise
+    from toolwire.stores.consent.preferences import StoredPreferences  # likewise
     from toolwire.stores.paths import find_state_folder  # likewise
 
     folder = folder if folder is not None else find_state_folder()
-    return Session(principal=principal, grants=StoredGrants(folder), audit=StoredAudit(folder))
+    kept = StoredPreferences(folder)
+    return Session(principal=principal, grants=StoredGrants(folder), audit=StoredAudit(folder), kept=kept)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.model import Json, Problem, Result
+from toolwire.core.model import Approval, Json, Problem, Result, Tool
 
 from .remote import SyncRemote
 
@@ -36,6 +36,12 @@ class CombinedRemote:
         if any(remote.catalog() is not seen for remote, seen in zip(self._remotes, self._catalogs, strict=True)):
             self._rebuild()
         return self._catalog
+
+    def find_level(self, tool: Tool) -> Approval:
+        """Return the level of consent that a call of ``tool``, of this catalog, needs over its own connection."""
+        remote, own = self._owners[tool.id]
+        found = remote.find(own)
+        return Approval.DENY if isinstance(found, Problem) else remote.find_level(found)
 
     def call(self, name: str, arguments: Mapping[str, Json], /) -> Result:
         """Call a tool over its own connection, with all checks of that connection, and return the result."""

@@ -16,7 +16,7 @@ from toolwire.client.discovery.required_scopes import add_required_scopes
 from toolwire.client.discovery.source import DocumentSource, find_document_url
 from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
 from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef
-from toolwire.consent.policy import merge_preferences, reject_lowering
+from toolwire.consent.policy import PreferenceStore, merge_preferences, reject_lowering
 from toolwire.core.codec import Codec, Flow, Peer, Probe
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
@@ -134,7 +134,8 @@ class ConnectionTerms(TypedDict, total=False):
     """The terms of a connection.
 
     ``session`` is shared with other connections, and ``name`` is the connection's name in it. ``locked`` refuses tools
-    that differ from their locked definitions. ``credential`` returns how requests of a tool are signed at that moment.
+    that differ from their locked definitions. ``kept`` has the levels that the user keeps for sites. ``credential``
+    returns how requests of a tool are signed at that moment.
     """
 
     session: Session
@@ -142,6 +143,7 @@ class ConnectionTerms(TypedDict, total=False):
     locked: DefinitionLock | None
     credential: Callable[[Tool], CredentialRef]
     retries: RetryLimits
+    kept: PreferenceStore | None
 
 
 def connection_to(
@@ -168,6 +170,7 @@ def connection_to(
         credential=terms.get("credential", _no_credential),
         retries=terms.get("retries", DEFAULT_RETRIES),
         locked=terms.get("locked"),
+        kept=terms.get("kept"),
     )
     session.renew(pipeline.name, pipeline.peer.catalog)
     sender = ClientObserver(session.telemetry, peer.protocol, peer.url)

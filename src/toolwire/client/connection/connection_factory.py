@@ -23,12 +23,14 @@ from toolwire.client.transport.origins import AllowedOrigins
 from toolwire.client.transport.request_rules import Credentials
 from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
 from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef, compute_identity
+from toolwire.consent.policy import NO_PREFERENCES
 from toolwire.core.codec import Flow, Peer
 from toolwire.core.http import Request
 from toolwire.core.model import Problem, Secret, Tool
 from toolwire.core.resources import Resources
 from toolwire.core.url_origin import get_origin
-from toolwire.stores.paths import find_credentials_folder
+from toolwire.stores.consent.preferences import StoredPreferences
+from toolwire.stores.paths import find_credentials_folder, find_state_folder
 
 from .connection import Connection, open_connection
 from .options import ConnectOptions
@@ -190,12 +192,14 @@ class ConnectionFactory:
             resources = Resources(secrets.token_bytes(32))
             peer = replace(found.peer, origins=options.origins, resources=resources, result_limits=options.caps)
             found = replace(found, peer=peer)
+        session = options.session if options.session is not None else Session(traced=False)
         connection = open_connection(
             found,
-            options.preferences,
+            options.preferences or NO_PREFERENCES,
             keyed=options.key is not None,
             retries=RetryLimits(retries=options.retries),
-            session=options.session if options.session is not None else Session(traced=False),
+            session=session,
+            kept=None if options.preferences is None else session.kept or StoredPreferences(find_state_folder()),
             name=options.name,
             locked=options.locked,
             credential=self.credential_of,

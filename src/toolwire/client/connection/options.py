@@ -51,7 +51,8 @@ class ConnectOptions:
     ``retries`` is how often a call may be repeated where that is safe, 0 to 10.
 
     ``approve`` is asked before each call that needs consent. Without it, such a call is denied and nothing is sent.
-    ``preferences`` can ask for more consent than the site does, never for less. ``agree`` is shown, on connecting, the
+    ``preferences`` can ask for more consent than the site does, never for less. The levels that were set with
+    ``toolwire approvals set`` hold too; with ``preferences=None`` they do not. ``agree`` is shown, on connecting, the
     tools that would run without a question because only the site says so: those that change something, and those that
     the site calls read-only (``tool.claimed_safe``). If it returns True they run; otherwise each call is asked about.
     ``locked`` refuses every tool that differs from its definition in ``toolwire.lock``.
@@ -92,7 +93,7 @@ class ConnectOptions:
     approve: Approver | None = None  # XL-053: without one, a call that needs consent is denied
     api_key: str | Secret | None = None
     protocol: str | None = None
-    preferences: Preferences = NO_PREFERENCES  # XL-042: the user can tighten, never loosen
+    preferences: Preferences | None = NO_PREFERENCES  # XL-042: the user can tighten, never loosen
     allow_private: Sequence[str] = ()
     allow_http: Sequence[str] = ()
     ca_file: str | Path | None = None

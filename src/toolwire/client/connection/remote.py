@@ -21,6 +21,7 @@ from toolwire.core.http import Request
 from toolwire.core.model import (
     ANONYMOUS,
     COMPLETED,
+    Approval,
     Call,
     Context,
     Json,
@@ -109,6 +110,10 @@ class _RemoteFacts:
     def needs_consent(self, tool: Tool) -> bool:
         """Return whether each call of ``tool`` needs an answer of the user, whatever its arguments."""
         return self._connection.pipeline.needs_consent(tool)
+
+    def find_level(self, tool: Tool) -> Approval:
+        """Return the level of consent that a call of ``tool`` needs: the strictest of site, user and client."""
+        return self._connection.pipeline.find_level(tool)
 
     @property
     def protocol(self) -> str:
