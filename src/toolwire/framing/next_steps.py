@@ -8,11 +8,12 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from functools import partial
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from toolwire.core.json_pointer import MISSING, resolve_pointer
+from toolwire.core.json_pointer import MISSING, escape_step, resolve_pointer
 from toolwire.core.model import Json, Tool
 from toolwire.core.url_origin import get_origin
 
@@ -58,17 +59,54 @@ class NextStep:
     arguments: Mapping[str, Json] = field(default_factory=dict)
 
 
+class ItemList(NamedTuple):
+    """The items of a result, and the JSON Pointer to the first of them."""
+
+    items: Sequence[Json]
+    first: str
+
+
+def has_display(tool: Tool) -> bool:
+    """Return whether the site suggests how to display results of ``tool``."""
+    return isinstance(collect_extra_members(tool).get("result"), dict)
+
+
+def find_items(value: Json) -> ItemList | None:
+    """Return the items of ``value``: it is a list, or an object with exactly one member that is a list."""
+    if isinstance(value, list):
+        return ItemList(value, "/0")
+    lists = [(name, one) for name, one in value.items() if isinstance(one, list)] if isinstance(value, dict) else []
+    return ItemList(lists[0][1], f"/{escape_step(lists[0][0])}/0") if len(lists) == 1 else None
+
+
+def build_item_display(tool: Tool, found: ItemList, index: int) -> ResultDisplay:
+    """Return how to display one of the items: a pointer leads into the first item, or from the top of each item."""
+    data = collect_extra_members(tool).get("result")
+    if not isinstance(data, dict):
+        return ResultDisplay()
+    item, inside = found.items[index], f"{found.first}/"
+
+    def resolve(pointer: Json) -> Json:
+        if isinstance(pointer, str) and pointer.startswith(inside):
+            pointer = pointer[len(found.first) :]
+        return resolve_pointer(item, pointer)
+
+    return _build_display(data, resolve)
+
+
 def build_display(tool: Tool, value: Json) -> ResultDisplay:
     """Return how to display ``value``, a result of ``tool``."""
     # XL-074
     data = collect_extra_members(tool).get("result")
-    if not isinstance(data, dict):
-        return ResultDisplay()
+    return _build_display(data, partial(resolve_pointer, value)) if isinstance(data, dict) else ResultDisplay()
+
+
+def _build_display(data: Mapping[str, Json], resolve: Callable[[Json], Json]) -> ResultDisplay:
     render = data.get("render")
     form: RenderForm = _FORMS.get(render, "text") if isinstance(render, str) else "text"
     parts: dict[str, str] = {}
     for name in (*_TEXTS, *_URLS):
-        found = resolve_pointer(value, data.get(name))
+        found = resolve(data.get(name))
         if isinstance(found, str) and (name in _TEXTS or _is_web(found)):
             parts[name] = found
     listed = data.get("fields")
@@ -77,7 +115,7 @@ def build_display(tool: Tool, value: Json) -> ResultDisplay:
     return ResultDisplay(
         form=form,
         parts=parts,
-        fields={one: found for one in named if (found := resolve_pointer(value, one)) is not MISSING},
+        fields={one: found for one in named if (found := resolve(one)) is not MISSING},
         items=most if type(most) is int and most >= 1 else None,
     )
 

@@ -20,6 +20,7 @@ from toolwire.cli.targets.open_target import (
     read_key,
     read_selection,
 )
+from toolwire.cli.terminal.result_display import print_result
 from toolwire.cli.terminal.screen import apply_style, escape_lines, json_text, print_error, print_warning
 from toolwire.cli.terminal.terminal_approver import build_agreement, choose_approver, open_session
 from toolwire.cli.terminal.terminal_user import build_terminal_user
@@ -116,8 +117,13 @@ def _print_problem(problem: Problem) -> None:
 
 
 def _print_value(value: Json, tool: Tool | None) -> None:
-    """Print a text as it is into a pipe and escaped on a terminal; print any other value as JSON."""
+    """Print a text as it is into a pipe and escaped on a terminal; print any other value as JSON.
+
+    On a terminal, the form that the site suggests comes first.
+    """
     if value is None and tool is not None and tool.output_schema is None:
+        return
+    if tool is not None and sys.stdout.isatty() and print_result(tool, value):
         return
     if not isinstance(value, str):
         print(json_text(value, indent=2))

@@ -19,19 +19,20 @@ from typing import Final
 
 from toolwire.adapters.conversation import Model, ModelCall, ModelError, ModelResult, ModelTurn, converse
 from toolwire.adapters.dialects import Provider
-from toolwire.adapters.tool_declarations import NamedCaller, run_named_call_sync
+from toolwire.adapters.tool_declarations import NamedCaller, find_source, read_call, write_result
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.targets.open_target import read_client, read_key, read_url_options
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.keyboard import read_line
 from toolwire.cli.terminal.relocation_prompt import confirm_relocation
+from toolwire.cli.terminal.result_display import print_result
 from toolwire.cli.terminal.screen import apply_style, escape_lines, escaped, json_text, print_error, print_warning
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import build_agreement, build_terminal_approver, open_session
 from toolwire.cli.terminal.terminal_user import build_terminal_user
 from toolwire.client import SyncRemote, connect_sync
 from toolwire.client.connection.combined_remote import CombinedRemote
-from toolwire.core.model import Secret
+from toolwire.core.model import Call, Problem, Secret, Value
 from toolwire.core.url_origin import get_origin
 
 from .tools import COLUMNS, build_rows
@@ -92,10 +93,21 @@ def _remove_frame(text: str) -> str:
 
 def _run_conversation(model: Model, box: SyncRemote | CombinedRemote, provider: Provider) -> int:
     def run_call(call: ModelCall) -> ModelResult:
-        result = run_named_call_sync(box, provider, call.name, call.arguments)
-        text = _remove_frame(result.text)
-        _print_dim(f"<- {escaped(text[:_SHOWN])}{'...' if len(text) > _SHOWN else ''}")
-        return result
+        catalog = box.catalog()
+        asked = read_call(catalog, provider, call.name, call.arguments)
+        result = asked if isinstance(asked, Problem) else box.call(asked.tool.id, dict(asked.arguments))
+        written = write_result(catalog, asked, result, provider, source=find_source(box))
+        # The model gets the whole result; the user sees it as the site suggests, where that fits it.
+        is_displayed = (
+            isinstance(asked, Call)
+            and isinstance(result, Value)
+            and sys.stdout.isatty()
+            and print_result(asked.tool, result.value)
+        )
+        if not is_displayed:
+            text = _remove_frame(written.text)
+            _print_dim(f"<- {escaped(text[:_SHOWN])}{'...' if len(text) > _SHOWN else ''}")
+        return written
 
     while True:
         text = _read_message()

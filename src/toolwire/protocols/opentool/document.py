@@ -192,6 +192,7 @@ def _read_function(function: Json, names: Mapping[str, str], title: str, version
         safe=jsontext.get_object(function, POLICY).get("readOnly") is True,
         streams=bool(pieces),
         reports=PROGRESS in events,
+        hints=policy.build_hints(),
         **policy.list_tool_members(),
     )
 

@@ -61,6 +61,7 @@ def read(entry: Mapping[str, Json]) -> tuple[Tool, str] | None:
         output_schema=_read_output(entry),
         requirements=_read_requirements(get_object(entry, "requirements")),
         safe=get_object(entry, "x-llm").get("readOnly") is True,
+        hints=declared.build_hints(),
         **declared.list_tool_members(),
     )
     return tool, wire_id
