@@ -214,6 +214,7 @@ def _add_call(parser: Parser) -> None:
     _add_locked(parser)
     _add_remote(parser)
     _add_sign_in(parser)
+    _add_context(parser)
     _add_selection(parser)
 
 
@@ -229,6 +230,7 @@ def _add_chat(parser: Parser) -> None:
     _add_agree(parser)
     _add_remote(parser)
     _add_sign_in(parser)
+    _add_context(parser)
     _add_selection(parser)
 
 
@@ -367,6 +369,19 @@ def _add_login(parser: Parser) -> None:
     _add_sign_in(parser)
     _add_network(parser)
     _add_selection(parser)
+
+
+def _add_context(parser: Parser) -> None:
+    what = parser.add_argument_group("what tools require", "(a tool gets only what it declares)")
+    what.add_argument(
+        "--token", action="append", default=[], metavar="PROVIDER[=@FILE]",
+        help="an access token for a provider: from a file, the variable PROVIDER_TOKEN, or typed",
+    )  # fmt: skip
+    what.add_argument(
+        "--secret", action="append", default=[], metavar="NAME[=@FILE]",
+        help="a secret: from a file, the variable NAME, or typed",
+    )  # fmt: skip
+    what.add_argument("--user-id", metavar="ID", help="the id of the user for whom the tool is called")
 
 
 def _add_sign_in(parser: Parser) -> None:

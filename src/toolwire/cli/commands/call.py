@@ -11,6 +11,7 @@ from pathlib import Path
 
 from toolwire.cli.exits import OK, UsageError, exit_code
 from toolwire.cli.targets.arguments import read_object, read_values
+from toolwire.cli.targets.context_options import read_context
 from toolwire.cli.targets.open_target import (
     OpenedTarget,
     UrlOptions,
@@ -24,6 +25,7 @@ from toolwire.cli.terminal.result_display import print_result
 from toolwire.cli.terminal.screen import apply_style, escape_lines, json_text, print_error, print_warning
 from toolwire.cli.terminal.terminal_approver import build_agreement, choose_approver, open_session
 from toolwire.cli.terminal.terminal_user import build_terminal_user
+from toolwire.client.calls.pending_grants import find_missing_grants
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.model import Json, Kind, Problem, Progress, Result, Tool
 from toolwire.core.resources import COMPLETE_RESULTS
@@ -44,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         selection=chosen,
         agree=agree,
         sign_in=read_client(arguments),
+        context=read_context(arguments),
         access=read_access(arguments),
         result_limits=COMPLETE_RESULTS,
     )
@@ -110,6 +113,8 @@ def _as_json(result: Result) -> dict[str, Json]:
 
 def _print_problem(problem: Problem) -> None:
     print_error(problem.message)
+    for grant in find_missing_grants(problem):
+        print_error(f"Grant access to {grant.provider} at {grant.url}")
     if problem.can_retry and problem.retry_after_ms is not None:
         print_error(f"The same call may work in {problem.retry_after_ms / 1_000:g} seconds.")
     elif problem.can_retry:

@@ -21,6 +21,7 @@ from toolwire.adapters.conversation import Model, ModelCall, ModelError, ModelRe
 from toolwire.adapters.dialects import Provider
 from toolwire.adapters.tool_declarations import NamedCaller, find_source, read_call, write_result
 from toolwire.cli.exits import OK, UsageError
+from toolwire.cli.targets.context_options import read_context
 from toolwire.cli.targets.open_target import read_client, read_key, read_url_options
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.keyboard import read_line
@@ -53,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the conversation until the user ends it."""
     urls = [_read_url(text) for text in arguments.targets]
     options, client = read_url_options(arguments, urls), read_client(arguments)
+    context = read_context(arguments, urls)
     with ExitStack() as open_:
         session, ask, person = open_session(), build_terminal_approver("ask"), build_terminal_user(arguments.sign_in_at)
         remotes = [
@@ -66,6 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
                     session=session,
                     user=person,
                     sign_in=client,
+                    context=context,
                     approve_relocation=confirm_relocation,
                     agree=build_agreement(agreed=arguments.agree),
                     **options.access,

@@ -19,12 +19,13 @@ from toolwire.client.transport.drivers import SyncNotify
 from toolwire.consent import build_consent_check, build_denial, effective_level
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Allow, Ask, Deny, KnownResult, apply_checks
-from toolwire.core.model import Approval, Call, Json, Kind, Problem, Progress, Result, Tool
+from toolwire.core.model import ANONYMOUS, Approval, Call, Context, Json, Kind, Problem, Progress, Result, Tool
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.validation import build_arguments_check
+from toolwire.validation.requirements import check_requirements
 
 from .load_code import load_code
 from .target import FileTarget, ModuleTarget
@@ -39,12 +40,13 @@ def open_code(target: FileTarget | ModuleTarget, document: Path | None = None) -
 class LocalTarget:
     """Calls a Toolbox in this process. ``site`` is the name of the place that the user sees in a question."""
 
-    def __init__(self, toolbox: Toolbox, site: str, ask: Approver) -> None:
+    def __init__(self, toolbox: Toolbox, site: str, ask: Approver, context: Context = ANONYMOUS) -> None:
         self._toolbox = toolbox
+        self._context = context
         self._ask = ask
         self._notify: SyncNotify | None = None
         consent = build_consent_check(site=site, target=lambda call: f"{call.tool.name}() in this process")
-        self._checks = (build_arguments_check(), consent)
+        self._checks = (check_requirements, build_arguments_check(), consent)
 
     def catalog(self) -> Catalog:
         """Return the tools that can be called."""
@@ -72,7 +74,7 @@ class LocalTarget:
         tool = self.catalog().find(name)
         if isinstance(tool, Problem):
             return tool
-        call = Call(tool, arguments, new_id())
+        call = Call(tool, arguments, new_id(), self._context)
         verdict = apply_checks(call, self._checks)
         match verdict:
             case Allow():

@@ -23,7 +23,7 @@ from toolwire.client.transport.tls import check_ca_file
 from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
 from toolwire.consent import DefinitionLock
 from toolwire.core.catalog import Catalog
-from toolwire.core.model import Approval, Json, Problem, Result, Secret, Tool
+from toolwire.core.model import ANONYMOUS, Approval, Context, Json, Problem, Result, Secret, Tool
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, ResultLimits
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_display import show_url
@@ -77,6 +77,7 @@ class UrlOptions:
     selection: Selection = DEFAULT_SELECTION
     agree: Callable[[tuple[Tool, ...]], bool] | None = field(default=None, compare=False)
     sign_in: SignInOptions | None = None
+    context: Context = field(default=ANONYMOUS, compare=False)
     access: NetworkAccess = field(default_factory=NetworkAccess, compare=False)
     result_limits: ResultLimits = field(default=DEFAULT_RESULT_LIMITS, compare=False)
 
@@ -187,7 +188,7 @@ def open_target(
             raise UsageError("--key, --protocol, --locked and the selection are for URLs; this target is code here.")
         from .local_target import LocalTarget, open_code  # brings the whole server, which a URL does not need
 
-        yield LocalTarget(open_code(target), text, ask)
+        yield LocalTarget(open_code(target), text, ask, reach.context)
         return
     try:
         connecting = connect_sync(
@@ -202,6 +203,7 @@ def open_target(
             caps=reach.result_limits,
             user=person,
             sign_in=reach.sign_in,
+            context=reach.context,
             approve_relocation=confirm_relocation,
             **reach.access,
         )

@@ -8,6 +8,7 @@ from typing import TypedDict, Unpack
 
 from toolwire.client.calls.api_keys import Keys, attach_keys
 from toolwire.client.calls.call_pipeline import CallPipeline
+from toolwire.client.calls.pending_grants import GrantUser, wait_for_grants
 from toolwire.client.calls.retry import DEFAULT_RETRIES, RetryLimits
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.discover import Discovery, find_codecs
@@ -33,7 +34,8 @@ class Connection:
     """A peer and the pipeline of its calls. Nothing here opens a socket.
 
     ``has_changed`` means that it replaced a connection whose tools a caller may still hold. With ``declares_scopes``,
-    each request says for which scopes a user must sign in.
+    each request says for which scopes a user must sign in. ``grant_user`` is shown where to grant access that a call
+    lacks.
     """
 
     peer: Peer
@@ -45,16 +47,22 @@ class Connection:
     keys: Keys = field(default_factory=dict, repr=False)
     has_changed: bool = False
     declares_scopes: bool = False
+    grant_user: GrantUser | None = None
 
     def run(self, call: Call) -> Flow[Result]:
         """Return the result of ``call``: checks first, then the user if needed, then the server."""
         observation = self.observer.begin(call)
-        flow = self.pipeline.run(add_current_trace(call) if observation is None else observation.call)
+        traced = add_current_trace(call) if observation is None else observation.call
+        flow = self._start(traced)
+        if self.grant_user is not None:
+            flow = wait_for_grants(lambda: self._start(traced), self.grant_user)
+        return flow if observation is None else observation.watch(flow)
+
+    def _start(self, call: Call) -> Flow[Result]:
+        flow = self.pipeline.run(call)
         if self.keys:
             flow = attach_keys(flow, call.tool, self.keys, self.pipeline.site)
-        if self.declares_scopes:
-            flow = add_required_scopes(flow, call.tool)
-        return flow if observation is None else observation.watch(flow)
+        return add_required_scopes(flow, call.tool) if self.declares_scopes else flow
 
     def find_current(self, call: Call) -> Call | Problem:
         """Return ``call`` with the present definition of its tool, or the Problem that the tool is gone."""

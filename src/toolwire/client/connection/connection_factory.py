@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from toolwire.client.calls.api_keys import choose_keys, describe_key
+from toolwire.client.calls.pending_grants import GrantUser, MissingGrant
 from toolwire.client.calls.retry import RetryLimits
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.auth_on_challenge import authenticate_on_challenge
@@ -207,7 +208,24 @@ class ConnectionFactory:
         unapproved = connection.pipeline.find_unapproved()
         if unapproved and options.agree is not None and options.agree(unapproved) is True:
             connection = connection.agree(unapproved)
-        return replace(connection, keys=options.keys_by_scheme, declares_scopes=self.auth is not None)
+        return replace(
+            connection,
+            keys=options.keys_by_scheme,
+            declares_scopes=self.auth is not None,
+            grant_user=self._build_grant_user(connection.peer.url),
+        )
+
+    def _build_grant_user(self, url: str) -> GrantUser | None:
+        """Return how to show the user where to grant access that a tool lacks, or None without a user."""
+        user = self.options.user
+        if user is None:
+            return None
+        site = get_origin(url)
+
+        def show(grant: MissingGrant) -> None:
+            user.show(f"{site} wants access to {grant.provider or 'a provider'} for this call. Grant it at {grant.url}")
+
+        return GrantUser(show, user.wait_s)
 
     def rebuild(
         self, connection: Connection, found: Discovery | Problem | None, builder: SnapshotBuilder

@@ -71,6 +71,8 @@ class ConnectOptions:
     by the challenge and the metadata of the site, or in the security schemes of its document.
 
     ``context`` holds the tokens, secrets and user id that tools may require. Each tool is sent only what it requires.
+    If a server names a page where the user grants access, ``user`` is shown it; the call goes on once the server's
+    ``check_url`` says that it was granted.
 
     ``allow_origins`` lists other origins that tools may call, or is a function that is asked once for each. Without it,
     a tool that leads to another origin is not called. ``allow_private`` lists https origins in private networks that
