@@ -226,9 +226,8 @@ def test_hundreds_of_slow_connections_do_not_keep_others_from_being_served(start
         assert server.errors == ""
         assert server.files < resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         slower = quantile(crowded, 0.99) / quantile(quiet, 0.99)
+        assert not LONG or (slower <= 2 and max(lives) <= DEADLINE_S + 1), f"{slower:.2f} times, {max(lives):.2f} s"
         report("R9", sockets=len(lives), slower_p99=slower, longest_life_s=max(lives))
-        if LONG:
-            assert (slower <= 2, max(lives) <= DEADLINE_S + 1) == (True, True)
 
     asyncio.run(story())
 
