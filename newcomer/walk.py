@@ -216,6 +216,7 @@ def serve_a_document(walk: Walk) -> None:
         with walk.serve(toolwire, "serve", document, "--include", "all", "--port", str(port), port=port) as url:
             printed = walk.run(walk.bin("others", "python"), str(PROGRAMS / "official_mcp_client.py"), f"{url}/mcp")
             expect(printed, "list_animals")
+            expect(printed, "Rex")
             for wire in ("openapi", "opentool", "otc", "mcp"):
                 screen = walk.answer(["y", "y"], toolwire, "call", url, "list_animals", "kind=cat", "--protocol", wire)
                 expect(screen, "Tom")

@@ -162,6 +162,13 @@ def _add_serve(parser: Parser) -> None:
     parser.add_argument("--workers", type=_workers, default=1, metavar="N", help="the number of processes (1)")
     parser.add_argument("--access-log", action="store_true", help="print a line for each request")
     _add_agree(parser)
+    parser.add_argument(
+        "--consent",
+        choices=["ask", "hints"],
+        default="ask",
+        help="for calls of other servers that need consent: ask each caller, and run nothing for an MCP client that"
+        " cannot be asked; or leave that to such a client, which sees the hints of each tool (ask)",
+    )
     parser.add_argument("--strict-jsonrpc", action="store_true", help="OpenTool: send a result or an error, never both")
     parser.add_argument(
         "--log",

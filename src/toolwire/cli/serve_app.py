@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -52,6 +53,8 @@ _REMOTE_OPTIONS = (
     "allow_http",
     "ca_file",
 )
+# A word of this process that nobody else learns: it never leaves it.
+_HOST_CONFIRMATION = secrets.token_urlsafe(32)
 FACTORY = f"{__name__}:build_app_from_environment"
 
 
@@ -73,6 +76,7 @@ class ServeSettings:
     log: str = "text"
     strict_jsonrpc: bool = False
     agree: bool = False
+    consent: str = "ask"
     remote: Mapping[str, Any] = field(default_factory=dict, repr=False)
     debug: bool = False
 
@@ -126,6 +130,7 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App:
         rates_replicas=settings.rates_replicas,
         strict_jsonrpc=settings.strict_jsonrpc,
         debug=settings.debug,
+        **({"host_confirmation": _HOST_CONFIRMATION} if settings.consent == "hints" else {}),
     )
 
 
@@ -135,18 +140,26 @@ def open_toolboxes(settings: ServeSettings) -> Sequence[Toolbox]:
     if settings.document is None:
         urls = [target.text for target in targets if isinstance(target, UrlTarget)]
         options = read_url_options(Namespace(**settings.remote), urls) if settings.remote else None
-        return [open_toolbox(target, options=options, agree=settings.agree) for target in targets]
+        return [
+            open_toolbox(target, options=options, agree=settings.agree, consent=settings.consent) for target in targets
+        ]
     if len(targets) > 1:
         raise UsageError("--document describes one class: serve that alone, or give each class a load().")
     return [open_toolbox(targets[0], Path(settings.document))]
 
 
 def open_toolbox(
-    target: Target, document: Path | None = None, *, options: UrlOptions | None = None, agree: bool = False
+    target: Target,
+    document: Path | None = None,
+    *,
+    options: UrlOptions | None = None,
+    agree: bool = False,
+    consent: str = "ask",
 ) -> Toolbox:
     """Return the toolbox of ``target``. A call of a remote tool that needs consent must be confirmed by its caller.
 
-    ``options`` are for a URL. ``agree`` lets tools run without a question that only their site declares harmless.
+    ``options`` are for a URL. With the ``consent`` of "hints", MCP clients that cannot be asked are left to ask their
+    users themselves. ``agree`` lets tools run without a question that only their site declares harmless.
 
     Raises:
         ConnectError: nothing was found at a URL.
@@ -164,7 +177,7 @@ def open_toolbox(
     return connect_without_user(
         target.text,
         unlimited,
-        approve=CallerConsent(),
+        approve=CallerConsent(host_confirmation=_HOST_CONFIRMATION if consent == "hints" else ""),
         agree=(lambda _: True) if agree else None,
         api_key=options.key,
         protocol=options.protocol,

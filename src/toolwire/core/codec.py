@@ -111,7 +111,8 @@ class Site:
     ``keys`` is true if calls need an API key. ``root`` is the path that the app is mounted under, empty at the root of
     its origin. Paths of routes are relative to it; URLs in documents include it. ``older_clients`` lets a client of an
     older dialect be recognised by its User-Agent if its request does not tell. ``cache`` holds values derived from
-    single tools; all sites of one server share it.
+    single tools; all sites of one server share it. ``host_confirmation`` is the confirmation word for calls of hosts
+    that ask their users themselves; empty if such hosts are not trusted with that.
     """
 
     # S-13
@@ -120,6 +121,7 @@ class Site:
     root: str = ""
     older_clients: bool = True
     cache: ToolCache = field(default_factory=ToolCache, repr=False, compare=False)
+    host_confirmation: str = field(default="", repr=False)
 
 
 class Listen(NamedTuple):

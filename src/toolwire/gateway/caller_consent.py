@@ -11,23 +11,33 @@ Rules:
 from __future__ import annotations
 
 from hashlib import sha256
+from hmac import compare_digest
 
 from toolwire.core.check import Answer, Question
 from toolwire.framing import jsontext
 from toolwire.server.run.confirmation import ConfirmationWords, build_challenge
 
 _CHANNEL = "caller"
+_HOST_CHANNEL = "host"
 
 
 class CallerConsent:
-    """Answers for the callers of a gateway: give it to a connection as ``approve``."""
+    """Answers for the callers of a gateway: give it to a connection as ``approve``.
 
-    def __init__(self, words: ConfirmationWords | None = None) -> None:
+    ``host_confirmation`` is the word that ``toolwire.asgi`` has too: a call with it comes from an MCP client that
+    cannot be asked, and is left to what that client asks its user.
+    """
+
+    def __init__(self, words: ConfirmationWords | None = None, *, host_confirmation: str = "") -> None:
         self._words = ConfirmationWords() if words is None else words
+        self._host_confirmation = host_confirmation.encode()
 
     def __call__(self, question: Question) -> Answer:
         """Allow a call whose caller has confirmed it; else let it end with what the caller is to confirm."""
         call, subject = question.call, _digest(question)
+        word = call.context.confirmation.encode()
+        if self._host_confirmation and compare_digest(word, self._host_confirmation):
+            return Answer(allowed=True, channel=_HOST_CHANNEL)
         if self._words.redeem(call.context.confirmation, subject):
             return Answer(allowed=True, channel=_CHANNEL)
         reasons = " ".join(question.reasons)

@@ -94,11 +94,13 @@ class App:
         debug: bool = False,
         require_confirmation: ConfirmationQuestion | None = None,
         documents: Mapping[str, Response] = NO_DOCUMENTS,
+        host_confirmation: str = "",
     ) -> None:
         self.older_clients = True
         self._toolbox = toolbox
         self._codecs = codecs
         self._documents = documents
+        self._host_confirmation = host_confirmation
         self._callers = callers
         self._limits = limits
         self._scheduler = DeadlineScheduler()
@@ -280,7 +282,11 @@ class App:
 
     def _build_table(self, root: str) -> RouteTable:
         site = Site(
-            keys=self._admission.needs_credentials, root=root, older_clients=self.older_clients, cache=self._cache
+            keys=self._admission.needs_credentials,
+            root=root,
+            older_clients=self.older_clients,
+            cache=self._cache,
+            host_confirmation=self._host_confirmation,
         )
         catalog = self._toolbox.catalog()
         self._cache.keep_only(catalog.tools)

@@ -49,6 +49,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     debug: bool = False,
     require_confirmation: ConfirmationQuestion | None = None,
     client_document: str = "",
+    host_confirmation: str = "",
 ) -> App:
     """Return an ASGI application that serves ``target`` on every protocol.
 
@@ -73,6 +74,10 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     ``require_confirmation`` returns the question to ask before a call runs, or ``""``. Such a call is answered with 428
     and runs when it is sent again with the word of that response; ``ask_about_destructive`` asks before each
     destructive tool. This process keeps the words.
+
+    ``host_confirmation`` is a secret word of this process that stands for the confirmation of MCP clients that cannot
+    be asked (they declare no forms): with it, their calls are left to what they ask their users themselves. Give the
+    same word to ``toolwire.gateway.CallerConsent``.
 
     ``client_document`` is the URL at which this application describes toolwire to authorization servers: an https
     origin that leads here, or a URL below it. Sign in with ``toolwire login --client-document``.
@@ -101,6 +106,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
         debug=debug,
         require_confirmation=require_confirmation,
         documents=documents,
+        host_confirmation=host_confirmation,
     )
 
 

@@ -81,6 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         log=arguments.log,
         strict_jsonrpc=arguments.strict_jsonrpc,
         agree=arguments.agree,
+        consent=arguments.consent,
         remote=list_remote_options(arguments),
         debug=arguments.debug,
     )
@@ -150,6 +151,10 @@ def _warn(host: str, settings: ServeSettings, asking: int) -> None:
     if asking:
         some = "1 tool from elsewhere needs" if asking == 1 else f"{asking} tools from elsewhere need"
         print_warning(f"{some} consent: each call of them runs once its caller has confirmed it.")
+        if settings.consent == "hints":
+            print_warning("An MCP client that cannot be asked is trusted to ask its user by itself (--consent hints).")
+        else:
+            print_warning("An MCP client that cannot be asked gets none of them: --consent hints leaves that to it.")
 
 
 def _has_rate_limits(boxes: Iterable[Toolbox]) -> bool:

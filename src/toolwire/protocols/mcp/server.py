@@ -8,20 +8,21 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Reading, Route, Routes, Site, Streaming, make_pending
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Headers, Request, Response, get_header, make_response
-from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
+from toolwire.core.model import Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
 from toolwire.framing import jsonrpc, sse
 from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 from toolwire.framing.jsontext import encode_fragment, read_object
 from toolwire.framing.jsontext import read as read_json
 from toolwire.framing.jsontext import write as to_json
 
-from . import document, envelope
+from . import consent_question, document, envelope
 from .progress import Notifications
 from .result import TOLD, write_ending, write_failure, write_opening, write_problem, write_value
 from .revision import HANDSHAKE, INTERNAL_ERROR, SUPPORTED
@@ -44,6 +45,14 @@ class AskedMethod(NamedTuple):
     status: Mapping[int, int]
 
 
+class _ServerWords(NamedTuple):
+    """What every answer to a call has: the server's name, its end; and the word for hosts that ask by themselves."""
+
+    server: Mapping[str, Json]
+    end: bytes
+    host_confirmation: str
+
+
 Method: TypeAlias = Callable[[AskedMethod], Reading]
 
 
@@ -62,7 +71,7 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     listing = _write_static({"tools": document.write(catalog, partial(site.cache.get, _serialize_tool)), **cached}, end)
     lists: dict[str, Method] = {
         "tools/list": partial(_list_tools, listing),
-        "tools/call": partial(_call_tool, catalog, server, end),
+        "tools/call": partial(_call_tool, catalog, _ServerWords(server, end, site.host_confirmation)),
     }
     about = {"capabilities": {"tools": {}}, **({"instructions": catalog.description} if catalog.description else {})}
     discovery = _write_static({"supportedVersions": list(SUPPORTED), **about, **cached}, end)
@@ -126,7 +135,7 @@ def _read_message(request: Request) -> jsonrpc.Message | Response:
     return message
 
 
-def _call_tool(catalog: Catalog, server: Mapping[str, Json], end: bytes, asked: AskedMethod) -> Reading:
+def _call_tool(catalog: Catalog, said: _ServerWords, asked: AskedMethod) -> Reading:
     params = asked.params
     name = params.get("name")
     if not isinstance(name, str):
@@ -139,21 +148,46 @@ def _call_tool(catalog: Catalog, server: Mapping[str, Json], end: bytes, asked: 
         arguments = {}
     elif not isinstance(arguments, dict):
         return _build_invalid(asked, f'"arguments" of {tool.name} must be an object.')
-    id_ = asked.id
+    context = _read_context(params, tool, said)
+    if isinstance(context, Problem):
+        return Response(200, JSON_HEADERS, write_failure(asked.id, context, said.server))
+    id_, end = asked.id, said.end
 
     def reply(result: Result, _: float) -> Response:
         if isinstance(result, Value):
             return make_response((200, JSON_HEADERS, write_value(id_, tool, result.value, end)))
-        if result.kind in TOLD:
-            return Response(200, JSON_HEADERS, write_failure(id_, result, server))
-        return _build_refusal(id_, result)
+        return _answer_problem(asked, call, result, said)
 
-    call = make_call((tool, arguments, asked.request.id, envelope.read_trace(params), ""))
+    call = make_call((tool, arguments, asked.request.id, context, ""))
     if tool.reports or tool.streams:
         token = envelope.read_progress_token(params)
         if token is not None and b"text/event-stream" in get_header(asked.request.headers, b"accept").lower().encode():
             return _build_streaming(call, reply, token)
     return make_pending((call, reply))
+
+
+def _read_context(params: Mapping[str, Json], tool: Tool, said: _ServerWords) -> Context | Problem:
+    """Return the context of a call: its trace, and its confirmation; a Problem if its user did not allow it."""
+    context = envelope.read_trace(params)
+    if "requestState" in params:
+        replied = consent_question.read_reply(params)
+        if replied is consent_question.Reply.DECLINED:
+            return consent_question.build_denial(tool.name)
+        return replace(context, confirmation=replied) if isinstance(replied, str) else context
+    if said.host_confirmation and not consent_question.can_ask(params):
+        return replace(context, confirmation=said.host_confirmation)
+    return context
+
+
+def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, said: _ServerWords) -> Response:
+    """Return the answer to a call that has no value: a question to its user, a result with an error, or an error."""
+    if problem.kind is Kind.UNCONFIRMED and consent_question.can_ask(asked.params):
+        question = consent_question.write_question(asked.id, call, problem, said.server)
+        if question is not None:
+            return Response(200, JSON_HEADERS, question)
+    if problem.kind in TOLD:
+        return Response(200, JSON_HEADERS, write_failure(asked.id, problem, said.server))
+    return _build_refusal(asked.id, problem)
 
 
 def _build_streaming(call: Call, reply: Callable[[Result, float], Response], token: str | int) -> Streaming:

@@ -1,0 +1,81 @@
+"""Ask the user of an MCP client for a call that must be confirmed, and read the answer.
+
+Since 2026-07-28 a server asks in its answer: the result is ``input_required``, with a form and a state. The client
+asks its user and sends the call again, with what the user entered and with the state, which is the confirmation word.
+
+Rules:
+- Only a client that declares forms is asked. Another gets the problem as before, and the call does not run.
+- The question shows every argument in full. A call that is too large for that is not asked about.
+- The word alone confirms nothing here: the user must have allowed the call in the form.
+"""
+# XL-049, XL-053, XL-056
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from toolwire.core.model import Call, Json, Kind, Problem
+from toolwire.framing import jsontext
+from toolwire.framing.jsontext import get_object
+from toolwire.framing.text_cleaning import clean_data
+
+from .revision import CAPABILITIES_META, SERVER_META
+
+_NAME = "consent"
+_ALLOW = "allow"
+_MAX_QUESTION = 20_000
+
+
+class Reply(Enum):
+    """What a user did without allowing the call."""
+
+    NONE = "not asked"
+    DECLINED = "declined"
+
+
+def can_ask(params: Mapping[str, Json]) -> bool:
+    """Return whether the client of a request shows forms to its user."""
+    capabilities = get_object(get_object(params, "_meta"), CAPABILITIES_META)
+    declared = capabilities.get("elicitation")
+    # A client of forms alone may declare an empty object.
+    return isinstance(declared, dict) and (not declared or "form" in declared)
+
+
+def read_reply(params: Mapping[str, Json]) -> str | Reply:
+    """Return the confirmation word of a call that the user allowed, or what the user did instead."""
+    word = params.get("requestState")
+    if not isinstance(word, str):
+        return Reply.NONE
+    answer = get_object(get_object(params, "inputResponses"), _NAME)
+    if answer.get("action") == "accept" and get_object(answer, "content").get(_ALLOW) is True:
+        return word
+    return Reply.DECLINED
+
+
+def build_denial(tool: str) -> Problem:
+    """Return the problem of a call that the user did not allow."""
+    text = f"{tool} was not called: the user did not allow it."
+    return Problem(kind=Kind.DENIED, message=text, details={"denied": True})
+
+
+def write_question(id_: bytes, call: Call, problem: Problem, server: Mapping[str, Json]) -> bytes | None:
+    """Return the answer that asks for what ``problem`` wants confirmed; None if it cannot be asked in full."""
+    asked = get_object(problem.details, "confirmation")
+    question, word = asked.get("question"), asked.get("word")
+    if problem.kind is not Kind.UNCONFIRMED or not isinstance(question, str) or not isinstance(word, str):
+        return None
+    arguments = jsontext.write(clean_data(call.arguments)).decode()
+    message = clean_data(f"{question}\n\nTool: {call.tool.name}\nArguments: {arguments}")
+    if len(message) > _MAX_QUESTION:
+        return None
+    allow = {"type": "boolean", "title": "Allow this call", "default": False}
+    form: Json = {"type": "object", "properties": {_ALLOW: allow}, "required": [_ALLOW]}
+    params: Json = {"mode": "form", "message": message, "requestedSchema": form}
+    result: Json = {
+        "resultType": "input_required",
+        "inputRequests": {_NAME: {"method": "elicitation/create", "params": params}},
+        "requestState": word,
+        "_meta": {SERVER_META: dict(server)},
+    }
+    return b'{"jsonrpc":"2.0","id":' + id_ + b',"result":' + jsontext.write(result) + b"}"

@@ -1,0 +1,187 @@
+"""The official MCP client, unchanged, is asked for consent by our server: its person decides whether a call runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.request import Request, urlopen
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.types import ElicitRequestParams, ElicitResult
+
+from toolwire import Toolkit, asgi
+from toolwire.cli.serve_app import ServeSettings, build_app, open_toolboxes
+from toolwire.server.run.confirmation import ask_about_destructive
+from toolwire.testing import background
+
+Answer = Callable[[Any, ElicitRequestParams], Any]
+
+
+class Gateway:
+    """A gateway of a site that deletes, and what the site deleted."""
+
+    def __init__(self, url: str, deleted: list[str]) -> None:
+        self.url, self.deleted = url, deleted
+
+
+@pytest.fixture(params=["ask", "hints"])
+def gateway(request: pytest.FixtureRequest) -> Iterator[Gateway]:
+    site, deleted = Toolkit("Disk"), list[str]()
+
+    @site.tool(destructive=True)
+    def delete(name: str) -> str:
+        """Delete a file."""
+        deleted.append(name)
+        return f"deleted {name}"
+
+    with background(asgi(site)) as url:
+        settings = ServeSettings(targets=[url], consent=request.param)
+        with background(build_app(settings, open_toolboxes(settings))) as front:
+            yield Gateway(f"{front}/mcp", deleted)
+
+
+def call(url: str, answer: Answer | None, arguments: dict[str, Any] | None = None) -> Any:
+    async def story() -> Any:
+        async with Client(url, elicitation_callback=answer) as client:
+            return await client.call_tool("delete", arguments or {"name": "old.txt"})
+
+    return anyio.run(story)
+
+
+def replying(action: str, *, allow: bool | None = None) -> tuple[Answer, list[str]]:
+    shown: list[str] = []
+
+    async def answer(_: Any, params: ElicitRequestParams) -> ElicitResult:
+        shown.append(params.message)
+        content: Any = None if allow is None else {"allow": allow}
+        return ElicitResult(action=action, content=content)  # type: ignore[arg-type]
+
+    return answer, shown
+
+
+@pytest.mark.requirement("XL-049", "XL-053")
+def test_a_person_of_the_official_client_sees_the_whole_call_and_allows_it(gateway: Gateway) -> None:
+    answer, shown = replying("accept", allow=True)
+    result = call(gateway.url, answer)
+    assert not result.is_error
+    assert gateway.deleted == ["old.txt"]
+    [text] = shown
+    assert "delete" in text
+    assert json.dumps({"name": "old.txt"}, separators=(",", ":")) in text
+
+
+@pytest.mark.requirement("XL-053")
+@pytest.mark.parametrize(
+    ("action", "allow"), [("accept", False), ("accept", None), ("decline", None), ("cancel", None), ("decline", True)]
+)
+def test_anything_but_yes_runs_nothing(gateway: Gateway, action: str, allow: bool | None) -> None:
+    answer, shown = replying(action, allow=allow)
+    result = call(gateway.url, answer)
+    assert len(shown) == 1
+    assert gateway.deleted == []
+    assert result.is_error
+    assert "did not allow" in result.content[0].text
+
+
+@pytest.mark.requirement("XL-053")
+def test_a_client_that_cannot_be_asked_runs_nothing_unless_it_is_trusted_to_ask(
+    gateway: Gateway, request: pytest.FixtureRequest
+) -> None:
+    result = call(gateway.url, None)
+    trusted = request.node.callspec.params["gateway"] == "hints"
+    assert gateway.deleted == (["old.txt"] if trusted else [])
+    assert result.is_error is not trusted
+
+
+@pytest.mark.requirement("XL-056")
+def test_a_server_that_wants_its_own_destructive_tools_confirmed_asks_so_too() -> None:
+    kit, deleted = Toolkit("Disk"), list[str]()
+
+    @kit.tool(destructive=True)
+    def delete(name: str) -> str:
+        """Delete a file."""
+        deleted.append(name)
+        return "deleted"
+
+    answer, shown = replying("accept", allow=True)
+    with background(asgi(kit, require_confirmation=ask_about_destructive)) as url:
+        call(f"{url}/mcp", replying("decline")[0])
+        assert deleted == []
+        call(f"{url}/mcp", answer)
+    assert deleted == ["old.txt"]
+    assert "cannot be undone" in shown[0]
+
+
+def ask(url: str, arguments: dict[str, Any], tool: str = "delete", **params: Any) -> dict[str, Any]:
+    """Send one call as a client that shows forms, and return its result."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    message["params"] = {"name": tool, "arguments": arguments, "_meta": meta, **params}
+    headers = {
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "tools/call",
+        "mcp-name": tool,
+    }
+    with urlopen(Request(url, json.dumps(message).encode(), headers)) as answer:
+        result: dict[str, Any] = json.load(answer)["result"]
+    return result
+
+
+ALLOWED = {"consent": {"action": "accept", "content": {"allow": True}}}
+
+
+@pytest.mark.requirement("XL-053", "XL-056")
+def test_an_answer_is_good_once_for_the_call_that_was_shown_alone(gateway: Gateway) -> None:
+    shown = ask(gateway.url, {"name": "old.txt"})
+    assert shown["resultType"] == "input_required"
+    state = shown["requestState"]
+    for arguments in ({"name": "new.txt"}, {"name": "old.txt"}):  # the first attempt spends the word
+        again = ask(gateway.url, arguments, requestState=state, inputResponses=ALLOWED)
+        assert again["resultType"] == "input_required"
+    assert gateway.deleted == []
+    state = ask(gateway.url, {"name": "old.txt"})["requestState"]
+    for _ in range(2):
+        ask(gateway.url, {"name": "old.txt"}, requestState=state, inputResponses=ALLOWED)
+    assert gateway.deleted == ["old.txt"]
+
+
+@pytest.mark.requirement("XL-053")
+@pytest.mark.parametrize(
+    "responses",
+    [
+        None,
+        {},
+        [],
+        {"consent": None},
+        {"consent": {"action": "accept"}},
+        {"consent": {"action": "accept", "content": {"allow": "true"}}},
+        {"consent": {"action": "accept", "content": {"allow": 1}}},
+        {"other": {"action": "accept", "content": {"allow": True}}},
+    ],
+)
+def test_the_state_without_a_yes_runs_nothing(gateway: Gateway, responses: Any) -> None:
+    state = ask(gateway.url, {"name": "old.txt"})["requestState"]
+    result = ask(gateway.url, {"name": "old.txt"}, requestState=state, inputResponses=responses)
+    assert result["isError"] is True
+    assert gateway.deleted == []
+
+
+@pytest.mark.parametrize("state", ["", "x", "x" * 100_000, "\u202eevil", 5, None, {}])
+def test_a_state_that_was_never_given_confirms_nothing(gateway: Gateway, state: Any) -> None:
+    result = ask(gateway.url, {"name": "old.txt"}, requestState=state, inputResponses=ALLOWED)
+    assert result["resultType"] == "input_required"
+    assert gateway.deleted == []
+
+
+def test_a_call_that_is_too_large_to_be_shown_is_not_asked_about(gateway: Gateway) -> None:
+    result = ask(gateway.url, {"name": "x" * 30_000})
+    assert result["isError"] is True
+    assert gateway.deleted == []
