@@ -116,7 +116,8 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App:
             serve: Callable[..., App] = partial(opentool_app, toolbox)
         case _:
             merged = merge_toolboxes(toolboxes, title=", ".join(toolbox.catalog().title for toolbox in toolboxes))
-            serve = partial(asgi, merged, client_document=settings.client_document)
+            word = _HOST_CONFIRMATION if settings.consent == "hints" else ""
+            serve = partial(asgi, merged, client_document=settings.client_document, host_confirmation=word)
     if settings.log == "json":
         log_json()
     return serve(
@@ -130,7 +131,6 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App:
         rates_replicas=settings.rates_replicas,
         strict_jsonrpc=settings.strict_jsonrpc,
         debug=settings.debug,
-        **({"host_confirmation": _HOST_CONFIRMATION} if settings.consent == "hints" else {}),
     )
 
 
