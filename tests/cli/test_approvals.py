@@ -130,3 +130,26 @@ def test_a_lock_holds_a_connection_to_what_it_was(
     assert toolwire("tools", desk, "--locked", *options[:2]).code == 2
     lock.write_text("{}")
     assert toolwire("diff", site, *options).code == 2
+
+
+@pytest.mark.requirement("XL-055")
+def test_the_log_is_searched_and_exported(site: str, state: Path, toolwire: Callable[..., Any]) -> None:
+    for name, argument in (("note", "text=a"), ("shred", "pages=[1]"), ("note", "text=b")):
+        toolwire("call", site, name, argument)
+    log = [json.loads(line) for line in toolwire("approvals", "log", "--json").out.splitlines()]
+    assert [(one["number"], one["decision"], one["site"]) for one in log] == [(n, "denied", site) for n in (1, 2, 3)]
+    assert log[0]["at"].endswith("Z")
+    for options, count in (
+        (("--tool", "note"), 2),
+        (("--tool", "shred", "--site", "127.0.0.1"), 1),
+        (("--site", "elsewhere.example"), 0),
+        (("--since", "1h"), 3),
+        (("--since", log[1]["at"]), 2),
+        (("--since", "2999-01-01"), 0),
+    ):
+        assert len(toolwire("approvals", "log", "--json", *options).out.splitlines()) == count, options
+        assert (toolwire("approvals", "log", *options).out == "No decision fits.\n") == (count == 0)
+    wrong = toolwire("approvals", "log", "--since", "yesterday")
+    assert (wrong.code, "is no time" in wrong.err) == (2, True)
+    listed = json.loads(toolwire("approvals", "list", "--json").out)
+    assert listed == {"waiting": [], "grants": [], "levels": []}

@@ -295,3 +295,15 @@ def test_the_table_counts_every_finding_and_each_says_which_part_it_is_of(
     table = toolwire("tools", file, "--include", "all").out
     assert f"{len(findings)} finding" in table
     assert any("(in its input)" in one for one in findings), findings
+
+
+@pytest.mark.requirement("CV-25")
+def test_tools_are_found_by_words(site: str, desk: Path, toolwire: Callable[..., Any]) -> None:
+    for target in (site, desk):
+        found = json.loads(toolwire("tools", target, "--find", "shredding pages", "--json").out)
+        assert [tool["name"] for tool in found] == ["shred"]
+        table = toolwire("tools", target, "--find", "add numbers").out.splitlines()
+        assert table[1].startswith("add ")
+        none = toolwire("tools", target, "--find", "weather")
+        assert (none.code, none.out) == (0, "No tool of Desk fits: weather\n")
+        assert json.loads(toolwire("tools", target, "--find", "weather", "--json").out) == []

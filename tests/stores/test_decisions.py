@@ -15,7 +15,8 @@ from toolwire.consent.decision_record import Decision, find_chain_fault
 from toolwire.core.check import Answer, Question
 from toolwire.core.model import Approval, Call, Tool
 from toolwire.stores.consent.approvals import Approvals
-from toolwire.stores.consent.audit import StoredAudit
+from toolwire.stores.consent.audit import StoredAudit, list_audit_files
+from toolwire.stores.consent.memory import MemoryAudit
 
 QUESTION = Question(
     Call(Tool(name="note"), {"text": "tea"}), "https://a.example", "POST /note", Approval.PER_CALL, binding="b1"
@@ -136,3 +137,35 @@ def test_two_processes_add_to_one_chain(tmp_path: Path) -> None:
     assert len(second.entries()) == 4
     first.close()
     second.close()
+
+
+@pytest.mark.requirement("XL-055")
+def test_the_record_goes_on_in_a_new_file_and_its_chain_does_too(tmp_path: Path) -> None:
+    first, second = (StoredAudit(tmp_path, file_bytes=40_000) for _ in range(2))
+    for number in range(200):
+        (first if number % 3 else second).append(replace(RECORD, at=float(number)))
+    files = list_audit_files(tmp_path)
+    assert len(files) > 2
+    assert all(file.stat().st_size < 80_000 for file in files)
+    entries = second.entries()
+    assert [entry.record.at for entry in entries] == [float(number) for number in range(200)]
+    assert find_chain_fault(entries, second.start()) == ""
+    first.close()
+    second.close()
+    files[0].unlink()
+    audit = StoredAudit(tmp_path, file_bytes=40_000)
+    start = audit.start()
+    assert start.number == entries[start.number - 1].number > 0
+    assert find_chain_fault(audit.entries(), start) == ""
+    assert find_chain_fault(audit.entries()) == "Record 1 is missing."
+    audit.close()
+
+
+@pytest.mark.requirement("XL-055")
+def test_a_record_in_memory_that_is_full_drops_the_oldest_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    audit = MemoryAudit(3)
+    for number in range(5):
+        audit.append(replace(RECORD, at=float(number)))
+    assert [entry.record.at for entry in audit.entries()] == [2.0, 3.0, 4.0]
+    assert [one.levelname for one in caplog.records] == ["WARNING"]
+    assert "open_stored_session" in caplog.text

@@ -1,5 +1,6 @@
 """Arguments against schemas: every argument that does not fit is named, and nothing is fetched."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from toolwire.core.check import ALLOW, Deny
 from toolwire.core.model import Call, Kind, Problem, Tool
-from toolwire.validation import build_arguments_check, compile_schema
+from toolwire.validation import build_arguments_check, compile_schema, copy_arguments
 
 PERSON = {
     "type": "object",
@@ -190,3 +191,19 @@ def test_integers_of_any_size_are_integers(number: int) -> None:
 def test_any_arguments_get_a_verdict(arguments: dict[str, Any]) -> None:
     found = verdict(PERSON, arguments)
     assert found is None or found.kind is Kind.INVALID_ARGUMENTS
+
+
+@pytest.mark.requirement("CV-33")
+def test_a_decimal_argument_keeps_its_value_or_is_refused() -> None:
+    tool = Tool(name="pay")
+
+    def copied(text: str) -> Any:
+        made = copy_arguments(Call(tool, {"a": [Decimal(text)]}))
+        return made.arguments["a"][0] if isinstance(made, Call) else made.message
+
+    assert [copied(text) for text in ("1.10", "-0.1", "5.00", "1E+30", "12345678901234567890123")] == [
+        1.1, -0.1, 5, 10**30, 12345678901234567890123,
+    ]  # fmt: skip
+    assert "has more digits than a number of JSON keeps" in copied("3.14159265358979323846")
+    for text in ("NaN", "Infinity", "1E+999999999", "1E-999999999"):
+        assert "was not called" in copied(text)

@@ -190,6 +190,7 @@ def _add_tokens(parser: Parser) -> None:
 def _add_tools(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
     parser.add_argument("--json", action="store_true", help="print the tools as JSON")
+    parser.add_argument("--find", metavar="WORDS", help="print only the tools that fit these words, best first")
     parser.add_argument("--tags", action="store_true", help="print the tags and the number of their tools instead")
     parser.add_argument(
         "--findings", action="store_true", help="print what toolwire left out or reads differently instead"
@@ -330,6 +331,12 @@ def _add_approvals(parser: Parser) -> None:
     which.add_argument("--every", action="store_true", help="set, unset: all tools of the site")
     parser.add_argument("--always", action="store_true", help="allow: do not ask again, if the site allows that")
     parser.add_argument("--reason", default="", metavar="TEXT", help="deny: the reason; the assistant gets it")
+    parser.add_argument(
+        "--since", metavar="TIME", help="log: only from then on: 2026-11-30, 2026-11-30T08:00, or 7d, 12h, 30m ago"
+    )
+    parser.add_argument("--site", default="", metavar="TEXT", help="log: only sites or connections with this text")
+    parser.add_argument("--tool", default="", metavar="TEXT", help="log: only tools with this text in their id")
+    parser.add_argument("--json", action="store_true", help="list: print JSON; log: print a JSON object on each line")
     parser.add_argument("--verify", action="store_true", help="log: check that no record was changed")
     parser.add_argument(
         "--path", metavar="FOLDER", help="the folder with the decisions (default: toolwire below XDG_STATE_HOME)"

@@ -21,7 +21,10 @@ FIRST_DIGEST = "0" * 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """One decision. ``binding`` is the digest of what was shown; ``at`` is in seconds since 1970."""
+    """One decision. ``site`` is the origin of the server, ``binding`` the digest of what was shown.
+
+    ``at`` is in seconds since 1970.
+    """
 
     at: float
     principal: str
@@ -32,6 +35,7 @@ class Decision:
     channel: str = ""
     always: bool = False
     shown_ms: int = 0
+    site: str = ""
 
 
 class ChainedDecision(NamedTuple):
@@ -40,6 +44,17 @@ class ChainedDecision(NamedTuple):
     number: int
     record: Decision
     digest: str
+
+
+class ChainStart(NamedTuple):
+    """The number and the digest of the record that comes before the first one that is here."""
+
+    number: int = 0
+    digest: str = FIRST_DIGEST
+
+
+FIRST = ChainStart()
+"""The start of a chain that is here as a whole."""
 
 
 class Audit(Protocol):
@@ -56,12 +71,15 @@ class Audit(Protocol):
 
 def compute_chain_digest(before: str, number: int, record: Decision) -> str:
     """Return the digest of ``record``, which follows the record with the digest ``before``."""
-    return compute_digest({"before": before, "number": number, **asdict(record)})
+    members = asdict(record)
+    if not record.site:  # records of earlier versions have no site, and keep their digest
+        del members["site"]
+    return compute_digest({"before": before, "number": number, **members})
 
 
-def find_chain_fault(entries: Iterable[ChainedDecision]) -> str:
-    """Return one sentence about the first missing or changed record, or an empty text if there is none."""
-    before, expected = FIRST_DIGEST, 1
+def find_chain_fault(entries: Iterable[ChainedDecision], start: ChainStart = FIRST) -> str:
+    """Return one sentence about the first missing or changed record after ``start``, or an empty text."""
+    before, expected = start.digest, start.number + 1
     for entry in entries:
         if entry.number != expected:
             return f"Record {expected} is missing."

@@ -9,7 +9,8 @@ from typing import Any
 from toolwire.core.model import Call, Json, Kind, Problem, make_call
 
 MAX_DEPTH = 200
-_MAX_BITS = 14_284  # 4,300 decimal digits
+_MAX_DIGITS = 4_300
+_MAX_BITS = 14_284  # as many decimal digits
 
 
 def copy_arguments(call: Call) -> Call | Problem:
@@ -63,7 +64,22 @@ def _copy_subclass(data: Any, depth: int) -> Json:
         return _copy_value(list(data), depth)
     if isinstance(data, Mapping):
         return _copy_value(dict(data), depth)
+    if type(data).__name__ == "Decimal":  # its module is slow to load, and most programs do without it
+        return _copy_decimal(data)
     raise ValueError(f"{type(data).__name__} is no type of JSON")
+
+
+def _copy_decimal(data: Any) -> Json:
+    """Return a ``Decimal`` as a number of JSON with the same value; one that would be rounded is a ValueError."""
+    # CV-33
+    if not data.is_finite():
+        raise ValueError(f"{data} is no number of JSON")
+    if data.adjusted() < _MAX_DIGITS and data == data.to_integral_value():
+        return _check_integer(int(data))
+    number = float(data)
+    if type(data)(repr(number)) != data:
+        raise ValueError(f"{data} has more digits than a number of JSON keeps: round it, or give it as a text")
+    return number
 
 
 def _check_integer(number: int) -> int:

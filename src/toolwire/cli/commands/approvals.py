@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
 from toolwire.cli.exits import FAILED, OK, UsageError
 from toolwire.cli.targets.open_target import check_url
-from toolwire.cli.terminal.screen import escaped, print_error
+from toolwire.cli.terminal.screen import escaped, json_text, print_error, print_warning
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import list_question
 from toolwire.client.discovery.discover import complete_url
 from toolwire.consent.decision_record import find_chain_fault
 from toolwire.core.check import Answer
-from toolwire.core.model import Approval
+from toolwire.core.model import Approval, Json
 from toolwire.core.url_origin import get_origin
 from toolwire.stores.consent.approvals import Approvals
-from toolwire.stores.consent.audit import AUDIT_FILE, StoredAudit
+from toolwire.stores.consent.audit import StoredAudit, list_audit_files
 from toolwire.stores.consent.grants import StoredGrants
 from toolwire.stores.consent.preferences import EVERY_TOOL, EVERY_WRITE, KEPT_LEVELS, StoredPreferences
 from toolwire.stores.paths import find_state_folder
@@ -26,6 +29,8 @@ from toolwire.stores.paths import find_state_folder
 ACTIONS = ("list", "allow", "deny", "revoke", "set", "unset", "log")
 _SAID = {EVERY_TOOL: "every tool", EVERY_WRITE: "every tool that changes something"}
 _DONE = {Approval.PER_CALL: "is asked about each time", Approval.DENY: "is never called"}
+_AGO = re.compile(r"([0-9]{1,6})([dhm])")
+_UNITS_S = {"d": 86_400, "h": 3_600, "m": 60}
 _COLUMNS = ("time", "decision", "who", "connection", "tool", "shown", "where", "digest")
 
 
@@ -44,15 +49,35 @@ def run(arguments: argparse.Namespace) -> int:
         case "revoke":
             return _revoke(folder, arguments.id)
         case "log":
-            return _verify(folder) if arguments.verify else _log(folder)
+            return _verify(folder) if arguments.verify else _log(folder, arguments)
         case _:
-            return _list(folder)
+            return _list(folder, as_json=arguments.json)
 
 
-def _list(folder: Path) -> int:
+def _list(folder: Path, *, as_json: bool) -> int:
     approvals, grants = Approvals(folder), StoredGrants(folder)
     waiting, granted = approvals.list_pending(), grants.list_grants()
     levels = StoredPreferences(folder).list_levels()
+    if as_json:
+        listed: dict[str, Json] = {
+            "waiting": [
+                {"id": one.id, "until": _format_iso(one.expires_at), "rows": [row._asdict() for row in one.rows]}
+                for one in waiting
+            ],
+            "grants": [
+                {
+                    "id": one.id,
+                    "tool": one.key.tool,
+                    "connection": one.key.connection,
+                    "site": one.key.origin,
+                    "until": _format_iso(one.expires_at),
+                }
+                for one in granted
+            ],
+        }
+        listed["levels"] = [{"site": one.site, "tool": one.tool, "level": one.level.value} for one in levels]
+        print(json_text(listed, indent=2))
+        return OK
     for one in waiting:
         print(f"{one.id}  waits until {_format_time(one.expires_at)}")
         for line in list_question(one.rows):
@@ -112,7 +137,20 @@ def _revoke(folder: Path, id_: str) -> int:
     return FAILED
 
 
-def _log(folder: Path) -> int:
+def _log(folder: Path, arguments: argparse.Namespace) -> int:
+    since = _read_since(arguments.since)
+    entries = [
+        entry
+        for entry in StoredAudit(folder).entries()
+        if entry.record.at >= since
+        and arguments.tool in entry.record.tool
+        and (arguments.site in entry.record.site or arguments.site in entry.record.connection)
+    ]
+    if arguments.json:
+        for entry in entries:
+            members = {**asdict(entry.record), "at": _format_iso(entry.record.at)}
+            print(json_text({"number": entry.number, **members, "digest": entry.digest}))
+        return OK
     rows = [
         (
             _format_time(entry.record.at),
@@ -124,27 +162,52 @@ def _log(folder: Path) -> int:
             escaped(entry.record.channel),
             entry.record.binding[:12],
         )
-        for entry in StoredAudit(folder).entries()
+        for entry in entries
     ]
     if rows:
         print_table(_COLUMNS, rows, sys.stdout)
     else:
-        print("Nothing was decided yet.")
+        is_chosen = arguments.since is not None or arguments.site or arguments.tool
+        print("No decision fits." if is_chosen else "Nothing was decided yet.")
     return OK
 
 
 def _verify(folder: Path) -> int:
-    if not (folder / AUDIT_FILE).is_file():
+    if not list_audit_files(folder):
         print_error(f"There is no record of decisions in {folder}: is it the right folder?")
         return FAILED
-    entries = StoredAudit(folder).entries()
-    wrong = find_chain_fault(entries)
+    audit = StoredAudit(folder)
+    entries, start = audit.entries(), audit.start()
+    wrong = find_chain_fault(entries, start)
     if wrong:
         print_error(wrong)
         return FAILED
     last = entries[-1].digest if entries else "none"
+    if start.number:
+        print_warning(f"The records 1 to {start.number} are not in this folder. The digest before: {start.digest}")
     print(f"{len(entries)} records, each as it was written. The last digest: {last}")
     return OK
+
+
+def _read_since(text: str | None) -> float:
+    """Return the seconds since 1970 that ``--since`` means.
+
+    Raises:
+        UsageError: it is no time.
+    """
+    if text is None:
+        return 0.0
+    if ago := _AGO.fullmatch(text):
+        return time.time() - int(ago[1]) * _UNITS_S[ago[2]]
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"--since {text} is no time: write 2026-11-30, 2026-11-30T08:00, 7d, 12h or 30m.") from error
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _format_iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _format_time(seconds: float) -> str:

@@ -50,15 +50,18 @@ def run(arguments: argparse.Namespace) -> int:
         catalog = source.catalog()
         changed = find_differences(locked, source) if locked is not None else ()
         findings = () if arguments.json and not arguments.findings else _list_findings(source)
-        table = () if arguments.json or arguments.findings else build_rows(catalog, source.find_level)
-        levels = {tool.id: source.find_level(tool) for tool in catalog.tools} if arguments.json else {}
+        tools = catalog.tools if arguments.find is None else catalog.search(arguments.find)
+        table = () if arguments.json or arguments.findings else build_rows(catalog, source.find_level, tools)
+        levels = {tool.id: source.find_level(tool) for tool in tools} if arguments.json else {}
     for line in list_differences(changed):
         print_error(line)
     if arguments.findings:
         said = json_text(list(findings), indent=2) if arguments.json else "\n".join(map(escaped, findings))
         print(said, end="\n" if said else "")
+    elif arguments.find is not None and not tools and not arguments.json:
+        print(f"No tool of {escaped(catalog.title)} fits: {escaped(arguments.find)}")
     elif arguments.json:
-        print(json_text([describe(tool, levels[tool.id]) for tool in catalog.tools], indent=2))
+        print(json_text([describe(tool, levels[tool.id]) for tool in tools], indent=2))
     else:
         _print(catalog, table, len(findings))
     return FAILED if changed else OK
@@ -127,8 +130,12 @@ def describe(tool: Tool, level: Approval | None = None) -> dict[str, Json]:
     }
 
 
-def build_rows(catalog: Catalog, find_level: Callable[[Tool], Approval] = effective_level) -> list[tuple[str, ...]]:
-    """Return a row of the table for each tool, in the order of the catalog, with escaped texts.
+def build_rows(
+    catalog: Catalog,
+    find_level: Callable[[Tool], Approval] = effective_level,
+    tools: Sequence[Tool] | None = None,
+) -> list[tuple[str, ...]]:
+    """Return a row of the table for each of ``tools``, or else for each tool of the catalog, with escaped texts.
 
     ``find_level`` returns how much consent a call of a tool needs.
     """
@@ -141,7 +148,7 @@ def build_rows(catalog: Catalog, find_level: Callable[[Tool], Approval] = effect
             _describe_consent(tool, find_level(tool)),
             tool.cost or "",
         )
-        for tool in catalog.tools
+        for tool in (catalog.tools if tools is None else tools)
     ]
 
 

@@ -167,6 +167,7 @@ class Agreements:
                 channel=answer.channel,
                 always=answer.always is True and decision == "allowed",
                 shown_ms=int(took_s * 1_000),
+                site=self._parties.site,
             )
         )
 

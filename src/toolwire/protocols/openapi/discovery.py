@@ -193,7 +193,10 @@ def _read_llm_json(look: _PlannedProbe, loaded: Loaded, home: str, linked: tuple
     if url is None or not where:
         return _ProbeResult("is an llm.json, but what it names is no URL")
     if where != home:
-        return _ProbeResult(f"is an llm.json that names a document on another site, {where[:200]}: that is refused")
+        return _ProbeResult(
+            f"is an llm.json that names a document on another site, {where[:200]}: that is refused; "
+            "give the URL of the document itself if you trust it"
+        )
     return _ProbeResult(
         "is an llm.json: it names the document",
         None,

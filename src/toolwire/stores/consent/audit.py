@@ -1,14 +1,21 @@
-"""Store the audit log in SQLite. Records are only added, and each holds the digest of the one before."""
+"""Store the audit log in SQLite. Records are only added, and each holds the digest of the one before.
+
+A file that has grown to its limit is sealed, and the next one goes on with the chain: ``audit.sqlite3``,
+``audit-2.sqlite3``, and so on. No file is ever changed after that, so that old ones can be moved away.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+import threading
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from toolwire.consent.decision_record import FIRST_DIGEST, ChainedDecision, Decision, compute_chain_digest
+from toolwire.consent.decision_record import FIRST, ChainedDecision, ChainStart, Decision, compute_chain_digest
 from toolwire.stores.database import Database
 
 _SCHEMA = """
@@ -16,35 +23,88 @@ CREATE TABLE IF NOT EXISTS audit (number INTEGER PRIMARY KEY, record TEXT NOT NU
 CREATE TRIGGER IF NOT EXISTS audit_is_not_changed BEFORE UPDATE ON audit
   BEGIN SELECT RAISE(ABORT, 'the audit log is only added to'); END;;
 CREATE TRIGGER IF NOT EXISTS audit_is_not_cut BEFORE DELETE ON audit
-  BEGIN SELECT RAISE(ABORT, 'the audit log is only added to'); END
+  BEGIN SELECT RAISE(ABORT, 'the audit log is only added to'); END;;
+CREATE TABLE IF NOT EXISTS begins (one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER, digest TEXT);;
+CREATE TABLE IF NOT EXISTS sealed (number INTEGER PRIMARY KEY)
 """
+_LAST = "SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1"
+_SIZE = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
 
-AUDIT_FILE = "audit.sqlite3"
+_STEM, _SUFFIX = "audit", ".sqlite3"
+_NAME = re.compile(r"audit(?:-([0-9]{1,9}))?\.sqlite3")
+AUDIT_FILE = f"{_STEM}{_SUFFIX}"
+FILE_BYTES = 64 * 1024 * 1024
+"""The size at which a file of the log is sealed, in bytes."""
 
 
 class StoredAudit:
-    """The decisions of all processes of this user, chained in their order."""
+    """The decisions of all processes of this user, chained in their order, in files of about ``file_bytes`` each."""
 
-    # XL-055
+    # XL-055, CC-07
 
-    def __init__(self, folder: Path) -> None:
-        self._database = Database(folder / AUDIT_FILE, _SCHEMA)
+    def __init__(self, folder: Path, *, file_bytes: int = FILE_BYTES) -> None:
+        self._folder, self._file_bytes = folder, file_bytes
+        self._lock = threading.Lock()
+        files = list_audit_files(folder)
+        self._file = files[-1] if files else folder / AUDIT_FILE
+        self._database = Database(self._file, _SCHEMA)
 
     def append(self, record: Decision) -> None:
         """Add ``record`` at the end of the chain."""
-        with self._database.transaction() as cursor:
-            last = cursor.execute("SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1").fetchone()
-            number, before = (last[0] + 1, last[1]) if last else (1, FIRST_DIGEST)
-            text = json.dumps(asdict(record))
-            cursor.execute(
-                "INSERT INTO audit VALUES (?, ?, ?)", (number, text, compute_chain_digest(before, number, record))
-            )
+        with self._lock:
+            while (last := self._append_unless_sealed(record)) is not None:
+                self._open_next(last)
 
     def entries(self) -> Sequence[ChainedDecision]:
         """Return all records in order."""
-        rows: Any = self._database.select_rows("SELECT number, record, digest FROM audit ORDER BY number")
+        rows: list[Any] = []
+        for file in list_audit_files(self._folder):
+            with closing(Database(file, _SCHEMA)) as database:
+                rows += database.select_rows("SELECT number, record, digest FROM audit ORDER BY number")
         return [ChainedDecision(number, Decision(**json.loads(text)), digest) for number, text, digest in rows]
+
+    def start(self) -> ChainStart:
+        """Return what the first file that is here goes on from: other than FIRST if earlier files are elsewhere."""
+        files = list_audit_files(self._folder)
+        if not files:
+            return FIRST
+        with closing(Database(files[0], _SCHEMA)) as database:
+            rows: list[Any] = database.select_rows("SELECT number, digest FROM begins")
+        return ChainStart(*rows[0]) if rows else FIRST
 
     def close(self) -> None:
         """Close the file."""
         self._database.close()
+
+    def _append_unless_sealed(self, record: Decision) -> ChainStart | None:
+        """Add ``record`` and return None; or return the end of this file if another one goes on from it."""
+        with self._database.transaction() as cursor:
+            found = cursor.execute(_LAST).fetchone() or cursor.execute("SELECT number, digest FROM begins").fetchone()
+            last = ChainStart(*found) if found else FIRST
+            if cursor.execute("SELECT 1 FROM sealed").fetchone():
+                return last
+            number = last.number + 1
+            row = (number, json.dumps(asdict(record)), compute_chain_digest(last.digest, number, record))
+            cursor.execute("INSERT INTO audit VALUES (?, ?, ?)", row)
+            if cursor.execute(_SIZE).fetchone()[0] >= self._file_bytes:
+                cursor.execute("INSERT INTO sealed VALUES (?)", (number,))
+        return None
+
+    def _open_next(self, last: ChainStart) -> None:
+        """Go on in the next file. Processes that do this at the same time write the same beginning into it."""
+        self._file = self._folder / f"{_STEM}-{_get_number(self._file) + 1}{_SUFFIX}"
+        self._database.close()
+        self._database = Database(self._file, _SCHEMA)
+        with self._database.transaction() as cursor:
+            cursor.execute("INSERT OR IGNORE INTO begins VALUES (1, ?, ?)", last)
+
+
+def list_audit_files(folder: Path) -> list[Path]:
+    """Return the files of the audit log in ``folder``, oldest first."""
+    found = [file for file in folder.glob(f"{_STEM}*{_SUFFIX}") if _NAME.fullmatch(file.name)]
+    return sorted(found, key=_get_number)
+
+
+def _get_number(file: Path) -> int:
+    match = _NAME.fullmatch(file.name)
+    return int(match[1]) if match is not None and match[1] else 1

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
 from toolwire.consent.decision_record import FIRST_DIGEST, ChainedDecision, Decision, compute_chain_digest
 from toolwire.consent.grant import GRANT_LIFETIME_S, MAX_CLOCK_STEP_BACK_S, Grant, GrantKey
 from toolwire.core.model import Json
+
+_log = logging.getLogger("toolwire.client")
 
 
 class MemoryGrants:
@@ -72,20 +76,29 @@ class MemoryGrants:
 
 
 class MemoryAudit:
-    """The first 100,000 decisions of this process, chained."""
+    """The newest 100,000 decisions of this process, chained.
 
-    _MAX_ENTRIES = 100_000
+    The log says once that older ones are dropped. ``open_stored_session`` keeps all, in files.
+    """
 
-    def __init__(self) -> None:
-        self._entries: list[ChainedDecision] = []
+    # XL-055
+
+    def __init__(self, most: int = 100_000) -> None:
+        self._entries: deque[ChainedDecision] = deque(maxlen=most)
+        self._has_dropped = False
 
     def append(self, record: Decision) -> None:
         """Add ``record`` at the end."""
-        if len(self._entries) < self._MAX_ENTRIES:
-            number = len(self._entries) + 1
-            before = self._entries[-1].digest if self._entries else FIRST_DIGEST
-            self._entries.append(ChainedDecision(number, record, compute_chain_digest(before, number, record)))
+        last = self._entries[-1] if self._entries else None
+        number, before = (1, FIRST_DIGEST) if last is None else (last.number + 1, last.digest)
+        if len(self._entries) == self._entries.maxlen and not self._has_dropped:
+            self._has_dropped = True
+            _log.warning(
+                "The log of decisions in memory is full: from now on its oldest record is dropped for each new one."
+                " A session of open_stored_session() keeps all."
+            )
+        self._entries.append(ChainedDecision(number, record, compute_chain_digest(before, number, record)))
 
     def entries(self) -> Sequence[ChainedDecision]:
-        """Return all records in order."""
+        """Return the records in order."""
         return tuple(self._entries)
