@@ -159,9 +159,27 @@ def convert(data: bytes | str | Json | Catalog, to: str, kind: str | None = None
     problem = _check_growth(found.catalog, to, len(found.source.text))
     if problem is not None:
         return problem
-    written = write(found.catalog, to, found.source)
-    losses = (*found.losses, *written.losses)
+    catalog, claims = (found.catalog, ()) if to != OPENAPI.kind else _drop_claims(found)
+    written = write(catalog, to, found.source)
+    losses = (*found.losses, *claims, *written.losses)
     return ConvertedDocument(document=written.document, text=_format_json(written.document), losses=losses)
+
+
+def _drop_claims(found: ReadDocument) -> tuple[Catalog, tuple[Loss, ...]]:
+    """Return the catalog with no tool as safe that only its document calls so, and a loss for each of these.
+
+    A GET is sent without a question, and programs that only look at a site send it too. So the word of a document that
+    anybody may have written does not make an operation a GET; the method GET of an OpenAPI document does.
+    """
+    places = SourcePointers(found.catalog, found.source, _get_form(found.kind))
+    pointers = found.source.pointers
+    claimed = [tool for tool in found.catalog.tools if tool.safe and not pointers[tool.id].endswith("/get")]
+    losses = tuple(
+        Loss(places.find_tool_field(tool, "safe"), f"the claim that {tool.id} only reads", "a POST") for tool in claimed
+    )
+    ids = {tool.id for tool in claimed}
+    tools = (replace(tool, safe=False) if tool.id in ids else tool for tool in found.catalog.tools)
+    return replace(found.catalog, tools=tuple(tools)), losses
 
 
 def _check_growth(catalog: Catalog, kind: str, size: int) -> Problem | None:
@@ -240,14 +258,15 @@ def _find_earlier(found: ReadDocument, kind: str) -> Source | None:
         if original is None or original.kind not in _FORMS:
             return None
         earlier = read(original.text, original.kind)
-        if isinstance(earlier, Problem) or not _has_same_tools(earlier.catalog, found):
+        if isinstance(earlier, Problem) or not _has_same_tools(earlier, found):
             return None
         found = earlier
     return None
 
 
-def _has_same_tools(catalog: Catalog, found: ReadDocument) -> bool:
-    """Return whether ``catalog`` gives the tools that were ``found``: whoever embeds a text can embed any."""
+def _has_same_tools(earlier: ReadDocument, found: ReadDocument) -> bool:
+    """Return whether ``earlier`` gives the tools that were ``found``: whoever embeds a text can embed any."""
+    catalog = _drop_claims(earlier)[0] if found.kind == OPENAPI.kind else earlier.catalog
     again = read(write(catalog, found.kind).document, found.kind)
     return isinstance(again, ReadDocument) and again.catalog == found.catalog
 
