@@ -11,7 +11,7 @@ from typing import Any
 from anyio import to_thread
 from argon2 import PasswordHasher
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
@@ -54,6 +54,7 @@ def create_app(settings: Settings) -> Callable[..., Any]:
         scopes=SCOPES,
         registration=True,
         connected_url="/connected",
+        sign_up_url="/sign-up",
     )
     callers: Callers = CombinedCallers(StoredKeys(store), oauth.callers) if settings.api_keys else oauth.callers
     app = FastAPI(
@@ -95,4 +96,6 @@ def _answer_errors(app: FastAPI) -> None:
     async def failed(request: Request, error: HTTPException) -> Response:
         if request.url.path.startswith("/api/"):
             return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
+        if error.headers is not None and "location" in error.headers:
+            return RedirectResponse(error.headers["location"], error.status_code)
         return await to_thread.run_sync(error_page, error.status_code, str(error.detail))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,12 @@ def board(tasks: list[Task], token: str) -> str:
 def board_tag(tasks: list[Task]) -> str:
     """Return the ETag of the list of ``tasks``."""
     return f'"{_digest("".join(task.model_dump_json() for task in tasks) + date.today().isoformat())}"'
+
+
+def show_day(seconds: float) -> str:
+    """Return the day of a time in seconds since 1970, in words."""
+    day = datetime.fromtimestamp(seconds, UTC).date()
+    return {0: "today", 1: "yesterday"}.get((date.today() - day).days, f"{day.day} {day:%b %Y}")
 
 
 def error_page(status: int, sentence: str) -> HTMLResponse:

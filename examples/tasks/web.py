@@ -7,6 +7,7 @@ Rules:
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass
 from functools import partial
@@ -23,10 +24,11 @@ from toolwire.oauth import Account, Accounts, AuthorizationServer
 
 from .api import SCOPES, NewTask, TaskChange
 from .callers import PREFIX
-from .pages import board, board_tag, page
+from .pages import board, board_tag, page, show_day
 from .store import Store, TooManyError
 
 _PASSWORDS_AT_ONCE, _PASSWORDS_WAITING = 2, 32
+_LOCAL_PATH = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 _TRIED = {"name": "Say what there is to do, in at most 200 characters.", "dueDate": "The day is not a date."}
 
 
@@ -81,7 +83,11 @@ class Site:
 
     async def connected_page(self, request: Request, person: Account, problem: str = "", key: str = "") -> Response:
         """Return the page of the apps somebody allowed; ``key`` is a new key, which is shown this once."""
-        grants = await self.oauth.list_grants(person.id)
+        used = await self.oauth.list_last_uses(person.id)
+        grants = [
+            (grant, show_day(grant.created), show_day(used.get(grant.id, grant.created)), show_day(grant.until))
+            for grant in await self.oauth.list_grants(person.id)
+        ]
         keys = await to_thread.run_sync(self.store.keys, person.id) if self.keys else []
         values = {"grants": grants, "keys": keys, "scopes": SCOPES, "problem": problem, "key": key}
         return await self.shown(request, "connected.html", 422 if problem else 200, **values)
@@ -154,22 +160,26 @@ def _add_account(router: APIRouter, site: Site) -> None:
 
     @router.get("/sign-up")
     async def sign_up(request: Request) -> Response:
-        return await site.shown(request, "sign-up.html", problem="", typed="")
+        onward = _inside(request.query_params.get("next", "/"))
+        return await site.shown(request, "sign-up.html", problem="", typed="", onward=onward)
 
     @router.post("/sign-up")
     async def signed_up(request: Request) -> Response:
         fields = await _fields(site, request)
         name, problem = fields.get("name", ""), "Somebody has this name already."
+        onward = _inside(fields.get("next", "/"))
         if at_once.statistics().tasks_waiting >= _PASSWORDS_WAITING:
             text = "Too many people make an account at this moment: try again in a few seconds."
-            return await site.shown(request, "sign-up.html", 503, problem=text, typed=name)
+            return await site.shown(request, "sign-up.html", 503, problem=text, typed=name, onward=onward)
         try:
             person = await to_thread.run_sync(site.people.add, name, fields.get("password", ""), limiter=at_once)
         except ValueError as error:
             person, problem = None, str(error)
         if person is None:
-            return await site.shown(request, "sign-up.html", 422, problem=problem, typed=name)
-        return _to("/oauth/login?next=%2F")
+            return await site.shown(request, "sign-up.html", 422, problem=problem, typed=name, onward=onward)
+        answer = _to(onward)
+        answer.raw_headers.append(await site.oauth.start_session(request.headers.raw, person.id))
+        return answer
 
 
 def _add_connected(router: APIRouter, site: Site) -> None:
@@ -230,6 +240,11 @@ def _without_empty(fields: dict[str, str]) -> dict[str, str]:
 def _sentence(error: ValidationError) -> str:
     where = {str(one["loc"][0]) for one in error.errors() if one["loc"]}
     return next((text for name, text in _TRIED.items() if name in where), "Something in this form cannot be.")
+
+
+def _inside(path: str) -> str:
+    """Return ``path`` if it is a path of this site, else the start page."""
+    return path if _LOCAL_PATH.fullmatch(path) else "/"
 
 
 def _to(path: str) -> RedirectResponse:

@@ -98,12 +98,31 @@ def test_a_person_lets_an_assistant_in_watches_it_and_sends_it_away(
             "See your tasks tasks:read",
             "Add and change your tasks tasks:write",
         ]
+        assert page.locator("main .facts").inner_text().startswith("Allowed today Last used today Ends ")
         picture(page, "connected")
         page.get_by_role("button", name="Revoke: toolwire").click()
         page.get_by_text("You have allowed no app anything.").wait_for()
         after = remote.call("listTasks")
         assert isinstance(after, Problem)
         assert after.kind in (Kind.UNAUTHORIZED, Kind.DENIED)
+
+
+@pytest.mark.requirement("XL-133")
+def test_a_wrong_password_costs_no_second_typing_of_the_name(
+    page: Any, tasks: str, sign_up: Callable[..., None], picture: Callable[..., None]
+) -> None:
+    sign_up(page, tasks)
+    page.get_by_role("button", name="Sign out").click()
+    page.goto(f"{tasks}/connected")
+    page.get_by_label("Name").fill("Ada")
+    page.get_by_label("Password").fill("wrong horse")
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_text("The name or the password is wrong.").wait_for()
+    picture(page, "sign-in")
+    assert page.get_by_label("Name").input_value() == "Ada"
+    page.get_by_label("Password").fill("correct horse")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{tasks}/connected")
 
 
 @pytest.mark.requirement("XL-112", "XL-134")

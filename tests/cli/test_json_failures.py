@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from toolwire.cli.parser import read_command
+from toolwire.cli.parser import list_commands
 
 COMMANDS = {
     "tools": ["TARGET"],
     "call": ["TARGET", "name"],
+    "show": ["TARGET", "name"],
     "size": ["TARGET"],
     "explain": ["TARGET"],
     "conform": ["TARGET"],
@@ -35,9 +36,32 @@ def test_json_is_printed_for_a_failure(command: str, target: str, kind: str, too
     assert failure["message"]
 
 
+WITHOUT_TARGET = {"check", "connections"}
+"""``check`` lists the files that it cannot read in its JSON; ``connections`` reads only what is stored here."""
+
+
 def test_every_command_with_json_is_here() -> None:
-    for command, argv in COMMANDS.items():
-        assert read_command([command, *argv, "--json"], "1").json
+    with_json = {
+        name
+        for name, command in list_commands("1").items()
+        if any("--json" in action.option_strings for action in command._actions)
+    }
+    assert with_json == COMMANDS.keys() | WITHOUT_TARGET
+
+
+def test_a_file_that_cannot_be_read_is_in_the_json_of_check(toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("check", "no_such_file.json", "--json")
+    assert outcome.code == 2
+    assert [one["file"] for one in json.loads(outcome.out)["not_checked"]] == ["no_such_file.json"]
+
+
+@pytest.mark.parametrize("argv", [["tools", "--json"], ["call", "--nothing", "--json"], ["no-such-command", "--json"]])
+def test_a_wrong_command_line_is_told_in_json_too(argv: list[str], toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire(*argv)
+    assert outcome.code == 2
+    failure = json.loads(outcome.out)
+    assert (failure["ok"], failure["kind"]) == (False, "usage")
+    assert failure["message"] in outcome.err
 
 
 def test_the_version_has_a_short_option(toolwire: Callable[..., Any]) -> None:

@@ -49,6 +49,14 @@ def find_anchors(path: Path) -> frozenset[str]:
     return frozenset(anchors)
 
 
+def test_the_index_has_every_page() -> None:
+    docs = ROOT / "docs"
+    index = docs / "README.md"
+    linked = {(docs / link.partition("#")[0]).resolve() for link in find_links(index.read_text(encoding="utf-8"))}
+    pages = {page for page in docs.rglob("*.md") if "decisions" not in page.parts}
+    assert pages - linked == {index}
+
+
 def test_a_link_to_no_file_or_no_heading_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(

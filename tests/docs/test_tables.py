@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import inspect
 import json
 import re
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from toolwire.core.http import Request
 from toolwire.core.model import Kind, Problem, Tool
 from toolwire.define.options import Options
 from toolwire.protocols import BUILTIN
+from toolwire.server.asgi import asgi
 from toolwire.server.http.deadlines import Deadlines
 from toolwire.server.limits import ServerLimits
 from toolwire.server.route_table import RouteTable
@@ -105,6 +107,11 @@ def test_every_path_and_which_need_no_key() -> None:
 
 def test_every_option_of_a_tool() -> None:
     assert [name for name, _ in read_rows("python.md", "## Options of a tool")] == list(Options.__annotations__)
+
+
+def test_every_option_of_asgi_is_in_the_page_about_mounting() -> None:
+    written = [name for name, _ in read_rows("../how-to/mount.md")]
+    assert written == list(inspect.signature(asgi).parameters)[1:]
 
 
 def test_every_command_and_its_options() -> None:

@@ -244,3 +244,55 @@ def test_what_is_no_json_or_no_text_is_refused_in_words(ada: Visitor, body: byte
         answer = ada.http.request(method, path, content=body, headers=headers)
         assert answer.status_code == status
         assert answer.json()["detail"]
+
+
+@pytest.mark.requirement("XL-133")
+def test_a_new_account_is_signed_in_and_goes_on_to_where_it_was_wanted(app: Any) -> None:
+    http = TestClient(app, base_url=SITE, follow_redirects=False, headers={"origin": SITE})
+    asked = http.get("/connected")
+    assert asked.headers["location"] == "/oauth/login?next=%2Fconnected"
+    page = http.get(asked.headers["location"]).text
+    link = re.findall(r'<a href="([^"]*)">Make an account</a>', page)
+    assert link == ["/sign-up?next=%2Fconnected"]
+    form = http.get(link[0])
+    assert 'name="next" value="/connected"' in form.text
+    assert 'href="/oauth/login?next=/connected"' in form.text.replace("%2F", "/")
+    account = {"name": "Ada", "password": "correct horse", "next": "/connected"}
+    made = http.post("/sign-up", data=account)
+    assert (made.status_code, made.headers["location"]) == (303, "/connected")
+    assert http.get("/connected").status_code == 200
+    away = http.post("/sign-up", data={**account, "name": "Bob", "next": "//evil.example"})
+    assert away.headers["location"] == "/"
+
+
+@pytest.mark.requirement("XL-133", "D-22")
+def test_another_site_cannot_make_an_account_and_sign_its_visitor_in(app: Any) -> None:
+    http = TestClient(app, base_url=SITE, follow_redirects=False)
+    account = {"name": "Mallory", "password": "correct horse"}
+    made = http.post("/sign-up", data=account, headers={"origin": "https://evil.example"})
+    assert (made.status_code, "set-cookie" in made.headers) == (403, False)
+
+
+@pytest.mark.requirement("XL-133")
+def test_a_wrong_password_leaves_the_name_in_the_form(ada: Visitor) -> None:
+    wrong = {"name": 'A "da', "password": "wrong", **ada.hidden("/oauth/login")}
+    answer = ada.http.post("/oauth/login", data=wrong)
+    assert answer.status_code == 403
+    assert 'name="name" value="A &quot;da"' in answer.text
+    assert "wrong" not in re.findall(r'type="password"[^>]*', answer.text)[0]
+
+
+@pytest.mark.requirement("XL-112", "XL-116")
+def test_a_connected_app_shows_since_when_its_last_use_and_what_it_may_do(ada: Visitor) -> None:
+    header = ada.token("tasks:read")
+    page = ada.http.get("/connected").text
+    assert "<h2>App</h2>" in page
+    assert "Allowed today" in page
+    assert "Last used today" in page
+    assert re.search(r"Ends \d+ \w+ \d{4} at the latest", page)
+    assert "See your tasks <small>tasks:read</small>" in page
+    assert "tasks:write" not in page
+    revoke = re.findall(r'action="(/connected/[^"]*/revoke)"', page)
+    assert ada.http.post(revoke[0], data={"token": ada.hidden("/")["token"]}).status_code == 303
+    assert ada.http.get("/api/tasks", headers=header).status_code == 401
+    assert "<h2>App</h2>" not in ada.http.get("/connected").text

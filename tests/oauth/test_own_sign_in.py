@@ -135,3 +135,22 @@ def test_a_page_to_sign_in_on_without_a_word_of_who_is_signed_in_is_refused(
 def test_without_such_a_page_ours_is_there(site: Site) -> None:
     assert isinstance(site.people, Accounts)
     assert site.browser.get("/oauth/login").status_code == 200
+
+
+@pytest.mark.requirement("AS-19")
+def test_an_application_signs_in_a_user_whom_it_knows(open_site: Callable[..., Site]) -> None:
+    site = open_site(sign_up_url="/join?from=login")
+    user = site.people.add("Bob", "correct horse")
+    assert user is not None
+    before = site.runner.run(site.server.find_user([]))
+    name, value = site.runner.run(site.server.start_session([], user.id))
+    assert (before, name) == (None, b"set-cookie")
+    cookie, _, rules = value.decode().partition("; ")
+    assert {"HttpOnly", "SameSite=Lax", "Secure"} <= set(rules.split("; "))
+    found = site.runner.run(site.server.find_user([(b"cookie", cookie.encode())]))
+    assert found is not None
+    assert found.id == user.id
+    with pytest.raises(ValueError, match="There is no account"):
+        site.runner.run(site.server.start_session([], "nobody"))
+    page = site.browser.get("/oauth/login?next=/mine").text
+    assert 'href="/join?from=login&amp;next=%2Fmine"' in page

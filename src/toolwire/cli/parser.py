@@ -22,13 +22,24 @@ Exit codes: 0 success, 1 the tool failed, 2 wrong usage, 3 denied, 4 not reachab
 `toolwire COMMAND --help` lists the options of a command."""
 
 
+class CommandLineError(SystemExit):
+    """The command line is not valid. The usage and the sentence are printed already."""
+
+    def __init__(self, sentence: str) -> None:
+        """Keep ``sentence`` for those who asked for JSON."""
+        super().__init__(USAGE)
+        self.sentence = sentence
+
+
 class Parser(argparse.ArgumentParser):
     """argparse with error messages in the style of this program."""
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and one sentence, and end the program."""
         self.print_usage(sys.stderr)
-        self.exit(USAGE, f"toolwire: {show_urls(message)}\n")
+        sentence = show_urls(message)
+        self._print_message(f"toolwire: {sentence}\n", sys.stderr)
+        raise CommandLineError(sentence)
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Print a help text or the version. argparse itself would hide that standard output cannot be written."""
@@ -58,6 +69,12 @@ def read_command(argv: Sequence[str] | None, version: str) -> argparse.Namespace
     return arguments
 
 
+def list_commands(version: str) -> dict[str, argparse.ArgumentParser]:
+    """Return the parser of each command, by its name."""
+    actions = _build_parser(version)._actions
+    return next(one.choices for one in actions if isinstance(one.choices, dict))
+
+
 def _build_parser(version: str) -> Parser:
     parser = Parser(
         prog="toolwire",
@@ -71,6 +88,7 @@ def _build_parser(version: str) -> Parser:
     add = parser.add_subparsers(dest="command", metavar="COMMAND").add_parser
     _add_serve(_add_command(add, "serve", "serve tools over every protocol at once"))
     _add_tools(_add_command(add, "tools", "list the tools of a target"))
+    _add_show(_add_command(add, "show", "show one tool: its arguments, what a call needs, and an example call"))
     _add_call(_add_command(add, "call", "call a tool, with your consent"))
     _add_chat(_add_command(add, "chat", "chat with a model that can use the tools of sites, with your consent"))
     _add_explain(_add_command(add, "explain", "show each probe that finds the protocols of a URL"))
@@ -88,11 +106,14 @@ def _build_parser(version: str) -> Parser:
     connections.add_argument("--json", action="store_true", help="print the list as JSON")
     _add_lock(_add_command(add, "lock", "pin the definitions of the tools at URLs"))
     _add_diff(_add_command(add, "diff", "show each difference between a URL and the lock"))
+    _add_command(add, "completion", "print a script with which a shell completes commands and options").add_argument(
+        "shell", choices=["bash", "zsh", "fish"], help="the shell"
+    )
     return parser
 
 
 def _add_command(add: Callable[..., Parser], name: str, summary: str) -> Parser:
-    command = add(name, help=summary, description=f"{summary.capitalize()}.", allow_abbrev=False)
+    command = add(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False)
     command.add_argument("--debug", action="store_true", help="print the traceback of an error")
     return command
 
@@ -196,6 +217,14 @@ def _add_tools(parser: Parser) -> None:
         "--findings", action="store_true", help="print what toolwire left out or reads differently instead"
     )
     _add_locked(parser)
+    _add_remote(parser)
+    _add_selection(parser)
+
+
+def _add_show(parser: Parser) -> None:
+    parser.add_argument("target", metavar="TARGET", help=_TARGET)
+    parser.add_argument("name", metavar="TOOL", help="the name or the id of the tool")
+    parser.add_argument("--json", action="store_true", help="print the tool and the example as JSON")
     _add_remote(parser)
     _add_selection(parser)
 

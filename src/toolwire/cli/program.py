@@ -17,7 +17,7 @@ from toolwire.core.errors import DefinitionError, ToolwireError
 from toolwire.core.url_display import show_urls
 
 from .exits import FAILED, INTERRUPTED, NOT_FOUND, PIPE_CLOSED, USAGE, UsageError
-from .parser import read_command
+from .parser import CommandLineError, read_command
 from .terminal.screen import drop_unwritable, escape_lines, json_text, open_closed_streams, print_error
 
 _UNWRITABLE = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
@@ -69,6 +69,10 @@ def _main(argv: Sequence[str] | None) -> int:
 def _read_and_run(argv: Sequence[str] | None, *, is_closed: bool) -> int:
     try:
         arguments = read_command(argv, __version__)
+    except CommandLineError as error:
+        if "--json" in (sys.argv[1:] if argv is None else argv):
+            _print_failure(_KINDS[USAGE], error.sentence)
+        return USAGE
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else USAGE
     if is_closed and arguments.command != "serve":  # before anything is done whose result could not be printed
@@ -88,10 +92,13 @@ def _run_command(arguments: argparse.Namespace) -> int:
         exit_code = _choose_exit_code(error)
         if getattr(arguments, "json", False):  # a script that asked for JSON reads why in JSON too
             kind = (error.kind if isinstance(error, ConnectError) else None) or _KINDS[exit_code]
-            failure = {"ok": False, "kind": kind, "message": show_urls(str(error))}
-            print(json_text(failure, indent=2))
+            _print_failure(kind, show_urls(str(error)))
         return exit_code
     return code
+
+
+def _print_failure(kind: str, sentence: str) -> None:
+    print(json_text({"ok": False, "kind": kind, "message": sentence}, indent=2))
 
 
 def _choose_exit_code(error: ToolwireError) -> int:

@@ -58,11 +58,16 @@ Reader: TypeAlias = Callable[[Request], Reading]
 
 
 class Route(NamedTuple):
-    """The reader of one method and path. ``is_public`` needs no credentials; ``runs_tool``: a request runs a tool."""
+    """The reader of one method and path.
+
+    ``is_public`` needs no credentials; ``runs_tool``: a request runs a tool; ``takes_any_host``: a probe may use any
+    Host, such as the address of a container.
+    """
 
     read: Reader
     is_public: bool = False
     runs_tool: bool = False
+    takes_any_host: bool = False
 
 
 Routes: TypeAlias = Mapping[tuple[str, str], Route]

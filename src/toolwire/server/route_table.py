@@ -25,7 +25,8 @@ Refuse: TypeAlias = Callable[[Problem], Response]
 class RouteEntry:
     """The reader of a method and path, and its protocol.
 
-    ``is_public`` needs no credentials; ``takes_body`` is False where a body is not waited for.
+    ``is_public`` needs no credentials; ``takes_body`` is False where a body is not waited for;
+    ``takes_any_host`` is answered whatever name the request uses for this server.
     """
 
     read: Reader
@@ -33,6 +34,7 @@ class RouteEntry:
     refuse: Refuse
     takes_body: bool
     protocol: str = ""
+    takes_any_host: bool = False
 
 
 class RouteTable:
@@ -59,7 +61,7 @@ class RouteTable:
         for codec, routes in wires:
             for (method, path), route in routes.items():
                 self._entries[method, path] = RouteEntry(
-                    route.read, route.is_public, codec.refuse, method != "GET", codec.name
+                    route.read, route.is_public, codec.refuse, method != "GET", codec.name, route.takes_any_host
                 )
                 self._segments.setdefault(_first_segment(path), codec.refuse)
                 self._owners.setdefault(path, codec)

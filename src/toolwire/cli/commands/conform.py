@@ -10,6 +10,7 @@ from toolwire.cli.exits import FAILED, OK, UsageError
 from toolwire.cli.targets.open_target import check_url, read_access, read_key
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, json_text
+from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.url_display import show_url
@@ -28,13 +29,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.protocol not in (None, *PROTOCOLS):
         raise UsageError(f"There is no protocol {arguments.protocol!r} to check; there is {', '.join(PROTOCOLS)}.")
     key = read_key(arguments.key, arguments.key_env)
-    reports = conform(
-        check_url(target.text),
-        protocol=arguments.protocol,
-        key=key,
-        call=_read_call(arguments.call),
-        **read_access(arguments),
-    )
+    url, tool = check_url(target.text), _read_call(arguments.call)
+    with announce_if_slow(f"Checking {show_url(url)}"):
+        reports = conform(url, protocol=arguments.protocol, key=key, call=tool, **read_access(arguments))
     if not reports:
         text = f"{show_url(target.text)} speaks none of {', '.join(PROTOCOLS)}; give one with --protocol to see why."
         raise ConnectError(text, ())

@@ -15,11 +15,13 @@ from toolwire.cli.exits import FAILED, OK, UsageError
 from toolwire.cli.targets.open_target import UrlOptions, open_target, read_url_options
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, json_text, print_error
+from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.convert import ConvertedDocument, Loss, convert
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Problem
 from toolwire.core.selection import DOCUMENT_BYTES
+from toolwire.core.url_display import show_url
 
 from .check import detect_kind
 
@@ -30,7 +32,9 @@ _DOCUMENTS: Final = (".json", ".yaml", ".yml")
 def run(arguments: argparse.Namespace) -> int:
     """Write the converted document and the losses. With --strict, a loss is a failure and no document is written."""
     options = read_url_options(arguments, [arguments.source])
-    converted = convert(_read_source(arguments.source, options), arguments.to, arguments.kind)
+    text = _read_source(arguments.source, options)
+    with announce_if_slow(f"Converting {show_url(arguments.source)}"):
+        converted = convert(text, arguments.to, arguments.kind)
     if isinstance(converted, Problem):
         raise UsageError(f"{arguments.source}: {converted.message}")
     for loss in converted.losses:

@@ -12,6 +12,7 @@ from toolwire.cli.exits import NOT_FOUND, OK, UsageError
 from toolwire.cli.targets.open_target import read_access, read_key
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
+from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
 from toolwire.client.connection.connection import explain_failure
 from toolwire.client.connection.connection_factory import ConnectionFactory
@@ -36,7 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
     target = read_target(arguments.target)
     if not isinstance(target, UrlTarget):
         raise UsageError("explain takes a URL; a file speaks no protocol before it is served.")
-    found = survey_url(target.text, read_key(arguments.key, arguments.key_env), read_access(arguments))
+    key = read_key(arguments.key, arguments.key_env)
+    with announce_if_slow(f"Probing {show_url(target.text)} for every protocol"):
+        found = survey_url(target.text, key, read_access(arguments))
     if arguments.json:
         print(json_text(describe(found), indent=2))
     else:

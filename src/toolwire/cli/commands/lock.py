@@ -10,6 +10,7 @@ from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.targets.open_target import UrlOptions, read_url_options
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped
+from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.client import Session, SyncRemote
 from toolwire.client.connection.connect import FetchedDefinitions, list_definitions
 from toolwire.consent import DefinitionLock, read_lock, write_lock
@@ -46,14 +47,15 @@ def write_private(file: Path, text: str) -> None:
 def fetch_definitions(url: str, options: UrlOptions) -> FetchedDefinitions:
     """Return the present definitions of the selected tools at ``url``."""
     try:
-        return list_definitions(
-            url,
-            api_key=options.key,
-            protocol=options.protocol,
-            session=Session(),
-            selection=options.selection,
-            access=options.access,
-        )
+        with announce_if_slow(f"Reading the tools of {show_url(url)}"):
+            return list_definitions(
+                url,
+                api_key=options.key,
+                protocol=options.protocol,
+                session=Session(),
+                selection=options.selection,
+                access=options.access,
+            )
     except ValueError as error:
         raise UsageError(f"{error}.") from error
 

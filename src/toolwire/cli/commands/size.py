@@ -15,6 +15,7 @@ from toolwire.adapters.tool_declarations import ToolDeclaration, declare_tools
 from toolwire.cli.exits import OK
 from toolwire.cli.targets.open_target import UrlOptions, open_target, read_access, read_key, read_selection
 from toolwire.cli.terminal.screen import escaped, json_text
+from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.core.catalog import Catalog
@@ -27,7 +28,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the tokens of each tool for each provider, the largest first, and the totals."""
     key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
     reach = UrlOptions(key=key, protocol=arguments.protocol, selection=chosen, access=read_access(arguments))
-    with open_target(arguments.target, reach, build_terminal_approver("ask")) as source:
+    opening = open_target(arguments.target, reach, build_terminal_approver("ask"))
+    with opening as source, announce_if_slow("Writing the declaration of every tool"):
         sizes = measure(source.catalog())
     totals = {provider: sum(size[provider] for size in sizes.values()) for provider in Provider}
     if arguments.json:

@@ -18,6 +18,7 @@ from toolwire.cli.targets.open_target import (
     read_selection,
 )
 from toolwire.cli.terminal.screen import escape_first_line, escaped, json_text, print_error
+from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.consent import effective_level
@@ -90,9 +91,10 @@ def _print_tags(tags: Mapping[str, int], *, as_json: bool) -> int:
 
 def _list_findings(source: OpenedTarget) -> tuple[str, ...]:
     """Return all findings. Every schema is read first: a schema is converted only when it is used."""
-    for tool in source.catalog().tools:
-        len(tool.input_schema)
-        len(tool.output_schema or {})
+    with announce_if_slow("Reading every schema of the document"):
+        for tool in source.catalog().tools:
+            len(tool.input_schema)
+            len(tool.output_schema or {})
     return source.findings()
 
 
@@ -172,10 +174,11 @@ def _shorten(text: str, most: int) -> str:
 
 def _describe_argument(name: str, schema: Schema, tool: Tool) -> str:
     optional = "" if name in tool.required_parameters else "?"
-    return f"{name}{optional}: {_describe_type(schema)}"
+    return f"{name}{optional}: {describe_type(schema)}"
 
 
-def _describe_type(schema: Json) -> str:
+def describe_type(schema: Json) -> str:
+    """Return the type that ``schema`` accepts, in a few words."""
     match schema:
         case {"enum": [_, *_] as values}:
             said = "|".join(json_text(value) for value in values[:_MOST_VALUES])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import islice
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from toolwire.cli.exits import UsageError
 from toolwire.cli.terminal.relocation_prompt import confirm_relocation
+from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.terminal_approver import Approver
 from toolwire.client import Session, connect_sync
 from toolwire.client.discovery.discover import complete_url
@@ -209,7 +210,9 @@ def open_target(
         )
     except ValueError as error:
         raise UsageError(f"{error}.") from error
-    with connecting as remote:
+    with ExitStack() as opened:
+        with announce_if_slow(f"Reading the tools of {show_url(target.text)}"):
+            remote = opened.enter_context(connecting)
         _check_tags(reach.selection, remote.tags())
         yield remote
 

@@ -46,7 +46,9 @@ def routes(catalog: Catalog, site: Site) -> Routes:
     they are told apart by their User-Agent, where the site has ``older_clients``.
     """
     # A-32, S-13
-    health = Route(_always(Response(200, JSON_HEADERS, write_json({"status": "OK"}))), is_public=True)
+    health = Route(
+        _always(Response(200, JSON_HEADERS, write_json({"status": "OK"}))), is_public=True, takes_any_host=True
+    )
     info = Route(_always(_static({"version": catalog.version})))
     ok = Route(_always(Response(200, JSON_HEADERS, write_json("OK"))))
     cached = document.Definitions(*(partial(site.cache.get, serialize) for serialize in _SERIALIZED))

@@ -34,6 +34,8 @@ class Admission:
         server = scope.get("server")
         address = server[0] if server else ""
         problem = self._guard.check_host(address, fields)  # D-24: before credentials are read
+        if problem is not None and entry.takes_any_host and problem.kind is Kind.MISDIRECTED:
+            problem = None  # a health probe: orchestrators and proxies send an address as Host
         if problem is None and (
             self._service.draining
             or len(fields) != len(scope["headers"])

@@ -16,6 +16,8 @@ from .callers import Fields
 
 _LOOPBACK_HOST = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?", re.ASCII | re.IGNORECASE)
 _LOOPBACK_ADDRESS = re.compile(r"127(?:\.\d{1,3}){3}|::1|::ffff:127(?:\.\d{1,3}){3}|localhost", re.ASCII)
+_HOST_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
+_PORT = re.compile(r":\d{1,5}\Z", re.ASCII)
 _MAX_ALLOWED = 256
 
 
@@ -43,10 +45,7 @@ class HostGuard:
     def _check_names(self, address: str, host: str, origin: str) -> Problem | None:
         loopback = _LOOPBACK_ADDRESS.fullmatch(address) is not None
         if (loopback or self._hosts) and not self._is_host_allowed(host, loopback=loopback):
-            return Problem(
-                kind=Kind.MISDIRECTED,
-                message="This server does not answer to that host name; call it by the name it was started with.",
-            )
+            return _build_misdirection(host)
         if origin and (loopback or self._origins) and not self._is_origin_allowed(origin, loopback=loopback):
             return Problem(kind=Kind.FORBIDDEN, message="Pages of that origin may not call this server.")
         return None
@@ -74,6 +73,15 @@ class HostGuard:
         if fields.get(b"origin") is not None:
             return None  # check_host has checked the origin
         return Problem(kind=Kind.FORBIDDEN, message="Pages of other sites may not call the tools of this server.")
+
+
+def _build_misdirection(host: str) -> Problem:
+    # Only what can be a host name is repeated: the rest is text of an attacker.
+    name = _PORT.sub("", host)
+    is_name = _HOST_NAME.fullmatch(name) is not None
+    told, shown = (f"the host name {name}", name) if is_name else ("that host name", "NAME")
+    message = f"This server does not answer to {told}: allow it with --allow-host {shown}, or asgi(..., hosts=[...])."
+    return Problem(kind=Kind.MISDIRECTED, message=message)
 
 
 def _decode(value: bytes | None) -> str:

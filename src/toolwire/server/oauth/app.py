@@ -30,7 +30,7 @@ from .authorization_endpoint import handle_authorization, handle_consent
 from .pages import build_error_page
 from .registration import handle_registration
 from .server_context import CORS, Account, OAuthRequest, ServerContext, build_error_response
-from .sessions import find_session
+from .sessions import begin_session, build_cookie, find_session
 from .sign_in import handle_login, handle_logout
 from .token_callers import TokenCallers
 from .token_endpoint import handle_revocation, handle_token
@@ -84,6 +84,22 @@ class AuthorizationServer:
         """Return the user who is signed in at the browser that sent ``headers``, or None."""
         return (await find_session(self._context, _build_request(headers))).user
 
+    async def start_session(self, headers: Iterable[tuple[bytes, bytes]], user_id: str) -> tuple[bytes, bytes]:
+        """Sign in a user at the browser that sent ``headers``, and return the header field of the cookie to set.
+
+        Call it where your application knows who the user is, such as after a registration. Check before that the
+        request came from your own page: otherwise another site could sign its visitors in.
+
+        Raises:
+            ValueError: there is no account with this id.
+        """
+        user = await self._context.run_in_thread(self._context.users.find, user_id)
+        if user is None:
+            raise ValueError(f"There is no account with the id {user_id!r}.")
+        old = await find_session(self._context, _build_request(headers))
+        session = await self._context.run_in_thread(begin_session, self._context, user, old)
+        return build_cookie(self._context, session.secret)
+
     async def form_token(self, headers: Iterable[tuple[bytes, bytes]]) -> str:
         """Return the value of ``token`` for a form on your own page that posts to ``/oauth/logout``."""
         return (await find_session(self._context, _build_request(headers))).form_token
@@ -91,6 +107,13 @@ class AuthorizationServer:
     async def list_grants(self, user_id: str) -> list[Grant]:
         """Return the active grants of a user, newest first, for a page of connected clients."""
         return await self._context.run_in_thread(self._list_grants, user_id)
+
+    async def list_last_uses(self, user_id: str) -> Mapping[str, float]:
+        """Return when each grant of a user last got a token, by the id of the grant, in seconds since 1970.
+
+        An app that is in use gets a new access token every ten minutes.
+        """
+        return await self._context.run_in_thread(self._list_last_uses, user_id)
 
     async def disconnect(self, user_id: str, grant_id: str) -> bool:
         """Revoke a grant of a user with all its tokens. Return False if the user has no such grant."""
@@ -103,6 +126,10 @@ class AuthorizationServer:
     def _list_grants(self, user_id: str) -> list[Grant]:
         with self._context.store.read_transaction() as rows:
             return [grant for grant in rows.list_grants(user_id) if grant.used and grant.is_active(self._context.now())]
+
+    def _list_last_uses(self, user_id: str) -> Mapping[str, float]:
+        with self._context.store.read_transaction() as rows:
+            return rows.list_last_uses(user_id)
 
     def _disconnect(self, user_id: str, grant_id: str) -> bool:
         with self._context.store.write_transaction() as rows:

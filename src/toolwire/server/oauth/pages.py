@@ -91,16 +91,28 @@ def build_consent_page(form: ConsentForm) -> Response:
 
 
 def build_login_page(
-    site: str, action: str, hidden: Sequence[tuple[str, str]], problem: str = "", status: int = 403
+    site: str,
+    action: str,
+    hidden: Sequence[tuple[str, str]],
+    problem: str = "",
+    status: int = 403,
+    *,
+    name: str = "",
+    sign_up: str = "",
 ) -> Response:
-    """Return the sign-in page. ``problem`` says why the last attempt failed."""
+    """Return the sign-in page. ``problem`` says why the last attempt failed, and ``name`` is what the user typed.
+
+    ``sign_up`` is the URL of the page where a user creates an account.
+    """
+    focused = ("", " autofocus") if name else (" autofocus", "")
+    no_account = f'<p>No account yet? <a href="{escape(sign_up)}">Make an account</a>.</p>' if sign_up else ""
     alert = f'<p role="alert">{escape(problem)}</p>' if problem else ""
     body = (
         f"<h1>Sign in to {escape(site)}</h1>{alert}"
         f'<form method="post" action="{escape(action)}">{_build_hidden_fields(hidden)}'
-        '<label>Name <input name="name" autocomplete="username" required autofocus></label>'
-        '<label>Password <input name="password" type="password" autocomplete="current-password" required></label>'
-        "<button>Sign in</button></form>"
+        f'<label>Name <input name="name" value="{escape(name)}" autocomplete="username" required{focused[0]}></label>'
+        '<label>Password <input name="password" type="password" autocomplete="current-password" required'
+        f"{focused[1]}></label><button>Sign in</button></form>{no_account}"
     )
     return build_page("Sign in", body, status=status if problem else 200)
 

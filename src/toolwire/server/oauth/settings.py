@@ -31,7 +31,8 @@ class OAuthSettings:
     registration, and ``local_documents`` http metadata documents on this machine. ``cache_s`` is how long other
     processes may accept a revoked token. ``body_s`` is how long a form may take to arrive, ``store_s`` how long the
     database may take to answer. ``key`` makes access tokens JWTs. ``login_url`` is the sign-in page of your
-    application, and ``connected_url`` its page of grants.
+    application, and ``connected_url`` its page of grants. ``sign_up_url`` is the page where a user creates an account;
+    the sign-in page links to it.
 
     Raises:
         DefinitionError: a URL is not https (http is allowed on this machine only), or a scope is not a single word.
@@ -60,6 +61,7 @@ class OAuthSettings:
     key: SigningKey | None = None
     login_url: str = ""
     connected_url: str = ""
+    sign_up_url: str = ""
     offered_scopes: OfferedScopes = field(init=False)
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlencode
 
 from toolwire.auth.clients import hash_secret
 from toolwire.auth.oauth_error import OAuthError
@@ -17,6 +18,7 @@ _LOCAL_PATH = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 _MAX_ATTEMPTS, _MAX_ATTEMPTS_OF_ADDRESS, _MAX_ATTEMPTS_OF_NAME, _ATTEMPT_S = 5, 30, 20, 60.0
 """The limits of wrong passwords a minute: for one name from one address, from one address, and for one name."""
 _WAIT_S = 3.0
+_MAX_NAME = 200
 
 
 async def handle_login(context: ServerContext, request: OAuthRequest) -> Response:
@@ -36,9 +38,9 @@ async def handle_login(context: ServerContext, request: OAuthRequest) -> Respons
         user = await _check_user(context, fields.get("name", ""), fields.get("password", ""), request.network)
     except BusyError:
         text = "Too many users sign in at this moment. Try again in a few seconds."
-        return _show_login(context, session, fields.get("next", ""), text, 503)
+        return _show_login(context, session, fields.get("next", ""), text, 503, name=fields.get("name", ""))
     if isinstance(user, str):
-        return _show_login(context, session, fields.get("next", ""), user)
+        return _show_login(context, session, fields.get("next", ""), user, name=fields.get("name", ""))
     new_session = await context.run_in_thread(begin_session, context, user, session)
     return build_redirect(_keep_inside(context, fields.get("next", "")), build_cookie(context, new_session.secret))
 
@@ -113,10 +115,22 @@ def _end_session(context: ServerContext, session: BrowserSession) -> None:
 
 
 def _show_login(
-    context: ServerContext, session: BrowserSession, onward: str, problem: str = "", status: int = 403
+    context: ServerContext,
+    session: BrowserSession,
+    onward: str,
+    problem: str = "",
+    status: int = 403,
+    *,
+    name: str = "",
 ) -> Response:
-    hidden = [("next", _keep_inside(context, onward)), ("token", session.form_token)]
-    page = build_login_page(context.settings.name, f"{context.settings.base_path}/login", hidden, problem, status)
+    settings, inside = context.settings, _keep_inside(context, onward)
+    hidden = [("next", inside), ("token", session.form_token)]
+    joint = "&" if "?" in settings.sign_up_url else "?"
+    sign_up = f"{settings.sign_up_url}{joint}{urlencode({'next': inside})}" if settings.sign_up_url else ""
+    shown = name[:_MAX_NAME]
+    page = build_login_page(
+        settings.name, f"{settings.base_path}/login", hidden, problem, status, name=shown, sign_up=sign_up
+    )
     headers = list(page.headers)
     headers += [(b"retry-after", b"5")] if status == 503 else []
     headers += [build_cookie(context, session.secret)] if session.is_new else []

@@ -65,6 +65,16 @@ class OAuthRows:
         rows = self._connection.execute(query.order_by(GRANTS.c.created.desc())).mappings()
         return [_read_grant(dict(row)) for row in rows]
 
+    def list_last_uses(self, user: str) -> dict[str, float]:
+        """Return when the newest token of each grant of ``user`` was issued, by the id of the grant."""
+        query = (
+            select(TOKENS.c.grant, func.max(TOKENS.c.since))
+            .join(GRANTS, GRANTS.c.id == TOKENS.c.grant)
+            .where(GRANTS.c.user == user)
+            .group_by(TOKENS.c.grant)
+        )
+        return {grant: float(since) for grant, since in self._connection.execute(query)}
+
     def find_code(self, digest: str) -> AuthorizationCode | None:
         """Return the code with this digest, and lock it and its grant until the end of the transaction."""
         row = self._lock_with_grant(CODES, digest)

@@ -1,0 +1,169 @@
+"""Build an example call of a tool from its input schema: arguments, the command line, and Python."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any, Final
+
+from toolwire.client.discovery.discover import complete_url
+from toolwire.client.discovery.local_files import file_url
+from toolwire.core.json_pointer import resolve_reference
+from toolwire.core.model import Json, Tool
+from toolwire.core.url_display import show_url
+from toolwire.framing import jsontext
+
+from .target import Target, UrlTarget
+
+_FORMATS: Final[Mapping[str, str]] = {
+    "date": "2027-03-01",
+    "date-time": "2027-03-01T09:30:00Z",
+    "time": "09:30:00Z",
+    "duration": "PT1H30M",
+    "email": "ada@example.com",
+    "hostname": "example.com",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "uri": "https://example.com/",
+    "url": "https://example.com/",
+    "uuid": "123e4567-e89b-12d3-a456-426614174000",
+    "binary": "aGVsbG8=",
+    "byte": "aGVsbG8=",
+}
+_TEXT: Final = "example"
+_CHOICES: Final = ("anyOf", "oneOf", "allOf")
+_DEEPEST: Final = 6
+_MOST_ITEMS: Final = 20
+_MOST_VALUES: Final = 200
+
+
+def build_example_arguments(tool: Tool) -> dict[str, Json]:
+    """Return a value for each required argument of ``tool``, and for the first argument if none is required."""
+    names = [name for name in tool.required_parameters if name in tool.parameters]
+    chosen = names or list(tool.parameters)[:1]
+    return {name: build_example(tool.parameters[name], tool.input_schema) for name in chosen}
+
+
+def build_example(schema: Json, root: Mapping[str, Any]) -> Json:
+    """Return a value that ``schema`` describes: its own example if there is one, else a small value of its type."""
+    return _ExampleBuilder(root).build(schema, 0)
+
+
+class _ExampleBuilder:
+    """Builds one example. A document can refer to itself, so depth and number of values are limited."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._left = _MOST_VALUES
+
+    def build(self, schema: Json, depth: int) -> Json:
+        self._left -= 1
+        if not isinstance(schema, Mapping) or depth > _DEEPEST or self._left < 0:
+            return _TEXT
+        given = _find_given_value(schema)
+        if given:
+            return given[0]
+        if isinstance(schema.get("$ref"), str):
+            return self.build(resolve_reference(self._root, schema["$ref"]), depth + 1)
+        for word in _CHOICES:
+            choices = schema.get(word)
+            if isinstance(choices, list) and choices and "type" not in schema:
+                return self.build(choices[0], depth + 1)
+        return self._build_by_type(schema, depth)
+
+    def _build_by_type(self, schema: Mapping[str, Any], depth: int) -> Json:
+        kind = schema.get("type")
+        if isinstance(kind, list):
+            kind = next((one for one in kind if one != "null"), "null")
+        match kind:
+            case "integer" | "number":
+                return _build_number(schema, is_integer=kind == "integer")
+            case "boolean":
+                return True
+            case "null":
+                return None
+            case "array":
+                count = max(1, min(_read_count(schema, "minItems"), _MOST_ITEMS))
+                return [self.build(schema.get("items", {}), depth + 1) for _ in range(count)]
+            case _ if kind == "object" or isinstance(schema.get("properties"), Mapping):
+                return self._build_object(schema, depth)
+            case _:
+                return _build_text(schema)
+
+    def _build_object(self, schema: Mapping[str, Any], depth: int) -> Json:
+        properties, required = schema.get("properties"), schema.get("required")
+        known = properties if isinstance(properties, Mapping) else {}
+        names = required[:_MOST_ITEMS] if isinstance(required, list) else []
+        return {name: self.build(known.get(name, {}), depth + 1) for name in names if isinstance(name, str)}
+
+
+def _find_given_value(schema: Mapping[str, Any]) -> list[Json]:
+    """Return the value that the schema itself names, as a list of one, or an empty list."""
+    for word in ("const", "default", "example"):
+        if word in schema and (word != "default" or schema[word] is not None):
+            return [schema[word]]
+    for word in ("examples", "enum"):
+        values = schema.get(word)
+        if isinstance(values, list) and values:
+            return [values[0]]
+    return []
+
+
+def _build_number(schema: Mapping[str, Any], *, is_integer: bool) -> Json:
+    lowest, above = schema.get("minimum"), schema.get("exclusiveMinimum")
+    highest, step = schema.get("maximum"), schema.get("multipleOf")
+    value: Any = 1
+    if isinstance(lowest, int | float) and value < lowest:
+        value = lowest
+    if isinstance(above, int | float) and not isinstance(above, bool) and value <= above:
+        value = above + 1
+    if isinstance(highest, int | float) and value > highest:
+        value = highest
+    if isinstance(step, int | float) and step > 0 and value % step:
+        value = value - value % step + step
+    return int(value) if is_integer else value
+
+
+def _build_text(schema: Mapping[str, Any]) -> str:
+    text = _FORMATS.get(str(schema.get("format")), _TEXT)
+    lowest = min(_read_count(schema, "minLength"), 1_000)
+    highest = schema.get("maxLength")
+    text = text + "x" * (lowest - len(text))
+    return text[:highest] if isinstance(highest, int) and 0 < highest < len(text) else text
+
+
+def _read_count(schema: Mapping[str, Any], word: str) -> int:
+    count = schema.get(word)
+    return count if isinstance(count, int) else 0
+
+
+def write_command(text: str, name: str, arguments: Mapping[str, Json], schemas: Mapping[str, Any]) -> str:
+    """Return the command line that calls ``name`` with ``arguments``, quoted for a shell."""
+    words = ["toolwire", "call", show_url(text) if "://" in text else text, name]
+    words += [_write_pair(key, value, schemas.get(key)) for key, value in arguments.items()]
+    return " ".join(map(shlex.quote, words))
+
+
+def _write_pair(key: str, value: Json, schema: Json) -> str:
+    is_text = isinstance(value, str) and isinstance(schema, Mapping) and schema.get("type", "string") == "string"
+    is_number = isinstance(value, int | float) and isinstance(schema, Mapping) and isinstance(schema.get("type"), str)
+    written = value if isinstance(value, str) else jsontext.write(value).decode()
+    if is_text or is_number:
+        return f"{key}={written}"
+    return f"{key}:={jsontext.write(value).decode()}"
+
+
+def write_python(target: Target, name: str, arguments: Mapping[str, Json]) -> str:
+    """Return the lines of Python that make the same call."""
+    url = "http://127.0.0.1:9627"
+    if isinstance(target, UrlTarget):
+        url = target.text if file_url(target.text) else show_url(complete_url(target.text))
+    lines = [] if isinstance(target, UrlTarget) else ["# while `toolwire serve` serves this target"]
+    given = f", {arguments!r}" if arguments else ""
+    lines += [
+        "from toolwire import connect_sync",
+        "",
+        f"with connect_sync({url!r}) as remote:",
+        f"    print(remote.call({name!r}{given}))",
+    ]
+    return "\n".join(lines)

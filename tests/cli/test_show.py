@@ -1,0 +1,85 @@
+"""``toolwire show`` shows one tool, and its example call works as it is printed."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire.cli.commands.show import list_schema_lines
+from toolwire.cli.targets.example_call import build_example
+from toolwire.validation.arguments import compile_schema
+
+
+def test_one_tool_has_its_signature_arguments_and_needs(desk: Path, toolwire: Callable[..., Any]) -> None:
+    shown = toolwire("show", desk, "shred")
+    assert shown.code == 0
+    lines = shown.out.splitlines()
+    assert lines[:4] == ["shred(pages: array) -> string", "Desk.shred@1.2.0", "", "Shred [red]pages[/red]."]
+    assert "  pages: array of integer, required" in lines
+    needs = lines[lines.index("A call") + 1 :]
+    assert needs[:3] == ["  asks you unless you allowed it for good", "  destroys something", "  costs: credits"]
+
+
+def test_a_url_shows_the_same_tool_as_the_code_behind_it(desk: Path, site: str, toolwire: Callable[..., Any]) -> None:
+    of_code, of_url = (toolwire("show", target, "add").out.partition("\nExample")[0] for target in (desk, site))
+    assert of_url == of_code
+
+
+def test_the_example_call_can_be_typed_as_it_is_shown(site: str, toolwire: Callable[..., Any]) -> None:
+    shown = json.loads(toolwire("show", site, "say", "--json").out)
+    assert shown["signature"] == "say(text: string, tags?: array|null) -> string"
+    program, *words = shlex.split(shown["example"]["command"])
+    assert program == "toolwire"
+    assert toolwire(*words, "--agree").out == "example\n"
+    python = (
+        shown["example"]["python"].replace("remote:", "remote:", 1).replace(f"({site!r})", f"({site!r}, agree=bool)")
+    )
+    ran = subprocess.run([sys.executable, "-c", python], capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout == "Value(value='example')\n" or "example" in ran.stdout
+
+
+def test_a_name_that_is_not_there_is_a_wrong_usage(desk: Path, toolwire: Callable[..., Any]) -> None:
+    shown = toolwire("show", desk, "shrd", "--json")
+    assert shown.code == 2
+    failure = json.loads(shown.out)
+    assert (failure["ok"], failure["kind"]) == (False, "unknown_tool")
+    assert "Desk.shred@1.2.0" in failure["message"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "minimum": 5, "multipleOf": 2},
+        {"type": "number", "exclusiveMinimum": 3},
+        {"type": "integer", "maximum": -4},
+        {"type": "string", "minLength": 9, "maxLength": 12},
+        {"type": "string", "maxLength": 3},
+        {"type": "string", "format": "date"},
+        {"enum": ["red", "green"]},
+        {"type": ["null", "boolean"]},
+        {"type": "array", "items": {"type": "integer"}, "minItems": 2},
+        {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "required": ["a"]},
+        {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+    ],
+)
+def test_an_example_value_fits_its_schema(schema: dict[str, Any]) -> None:
+    root = {"type": "object", "properties": {"x": schema}, "$defs": {"A": {"const": 7}}}
+    assert compile_schema(root)({"x": build_example(schema, root)}) is None
+
+
+def test_a_schema_that_refers_to_itself_comes_to_an_end() -> None:
+    root: dict[str, Any] = {
+        "type": "object",
+        "properties": {"child": {"$ref": "#"}, **{f"p{number}": {"$ref": "#"} for number in range(300)}},
+        "required": ["child"],
+    }
+    lines = list_schema_lines(root)
+    assert len(lines) <= 201
+    assert json.dumps(build_example(root, root)).count("child") < 10

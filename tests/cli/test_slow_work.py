@@ -1,0 +1,48 @@
+"""A user at a terminal learns what the program waits for; a script reads nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Event, Thread
+from typing import Any
+
+from toolwire.cli.parser import list_commands
+
+
+def test_a_slow_server_is_named_while_the_user_waits(
+    terminal: Callable[..., Any],
+) -> None:
+    told = Event()
+
+    class Slow(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            told.wait(60)
+            self.send_error(404)
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Slow) as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}"
+            shown = terminal("tools", url, NO_COLOR="1")
+            shown.wait_for(f"Reading the tools of {url} ...".encode())
+        finally:
+            told.set()
+            shown.end()
+            server.shutdown()
+
+
+def test_the_help_of_a_command_keeps_the_case_of_its_words(toolwire: Callable[..., Any]) -> None:
+    for name, command in list_commands("1").items():
+        assert (command.description or "")[0].isupper()
+        assert "url" not in (command.description or "").split(), name
+        assert "api" not in (command.description or "").split(), name
+    assert "protocols of a URL." in toolwire("explain", "--help").out
+
+
+def test_the_arguments_of_a_call_are_optional_in_its_help(toolwire: Callable[..., Any]) -> None:
+    assert "TARGET NAME [KEY=VALUE ...]" in toolwire("call", "--help").out
