@@ -179,6 +179,9 @@ def _add_serve(parser: Parser) -> None:
         metavar="N",
         help="the number of processes that share it; each allows an Nth alone (the number of workers)",
     )
+    parser.add_argument(
+        "--stdio", action="store_true", help="speak MCP on standard input and output, for hosts that start a program"
+    )
     parser.add_argument("--reload", action="store_true", help="restart when a Python file changes")
     parser.add_argument("--workers", type=_workers, default=1, metavar="N", help="the number of processes (1)")
     parser.add_argument("--access-log", action="store_true", help="print a line for each request")

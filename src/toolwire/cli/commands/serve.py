@@ -33,6 +33,7 @@ from toolwire.protocols import BUILTIN
 
 try:
     from toolwire.server.http.process import TlsFiles, serve, serve_reloading, serve_workers
+    from toolwire.server.stdio import run_stdio
 except ModuleNotFoundError as error:
     raise UsageError(f"Serving needs {error.name}: pip install 'toolwire[server]'.") from error
 
@@ -53,6 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve the targets until a signal ends it."""
     if arguments.reload and arguments.workers > 1:
         raise UsageError("--reload serves from one process: leave out --workers.")
+    if arguments.stdio and (arguments.reload or arguments.workers > 1 or arguments.tls_cert):
+        raise UsageError("--stdio serves one host from one process: leave out --reload, --workers and --tls-cert.")
     tls = _read_tls(arguments)
     listed = read_connections(arguments.connections) if arguments.connections else ()
     named_targets = [*arguments.targets, *(one.url for one in listed)]
@@ -98,6 +101,9 @@ def run(arguments: argparse.Namespace) -> int:
         print_warning(
             "Each worker counts calls alone; with --rates WHERE the limits of tools hold for all of them together."
         )
+    if arguments.stdio:
+        run_stdio(app)
+        return OK
     announce = _build_announcer([box.catalog() for box in boxes], keys=_describe_keys(settings))
     place: ListenAddress = {
         "host": arguments.host,
