@@ -36,7 +36,7 @@ def test_json_is_printed_for_a_failure(command: str, target: str, kind: str, too
     assert failure["message"]
 
 
-WITHOUT_TARGET = {"check", "connections"}
+WITHOUT_TARGET = {"approvals", "check", "connections"}
 """``check`` lists the files that it cannot read in its JSON; ``connections`` reads only what is stored here."""
 
 
@@ -55,7 +55,15 @@ def test_a_file_that_cannot_be_read_is_in_the_json_of_check(toolwire: Callable[.
     assert [one["file"] for one in json.loads(outcome.out)["not_checked"]] == ["no_such_file.json"]
 
 
-@pytest.mark.parametrize("argv", [["tools", "--json"], ["call", "--nothing", "--json"], ["no-such-command", "--json"]])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["tools", "--json"],
+        ["approvals", "no-such-action", "--json"],
+        ["call", "--nothing", "--json"],
+        ["no-such-command", "--json"],
+    ],
+)
 def test_a_wrong_command_line_is_told_in_json_too(argv: list[str], toolwire: Callable[..., Any]) -> None:
     outcome = toolwire(*argv)
     assert outcome.code == 2
