@@ -113,7 +113,7 @@ class Page:
         self._servers[port] = server = subprocess.Popen(
             [sys.executable, "-m", program, *words],
             cwd=self._folder,
-            env=_build_environment(environment),
+            env=self._build_environment(environment),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -131,7 +131,7 @@ class Page:
     def _run_pytest(self) -> str:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider"]
         ended = subprocess.run(
-            command, cwd=self._folder, env=_build_environment({}), capture_output=True, text=True, check=False
+            command, cwd=self._folder, env=self._build_environment({}), capture_output=True, text=True, check=False
         )
         self._code = ended.returncode
         return ended.stdout
@@ -140,7 +140,7 @@ class Page:
         argv = [sys.executable, "-m", "toolwire", *words]
         answers = re.findall("(?:" + "|".join(re.escape(one.decode()) for one in _QUESTIONS) + ")(.*)", expected)
         if answers:
-            self._code, printed = _run_at_terminal(argv, self._folder, _build_environment(environment), answers)
+            self._code, printed = _run_at_terminal(argv, self._folder, self._build_environment(environment), answers)
             return printed
         printed = io.StringIO()
         with self._enter_folder(environment), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
@@ -151,7 +151,7 @@ class Page:
     def _enter_folder(self, environment: Mapping[str, str]) -> Iterator[None]:
         """Enter the folder of the page, with ``environment``; leave it at the end."""
         known, path, before = set(sys.modules), list(sys.path), dict(os.environ)
-        os.environ.update(_build_environment(environment))
+        os.environ.update(self._build_environment(environment))
         sys.path.insert(0, str(self._folder))
         try:
             with contextlib.chdir(self._folder):
@@ -164,6 +164,12 @@ class Page:
             for name in set(sys.modules) - known:
                 if getattr(sys.modules[name], "__file__", None) in own:
                     del sys.modules[name]
+
+    def _build_environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of a command: what one page stores, no other page finds."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("TOOLWIRE_")}
+        state = {"XDG_STATE_HOME": str(self._folder / ".state")}
+        return {**kept, **state, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "120", **more}
 
     def _replace_ports(self, text: str) -> str:
         return re.sub(r"(127\.0\.0\.1:|--port )(96\d\d)\b", lambda match: match[1] + self._find_port(match[2]), text)
@@ -191,11 +197,6 @@ def run_blocks(page: Page, blocks: Iterable[Block]) -> None:
                 assert page.matches_output(block.text, printed), f"line {block.line}: this was printed:\n{printed}"
             case _:
                 pass
-
-
-def _build_environment(more: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("TOOLWIRE_")}
-    return {**kept, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "120", **more}
 
 
 def _stop(server: subprocess.Popen[str]) -> None:

@@ -77,7 +77,9 @@ def test_no_route_answers_to_a_foreign_host_or_origin(
     ask: Ask, route: Where, headers: dict[str, str], status: int
 ) -> None:
     response = ask(asgi(Untouched()), *route, headers)
-    assert response.status == status
+    # A load balancer asks for /health by any name; the answer says nothing of the tools.
+    health_by_any_name = status == 421 and route[1].endswith("/health")
+    assert response.status == (200 if health_by_any_name else status)
     assert b"Bench" not in response.body
     assert json.loads(response.body)
 
