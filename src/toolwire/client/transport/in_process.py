@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, MutableMapping
 from contextlib import contextmanager
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, Unpack, cast
 from urllib.parse import unquote
 
 import anyio
@@ -24,7 +24,7 @@ from toolwire.core.model import Problem
 from .drivers import PieceHandler, SyncPieceHandler
 from .failures import early_close, timeout
 from .http1 import write_request
-from .network import Network
+from .network import Network, NetworkSettings
 from .request_rules import SendRequest
 from .response_reader import ResponseCollector
 
@@ -39,7 +39,7 @@ APP_ORIGIN = "http://127.0.0.1"
 class AppNetwork(Network):
     """The asynchronous transport to one ASGI application. Every address leads to that application."""
 
-    def __init__(self, app: Asgi, **settings: Any) -> None:
+    def __init__(self, app: Asgi, **settings: Unpack[NetworkSettings]) -> None:
         super().__init__(**settings)
         self._app = app
 
@@ -136,7 +136,7 @@ def _split_field(line: bytes) -> tuple[bytes, bytes]:
 class SyncAppNetwork:
     """The blocking transport to one ASGI application, which runs in the event loop of ``portal``."""
 
-    def __init__(self, app: Asgi, portal: BlockingPortal, **settings: Any) -> None:
+    def __init__(self, app: Asgi, portal: BlockingPortal, **settings: Unpack[NetworkSettings]) -> None:
         self._network = AppNetwork(app, **settings)
         self._portal = portal
 

@@ -12,7 +12,7 @@ import time
 import weakref
 from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import TypedDict, Unpack
 
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
@@ -28,7 +28,7 @@ from .response_reader import ResponseCollector
 from .sync_pool import SyncConnectionPool, open_sync_connection
 from .tls import check_ca_file
 
-__all__ = ["Credentials", "Network", "NetworkAccess", "SyncNetwork", "TransportLimits"]
+__all__ = ["Credentials", "Network", "NetworkAccess", "NetworkSettings", "SyncNetwork", "TransportLimits"]
 
 _SERVER_ERROR = 500
 """The first status that says that the server failed.
@@ -46,14 +46,18 @@ class NetworkAccess(TypedDict, total=False):
     ca_file: str | Path | None
 
 
-class Network:
-    """The asynchronous transport. One can be used in any number of event loops.
+class NetworkSettings(NetworkAccess, total=False):
+    """The settings of both transports; see ``Network``."""
 
-    ``credentials`` are sent to their own origins only. Private addresses are refused, except for the origins in
-    ``allow_private`` (https) and ``allow_http`` (http, and private addresses only). The certificates in ``ca_file`` are
-    trusted in addition. If ``origins`` is given, every other origin is refused. ``may_connect`` is called with the IP
-    address before each exchange; if it returns False, the exchange is refused. Tests replace ``resolve`` and ``clock``.
-    """
+    limits: TransportLimits
+    credentials: Credentials | None
+    origins: Container[str] | None
+    resolve: Resolve
+    clock: Callable[[], float]
+
+
+class _Transport:
+    """What both transports are made of: the rules of an exchange, the resolver and the certificates."""
 
     def __init__(
         self,
@@ -64,7 +68,6 @@ class Network:
         allow_http: Iterable[str] = (),
         ca_file: str | Path | None = None,
         origins: Container[str] | None = None,
-        may_connect: Callable[[str], Awaitable[bool]] | None = None,
         resolve: Resolve = resolve_with_system,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -76,9 +79,24 @@ class Network:
             origins=origins,
             clock=clock,
         )
-        self._may_connect = may_connect
         self._resolve = resolve
         self._ca_file = check_ca_file(ca_file)
+
+
+class Network(_Transport):
+    """The asynchronous transport. One can be used in any number of event loops.
+
+    ``credentials`` are sent to their own origins only. Private addresses are refused, except for the origins in
+    ``allow_private`` (https) and ``allow_http`` (http, and private addresses only). The certificates in ``ca_file`` are
+    trusted in addition. If ``origins`` is given, every other origin is refused. ``may_connect`` is called with the IP
+    address before each exchange; if it returns False, the exchange is refused. Tests replace ``resolve`` and ``clock``.
+    """
+
+    def __init__(
+        self, *, may_connect: Callable[[str], Awaitable[bool]] | None = None, **settings: Unpack[NetworkSettings]
+    ) -> None:
+        super().__init__(**settings)
+        self._may_connect = may_connect
         self._pools: dict[asyncio.AbstractEventLoop, ConnectionPool] = {}
 
     async def send(self, request: Request, *, total_s: float | None = None) -> Response | Problem:
@@ -176,31 +194,11 @@ class Network:
         return pool
 
 
-class SyncNetwork:
+class SyncNetwork(_Transport):
     """The blocking transport: see ``Network``. Threads may share one."""
 
-    def __init__(
-        self,
-        *,
-        limits: TransportLimits = DEFAULT_LIMITS,
-        credentials: Credentials | None = None,
-        allow_private: Iterable[str] = (),
-        allow_http: Iterable[str] = (),
-        ca_file: str | Path | None = None,
-        origins: Container[str] | None = None,
-        resolve: Resolve = resolve_with_system,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._exchange = RequestRules(
-            limits=limits,
-            credentials=credentials,
-            allow_private=allow_private,
-            allow_http=allow_http,
-            origins=origins,
-            clock=clock,
-        )
-        self._resolve = resolve
-        self._ca_file = check_ca_file(ca_file)
+    def __init__(self, **settings: Unpack[NetworkSettings]) -> None:
+        super().__init__(**settings)
         self._pool = SyncConnectionPool()
         weakref.finalize(self, self._pool.close)
 
