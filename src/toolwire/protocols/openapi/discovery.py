@@ -84,6 +84,7 @@ def find(url: str, selection: Selection = DEFAULT_SELECTION) -> Flow[Finding]:
     if url.startswith("file:///"):
         looks = deque([_PlannedProbe(url, _ProbeKind.NAMED)])
     elif origin is None or origin.has_user_info:
+        # A name and password in a URL would go into every request and every log, so such a URL is not used at all.
         return Finding(None, (Probe(NAME, url, None, "is not the URL of a site"),))
     else:
         looks = deque(_list_probes(url, home))
@@ -91,6 +92,8 @@ def find(url: str, selection: Selection = DEFAULT_SELECTION) -> Flow[Finding]:
     seen: set[str] = set()
     while looks and len(seen) < _MOST_LOOKS:
         look = looks.popleft()
+        # Each URL is requested once: two llm.json that name each other, or many links to one document, cost nothing
+        # more.
         if look.url in seen:
             continue
         seen.add(look.url)
@@ -105,6 +108,7 @@ def find(url: str, selection: Selection = DEFAULT_SELECTION) -> Flow[Finding]:
         probes.append(Probe(NAME, look.url, status, sight.meaning, peer is not None, reason))
         if peer is not None:
             return Finding(peer, tuple(probes))
+        # What an answer names comes before the remaining guesses, in the order in which it was named.
         looks.extendleft(reversed(sight.next))
     return Finding(None, tuple(probes))
 
@@ -145,6 +149,7 @@ def _read_answer(look: _PlannedProbe, answer: Response | Problem, home: str, sel
 
 
 def _read(look: _PlannedProbe, answer: Response, home: str, selection: Selection) -> _ProbeResult:
+    # A header field of any length would make the expression work for long, so only its start is read.
     linked = _list_same_origin(_SERVICE_DESC.findall(get_header(answer.headers, b"link")[:8192]), look.url, home)
     loaded = load_document(answer.body, get_header(answer.headers, b"content-type"), look.url)
     if isinstance(loaded, Problem):
@@ -168,6 +173,8 @@ def _check_document(look: _PlannedProbe, loaded: Loaded, selection: Selection) -
             return _ProbeResult(f"is a document, but {said.message[:1].lower()}{said.message[1:].rstrip('.')}")
         data, notes = overlay.apply(said, data)
         loaded = loaded._replace(data=data, notes=tuple(notes), write_only=True)
+    # At a guessed path a document counts only if its author meant it for models; the user may say otherwise (--include
+    # all).
     if look.sort is _ProbeKind.CONVENTION and selection.include != "all" and not isinstance(get_extension(data), dict):
         return _ProbeResult(
             operations.explain_unfit(data, selection) or "is an OpenAPI document whose root has no x-llm"
@@ -192,6 +199,7 @@ def _read_llm_json(look: _PlannedProbe, loaded: Loaded, home: str, linked: tuple
     where = get_origin(url) if url is not None else ""
     if url is None or not where:
         return _ProbeResult("is an llm.json, but what it names is no URL")
+    # XL-007: otherwise any site could make its visitors' agents use, and pay for, another site's tools.
     if where != home:
         return _ProbeResult(
             f"is an llm.json that names a document on another site, {where[:200]}: that is refused; "
@@ -230,10 +238,12 @@ def _build_peer(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> Fl
     """Return the peer for a document, and the meaning of its request for the user."""
     document: dict[str, Any] = loaded.data
     others: dict[str, Json] = {}
+    # Most documents refer only to themselves; they are read as they are, without a copy.
     if not bundle.is_plain(loaded.references, named=loaded.named):
         if selection.elsewhere:
             others = yield from _fetch_other_documents(document, look.url, selection.document_bytes)
         document = bundle.write_bundle(document, look.url, others)
+    # Broken references are looked for in the author's document, not in the upgraded one.
     as_written, notes = document, list[Note]()
     if swagger_20.is_swagger(document):
         with pause_collection():
@@ -244,6 +254,7 @@ def _build_peer(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> Fl
     with pause_collection():
         hides = hidden_text.NOTHING if not loaded.hidden and not others else hidden_text.find_hidden_text(document)
         write_only = loaded.write_only or bool(others)
+        # Reading makes many objects that all stay; collecting garbage meanwhile would find none of them.
         offer = operations.read_operations(document, url, selection, hides=hides, write_only=write_only)
     offer.memo.notes.extend((*loaded.notes, *notes))
     offer.memo.notes.extend(Note("", text) for text in _find_broken_references(as_written, look.url, loaded, others))
@@ -258,6 +269,7 @@ def _build_peer(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> Fl
         memo=offer.memo,
         findings=lambda: offer.memo.findings,
         declared_auth=DeclaredAuth(
+            # A file has no origin; what it declares about sign-in is relative to its server then.
             look.url if get_origin(look.url) else url,
             offer.memo.schemes,
             *(look.entry.auth[1:] if look.entry is not None else ()),
@@ -321,12 +333,14 @@ def _fetch_other_documents(document: dict[str, Any], url: str, room: int) -> Flo
     asked: set[str] = set()
     while waiting and len(asked) < _MOST_DOCUMENTS:
         other = waiting.popleft()
+        # Another origin, or another folder of this machine, is never read because a document says so.
         if other in asked or not _is_beside(other, url):
             continue
         asked.add(other)
         answer = yield from fetch(Request("GET", other, _HEADERS))
         if isinstance(answer, Problem) or not 200 <= answer.status < 300 or len(answer.body) > room:
             continue
+        # One limit for all documents together: many small ones must not add up to more than one may have.
         room -= len(answer.body)
         loaded = load_document(answer.body, get_header(answer.headers, b"content-type"), other)
         if isinstance(loaded, Loaded):
@@ -339,5 +353,6 @@ def _is_beside(other: str, url: str) -> bool:
     """Return whether ``other`` is on the origin of ``url``, or for a file in its folder or below it."""
     if url.startswith("file:///"):
         folder = url.rpartition("/")[0] + "/"
+        # A dot segment, plain or percent-encoded, could lead out of the folder.
         return other.startswith(folder) and "/../" not in other and "%" not in other
     return has_same_origin(other, url)

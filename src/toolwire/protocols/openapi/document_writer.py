@@ -70,6 +70,8 @@ def list_offered(catalog: Catalog) -> Iterator[OfferedTool]:
         name = unique[tool.toolkit, tool.name]
         if catalog.names[name] is not tool:
             operation_id = f"{name}_{tool.version.replace('.', '_')}"
+            # Operation identifiers are unique in a document, and another tool may be named like this one with its
+            # version.
             while operation_id in taken:
                 operation_id += "_"
             taken.add(operation_id)

@@ -89,10 +89,12 @@ def write(problem: Problem) -> Response:
     }
     headers = [(b"content-type", _MEDIA_TYPE)]
     if problem.kind is Kind.OVERLOADED or (problem.kind is Kind.RATE_LIMITED and problem.retry_after_ms is not None):
+        # Retry-After has whole seconds: rounded up, so that nobody comes too early.
         seconds = max(1, -(-(problem.retry_after_ms or 0) // 1_000))
         headers.append((b"retry-after", b"%d" % seconds))
     if problem.kind is Kind.UNAUTHORIZED:
         headers.append((b"www-authenticate", b"Bearer"))
+        # Seed 004 has these two members in the answer to a missing credential.
         body |= {"error": problem.kind.value, "message": problem.message}
     return Response(status, headers, jsontext.write(body))
 
@@ -104,6 +106,7 @@ def read(response: Response) -> Problem:
         data = data if isinstance(data, Problem) else text_cleaning.clean_data(data)
     body: Mapping[str, Any] = data if isinstance(data, dict) else {}
     ours = body.get("kind")
+    # Our own server said which kind it is: nothing has to be guessed from the status.
     if isinstance(ours, str) and ours in set(Kind):
         return _read_own(Kind(ours), body, response)
     kind = _KINDS.get(response.status, Kind.TOOL_FAILED)
@@ -116,6 +119,7 @@ def read(response: Response) -> Problem:
     return Problem(
         kind=kind,
         message=_find_message(body, response.status),
+        # Only these two say that the call was not carried out.
         can_retry=response.status in (429, 503),
         retry_after_ms=retry,
         details=details,

@@ -36,6 +36,7 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     table |= {("GET", path): Route(described, is_public=True) for path in CONVENTIONAL}
     table["GET", CATALOG] = Route(_build_constant_reader(_build_api_catalog(site)), is_public=True)
     for tool, path, _ in document_writer.list_offered(catalog):
+        # A safe tool is a GET, so that caches, prefetching and HTTP itself know that it changes nothing.
         table["GET" if tool.safe else "POST", path] = site.cache.get(_build_route, tool, "")
     return table
 
@@ -65,11 +66,13 @@ def _build_document_reader(catalog: Catalog, site: Site) -> Reader:
     outline = document_writer.write_outline(catalog, site)
 
     def serialize(version: Version) -> Response:
+        # A tool that is unchanged in a new catalog keeps the bytes that were written for the old one.
         describe = partial(site.cache.get, _SERIALIZED[version])
         return _build_static_response(
             jsontext.write(document_writer.assemble(catalog, as_version(outline, version), describe))
         )
 
+    # The usual version is written once at the start; the others when somebody first asks.
     usual, other = serialize("3.1"), cache(serialize)
 
     def read(request: Request) -> Reading:

@@ -80,6 +80,7 @@ def check(text: str | bytes, name: str = "") -> tuple[Fault, ...]:
     """
     # XL-025..039, XL-044, XL-070, XL-088
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    # JSON has its own check with line and column; only YAML has to be read first to know that it is YAML.
     reading = None if len(raw) > MAX_BYTES else loading.read_data(raw, name=name)
     if reading is None or reading.written_as == "JSON":
         return find_faults(raw, _find_faults, not_json="XL-013", most=MAX_BYTES)
@@ -146,6 +147,7 @@ def _examine_openapi(data: dict[str, Any]) -> Iterator[XllmFault]:
     yield from _check_misplaced(data)
     for one in every:
         yield from (slip.prefix_path(*one.steps) for slip in _check_operation(one, site, ids))
+    # A document without any x-llm is judged as somebody would use it: with every operation.
     yield from _check_left_out(data, _EVERY if undeclared else DEFAULT_SELECTION) if not reason else ()
 
 
@@ -177,8 +179,10 @@ def _check_references(data: dict[str, Any]) -> Iterator[XllmFault]:
                 text = str(error).removeprefix("it ")
                 yield XllmFault((*steps, "$ref"), "error", "CV-17", f"This {text}.")
         for name, one in node.items():
+            # An extension has rules of its own, which are not ours to check.
             if not is_map and name.startswith("x-"):
                 continue
+            # In a map every name is the author's: a property called "items" is no keyword.
             if steps[-1] in _SCHEMA_MAPS if is_map else name in ("schema", "items", "additionalProperties"):
                 yield from _check_schemas(one, (*steps, name))
             if is_map or name not in _DATA:
@@ -229,6 +233,7 @@ def _check_operation(one: _Operation, site: SitePolicy, ids: frozenset[str]) -> 
         yield XllmFault(("x-opentools",), "warning", "XL-038", "There is an x-llm too, and it counts: take this out.")
     yield from (slip.prefix_path(key) for slip in check_operation(declared))
     policy = read_operation(one.node, site, one.method)
+    # Advice on the wording of a tool helps only where there is a tool.
     if not policy.exposed:
         return
     yield from _check_policy(one, declared if isinstance(declared, dict) else {}, policy.hint)
@@ -286,6 +291,7 @@ def _check_left_out(data: dict[str, Any], selection: Selection) -> Iterator[Xllm
         text = f"These are {count:,} tools: a model chooses badly among so many, and some providers take {MOST_TOOLS}."
         yield XllmFault(("paths",), "warning", "CV-25", text)
     for note in offer.memo.notes:
+        # The checks above have said what is wrong with an x-llm already, with its place.
         if "x-llm" not in note.text:
             yield XllmFault(
                 tuple(parse_pointer(note.pointer)), "warning", "XL-088", f"{note.text[:1].upper()}{note.text[1:]}."

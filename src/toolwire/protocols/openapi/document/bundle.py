@@ -90,6 +90,7 @@ def write_bundle(data: dict[str, Json], url: str, others: Mapping[str, Json]) ->
     names = _Names({}, {})
     _index(data, _get_own_url(data, url), "#", names)
     names.documents.setdefault(url, "#")
+    # Pointers into another document lead below one member of our own, so the whole stays one document.
     beside = _name_documents(others, url)
     for other, its_data in others.items():
         start = extend_reference("#", OTHERS, beside[other])
@@ -137,6 +138,7 @@ def _join_url(base: str, reference: str) -> str:
         return reference
 
 
+# Of two parts with the same $id the first counts, which is where a reader from the top would look.
 def _index(data: Json, base: str, pointer: str, names: _Names) -> None:
     names.documents.setdefault(base, pointer)
     waiting: list[tuple[Json, str, str, str]] = [(data, base, pointer, "")]

@@ -95,6 +95,7 @@ class _Upgrade:
         if not servers:
             del whole["servers"]
         copies: dict[str, Json] = {}
+        # A copied part may refer to further parts, so copy until a round finds nothing new.
         while self._copied - copies.keys():
             copies |= {name: self._upgrade_schema(old.get(name)) for name in self._copied - copies.keys()}
         if copies:
@@ -106,12 +107,14 @@ class _Upgrade:
         path = "/" + base.strip("/") if isinstance(base, str) else "/"
         listed = [one for one in schemes if one in _SCHEMES] if isinstance(schemes, list) else []
         if not isinstance(host, str) or not host:
+            # Without a host the path is relative to the document's URL, which is what 2.0 says too.
             return [{"url": path}] if path != "/" or listed else []
         usable = [one for one in listed if one in ("https", "http")]
         if listed and not usable:
             self._add_note(
                 "", f"It is called by {', '.join(listed)} only, which is not spoken here: https is used", "/schemes"
             )
+        # Without schemes, 2.0 says to use the scheme by which the document was fetched.
         here = self._url.partition(":")[0]
         return [
             {"url": f"{scheme}://{host}{path}"}
@@ -126,6 +129,7 @@ class _Upgrade:
         except Unusable:
             return item  # list_operations() reports it
         whole = {name: one for layer in layers for name, one in layer.items() if name != "$ref"}
+        # 3.0 knows no body or form among the parameters of a path item, so each operation takes them over.
         common = whole.get("parameters")
         found = {name: one for name, one in whole.items() if name not in (*_METHODS, "parameters")}
         for method in _METHODS:
@@ -163,6 +167,8 @@ class _Upgrade:
             else:
                 reference = one.get("$ref") if isinstance(one, dict) else None
                 keeps = isinstance(reference, str) and (not found or reference.startswith("#/parameters/"))
+                # A later parameter of the same place and name replaces an earlier one: the operation wins over its path
+                # item.
                 plain[str(place or reference), str(name)] = (
                     {"$ref": _move_reference(str(reference))} if keeps else self._upgrade_parameter(found or one)
                 )
@@ -173,6 +179,7 @@ class _Upgrade:
             whole["requestBody"] = body
         responses = _get_map(self._references.follow_or_empty(node.get("responses")))
         whole["responses"] = {str(code): self._upgrade_response(one, produces) for code, one in responses.items()}
+        # An operation with schemes of its own gets servers of its own, as 3.0 has no schemes.
         if isinstance(node.get("schemes"), list):
             servers = self._build_servers(node["schemes"])
             if servers:
@@ -189,6 +196,8 @@ class _Upgrade:
         if bodies:
             body = bodies[-1]
             media = {"schema": self._upgrade_schema(body.get("schema", {}))}
+            # A body parameter in a form is a contradiction that many generators write by a global "consumes"; they mean
+            # JSON.
             types = [one for one in consumes if one not in (_FORM, _MULTIPART)] or [_JSON]
             said = {name: body[name] for name in ("description",) if name in body}
             return {**said, "required": body.get("required") is True, "content": dict.fromkeys(types, media)}
@@ -196,6 +205,7 @@ class _Upgrade:
 
     def _build_form(self, form: dict[str, dict[str, Any]], consumes: list[str]) -> dict[str, Any]:
         has_file = any(one.get("type") == "file" for one in form.values())
+        # A file cannot be sent in a urlencoded form, whatever "consumes" says.
         types = [_MULTIPART] if has_file else [one for one in consumes if one in (_FORM, _MULTIPART)] or [_FORM]
         properties: dict[str, Json] = {}
         encoding: dict[str, Json] = {}
@@ -248,6 +258,7 @@ class _Upgrade:
         said: dict[str, Json] = {"style": "form", "explode": how == "multi"}
         if place in ("path", "header"):
             said = {"style": "simple", "explode": False}
+        # These two styles of 3.0 write what 2.0 writes; tabs have no style and are told to the writer by our extension.
         elif how in ("ssv", "pipes"):
             said["style"] = "spaceDelimited" if how == "ssv" else "pipeDelimited"
         if len(formats) > 1 or (place in ("path", "header") and how != "csv") or how == "tsv":
@@ -276,6 +287,7 @@ class _Upgrade:
         if isinstance(node.get("$ref"), str):
             if not produces:
                 return {**node, "$ref": _move_reference(node["$ref"])}
+            # A shared response takes its media types from the operation that uses it, so it is copied there.
             found = self._references.follow_or_empty(node)
             if not found:
                 return node
@@ -313,6 +325,7 @@ class _Upgrade:
         for name, one in node.items():
             if not is_map and name == "$ref" and isinstance(one, str):
                 whole[name] = self._move_schema_reference(one)
+            # Values of "default", "enum" and examples are data: what looks like a schema in them stays as it is.
             elif isinstance(one, dict | list) and (is_map or name not in _DATA):
                 whole[name] = self._upgrade_schema(one, "" if is_map else name)
             else:
@@ -361,10 +374,12 @@ class _Upgrade:
 
 
 def _upgrade_words(schema: dict[str, Any]) -> dict[str, Any]:
+    # 2.0 has a type of its own for files; 3.0 says the same by a format.
     if schema.get("type") == "file":
         schema |= {"type": "string", "format": "binary"}
     if isinstance(schema.get("discriminator"), str):
         schema["discriminator"] = {"propertyName": schema["discriminator"]}
+    # 2.0 has no null; most generators agreed on this extension.
     if "x-nullable" in schema:
         schema["nullable"] = schema.pop("x-nullable") is True
     return schema

@@ -59,6 +59,7 @@ _KEYWORDS: Final = frozenset(
 
 def as_version(document: Mapping[str, Json], version: Version) -> dict[str, Json]:
     """Return the 3.1 ``document`` converted to ``version``."""
+    # 3.2 only adds to 3.1, so the document is valid as it is.
     if version != "3.0":
         return {**document, "openapi": RELEASES[version]}
     older = {
@@ -89,6 +90,7 @@ def _downgrade(node: Json, key: str = "") -> Json:
 def _downgrade_schema(node: Json) -> Json:
     if not isinstance(node, dict):
         return {"not": {}} if node is False else {}
+    # In 3.0 the siblings of a reference are ignored, so they move beside it into an allOf.
     if "$ref" in node:
         beside = {key: value for key, value in node.items() if key != "$ref"}
         pointed = {"$ref": node["$ref"]}
@@ -97,6 +99,7 @@ def _downgrade_schema(node: Json) -> Json:
         key: _downgrade_inner(key, value) for key, value in node.items() if key in _KEYWORDS or key.startswith("x-")
     }
     if "const" in node:
+        # 3.0 has no const; an enum of one value says the same.
         built["enum"] = [node["const"]]
     examples = node.get("examples")
     if isinstance(examples, list) and examples:
@@ -126,6 +129,7 @@ def _write_bound(built: dict[str, Json], bound: str, exclusive: str) -> None:
     )
     del built[exclusive]
     if is_tighter:
+        # In 3.0 an exclusive bound is a flag beside the inclusive one, so only the tighter of the two can be kept.
         built[bound], built[exclusive] = limit, True
 
 
@@ -136,12 +140,15 @@ def _write_type(built: dict[str, Json]) -> dict[str, Json]:
     others = [kind for kind in kinds if kind != "null"]
     built.pop("type", None)
     if kinds and not others:
+        # Only null: 3.0 has no such type, and nullable alone would accept anything.
         return {**built, "nullable": True, "enum": [None]}
     if len(others) == 1:
         built["type"] = others[0]
         if others == ["array"]:
+            # 3.0 requires items for an array.
             built.setdefault("items", {})
     elif others:
+        # A list of types is a choice in 3.0. It goes into an allOf because the schema may have an anyOf already.
         choices: list[Json] = [{"type": kind, **({"items": {}} if kind == "array" else {})} for kind in others]
         choices += [{"nullable": True, "enum": [None]}] if "null" in kinds else []
         return {**built, "allOf": [*built.get("allOf", []), {"anyOf": choices}]}

@@ -132,6 +132,7 @@ def _list_form_pairs(parameter: Parameter, value: Json, encode: Encode) -> list[
         return [(name, encode(write_scalar(value)))]
     if parameter.separators and isinstance(value, list):
         separators = parameter.separators
+        # An empty separator at the top is "multi": each item is a parameter of its own.
         if separators[0]:
             return [(name, _write_nested(value, separators, encode))]
         return [(name, _write_nested(item, separators[1:], encode)) for item in value]
@@ -165,6 +166,7 @@ def _write_nested(value: Json, separators: tuple[str, ...], encode: Encode) -> s
     """Return nested arrays as one text; each level has its own separator."""
     if not separators or not isinstance(value, list):
         return encode(write_scalar(value))
+    # A comma may stand in a query as it is, a space, a tab and a pipe may not.
     between = separators[0] if separators[0] == "," else encode(separators[0])
     return between.join(_write_nested(item, separators[1:], encode) for item in value if item is not None)
 
@@ -253,9 +255,11 @@ def write_scalar(value: Json) -> str:
         return value
     if type(value) is int:
         return str(value)
+    # JSON does not tell 1.0 from 1, and many servers read "1.0" as no integer. Above 2**53 digits would be made up.
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         value = int(value)
     text = jsontext.write(value).decode()
+    # In a query a plus sign is a space.
     return text.replace("e+", "e") if isinstance(value, float) else text
 
 

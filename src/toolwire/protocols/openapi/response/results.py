@@ -60,8 +60,10 @@ def read(response: Response, expected: Expected = ANYTHING) -> Result:
     media_type, _, parameters = get_header(response.headers, b"content-type").lower().partition(";")
     media_type = media_type.strip()
     notes = _build_notes(response, media_type, expected)
+    # A model that gets nothing back asks again; so an empty success says that it was one.
     if status in (204, 205) or not response.body:
         return Value({"ok": True, "status": status}, notes)
+    # Without a media type most servers send JSON; _read_json falls back to text.
     if not media_type or is_json(media_type):
         body = _remove_write_only(response, media_type, expected, notes)
         return _read_json(body, media_type, expected, notes)
@@ -86,9 +88,11 @@ def _remove_write_only(response: Response, media_type: str, expected: Expected, 
 
 
 def _read_other(body: bytes, media_type: str, parameters: str, expected: Expected, notes: dict[str, Json]) -> Result:
+    # The stream had ended before it was read: a server may answer with one where none was declared.
     if stream_types.is_stream(media_type):
         return _read_items(body, expected, notes)
     if is_text(media_type) or is_xml(media_type):
+        # The one other encoding that servers of today still send; a wrong guess costs some letters, never the result.
         encoding = "latin-1" if "8859-1" in parameters else "utf-8"
         return _read_text(body, encoding, Resource(data=body, media_type=media_type), expected, notes)
     return _read_binary(body, media_type, expected, notes)
@@ -101,6 +105,7 @@ def read_stream_end(heard: StreamReader, response: Response | Problem, expected:
     """
     # XL-106
     if isinstance(response, Problem):
+        # A stream without an end is cut by our own limit of time or bytes, which is no failure of the server.
         if not (heard.is_truncated or (heard.items and response.details.get("reason") in ("timeout", "too_large"))):
             return response
         notes: dict[str, Json] = {"origin": expected.origin, "untrusted": True, "truncated": True}
@@ -143,6 +148,7 @@ def _build_notes(response: Response, media_type: str, expected: Expected) -> dic
 
 def _find_schema(responses: Mapping[str, Mapping[str, Json]] | None, status: str, media_type: str) -> Json:
     """Return the declared schema of a response, or None if there is none."""
+    # The specification's order: the exact status wins over the range, and both over the default.
     for code in (status, f"{status[0]}XX", "default"):
         types = (responses or {}).get(code)
         if types is not None:
@@ -177,12 +183,14 @@ def _find_undeclared(responses: Mapping[str, Mapping[str, Json]], response: Resp
 
 def _read_json(body: bytes, media_type: str, expected: Expected, notes: dict[str, Json]) -> Result:
     caps = expected.caps
+    # Too large to parse: its start is shown as text, and a handle leads to the whole.
     if len(body) > caps.bytes:
         resource = Resource(data=body, media_type=media_type or "application/json")
         return _read_text(body, "utf-8", resource, expected, notes)
     data = jsontext.read(body.removeprefix(_UTF_8_MARK))
     if isinstance(data, Problem):
         return _build_problem(_NO_JSON + data.message) if media_type else _read_untyped(body, expected, notes)
+    # A search in the bytes is far cheaper than walking the data, and hidden characters are rare.
     if text_cleaning.may_hide(body):
         data = _clean(data, notes)
     if len(body) > caps.characters and (characters := truncate_json.count_characters(data)) > caps.characters:

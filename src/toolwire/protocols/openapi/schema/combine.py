@@ -29,6 +29,7 @@ def join_branches(schema: dict[str, Json]) -> dict[str, Json]:
     outer = {key: value for key, value in schema.items() if key != "allOf"}
     if len(branches) == 1:
         (only,) = branches
+        # The outer texts are nearer to the place of use, so they replace those of the branch.
         words = {key: value for key, value in only.items() if key not in ("description", "title") or key not in outer}
         if all(outer.get(key, value) == value for key, value in words.items()) and not _depends_on_neighbours(
             outer, only
@@ -75,6 +76,7 @@ def _mark_branch(branch: Json, source: Json, name: str, values: dict[str, list[s
     wanted = values.get(pointed) or [parse_fragment(reference)[-1] if "/" in reference else reference]
     for part in references.iterate_parts(source, ("allOf",), beside=True):
         own = part.get("properties") if part is not None else None
+        # The branch says itself which values it has: repeating them only costs tokens.
         if isinstance(own, dict) and name in own and not _is_any_text(references.follow_or_empty(own[name])):
             return branch
     said = " or ".join(f"`{clean(one).text}`" for one in wanted[:_MOST_VALUES])
@@ -117,6 +119,7 @@ def _merge(outer: dict[str, Json], branch: dict[str, Json]) -> dict[str, Json] |
         return None
     if outer.get("type", "object") != "object":
         return None
+    # Where both define a property, only an allOf can say that both hold.
     properties, own = outer.get("properties", {}), branch.get("properties", {})
     if any(properties.get(name, one) != one for name, one in own.items()):
         return None

@@ -72,6 +72,7 @@ def has_no_type_in_common(references: References, node: dict[str, Json], *, besi
 
 
 def _have_type_in_common(parts: Iterable[dict[str, Any]]) -> bool:
+    # An integer is a number too, so the two have values in common.
     left = set(_TYPE_CHECKS) - {"integer"}
     for one in parts:
         kind = one.get("type")
@@ -86,6 +87,7 @@ def _have_type_in_common(parts: Iterable[dict[str, Any]]) -> bool:
 def has_equal_branches(references: References, branches: Sequence[Json]) -> bool:
     """Return whether two of ``branches`` are equal, so that no value is valid for exactly one of them."""
     seen: list[dict[str, Json]] = []
+    # Comparing is quadratic in the number of branches, and equal ones stand near each other.
     for one in branches[:_MOST_BRANCHES]:
         said = {key: value for key, value in references.follow_or_empty(one).items() if key not in _ANNOTATIONS}
         said = {key: value for key, value in said.items() if not key.startswith("x-")}

@@ -120,6 +120,7 @@ class SchemaConverter:
         Properties with a name in ``used`` (those of an example) and required properties are cut last.
         """
         size, sizes = len(jsontext.write(schema)), self._sizes
+        # Most schemas are small enough to be told in full, and need no ranking of their parts.
         gathered = gather_whole(names, size, sizes.telling, self._convert_definition) if size <= sizes.telling else None
         if gathered is None:
             schema = shorten_descriptions(schema)
@@ -130,6 +131,8 @@ class SchemaConverter:
                 size = len(jsontext.write(schema))
                 if whole:
                     self._note(where, f"a schema of it is larger than {sizes.most:,} bytes, and its depths are cut")
+            # The schema itself takes at most three quarters of the limit, so that something is left for its
+            # definitions.
             gathered = gather_ranked(
                 rank_definitions(schema, used), size, sizes.most, lambda name: self._list_forms(name, used)
             )
@@ -153,6 +156,7 @@ class SchemaConverter:
             return node.get(self._hidden) is True or ("allOf" in node and self._is_marked_hidden(node))
         known = self._is_hidden.get(reference)
         if known is None:
+            # Large documents ask the same of one definition thousands of times.
             known = self._is_hidden[reference] = self._is_marked_hidden({"$ref": reference})
         return known or node.get(self._hidden) is True
 
@@ -169,6 +173,7 @@ class SchemaConverter:
     def _convert_definition(self, name: str) -> Definition:
         known = self._known.get(name)
         if known is None:
+            # A definition is converted in the middle of another schema; its findings and its looseness are its own.
             before = self._where, self._looseness
             self._where, self._looseness = self._pointers[name], EXACT
             names: set[str] = set()
@@ -182,6 +187,7 @@ class SchemaConverter:
         known = self._forms.get(name)
         if known is None:
             whole = self._convert_definition(name)
+            # From the longest to the shortest: the ranking takes the longest form that there is room for.
             told = shorten_descriptions(whole.schema)
             bare, level = remove_texts(whole.schema)
             outline, deeper = cut_schema(bare, _OUTLINE_BYTES, frozenset())
@@ -225,12 +231,16 @@ class SchemaConverter:
             if self._old:
                 said = node.get("description")
                 return {
+                    # In 3.0 the siblings of a reference do not count, except that people write a description there and
+                    # mean it.
                     "$ref": DEFINED + name,
                     **({"description": self.clean_text(said)} if isinstance(said, str) else {}),
                 }
         if not _COMBINED.isdisjoint(node):
             gone = self._find_hidden_names(node) | outside
             allowed = allowed | find_forbidden_required(self._references, node, gone, beside=not self._old)
+        # The shared definition is closed and forbids what a schema around it requires: it becomes a branch, which can
+        # be changed here without changing it for others.
         if name is not None and reference not in self._stripping and self._excludes({"$ref": reference}, allowed):
             rest = {key: one for key, one in node.items() if key not in ("$ref", "allOf")}
             branches = node.get("allOf")
@@ -244,10 +254,12 @@ class SchemaConverter:
     def _finish(self, built: dict[str, Json], node: dict[str, Json], inside: dict[str, Looseness]) -> dict[str, Json]:
         """Return the converted keywords of ``node`` as one schema: relaxed, merged and repaired."""
         if "discriminator" in node:
+            # A discriminator is not part of JSON Schema; each branch gets the value that selects it.
             built = mark_branches(built, node, self._references)
         if inside:
             built = relax_words(built, inside)
         if "allOf" in built:
+            # Models and SDKs read one object better than an allOf of several.
             built = join_branches(built)
         self._remove_mistakes(built, node)
         if "uniqueItems" in built and "array" not in (built.get("type") or "array"):
@@ -264,6 +276,8 @@ class SchemaConverter:
         """Remove contradictions from ``built``, with which no value is valid."""
         if "allOf" in node and has_no_type_in_common(self._references, node, beside=not self._old):
             self._approximate("parts of an allOf in it are of types that exclude each other, and anything fits it")
+            # No value fits; a schema that accepts anything lets the server decide, one that accepts nothing would make
+            # the tool useless.
             for word in built.keys() - _TEXTS:
                 del built[word]
         nullable = self._old and node.get("nullable") is True and None in (built.get("enum") or ())
@@ -272,6 +286,7 @@ class SchemaConverter:
             del built["type"]
         if "oneOf" in built and "anyOf" not in built and has_equal_branches(self._references, node["oneOf"]):
             self._approximate("two branches of a oneOf in it say the same, and it is taken as an anyOf")
+            # A value that fits both equal branches fits a oneOf of them never.
             built["anyOf"] = built.pop("oneOf")
 
     def _convert_keywords(
@@ -281,6 +296,7 @@ class SchemaConverter:
         gone = self._find_hidden_names(node) | outside
         built: dict[str, Json] = {}
         inside: dict[str, Looseness] = {}
+        # How exact each keyword is must be known apart: a "not" or a oneOf turns a wider part into a narrower whole.
         most = self._looseness
         for key, value in node.items():
             self._looseness = EXACT
@@ -290,6 +306,7 @@ class SchemaConverter:
                 most = max(most, self._looseness)
         self._looseness = most
         if inside.get("patternProperties") is CUT:
+            # A pattern that was left out may have allowed names that additionalProperties now forbids.
             built = open_words(built)
         if "patternProperties" not in built and (allowed or built.get("additionalProperties") is False):
             self._define_required(built, allowed - gone)
@@ -322,6 +339,7 @@ class SchemaConverter:
             built[key] = value if isinstance(value, bool) else self._convert(value, names)
         elif key in SEVERAL and isinstance(value, list):
             if value:
+                # Branches describe the same object as the schema around them; items of an array do not.
                 apart, inner = (gone, allowed) if key != "prefixItems" else (frozenset[str](), frozenset[str]())
                 built[key] = [self._convert_branch(one, names, apart, inner) for one in value]
         elif key in _TEXTS and isinstance(value, str):
@@ -338,6 +356,7 @@ class SchemaConverter:
         elif key == "$dynamicRef":
             self._loosen(CUT)
         elif key == "$ref":
+            # A reference without a target accepts anything, which a "not" around it must know.
             if not isinstance(value, str) or not self._names.get(value):
                 self._loosen(CUT)
         elif key not in _HANDLED_KEYWORDS and key not in _DROPPED_KEYWORDS and not key.startswith("x-"):
@@ -377,6 +396,7 @@ class SchemaConverter:
         reference = one.get("$ref") if (gone or allowed) and isinstance(one, dict) else None
         if not isinstance(reference, str):
             return self._convert(one, names, gone, allowed)
+        # The definition fits this place as it is, or is being copied already (a cycle): a reference is enough.
         if reference in self._stripping or not (self._requires_hidden(one, gone) or self._excludes(one, allowed)):
             return self._convert(one, names)
         self._stripping.add(reference)  # the shared definition does not fit this place, so its target is copied here
@@ -402,6 +422,7 @@ class SchemaConverter:
             if name in gone and key in ("properties", "dependentSchemas"):
                 self._loosen(WIDER)
                 continue
+            # A cleaned name would be another name, which the server does not know.
             if self._hides and text_cleaning.clean(name).removed:
                 self._approximate("a property of it has a name that hides something, and is left out")
                 continue
@@ -416,6 +437,7 @@ class SchemaConverter:
         if len(node) == 1 and "$ref" in node:
             return set()  # the definition lists its own hidden names
         gone: set[str] = set()
+        # Most schemas have no further parts; walking them would cost more than all the rest.
         alone = "$ref" not in node and "allOf" not in node
         for part in (node,) if alone else self._references.iterate_parts(node, ("allOf",), beside=True):
             own = None if part is None else part.get("properties")
@@ -445,6 +467,8 @@ class SchemaConverter:
             return None
         name = plain = self._naming.name(reference)
         while name in self._pointers:
+            # Two references with the same last part: the digest is the same in every process, so schemas and locks stay
+            # equal.
             name = f"{plain}_{hashlib.sha256((name + reference).encode('utf-8', 'replace')).hexdigest()[:8]}"
         self._names[reference] = name
         self._pointers[name] = reference
@@ -480,6 +504,7 @@ def _relax_definitions(
         return schema, schemas
     guarded = [name for name, one in schemas.items() if is_guarded(one)]
     root = is_guarded(schema)
+    # Only under "not", "oneOf" and the like does a wider part narrow the whole.
     if not guarded and not root:
         return schema, schemas
     known = spread(direct, {name: one.names for name, one in found.items()})

@@ -46,17 +46,22 @@ def relax_words(schema: dict[str, Json], inside: Mapping[str, Looseness]) -> dic
         return schema
     gone: set[str] = set()
     alternatives: list[list[Json]] = []
+    # A wider branch may match a value together with another one, and then the oneOf refuses it: an anyOf does not.
     if inside.get("oneOf"):
         gone.add("oneOf")
         alternatives.append(schema["oneOf"])
+    # What is under "not" accepts more now, so "not" refuses more: it has to go.
     if inside.get("not"):
         gone.add("not")
+    # It is no longer known which of the two applies, so either may.
     if inside.get("if"):
         gone.update(_CONDITION)
         if "then" in schema and "else" in schema:
             alternatives.append([schema["then"], schema["else"]])
+    # More items may count now than the document's own schema counts.
     if inside.get("contains"):
         gone.add("maxContains")
+    # A property that was cut is "unevaluated" now, and would be refused.
     if any(inside.get(word) == CUT for word in _IN_PLACE):
         gone.update(_UNEVALUATED)
     kept = {key: value for key, value in schema.items() if key not in gone}

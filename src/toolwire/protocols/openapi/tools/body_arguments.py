@@ -116,11 +116,15 @@ def read_body(references: References, node: Json) -> Body | None:
     content = declared.get("content")
     if isinstance(content, dict) and isinstance(content.get("$ref"), str):
         content = references.follow(content, "content of its request body")
+    # Without content nothing says what to send: an optional body is left out, a required one makes the operation
+    # unusable.
     if not isinstance(content, dict) or not content:
         if declared.get("required") is True:
             raise Unusable("its request body is required, and no content is declared for it")
         return None
     keys = [key for key in content if isinstance(key, str)]
+    # A concrete type before a range, and the name last, so that the choice does not depend on the order in the
+    # document.
     ranked = sorted((_classify(key), "*" in key, _rank_json_type(key), key) for key in keys)
     sort, _, _, key = ranked[0]
     media = references.follow(content[key], "media type")
@@ -141,6 +145,7 @@ def list_properties(references: References, node: Json) -> tuple[dict[str, Json]
         if schema is None or not _can_be_taken_apart(schema):
             return None
         own = schema.get("properties", {})
+        # Two branches disagree on a property: as one argument the allOf keeps both.
         if any(found.get(name, one) != one for name, one in own.items()):
             return None
         found.update(own)
@@ -167,6 +172,7 @@ def list_named_properties(references: References, node: Json) -> dict[str, Json]
     found: dict[str, Json] = {}
     for schema in references.iterate_parts(node, ("allOf", "anyOf", "oneOf"), beside=_counts_siblings(references)):
         own = schema.get("properties") if schema is not None else None
+        # The schema itself comes first, so what it says of a property wins over its branches.
         found = {**(own if isinstance(own, dict) else {}), **found}
     return found
 
@@ -183,10 +189,13 @@ def read_encodings(references: References, body: Body, known: Mapping[str, Json]
     said = declared if isinstance(declared, dict) else {}
     found: dict[str, Encoding] = {}
     styled = _has_styles(references, body)
+    # A property may have an encoding and no schema, and is sent all the same.
     for name, schema in {**{name: {} for name in said}, **known}.items():
         one = said.get(name)
         fields = one if isinstance(one, dict) else {}
         if not styled and COLLECTION_FORMATS not in fields:
+            # Where the version gives styles no meaning they must be ignored; a converted Swagger parameter still needs
+            # them.
             fields = {key: value for key, value in fields.items() if key not in _STYLE_FIELDS}
         encoding = _read_encoding(references, fields, schema, body.sort)
         if encoding != Encoding():
@@ -214,6 +223,7 @@ def build_file_schema(references: References, schema: Json, encoding: Encoding) 
         return schema
     node = _unwrap_single(references, schema)
     if node.get("type") == "array":
+        # Several files of one field are a list, each with a part of its own.
         return {**node, "items": {"type": "string", "contentEncoding": "base64", "description": _FILE}}
     said = node.get("description")
     description = f"{said} {_FILE}" if isinstance(said, str) else _FILE
@@ -228,6 +238,7 @@ def _read_encoding(references: References, said: dict[str, Any], schema: Json, s
     style = style if style in _FORM_STYLES else "form"
     explode = said.get("explode")
     if explode is None:
+        # The default of the specification: exploded for form, and for no other style.
         explode = style == "form"
     node = _unwrap_single(references, schema)
     item = _unwrap_single(references, node.get("items")) if node.get("type") == "array" else node
@@ -256,6 +267,7 @@ def _unwrap_single(references: References, schema: Json) -> dict[str, Any]:
             branches = [references.follow_or_empty(one) for one in node[key]] if isinstance(node.get(key), list) else []
             real = [one for one in branches if one.get("type") != "null"]
             if len(real) == 1:
+                # What stands beside the wrapper wins: it is said nearer to the place of use.
                 node = {**real[0], **{name: one for name, one in node.items() if name != key}}
                 break
         else:
@@ -274,6 +286,7 @@ def _list_fixed_headers(references: References, declared: Json) -> list[tuple[st
         schema = references.follow_or_empty(references.follow_or_empty(node).get("schema"))
         enum = schema.get("enum")
         value = schema.get("const", enum[0] if isinstance(enum, list) and len(enum) == 1 else schema.get("default"))
+        # The content type of a part is said by the encoding itself.
         if isinstance(value, str) and name.lower() != "content-type":
             found.append((name, value))
     return found
@@ -321,6 +334,7 @@ def _choose_content_type(key: str, sort: BodyKind) -> str:
     if sort is BodyKind.ANY:
         return "application/json"
     if "*" in kind:
+        # A range cannot be sent, so the most common type in it is.
         return {BodyKind.TEXT: "text/plain", BodyKind.MULTIPART: "multipart/form-data"}.get(sort, kind)
     return media_types.write_content_type(key)
 

@@ -76,7 +76,9 @@ def build_arguments(
     more = (
         payload is not None and apart is not None and body_arguments.allows_other_properties(references, payload.schema)
     )
+    # With an optional body, what depends on what is said by keywords of the schema.
     words = _write_dependencies(payload, apart, arguments, names)
+    # What the document's own examples use is cut last from a large schema.
     example_names = _list_example_names(references, payload)
     return OperationArguments(
         schema=_build_schema(schemas, arguments, names, where, words, example_names, takes_more=more),
@@ -100,6 +102,7 @@ def _list_body_arguments(
     if apart is None:
         return [_Argument(BODY, BODY, payload.schema, payload.required)]
     properties, required = apart
+    # In an optional body the required properties are required only if there is a body at all.
     needed = required if payload.required else ()
     return [
         _Argument(
@@ -144,6 +147,7 @@ def _list_example_names(references: References, payload: Body | None) -> frozens
         else []
     )
     waiting = deque([payload.media.get("example"), references.follow_or_empty(payload.schema).get("example"), *several])
+    # Breadth first, so that of a huge example the names nearest to the top are found.
     for _ in range(_MOST_EXAMPLES):
         if not waiting:
             break
@@ -176,6 +180,7 @@ def _build_schema(
         name = names[one.place, one.name]
         if isinstance(one.description, str) and one.description and "description" not in schema:
             schema = {**schema, "description": schemas.clean_text(one.description)}
+        # The argument was renamed for models; the title keeps the name that the vendor's documentation uses.
         if name != one.name and "title" not in schema:
             schema = {**schema, "title": schemas.clean_text(one.name[:100])}
         properties[name] = schema

@@ -75,6 +75,7 @@ class ToolSource:
     def choose_server(self, one: Operation) -> Server:
         """Return the server an operation is called at."""
         own, path = one.node.get("servers"), one.item.get("servers")
+        # Nearly all operations share the servers of the root: choosing once is enough.
         key = b"" if own is None is path else jsontext.write([own, path])
         known = self._servers.get(key)
         if known is None:
@@ -116,6 +117,7 @@ class OperationTool:
 
     def arguments(self) -> OperationArguments:
         """Return the arguments and the place of each, built once."""
+        # Building the schema is the expensive part of reading, and most tools of a large document are never looked at.
         if self._taken is None:
             source = self._source
             self._taken = input_schema.build_arguments(
@@ -142,6 +144,7 @@ class OperationTool:
     def plan(self) -> Plan:
         """Return the plan of calls."""
         one, taken, answers = self.one, self.arguments(), self._source.answers
+        # Some documents write a fixed query into the path; it is sent with each call.
         path, _, query = one.path.partition("#")[0].partition("?")
         return Plan(
             method=one.method,
@@ -198,6 +201,7 @@ def _read_body(source: ToolSource, one: Operation, notes: list[str]) -> Body | N
             notes.append(f"a {one.method} takes no body in OpenAPI 3.0, and this one is optional")
             return None
         notes.append(f"HTTP gives the body of a {one.method} no meaning: it is sent where an argument gives one")
+    # A TRACE is answered with what was sent, credentials included, so no content goes with it.
     if one.method == "TRACE":
         notes.append("a TRACE takes no body")
         return None

@@ -126,6 +126,7 @@ def _read(
     notes = source.notes
     notes.extend(_check_document(document, source.site, source.hides))
     none: list[Note] = []
+    # By path and method, so that names do not depend on the order in the file.
     operations = sorted(list_operations(source.references, none), key=lambda one: (one.path, one.method))
     notes.extend(sorted(none))
     home = get_origin(url)
@@ -142,6 +143,7 @@ def _read(
             left[came] += 1
         elif isinstance(came, Note):
             notes.append(came)
+        # The first one keeps the name: a second operation must not take over calls that were agreed to for the first.
         elif (id_ := came.tool.id) in works:
             notes.append(Note(one.where, f"its name {came.tool.name} is taken", one.pointer, 1))
         else:
@@ -211,6 +213,7 @@ def _offer(
     found: list[str] = []
     try:
         work = OperationTool(source, one, found)
+    # One operation that cannot be read costs one tool, not the document.
     except (Unusable, RecursionError) as error:
         return Note(one.where, str(error) or "it cannot be read", one.pointer, 1)
     if source.hides.owners and source.hides.affects(one.path, one.key, one.item.get("$ref")):
@@ -220,6 +223,7 @@ def _offer(
     if overriding:
         text = f"{clean_text(overriding, 100)} can make it another request than a {one.method}: each call asks"
         found.append(text)
+        # X-HTTP-Method-Override and the like turn a GET into a write, so the method alone proves nothing.
         safe, policy = False, policy._replace(approval=Approval.PER_CALL, blanket_allowed=False)
         if selection.is_narrowing and not wanted(safe=safe):
             return _LeftOutReason.UNWANTED
@@ -228,6 +232,7 @@ def _offer(
     members["idempotent"] = policy.idempotent or (one.method in _IDEMPOTENT_METHODS and not overriding)
     declared = identity.read(one.node)
     who = declared or Identity(name, source.toolkit, source.version)
+    # A site that declares toolkit, name and version keeps this identity; any other gets one from the document.
     own_id = one.node.get("operationId")
     tool = Tool(
         name=who.name,

@@ -106,6 +106,7 @@ class ParameterReader:
                 one = self._read_parameter(node, notes)
                 if one is not None:
                     name, place = one.parameter.name, one.parameter.place
+                    # Header fields have no case, so "X-Id" of the operation replaces "x-id" of the path.
                     found[place, name.lower() if place is Place.HEADER else name] = one
         _match_path(found, path, notes)
         if {Place.QUERY, Place.QUERYSTRING} <= {place for place, _ in found}:
@@ -114,6 +115,7 @@ class ParameterReader:
 
     def _read_parameter(self, node: Json, notes: list[str]) -> DeclaredParameter | None:
         reference = node.get("$ref") if type(node) is dict else None
+        # Equal parameters have equal text; hashing it is cheaper than reading the parameter again.
         key = reference if type(reference) is str else jsontext.write(node)
         known = self._known.get(key)
         if known is None:
@@ -132,6 +134,8 @@ class ParameterReader:
 
     def _accept(self, one: DeclaredParameter, notes: list[str]) -> DeclaredParameter | None:
         place, name = one.parameter.place, one.parameter.name
+        # A model must not set fields that steer the connection, the identity of the sender, or the framing of the
+        # message.
         if place is Place.HEADER and _is_reserved(name.lower()):
             notes.append(f"the header {name[:100]} is the client's own and no argument")
         elif place is Place.PATH or not self._security.covers(place, name):
@@ -148,8 +152,10 @@ class ParameterReader:
             raise Unusable("it has a parameter that does not say where it goes")
         if not isinstance(name, str) or not name or place is None:
             raise Unusable(f"it has a parameter in {str(where)[:50]!r} that is not read")
+        # A name with a line break or a colon would let the document write further fields into each request.
         if place in (Place.HEADER, Place.COOKIE) and not _TOKEN.fullmatch(name):
             raise Unusable(f"{name[:100]!r} cannot be the name of a {place.value}")
+        # A path without one of its values is another path.
         required = declared.get("required") is True or place is Place.PATH
         content = declared.get("content")
         if isinstance(content, dict) and content:
@@ -174,6 +180,7 @@ class ParameterReader:
     def _with_content(
         self, bare: Parameter, content: Json, *, required: bool, declared: dict[str, Any]
     ) -> DeclaredParameter:
+        # The specification allows one media type here; the first by name makes more of them deterministic.
         media_type = min((key for key in content if isinstance(key, str)), default="")
         media = self._references.follow(content[media_type], "media type")
         style = "content" if is_json(media_type) else "text"
@@ -189,6 +196,7 @@ def _match_path(found: dict[tuple[Place, str], DeclaredParameter], path: str, no
     placed = [name for place, name in found if place == Place.PATH]
     for name in placed:
         if name not in wanted:
+            # Without a place it cannot be sent, and an argument that has no effect misleads a model.
             del found[Place.PATH, name]
             notes.append(f"its path has no place for the parameter {name[:100]}, which is left out")
     for name in wanted:
