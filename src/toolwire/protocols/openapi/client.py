@@ -27,6 +27,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     plan = _find_plan(peer, call)
     if isinstance(plan, Problem):
         return plan
+    # A name that the document does not know is a mistake of the model: sent along, it would be ignored unseen.
     refused = refuse_undeclared(call.tool.name, call.arguments, None if plan.takes_more else plan.names)
     if refused is not None:
         return refused
@@ -78,6 +79,7 @@ def _find_plan(peer: Peer, call: Call) -> Plan | Problem:
     if plan is None:
         return Problem(kind=Kind.UNKNOWN_TOOL, message=f"{peer.site or peer.url} has no operation {call.tool.name!r}.")
     there, home = get_origin(plan.base), get_origin(peer.url)
+    # A document must not send credentials or arguments to another site because it says so.
     if there != home and there not in peer.origins:
         text = f"{call.tool.name} is a call to {there}, not to {home}, where its document came from: "
         text += f'connect with allow_origins=["{there}"] if you trust that one too.'

@@ -94,6 +94,7 @@ def write(catalog: Catalog, site: Site) -> dict[str, Json]:
 def assemble(catalog: Catalog, outline: dict[str, Json], describe: Callable[[Tool, str], Parts]) -> dict[str, Json]:
     """Return ``outline`` completed with the parts of every tool; ``describe`` makes those of one tool."""
     paths: dict[str, Json] = {}
+    # Later parts win; their names begin with a unique operationId, so none replaces a common component.
     schemas: dict[str, Json] = {**outline["components"]["schemas"]}
     for tool, path, operation_id in list_offered(catalog):
         parts = describe(tool, operation_id)
@@ -121,6 +122,7 @@ def write_outline(catalog: Catalog, site: Site) -> dict[str, Json]:
         "components": components,
     }
     if site.keys:
+        # One scheme for whichever credential the site takes: a key and a token are both sent as Bearer.
         components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"key": []}]
     return document
@@ -144,11 +146,13 @@ def write_parts(tool: Tool, operation_id: str) -> Parts:
         operation["parameters"] = [
             _write_parameter(field, arguments["properties"][field.name]) for field in query.list_fields(tool)
         ]
+    # A tool without arguments takes no body, so that a plain POST is enough to call it.
     elif tool.parameters:
         operation["requestBody"] = {
             "required": bool(tool.required_parameters),
             "content": {"application/json": {"schema": arguments}},
         }
+    # A tool that returns nothing says so: an empty schema would promise any value.
     value = {"type": "null"} if tool.output_schema is None else tool.output_schema
     result = _hoist_definitions(value, f"{operation_id}.output", schemas)
     operation["responses"] = {
@@ -162,6 +166,7 @@ def write_parts(tool: Tool, operation_id: str) -> Parts:
 def _write_policy(tool: Tool) -> dict[str, Json]:
     policy = xllm.write(tool)
     if tool.approval is None:
+        # Written out for each tool: a reader that does not know the default of the root must not guess.
         policy["approval"] = (Approval.AUTO if tool.safe else Approval.PER_CALL).value
     return {**policy, "readOnly": True} if tool.safe else policy
 
@@ -194,6 +199,7 @@ def _hoist_definitions(schema: Schema, owner: str, schemas: dict[str, Json]) -> 
         if not isinstance(node, dict):
             return {} if node is not False else {"not": {}}
         built = rebuild(node, change)
+        # Names of the tool's own schema mean nothing inside a document, and an $id would change what references mean.
         for key in ("$schema", "$id", "$ref"):
             built.pop(key, None)
         reference = node.get("$ref")

@@ -76,10 +76,12 @@ def read_operation(
     """
     # XL-034, XL-041, CV-34
     declared = get_extension(operation)
+    # Most operations of foreign documents declare nothing; they share one policy for each method.
     if declared is None and include_all and not _CONSENT_MEMBERS.intersection(operation):
         return _build_default_policy(site, method)
     if declared is not None:
         policy = xllm.read(declared)
+    # HEAD, OPTIONS and TRACE describe a resource, which models do not need.
     elif not include_all or method in _METADATA_METHODS:
         policy = xllm.HIDDEN_POLICY
     else:
@@ -93,6 +95,7 @@ def read_operation(
     if operation.get("x-openai-isConsequential") is True:
         policy = policy._replace(approval=Approval.PER_CALL, blanket_allowed=False)
     if site.cautious:
+        # A later version may have a stricter member that is not known here, so nothing that changes data goes unasked.
         approval = policy.approval if method in SAFE_METHODS else Approval.PER_CALL
         policy = policy._replace(approval=approval, blanket_allowed=False)
     return policy
@@ -111,6 +114,7 @@ def _check_version(text: Json) -> tuple[bool, bool]:
     # OQ-3, XL-028
     match = _VERSION.fullmatch(str(text)) if isinstance(text, str | int | float) else None
     if match is None:
+        # What is no version is treated like a later one: read, with caution.
         return True, True
     major, minor = int(match[1]), int(match[2])
     return minor > 1, major == 0

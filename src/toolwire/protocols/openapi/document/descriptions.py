@@ -57,6 +57,7 @@ def describe_operation(operation: dict[str, Any], method: str, path: str, hint: 
 def _join_texts(summary: str, more: str) -> str:
     """Return both texts as one; a text that the other contains is left out."""
     short, long = (" ".join(re.findall(r"\w+", text.lower())) for text in (summary, more))
+    # Generators often write one sentence twice; a model should pay for it once.
     if not long or short == long or long in short:
         return summary or more
     if short and long.startswith(short):
@@ -86,8 +87,10 @@ def shorten_text(text: str, limit: int) -> str:
     if len(text) <= limit // 2:
         return text
     sentences = [one for one in _SENTENCE.split(text.strip()) if one]
+    # The first sentence says what the operation does.
     kept = {0: cap_text(sentences[0], limit)} if sentences else {}
     left = limit - len(kept.get(0, ""))
+    # Facts that a caller needs come before prose, in the order of how surely a sentence has one.
     for states in _STATES_VALUES:
         for number, one in enumerate(sentences):
             if number not in kept and len(one) < left and states.search(one):

@@ -31,6 +31,7 @@ class HiddenTexts(NamedTuple):
 
     def affects(self, path: str, method: str, reference: Json = None) -> bool:
         """Return whether the operation at ``path`` and ``method`` contains or refers to hidden characters."""
+        # Parameters of the path item are parameters of each of its operations.
         own = (("paths", path, method), ("paths", path, "parameters"), ("paths", path))
         return any(one in self.owners for one in own) or (
             isinstance(reference, str) and _find_owner(reference) in self.owners
@@ -73,6 +74,7 @@ def _is_odd(owner: Owner) -> bool:
 def _find_reachable(tainted: set[Owner], users: dict[bytes, list[Owner]]) -> set[Owner]:
     """Return the ``tainted`` owners and all that refer to one of them, directly or through others."""
     using: dict[Owner, list[Owner]] = {}
+    # References are decoded only if something is hidden at all, which is rare.
     for reference, owners in users.items() if tainted else ():
         using.setdefault(_find_owner(str(orjson.loads(b'"%b"' % reference))), []).extend(owners)
     reached, waiting = set(tainted), list(tainted)

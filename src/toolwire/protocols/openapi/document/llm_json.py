@@ -62,6 +62,7 @@ def find_contradictions(entry: Entry, document: Mapping[str, Any]) -> list[str]:
         return [f"llm.json says auth {said}, but the document has no scheme of that type: the document holds"]
     given = entry.members.get("auth")
     metadata = given.get("resource_metadata") if isinstance(given, dict) else None
+    # Said aloud, because the site's author will look for the reason why sign-in does not find it.
     if metadata and not entry.auth.resource_metadata:
         return ["llm.json names resource metadata on another origin, which is not read"]
     return []

@@ -81,10 +81,13 @@ def read_data(text: bytes, media_type: str = "", name: str = "") -> Reading:
     before = b"" if at is None else at[0].strip()
     start = text[0 if at is None else at.end() :][:4_096]
     declared = _declares_yaml(media_type, name)
+    # Only JSON documents of these two kinds can be OpenAPI; any other start is YAML or not for us.
     if start[:1] not in (b"{", b"["):
         is_yaml = declared or _YAML_CONTENT.match(start + b"\n") is not None
         return Reading(yamltext.read(text), "YAML") if is_yaml else Reading(jsontext.read(text), "JSON")
+    # A text that is large is parsed by the reader that finds duplicates itself; the others are checked by counting.
     data = jsontext.read_without_duplicates(text) if len(text) > _LARGE else jsontext.read(text)
+    # YAML in braces looks like JSON until the parser meets a name without quotes.
     if isinstance(data, Problem) and (before or declared or _FLOW_CONTENT.match(start)):
         return Reading(yamltext.read(text), "YAML")
     return Reading(data, "JSON")
@@ -99,6 +102,7 @@ def _declares_yaml(media_type: str, name: str) -> bool:
 def _load(text: bytes, media_type: str, name: str) -> Loaded | Problem:
     text = _convert_to_utf_8(text)
     start = text[:512].lstrip()
+    # "<<" is a merge key of YAML.
     if start[:1] == b"<" and not start.startswith(b"<<"):
         return _build_problem("is a web page")
     data, written_as = read_data(text, media_type, name)

@@ -55,6 +55,7 @@ def list_operations(references: References, notes: list[Note]) -> Iterator[Opera
         except Unusable as error:
             notes.append(Note(path[:SHOWN], str(error), join_pointer("", "paths", path), 1))
             continue
+        # The consent policy is said where the call is: one for a whole path would cover operations added later.
         if "x-llm" in whole:
             notes.append(Note(path[:SHOWN], "an x-llm of a path is not read, only one of an operation"))
         for method in METHODS:
@@ -63,6 +64,7 @@ def list_operations(references: References, notes: list[Note]) -> Iterator[Opera
                     Operation(method.upper(), path, whole, whole[method], method), references, notes
                 )
         extra = whole.get("additionalOperations")
+        # OpenAPI 3.2 has a member for methods without a field of their own.
         for method, node in sorted(extra.items()) if isinstance(extra, dict) else ():
             yield from _read_operation(Operation(method, path, whole, node, method), references, notes)
 
@@ -125,6 +127,7 @@ def _read_operation(one: Operation, references: References, notes: list[Note]) -
         return
     if not fixed and (not _EXTRA_METHOD.fullmatch(one.method) or one.method.upper() in _FORBIDDEN_METHODS):
         notes.append(Note(f"{one.method[:40]!r} {one.path[:SHOWN]}", "its method cannot be sent", one.pointer, 1))
+    # Otherwise one path could have two operations of one method, and a reader could take the one that was not reviewed.
     elif not fixed and one.method.lower() in METHODS:
         notes.append(Note(one.where, "its method has a place of its own, and is not additional", one.pointer, 1))
     elif _is_reference(one.node) and not _OPERATION_MEMBERS & node.keys():

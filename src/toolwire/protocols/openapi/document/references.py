@@ -76,6 +76,7 @@ class References:
             if id(one) in seen:
                 continue
             seen[id(one)] = one
+            # A schema with more parts than that is built to make readers work; what it says is not worth the time.
             if len(seen) > _MOST_PARTS:
                 yield None
                 return
@@ -84,6 +85,7 @@ class References:
                 continue
             reference = one.get("$ref")
             if type(reference) is str:
+                # Put in first, so that the target, put in next, comes out before its siblings.
                 if beside and len(one) > 1:
                     waiting.appendleft({name: value for name, value in one.items() if name != "$ref"})
                 try:

@@ -97,10 +97,12 @@ def _resolve_server(url: str, one: dict[str, Any]) -> Server | None:
         return None
     filled = join_url(url, _VARIABLE.sub(lambda found: str(values[found[1]]), template))
     origin = read_origin(filled) if filled is not None else None
+    # A name and password in the URL would be sent with each call, and shown in each question.
     if filled is None or origin is None or origin.has_user_info:
         return None
     path = urlsplit(filled).path.rstrip("/")
     said = {name: str(value) for name, value in values.items()}
+    # Anything but visible ASCII could be read as another path by a proxy.
     return Server(f"{origin}{path}", template, said) if _PATH.fullmatch(path) is not None else None
 
 

@@ -38,6 +38,7 @@ def locate_original(old: Json, new: Json, steps: Sequence[PathStep]) -> tuple[Pa
             step = found
         elif step == "requestBody" and isinstance(old, dict):
             return (*taken, *_locate_in_body(old.get("parameters"), rest))
+        # 3.0 puts the media type between a response and its schema; 2.0 has nothing there.
         elif step == "content" and not _has_step(old, step):
             inner = _get_member(inner, rest.pop(0)) if rest else inner
             new = inner
@@ -81,6 +82,7 @@ def _find_parameter(listed: Json, wanted: dict[str, Any]) -> int | None:
     for place, one in enumerate(listed if isinstance(listed, list) else ()):
         if not isinstance(one, dict):
             continue
+        # The new document has another pointer to it, with the same name at the end.
         if isinstance(one.get("$ref"), str):
             if str(wanted.get("$ref", "")).rpartition("/")[2] == one["$ref"].rpartition("/")[2]:
                 return place

@@ -32,7 +32,9 @@ def write_body(
     if plan.whole_body is None:
         data = {name: arguments[argument] for argument, name in plan.properties if argument in arguments}
         if plan.takes_more and not arguments.keys() <= plan.names:
+            # A declared argument wins over an undeclared one that would be the same property.
             data = {**{name: value for name, value in arguments.items() if name not in plan.names}, **data}
+        # An optional body of nothing is no body: "{}" might mean "set everything to its default".
         if not data and not plan.body_required:
             return NOTHING
     else:
@@ -72,6 +74,7 @@ def _encode(plan: Plan, data: Json, resources: Resources | None) -> Payload:
             return Payload(forms.encode_urlencoded(data, plan.encodings), media_type)
         body, boundary = forms.encode_multipart(data, plan.encodings, resources)
         return Payload(body, f"{media_type}; boundary={boundary}")
+    # A string is sent as it is in any type that is not JSON: the model has written the text itself.
     if is_text(kind) or is_xml(kind) or isinstance(data, str):
         return Payload(parameter_styles.write_scalar(data).encode(), media_type)
     return Payload(jsontext.write(data), media_type)

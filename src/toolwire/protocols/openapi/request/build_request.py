@@ -45,6 +45,7 @@ def build_request(
     try:
         for argument, parameter in plan.parameters:
             _add_parameter(parts, argument, parameter, arguments)
+        # All errors are collected, so that a model can mend every argument at once.
         path = path_template.write_path(plan.path, parts.path, parts.errors)
         body = body_encoder.write_body(plan, arguments, resources, parts.errors)
     except (TypeError, ValueError, RecursionError):
@@ -96,6 +97,7 @@ class _Parts(NamedTuple):
 def _add_parameter(parts: _Parts, argument: str, parameter: Parameter, arguments: Mapping[str, Json]) -> None:
     if argument not in arguments:
         if parameter.place is Place.PATH:
+            # write_path() reports each empty value, with the name of the argument.
             parts.path[parameter.name] = argument, ""
         return
     value = arguments[argument]
@@ -108,6 +110,7 @@ def _add_parameter(parts: _Parts, argument: str, parameter: Parameter, arguments
     elif not text:
         return
     elif parameter.place is Place.COOKIE:
+        # These two styles do not encode: a semicolon in a value would begin another cookie.
         raw = jsontext.write(value) if parameter.style == "cookie" else text.encode()
         _add_cookie(parts, argument, text, whole=parameter.style not in ("cookie", "text") or b";" not in raw)
     elif parameter.place is not Place.HEADER:
@@ -144,6 +147,7 @@ def _build_headers(
         headers.append((b"cookie", "; ".join(parts.cookies).encode()))
     if body.media_type:
         headers.append((b"content-type", body.media_type.encode()))
+    # An argument that fills the field wins: the caller may have a key of their own.
     key = plan.idempotency.lower().encode()
     if key and call_id and _HEADER_VALUE.fullmatch(call_id) and all(name != key for name, _ in parts.headers):
         headers.append((key, call_id.encode()))

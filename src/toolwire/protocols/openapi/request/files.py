@@ -29,6 +29,7 @@ def read_file(value: Json, resources: Resources | None) -> Resource:
     """
     if not isinstance(value, str):
         raise ValueError("must be base64 text, or the handle of a file")
+    # The prefix is no base64, so a text is one or the other, never both.
     if value.startswith(HANDLE_PREFIX):
         kept = resources.find(value) if resources is not None else None
         if kept is None:
@@ -45,6 +46,7 @@ def read_file(value: Json, resources: Resources | None) -> Resource:
 def choose_file_name(resource: Resource, otherwise: str) -> str:
     """Return the file name to send: only letters, digits, ``.``, ``_`` and ``-``, without a folder."""
     # CV-13
+    # Only the last part: a name with folders could be written outside of the server's upload folder.
     for text in (re.split(r"[/\\]", resource.name)[-1], otherwise):
         name = _NOT_IN_A_NAME.sub("_", text).strip("._")[-_MOST_NAME:]
         if name:

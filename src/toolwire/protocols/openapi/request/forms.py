@@ -61,6 +61,7 @@ def encode_multipart(
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part.data)
+        # Equal forms have equal bytes, which tests, caches and signatures can rely on.
         digest.update(repr((part.name, part.media_type, part.file)).encode())
     boundary = f"toolwire-{digest.hexdigest()[:40]}"  # a digest of the parts, so that no part can contain it
     written = [b"--%b\r\n%b\r\n%b\r\n" % (boundary.encode(), _write_part_head(part), part.data) for part in parts]
@@ -118,6 +119,7 @@ def _list_parts(name: str, value: Json, encoding: Encoding, resources: Resources
 
 def _build_part(name: str, item: Json, encoding: Encoding, resources: Resources | None) -> Part:
     declared = encoding.media_type if "*" not in encoding.media_type else ""
+    # A handle is known to us alone, so a text that is one can only mean its file.
     if encoding.binary or _is_handle(item, resources):
         try:
             file = files.read_file(item, resources)

@@ -63,6 +63,7 @@ def write_content_type(media_type: str) -> str:
     Other parameters stay. JSON gets no charset, and an invalid media type no parameters.
     """
     whole = _WHOLE.fullmatch(media_type.strip())
+    # What is no media type by the grammar must not bring further header text with it.
     if whole is None:
         return get_essence(media_type)
     kept = [

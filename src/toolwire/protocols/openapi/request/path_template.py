@@ -51,9 +51,11 @@ def write_path(template: str, values: Mapping[str, tuple[str, str]], errors: dic
         text = segment.texts[0]
         for name, after in zip(segment.names, segment.texts[1:], strict=True):
             argument, value = values.get(name, (name, ""))
+            # "/users//posts" is another route on many servers, and "/users/" may list or delete them all.
             if not value:
                 errors[argument] = "cannot be empty: it is a part of the path"
             text += value + after
+        # The whole segment is checked, not each value: "." and "." from two variables are a dot segment together.
         if not _is_plain(text):
             errors.setdefault(values.get(segment.names[0], (segment.names[0], ""))[0], _CHANGES_PATH)
         written.append(text)
@@ -80,8 +82,10 @@ def _is_plain(segment: str) -> bool:
         return True
     if "/" in segment:
         return False
+    # Proxies and servers decode once each, so "%252e" may become a dot behind the second one.
     for _ in range(_MOST_DECODINGS):
         for part in re.split(r"[/\\]", segment):
+            # Some servers cut what follows a semicolon before they look for dot segments.
             if part.partition(";")[0].strip() in (".", ".."):
                 return False
         if any(character < " " or character == "\x7f" for character in segment):

@@ -89,6 +89,7 @@ def read_query(query: str, known: Mapping[str, Field]) -> dict[str, Json] | Prob
         if name in texts:
             arguments[name] = _read_value(field, texts[name], errors)
         elif field.form is Form.REPEATED and field.required:
+            # A required array without items leaves no trace in a query.
             arguments[name] = []
     if errors:
         said = "; ".join(f"{name}: {text}" for name, text in errors.items())
@@ -122,6 +123,7 @@ def _read_value(field: Field, texts: list[str], errors: dict[str, str]) -> Json:
 
 
 def _read_typed(text: str, types: frozenset[str]) -> Json:
+    # Where a string is allowed too, "true" is the string: a literal would change what the caller wrote.
     if text in _LITERALS and _LITERALS[text][0] in types and "string" not in types:
         return _LITERALS[text][1]
     if types & {"integer", "number"} and _NUMBER.fullmatch(text):
@@ -135,8 +137,10 @@ def _build_field(name: str, schema: Json, root: Schema, *, required: bool) -> Fi
     shape: Schema = schema if isinstance(schema, dict) else ({} if schema is not False else {"not": {}})
     types = _list_types(shape, root)
     if _is_plain(types - {"null"}) and ("null" not in types or (not required and shape.get("default") is None)):
+        # An optional null without a default is said by leaving the argument out.
         return Field(name, Form.TEXT, shape, required, types)
     array = _follow_reference(shape, root)
+    # An empty array cannot be repeated: it must be the same as a missing one, so a default rules this form out.
     if types == _ARRAY and "prefixItems" not in array and (required or not shape.get("default")):
         items = _list_types(array.get("items"), root)
         if _is_plain(items):
@@ -152,6 +156,7 @@ def _is_plain(types: frozenset[str]) -> bool:
 def _list_types(schema: Json, root: Schema, seen: frozenset[int] = frozenset()) -> frozenset[str]:
     """Return the JSON types that ``schema`` allows; empty if it does not say, or refers to itself."""
     shape = _follow_reference(schema, root)
+    # An empty set means "not clear", and what is not clear is written as JSON.
     if id(shape) in seen or len(seen) == _MOST_NESTED or "$ref" in shape:
         return frozenset()
     if "const" in shape:

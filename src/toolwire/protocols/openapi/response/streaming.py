@@ -71,6 +71,7 @@ class StreamReader:
         self._count += 1
         value = self._clean(_read_value(item.text))
         cost = truncate_json.count_characters(value) + 1
+        # After the first item that does not fit none is kept, so that the result is a beginning without gaps.
         if cost <= self._room and not self.is_truncated:
             self.items.append(value)
             self._room -= cost
@@ -87,6 +88,7 @@ def _read_value(text: str) -> Json:
 def _choose_decoder(start: bytes) -> _Records | _Events:
     if start[:1] == _SEPARATOR:
         return _Records(_SEPARATOR)
+    # The bytes decide: many servers send lines of JSON with the media type of events, and the other way round.
     return _Records(b"\n") if start[0] in _START_OF_JSON else _Events()
 
 
@@ -103,6 +105,7 @@ class _Records:
     def feed(self, piece: bytes) -> Iterator[_Item]:
         *whole, rest = piece.split(self._separator)
         if whole:
+            # Pieces are joined once for each record: adding each to a growing text would be quadratic.
             whole[0] = b"".join((*self._pending, whole[0]))
             self._pending, self._waiting = [], 0
         self._pending.append(rest)

@@ -69,6 +69,7 @@ def _truncate_members(data: dict[str, Json], characters: int) -> dict[str, Json]
     kept: dict[str, Json] = {}
     room, left = characters - 2, len(costs)
     for name in sorted(costs, key=lambda one: (costs[one], one)):
+        # What a small member leaves of its share goes to the larger ones that follow.
         share = room // left
         left -= 1
         if costs[name] <= share:

@@ -34,6 +34,7 @@ def find_forbidden_required(
     if (len(node) == 1 and "$ref" in node) or not _COMBINED & node.keys():
         return frozenset()
     base = _list_parts(references, node, beside=beside)
+    # Only a closed part can forbid a name; most schemas have none, and nothing more is walked.
     if not any(map(_is_closed, base)):
         return frozenset()
     found = _list_names(base) if _excludes_required(references, base, hidden) else set[str]()

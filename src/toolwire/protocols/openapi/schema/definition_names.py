@@ -29,6 +29,7 @@ class DefinitionNames:
         own = [name for name, _ in _list_definitions(document)]
         foreign = [name for one in others.values() for name, _ in _list_definitions(one)]
         foreign += [_get_stem(url) for url in others]
+        # Generators put the name of the package before each name; it is dropped where the rest is still unique.
         self._last = Counter(name.rpartition(".")[2] for name in (*own, *foreign))
         self._several = {
             name for name, number in Counter(map(_make_legal, (*set(own), *foreign))).items() if number > 1

@@ -104,6 +104,7 @@ def rebuild_relaxed(
             built[key] = {name: change(key, one, name) for name, one in value.items()}
         else:
             built[key] = value
+    # The looseness of the keywords themselves acts like that of a reference: both describe the same value.
     return relax_words(built, {**inside, "$ref": looseness}), max(looseness, *inside.values(), EXACT)
 
 

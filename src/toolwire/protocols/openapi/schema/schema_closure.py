@@ -54,6 +54,7 @@ def gather_whole(
         name = waiting.popleft()
         if name not in found:
             one = found[name] = define(name)
+            # A definition costs its name, two quotes, a colon and a comma besides its schema.
             size += len(name) + 4 + one.size
             if size > most:
                 return None
@@ -89,12 +90,14 @@ def _gather(
         chosen = next((one for one in several[1:3] if size + one.size <= full), None) if _has_room(found) else None
         if chosen is None:
             left_out.add(name)
+            # A reference must lead somewhere, so what has no room gets a stub that accepts anything.
             found[name] = Definition(STUB, (), _STUB_BYTES, CUT)
             size += _STUB_BYTES
             continue
         found[name] = chosen
         size += chosen.size
         ranked.append(name)
+        # A large definition counts as farther: its parts are many, and each is needed less often.
         farther = distance + several.bare.size / _BYTES_A_STEP
         for other in chosen.names:
             if other not in found:

@@ -69,6 +69,7 @@ def iterate_inner(schema: dict[str, Json], used: Collection[str]) -> Iterator[tu
             yield key, "", value, _BRANCH
         elif key in SEVERAL and isinstance(value, list):
             for number, one in enumerate(value):
+                # A part of an allOf is always needed; a branch may be the one that the caller does not take.
                 yield key, str(number), one, 0.0 if key == "allOf" else _BRANCH
         elif key in NAMED and isinstance(value, dict):
             for name, one in value.items():
@@ -128,6 +129,7 @@ def _cut_huge_schema(schema: dict[str, Json], limit: int, used: Collection[str])
     """
     # D-17
     found = _cut_schema(schema, _REACHES[-1], used)
+    # From the smallest reach upwards, until the next one is too large.
     for reach in _REACHES[-2::-1]:
         further = _cut_schema(schema, reach, used) if len(jsontext.write(found[0])) <= limit else None
         if further is None or len(jsontext.write(further[0])) > limit:
@@ -146,6 +148,7 @@ def shorten_descriptions(schema: dict[str, Json]) -> dict[str, Json]:
         for name in required:
             one = properties.get(name)
             if isinstance(one, dict) and "description" in one:
+                # Without a required property the call fails, so what it means is said in full.
                 built["properties"][name]["description"] = one["description"]
     return built
 
@@ -170,6 +173,7 @@ def remove_texts(schema: dict[str, Json], *_: str) -> tuple[dict[str, Json], Loo
 
 def _cut_schema(schema: dict[str, Json], reach: float, used: Collection[str]) -> tuple[dict[str, Json], Looseness]:
     if reach < 0:
+        # Beyond the reach only the type and the words remain.
         kept = {key: value for key, value in schema.items() if key in _STUB_KEYWORDS}
         return kept, EXACT if len(kept) == len(schema) else CUT
     left = {(key, name): reach - step for key, name, _, step in iterate_inner(schema, used)}

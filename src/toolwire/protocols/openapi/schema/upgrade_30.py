@@ -25,6 +25,7 @@ def upgrade_schema(schema: dict[str, Json], node: dict[str, Json]) -> dict[str, 
         flag = schema.get(exclusive)
         if isinstance(flag, bool):
             del schema[exclusive]
+            # In 3.0 the flag changes the meaning of the inclusive bound; 2020-12 has a keyword for each.
             if flag and bound in schema:
                 schema[exclusive] = schema.pop(bound)
     if schema.get("format") == "byte":
@@ -37,6 +38,7 @@ def upgrade_schema(schema: dict[str, Json], node: dict[str, Json]) -> dict[str, 
     if isinstance(kinds, str | list):
         enum = schema.get("enum")
         schema["type"] = list(dict.fromkeys([*([kinds] if isinstance(kinds, str) else kinds), "null"]))
+        # Nullable allows null beside the values of an enum, although 3.0.3 is read both ways.
         if isinstance(enum, list) and None not in enum:
             schema["enum"] = [*enum, None]
         return schema

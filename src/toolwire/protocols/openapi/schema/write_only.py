@@ -62,6 +62,7 @@ class WriteOnlyProperties:
         properties: dict[str, list[Json]] = {}
         others: list[Json] = []
         items: list[Json] = []
+        # Several schemas of one value are read like branches: whichever of them applies, its mark counts.
         for part in self._references.iterate_parts({"anyOf": list(schemas)}, _BRANCHES, beside=True):
             if part is None:
                 continue
@@ -71,6 +72,7 @@ class WriteOnlyProperties:
             others += _get_members(part, "patternProperties").values()
             items += [part["items"]] if isinstance(part.get("items"), dict) else []
             items += part["prefixItems"] if isinstance(part.get("prefixItems"), list) else []
+        # One mark is enough: a secret shown is worse than a value left out.
         hidden = frozenset(name for name, found in properties.items() if any(map(self._is_write_only, found)))
         kept = {name: tuple(found) for name, found in properties.items() if name not in hidden}
         return _Shape(hidden, kept, tuple(others), tuple(items))

@@ -66,6 +66,7 @@ class DeclaredResponses:
         others = [kind for kind in kinds if _MEDIA_TYPE.fullmatch(kind) and kind not in ("application/json", "*/*")]
         if not others:
             return ACCEPT
+        # Some vendors answer in full only if their own JSON type is accepted by name.
         json = [kind for kind in others if kind.endswith("+json")]
         said = (["application/json"] if "application/json" in kinds or not kinds else []) + json
         weak = [kind if not said else f"{kind};q=0.5" for kind in others if kind not in json]
@@ -105,6 +106,7 @@ class DeclaredResponses:
         if not isinstance(responses, dict):
             return {}
         node = responses.get("200")
+        # With a 200 and a 201 the lowest declared code is taken, which is the plain success.
         if node is None or "201" in responses:
             codes = sorted(code for code in responses if isinstance(code, str) and _SUCCESS.fullmatch(code))
             codes += [code for code in ("2XX", "2xx") if code in responses]

@@ -61,6 +61,7 @@ def _describe_scheme(scheme: Scheme) -> dict[str, Json]:
 def find_idempotency_header(operation: dict[str, Any], method: str, declared: Iterable[DeclaredParameter]) -> str:
     """Return the header for the id of an unsafe call, or ``""`` if the operation has none."""
     # XL-077
+    # The other methods may be repeated by their definition.
     if method not in _NOT_IDEMPOTENT:
         return ""
     policy = get_extension(operation)

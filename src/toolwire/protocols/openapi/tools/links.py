@@ -71,6 +71,7 @@ def translate_step(step: Mapping[str, Any], own: OperationArguments, target: Tar
 
 def _translate_parameters(said: Mapping[str, Json], taken: OperationArguments) -> Iterator[tuple[str, Json]]:
     by_place = {(one.place.value, one.name): argument for argument, one in taken.parameters}
+    # A parameter wins over a body property of the same name, as in a Link Object the name alone means a parameter.
     by_name = {name: argument for argument, name in taken.properties} | {
         one.name: argument for argument, one in reversed(taken.parameters)
     }

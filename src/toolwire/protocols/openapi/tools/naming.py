@@ -38,6 +38,7 @@ def choose_tool_names(operations: Sequence[OperationName]) -> list[str]:
     own = Counter(operation.id for operation in operations if isinstance(operation.id, str))
     names: list[str] = []
     for operation, name in zip(operations, plain, strict=True):
+        # Who is named exactly so in the document keeps the name; others, made legal, move aside.
         exact = name == operation.id and own[name] == 1 and spellings[_fold(name)] == 1
         keeps = exact or count[_fold(name)] == 1
         names.append(name if keeps and len(name) <= 64 else _add_digest(name, *operation[:3]))
@@ -58,6 +59,7 @@ def choose_argument_names(wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, 
     names: dict[tuple[str, str], str] = {}
     taken: set[str] = set()
     for pair in pairs:
+        # First those that need no change, so that they never lose their name to one that was changed.
         if _LEGAL_ARGUMENT.fullmatch(pair[1]) and (same[pair[1]] == 1 or pair[0] == "body"):
             names[pair] = clean[pair]
             taken.add(clean[pair])

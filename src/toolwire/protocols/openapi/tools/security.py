@@ -52,8 +52,10 @@ class Security:
             for one in (declared if isinstance(declared, list) else ())
             if isinstance(one, dict)
         ]
+        # Only empty alternatives: no credential is needed.
         if not any(found):
             return ()
+        # Fewer scopes first: a call should use the credential that can do the least.
         return tuple(sorted(dict.fromkeys(found), key=lambda each: (not each, sum(len(one.scopes) for one in each))))
 
     def _read_scheme(self, id_: str, scopes: Json) -> Scheme:
