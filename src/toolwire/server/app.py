@@ -109,6 +109,8 @@ class App:
         required = check_requirements if authorizer is None else build_requirements_check(authorizer)
         counted = build_rate_counter(rates if rates is not None else open_windows(""), local_rates)
         confirmed = () if require_confirmation is None else (build_confirmation_check(require_confirmation),)
+        # In this order: a caller without the right learns nothing about the arguments, and nobody confirms a call that
+        # cannot run.
         checks = (*scopes, required, build_arguments_check(), *confirmed)
         self._service = Service(
             toolbox,
@@ -166,12 +168,14 @@ class App:
         table, path = self._find_table(scope)
         fields: Fields = dict(scope["headers"])
         entry = table.find_entry(scope["method"], path)
+        # Most callers are known without waiting; only a signed or stored token may need the network or a database.
         caller = self._admission.admit(scope, fields, entry, table)
         if caller is None:
             caller = await self._admission.verify_caller(fields, entry)
         if isinstance(caller, Problem):
             await send_response(scope, exchange, add_challenge(entry.refuse(caller), caller, self._callers, path))
             return
+        # The body is usually here already; waiting for it costs a task switch.
         body = take_limited_body(exchange, fields, self._limits) if entry.takes_body else b""
         if body is None:
             body = await receive_body(exchange.receive, self._limits, self._scheduler)
@@ -184,6 +188,7 @@ class App:
             (scope["method"], url, scope["headers"], body, f"{self._id_prefix}{self._next_number()}", *_CLIENT_FIELDS)
         )
         reading = read_request(entry, request)
+        # Without scopes every caller sees the same tools, so nothing has to be filtered.
         if table.scopes and self._admission.needs_credentials:
             reading = self._filter_for_caller(table, caller, path, request, reading)
         if isinstance(reading, Response):
@@ -207,6 +212,7 @@ class App:
         call: Call,
         protocol: str,
     ) -> None:
+        # Three lookups instead of a copy of the call: most requests have none of these fields.
         if b"traceparent" in fields or CONFIRMATION in fields or KEY_HEADER in fields:
             call = _apply_headers(call, fields)
         came = None if self._observer is None else _build_arrival(request, scope)
@@ -225,6 +231,7 @@ class App:
         finally:
             exchange.ignore_disconnect()
         response = build_response(reading, call, result, duration)
+        # The fast way writes head and body at once; servers of other makers get ASGI messages.
         if not exchange.try_send_response(response):
             await send_messages(scope, exchange.send, response)
 
@@ -234,6 +241,7 @@ class App:
         if root:
             root, path = split_mount_path(root, path)
         table = self._tables.get(root or "")
+        # A catalog is never changed in place, so identity says whether the table still fits.
         if table is None or table.catalog is not self._toolbox.catalog():
             table = self._mount_table(root or "")
         return table, path
@@ -274,6 +282,7 @@ class App:
         self._observer = create_observer(self._telemetry)
         if self._observer is not None:
             self._idempotency.observe_ledgers(self._observer.observe_ledger)
+        # The table made at the start is of use only once, and only without a mount path.
         prepared, self._prepared = self._prepared, None
         if prepared is None or root or prepared.catalog is not self._toolbox.catalog():
             prepared = self._build_table(root)
@@ -289,6 +298,7 @@ class App:
             host_confirmation=self._host_confirmation,
         )
         catalog = self._toolbox.catalog()
+        # What was written for tools that are gone would stay in memory for ever.
         self._cache.keep_only(catalog.tools)
         return RouteTable(catalog, self._codecs, site, self._documents)
 

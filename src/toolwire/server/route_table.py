@@ -63,6 +63,7 @@ class RouteTable:
                 self._entries[method, path] = RouteEntry(
                     route.read, route.is_public, codec.refuse, method != "GET", codec.name, route.takes_any_host
                 )
+                # An unknown path below /mcp is refused in the words of MCP.
                 self._segments.setdefault(_first_segment(path), codec.refuse)
                 self._owners.setdefault(path, codec)
         for path, response in documents.items():
@@ -81,6 +82,7 @@ class RouteTable:
         owner = self._owners.get(path)
         if owner is None and path != "/":
             return self.find_entry(method, path)
+        # Only the protocol that is asked has to describe the tools anew.
         codecs = self._codecs if owner is None else (owner,)
         return RouteTable(filter_visible(self.catalog, scopes), codecs, self._site, self._documents).find_entry(
             method, path
@@ -99,6 +101,7 @@ class RouteTable:
         if allowed is None:
             refuse = self._segments.get(_first_segment(path), build_plain_refusal)
             return RouteEntry(lambda _: refuse(_NOTHING_HERE), True, refuse, False)
+        # The transport leaves out the body.
         if method == "HEAD" and "GET" in allowed:
             return self._entries["GET", path]
         refuse = self._entries[allowed[0], path].refuse

@@ -69,6 +69,7 @@ class GroupCommit:
         ``work`` runs in another thread. A task that is cancelled while it waits leaves a change that was not begun
         undone; of one that was made all the same, ``abandoned`` is told in that thread.
         """
+        # More waiting changes than that would only time out later: say so at once.
         if self._queue.qsize() >= _MAX_QUEUE:
             return on_refusal()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -92,6 +93,8 @@ class GroupCommit:
                 first = self._queue.get(timeout=_IDLE_S)
             except queue.Empty:
                 with self._lock:
+                    # Looked at again under the lock: a change that was added meanwhile saw a running thread and started
+                    # none.
                     if self._queue.empty():
                         self._running = False
                         return
@@ -108,6 +111,7 @@ class GroupCommit:
         return taken
 
     def _commit(self, changes: Sequence[_Change]) -> None:
+        # A task that left before its change began wants nothing any more.
         wanted = [change for change in changes if change.future is None or not change.future.cancelled()]
         try:
             outcomes = self._transact(wanted)
@@ -116,6 +120,7 @@ class GroupCommit:
             _deliver([(change, change.on_refusal()) for change in wanted])
             return
         except Exception:  # noqa: BLE001 - one of them failed; each is tried alone
+            # One change is at fault; alone, each of the others succeeds.
             outcomes = [self._transact_alone(change) for change in wanted]
         _deliver(list(zip(wanted, outcomes, strict=True)))
 
@@ -154,6 +159,8 @@ class GroupCommit:
                     self._roll_back_now(error)
                     raise _LockedError from error
             time.sleep(pause)
+            # Other processes hold the file for a fraction of a millisecond, so it is tried again soon, and less often
+            # later.
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
 

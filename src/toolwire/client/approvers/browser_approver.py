@@ -48,6 +48,7 @@ class QuestionServer:
         given = {name: values[0] for name, values in form.items()}
         if not compare_digest(given.get("token", "").encode(), self.token.encode()):
             return "This answer did not come from this page."
+        # A model reads the reason, so it is bounded.
         reason = given.get("reason", "").strip()[:500]
         level = _LEVELS.get(given.get("later", "")) if self.question.can_keep_level else None
         if given.get("answer") != "allow":
@@ -86,7 +87,9 @@ def page_approver(
 
     def approve(question: Question) -> Answer:
         question_server = QuestionServer(question)
+        # Only this machine can reach it, at a port that nobody could know before.
         server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(question_server))
+        # A browser may keep a connection open, which must not keep this program running.
         server.daemon_threads = True
         question_server.port = server.server_port
         serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)

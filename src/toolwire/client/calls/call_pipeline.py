@@ -89,6 +89,7 @@ class CallPipeline:
             target=lambda tool: codec.target(self.peer, Call(tool, {})),
             plan=lambda tool: None if codec.plan is None else codec.plan(self.peer, tool),
         )
+        # Only in HTTP does the method itself say that a call reads; elsewhere it is the site's word.
         if not codec.safe_by_method:
             self.peer = replace(peer, catalog=agreements.check_claims(peer.catalog))
         arguments = build_arguments_check()
@@ -115,6 +116,7 @@ class CallPipeline:
         lock = () if locked is None else (build_lock_check(locked, peer.url, self.definitions()),)
         self.checks: tuple[Check, ...] = (*lock, arguments, consent)
         agreements.revoke_changed(self.peer.catalog.tools)
+        # Questions that wait compare with these definitions before their answer counts.
         self._current.update(self.peer, agreements)
 
     def cancel(self, request: Request) -> Request | None:
@@ -241,6 +243,7 @@ class CallPipeline:
             except StopIteration as stop:
                 result: Result = stop.value
                 return result
+            # A request equal to the approved one, such as a repetition, needs no further question.
             step = mark_approved(step, like=approved)
             following = find_request(step)
             if question is None or approved is None or following is None or is_covered(approved, following):

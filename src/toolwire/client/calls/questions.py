@@ -70,6 +70,7 @@ class Questions:
         asked_at = session.clock()
         answer = yield from ask(full)
         took_s = session.clock() - asked_at
+        # Before the answer itself is judged: "never again" is a level, and comes with a no.
         self._keep_level(tool, answer)
         if answer.allowed is not True:
             is_unasked = answer is NO_APPROVER or answer.problem is not None
@@ -78,6 +79,7 @@ class Questions:
             if decision == "denied":
                 session.prompt_limit.record_denial(self._subject(tool))
             elif decision == "unasked":
+                # Nobody saw the question, so it must not count against those that a person will see.
                 session.prompt_limit.undo_prompt()
             return answer.problem or build_refusal(tool, answer)
         # An approver may ignore the time limit of the question.
@@ -94,6 +96,7 @@ class Questions:
                 return permitted
             bound = self._compute_binding(permitted)
         record(tool, bound, "allowed", answer, took_s)
+        # An approver is foreign code, and may say "always" where the question did not offer it.
         always = answer.always is True and full.always_allowed and answer.keep_level is None
         self.agreements.remember(tool, always=always)
         return permitted
@@ -130,6 +133,7 @@ class Questions:
         """Return ``question`` with everything that the user is shown."""
         parties, tool, request = self.parties, prepared.call.tool, prepared.request
         session = parties.session
+        # "Always" is agreed with the site, and so it cannot cover what goes to another one.
         elsewhere = request is not None and get_origin(request.url) != parties.site
         left = self.budget.costs.count_remaining(tool)
         costs = () if left is None else (f"You allow {left} more calls of this connection that cost something.",)

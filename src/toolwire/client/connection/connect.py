@@ -90,6 +90,7 @@ class PendingConnection:
             factory = self._factory
             # Refreshes of tokens have a network of their own: the key of the site must not go to the sign-in server.
             self._auth_network = SyncNetwork(**factory.access())
+            # Stored credentials are in files and may need a refresh over the network, both of which block.
             await to_thread.run_sync(factory.load_auth, self._auth_network)
             flow, builder = factory.discover()
             found = await self._fetch(flow)
@@ -108,6 +109,7 @@ class PendingConnection:
     async def _fetch(self, flow: Flow[T]) -> T:
         network = self._open_network(self._factory.discovery_network())
         try:
+            # A document may have megabytes: parsing it in the event loop would stall every other task.
             return await arun(flow, self._factory.authorize(network), None, in_thread=True)
         finally:
             await network.aclose()

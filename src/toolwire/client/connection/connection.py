@@ -55,6 +55,7 @@ class Connection:
         traced = add_current_trace(call) if observation is None else observation.call
         flow = self._start(traced)
         if self.grant_user is not None:
+            # The call may have to begin anew after the user has granted access, so it is given as a function.
             flow = wait_for_grants(lambda: self._start(traced), self.grant_user)
         return flow if observation is None else observation.watch(flow)
 
@@ -180,6 +181,7 @@ def connection_to(
         locked=terms.get("locked"),
         kept=terms.get("kept"),
     )
+    # The session refuses tools of two connections that a model could not tell apart.
     session.renew(pipeline.name, pipeline.peer.catalog)
     sender = ClientObserver(session.telemetry, peer.protocol, peer.url)
     return Connection(peer=pipeline.peer, pipeline=pipeline, observer=sender, probes=probes)

@@ -195,6 +195,7 @@ class Remote(_RemoteFacts):
         if isinstance(current, Problem):
             return current
         if notify is not ignore_progress:
+            # Some protocols must ask the server for progress with the request itself.
             current = current._replace(context=replace(current.context, report=notify))
         recorder = StatusRecorder()
         flow = intercept(connection.run(current), on_response=recorder.record)

@@ -88,11 +88,13 @@ def discover(
             continue  # a file is a document; whoever has none has to be a server
         find = codec.find if protocol is None or codec.find_explicit is None else codec.find_explicit
         flow = find(url) if codec.find_selected is None else codec.find_selected(url, selection)
+        # Several protocols look at the same addresses; a site sees each request once.
         finding = yield from _share_fetches(flow, seen)
         probes.extend(finding.probes)
         if finding.peer is not None:
             peer = _clean_texts(finding.peer)
             found.append(peer if codec.find_selected is not None else _select_tools(peer, selection))
+            # A server without tools may still offer some by another protocol.
             if not survey and (finding.peer.catalog.tools or finding.peer.takes_any_name):
                 break
     for codec in BUILTIN if protocol is None and not found else ():
@@ -167,4 +169,5 @@ def _share_fetches(flow: Flow[Finding], replies: dict[Request, Response | Proble
 def _build_share_key(step: Request | Listen | Question | Pause) -> Request | None:
     if not isinstance(step, Request) or step.method != "GET":
         return None
+    # A list cannot be a key of a dict.
     return step._replace(headers=tuple(step.headers))

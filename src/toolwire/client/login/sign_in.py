@@ -146,6 +146,7 @@ def find_target(refused: Refused, transport: SyncTransport, method: SignInMethod
         return found
     named = () if refused.challenge is None else tuple(refused.challenge.parameters.get("scope", "").split())
     scopes = named or (target.scopes if refused.scopes is None else refused.scopes)
+    # The challenge knows best what this call needs; then the document; then the flow as a whole.
     return replace(target, scopes=scopes)
 
 
@@ -271,6 +272,7 @@ def _poll_for_token(
     transport: SyncTransport,
 ) -> Credential | Problem:
     pause_s = device.interval_s
+    # A pause that ends after the code has expired would only make the user wait.
     while user.now() + pause_s < device.expires_at:
         user.sleep(pause_s)
         found = run(poll_device_sign_in(target, identity, device, scopes, user.now()), transport)

@@ -120,6 +120,7 @@ class PooledConnection(asyncio.Protocol):
             and not self.is_lost
             and transport is not None
             and not transport.is_closing()
+            # A server may answer before it has read the whole request; what is left would be taken for the next one.
             and not transport.get_write_buffer_size()
         ):
             if self._paused:
@@ -169,6 +170,7 @@ class PooledConnection(asyncio.Protocol):
         if reader.is_done:
             self._wake()
         elif reader.has_pieces:
+            # The server sends faster than the caller reads: TCP then makes it wait.
             if reader.unread_bytes > _UNREAD_BYTES and not self._paused and self._transport is not None:
                 self._paused = True
                 self._transport.pause_reading()
@@ -212,6 +214,7 @@ async def open_connection(
         async with asyncio.timeout(within_s):
             plain.setblocking(False)
             try:
+                # Connected to the checked address, never to the name: a second lookup could give another answer.
                 await loop.sock_connect(plain, (key.address, hop.target.port))
             except TimeoutError:  # the system's own: the deadline cancels instead
                 raise

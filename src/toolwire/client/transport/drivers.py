@@ -126,6 +126,7 @@ async def arun(
                 sent = _find_cancelled_request(sent, asked.request)
                 reply = await _listen_async(asked, transport, notify)
             elif isinstance(asked, Pause):
+                # A server chooses the pause, so it is cut to what a caller can bear.
                 await sleep(min(asked.seconds, MAX_PAUSE_S))
                 reply = None
             else:
@@ -221,6 +222,7 @@ def stream_progress(
                 sleep(min(asked.seconds, MAX_PAUSE_S))
                 reply = None
             else:
+                # A generator that is read step by step has nobody to ask.
                 reply = NO_APPROVER
     except StopIteration as stop:
         value: T = stop.value

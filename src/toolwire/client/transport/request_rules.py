@@ -116,6 +116,7 @@ class RequestRules:
         target = self._admit_target(request.url)
         if isinstance(target, Problem):
             return target
+        # One deadline for all redirects and addresses together.
         deadline = self._clock() + (self.limits.total_s if total_s is None else total_s)
         for _ in range(self.limits.redirects + 1):
             refusal = self._breaker.refuse(target.origin)
@@ -136,6 +137,7 @@ class RequestRules:
         url = find_redirect(request.method, target, response)
         if url is None or isinstance(url, Problem):
             return url
+        # The user agreed to one address, so another one needs a new question.
         if request.approved and not is_same_resource(target, url):
             return redirect_without_approval(request.method, target.origin, url)
         return self._admit_target(url)
@@ -150,6 +152,8 @@ class RequestRules:
         self, target: Target, request: Request, fields: Fields, deadline: float
     ) -> Steps[Response | Problem]:
         secrets = () if request.signed else self._credentials.get(target.origin, ())
+        # The key of the site replaces what the request has under the same name: two credentials would be read
+        # differently by different servers.
         if secrets:
             taken = {name.lower() for name, _ in secrets}
             fields = [field for field in fields if field[0].lower() not in taken]
@@ -174,6 +178,7 @@ class RequestRules:
                 return answer
             last = answer
         self._pins.pop(target.origin, None)
+        # No address answered: resolve the name anew for the next call.
         return timeout(target.origin, sent=False) if last is None else last
 
     def _find_addresses(self, target: Target, deadline: float) -> Steps[Sequence[str | None] | Problem]:

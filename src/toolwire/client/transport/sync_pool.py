@@ -92,7 +92,9 @@ def open_sync_connection(
     plain = open_socket(key.address)
     try:
         plain.settimeout(within_s)
+        # To the checked address, never to the name: a second lookup could give another answer.
         plain.connect((key.address, hop.target.port))
+        # A request is written at once, so nothing is gained by waiting for more of it.
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except TimeoutError:
         plain.close()
@@ -106,6 +108,7 @@ def open_sync_connection(
     if hop.target.url.scheme == "http":
         return SyncPooledConnection(key, plain)
     try:
+        # One limit for both steps; zero would mean "do not block" to a socket.
         plain.settimeout(max(until - time.monotonic(), 0.001))
         secure = find_tls_context(ca_file).wrap_socket(plain, server_hostname=server_name(hop))
         return SyncPooledConnection(key, secure)

@@ -64,6 +64,7 @@ class IssuerKeys:
             # Anyone can send a token of an unknown key, and must not make the server fetch for each of them.
             if now - self._tried_at < _BETWEEN_S:
                 return
+            # Before the attempt, so that a failing issuer is not asked for each call either.
             self._tried_at = now
             data = await self._fetch()
             keyring = data if isinstance(data, Problem) else read_jwks(data)
@@ -105,6 +106,7 @@ class SignedTokenCallers:
         given = read_credential(fields)
         if not given:
             return _NO_TOKEN
+        # A digest as key: neither a look at the memory nor the time of the comparison shows a token.
         cached = self._cached.get(sha256(given).digest())
         # After the clock was set back the token is verified again: else it would stay in the cache for too long.
         if cached is not None and cached.since <= self._clock() < cached.until:
@@ -138,6 +140,7 @@ class SignedTokenCallers:
         return build_scope_challenge(problem)
 
     def _remember(self, digest: bytes, cached: _CachedCaller) -> None:
+        # The oldest goes: a caller with many tokens cannot push the memory beyond its bound.
         if len(self._cached) >= self._max_cached:
             self._cached.popitem(last=False)
         self._cached[digest] = cached

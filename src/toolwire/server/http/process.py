@@ -98,7 +98,10 @@ class ServerConfig(Config):
             log_config=_ACCESS_LOG if access_log else None,
             log_level=None if access_log else "error",
             access_log=access_log,
+            # Our own admission decides which proxy is believed; a header that anybody can send must not change the
+            # client's address.
             proxy_headers=False,
+            # Which program and version answers helps attackers, nobody else.
             server_header=False,
             backlog=BACKLOG,
             timeout_keep_alive=deadlines.idle_s,
@@ -182,6 +185,7 @@ def serve_workers(
     with open_listener(host, port) as listener:
         announce(build_url(host, listener, secure=tls is not None))
         _raise_socket_limit()
+        # One socket for all workers: the kernel gives each connection to one that is free.
         supervisor = Multiprocess(config, sockets=[listener])
         supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
@@ -222,6 +226,7 @@ def open_listener(host: str, port: int) -> socket.socket:
         DefinitionError: it cannot listen; the text says why and what to do.
     """
     try:
+        # Resolved here and not by uvicorn, so that a host name and an IPv6 address fail with our sentence.
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]
         return socket.create_server(address[:2], family=family, backlog=BACKLOG)

@@ -96,6 +96,7 @@ class AuthorizationServer:
         user = await self._context.run_in_thread(self._context.users.find, user_id)
         if user is None:
             raise ValueError(f"There is no account with the id {user_id!r}.")
+        # A session gets a new secret at each sign-in: one that an attacker planted before must be of no use after it.
         old = await find_session(self._context, _build_request(headers))
         session = await self._context.run_in_thread(begin_session, self._context, user, old)
         return build_cookie(self._context, session.secret)
@@ -151,6 +152,7 @@ class AuthorizationServer:
         if endpoint is None:
             return build_error_page("There is nothing at this address.", 404)
         methods, answer, cors = endpoint
+        # Clients that run in a browser ask first; pages for people are never called from other sites.
         if method == "OPTIONS" and cors:
             return _PREFLIGHT
         if method not in methods:

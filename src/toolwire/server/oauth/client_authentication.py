@@ -40,6 +40,7 @@ async def authenticate_client(
     if isinstance(client, OAuthError):
         # The same text as for a wrong secret: the answer must not tell which client ids exist.
         return invalid_client("The client is not known, or did not authenticate.")
+    # A client with a secret must not be impersonated by somebody who says that it has none.
     if given.method != client.method:
         return invalid_client("The client did not authenticate with its registered method.")
     if given.method == "private_key_jwt":
@@ -58,6 +59,7 @@ def _read_credentials(request: OAuthRequest, form: RequestParameters) -> ClientC
         ways.append(ClientCredentials("client_secret_post", form.get("client_id"), form.get("client_secret")))
     if form.get("client_assertion") or form.get("client_assertion_type"):
         ways.append(_read_assertion(form))
+    # RFC 6749, 2.3: with two kinds of credentials two programs could each believe another one.
     if len(ways) > 1:
         return invalid_request("A client must authenticate with one method at a time.")
     given = ways[0] if ways else ClientCredentials("none", form.get("client_id"), "")

@@ -104,6 +104,7 @@ def build_login_page(
 
     ``sign_up`` is the URL of the page where a user creates an account.
     """
+    # After a wrong password the name is filled in, and the password is what is typed next.
     focused = ("", " autofocus") if name else (" autofocus", "")
     no_account = f'<p>No account yet? <a href="{escape(sign_up)}">Make an account</a>.</p>' if sign_up else ""
     alert = f'<p role="alert">{escape(problem)}</p>' if problem else ""
@@ -128,6 +129,7 @@ def build_error_page(sentence: str, status: int = 400) -> Response:
 def build_page(title: str, body: str, *, status: int = 200, form: str = "'self'") -> Response:
     """Return a page with the HTML ``body``. ``form`` lists the origins that its forms may lead to."""
     # D-23
+    # The one style is allowed by its digest, so nothing that is injected, not even a style, has an effect.
     policy = (
         f"default-src 'none'; style-src 'sha256-{_STYLE_DIGEST}'; form-action {form}; frame-ancestors 'none'; "
         "base-uri 'none'"
@@ -142,6 +144,7 @@ def build_page(title: str, body: str, *, status: int = 200, form: str = "'self'"
         (b"content-security-policy", policy.encode("latin-1", "replace")),
         (b"x-frame-options", b"DENY"),
         (b"x-content-type-options", b"nosniff"),
+        # The address of these pages may hold a code, which no other site may see.
         (b"referrer-policy", b"same-origin"),
         (b"cache-control", b"no-store"),
         (b"cross-origin-opener-policy", b"same-origin"),
@@ -152,6 +155,7 @@ def build_page(title: str, body: str, *, status: int = 200, form: str = "'self'"
 def clean_name(text: str) -> str:
     """Return ``text`` of a client on one line, shortened, without control and invisible characters."""
     cleaned = "".join(" " if character.isspace() else character for character in text)
+    # Control and invisible characters could reverse or hide parts of the name.
     cleaned = "".join(character for character in cleaned if category(character)[0] != "C")
     return cleaned if len(cleaned) <= _NAME_CHARS else cleaned[: _NAME_CHARS - 1] + "…"
 

@@ -48,6 +48,7 @@ async def find_session(context: ServerContext, request: OAuthRequest) -> Browser
         return session
     answer = context.identify_user(request.scope)
     user_id = await answer if isawaitable(answer) else answer
+    # The account may be gone although the application still has a session for it.
     user = None if user_id is None else await context.run_in_thread(context.users.find, user_id)
     return replace(session, user=user)
 
@@ -81,6 +82,7 @@ def find_forgery(
     origin, site = request.get_header(b"origin"), request.get_header(b"sec-fetch-site")
     if (origin and origin != context.settings.origin) or (site and site not in ("same-origin", "none")):
         return OAuthError(error="access_denied", description="This form came from another site.", status=403)
+    # A browser without our cookie has not seen our page, so the form cannot be ours.
     if session.is_new or not compare_digest(token.encode(), session.form_token.encode()):
         return OAuthError(
             error="access_denied", description="This form is too old. Go back, reload, and try again.", status=403

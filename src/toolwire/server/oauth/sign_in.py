@@ -66,10 +66,13 @@ async def _check_user(context: ServerContext, name: str, password: str, network:
     if wait_s is None:
         return "Too many attempts from your address. Wait a minute."
     if wait_s:
+        # Waiting sign-ins are bounded too, so that an attacker cannot fill the server with them.
         with take_slot(context.delayed_sign_ins):
             await context.pause(wait_s)
+    # An unknown name takes as long as a wrong password, so the time does not tell which accounts exist.
     user = await context.check_password(name, password)
     await context.run_in_thread(_record_attempt, context, keys, user)
+    # One sentence for both, for the same reason.
     return "The name or the password is wrong." if user is None else user
 
 

@@ -35,6 +35,7 @@ async def _grant_tokens(
     if grant_type not in GRANTS:
         error = "unsupported_grant_type" if grant_type else "invalid_request"
         return OAuthError(error=error, description=f"grant_type must be one of {', '.join(GRANTS)}.")
+    # A client may only use what it registered, also where the server offers more.
     if grant_type not in client.grants:
         return OAuthError(error="unauthorized_client", description="This client did not register that grant_type.")
     return await (_redeem if grant_type == "authorization_code" else _refresh)(context, client, form)
@@ -59,6 +60,7 @@ async def _authenticate(context: ServerContext, request: OAuthRequest) -> tuple[
     form = read_parameters(request.body.decode("latin-1"))
     if isinstance(form, OAuthError):
         return empty, form
+    # RFC 6749: a parameter that is repeated could be read differently by two programs.
     problem = form.find_repeated()
     return form, problem if problem is not None else await authenticate_client(context, request, form)
 

@@ -77,6 +77,7 @@ def redeem_code(
             return _end_family(context, rows, grant, "code replayed", code_text, verdict)
         if isinstance(verdict, OAuthError) or grant is None or code is None:
             return verdict if isinstance(verdict, OAuthError) else _refuse_unknown()
+        # Kept as spent, not deleted: a second use of it must be recognised as theft.
         rows.spend_code(code.digest, context.now())
         return _issue_tokens(context, rows, grant, client, verdict.scopes, context.make_secret())
 
@@ -120,6 +121,7 @@ def revoke_token(context: ServerContext, client: Client, token_text: str) -> Non
     with context.store.write_transaction() as rows:
         token = None if name is None else rows.find_token(name)
         grant = None if token is None else rows.find_grant(token.grant)
+        # RFC 7009: a client may only revoke its own tokens, and learns nothing about others.
         if token is None or grant is None or grant.client_id != client.id:
             return
         if token.kind == "refresh":
@@ -149,6 +151,7 @@ def _issue_tokens(
 ) -> dict[str, Json]:
     now, settings = context.now(), context.settings
     access, name = _create_access_token(context, grant, scopes, now)
+    # No token outlives what the user allowed.
     until = min(now + settings.access_s, grant.until)
     rows.add(Token(digest=hash_secret(name), kind="access", grant=grant.id, scopes=scopes, since=now, until=until))
     body: dict[str, Json] = {
@@ -159,6 +162,7 @@ def _issue_tokens(
     }
     if "refresh_token" in client.grants:
         body["refresh_token"] = successor
+        # At a retry the successor exists already, and only the access token is new.
         if rows.find_token(hash_secret(successor)) is None:
             until = min(now + settings.idle_s, grant.until)
             token = hash_secret(successor)

@@ -69,6 +69,8 @@ class FunctionToolbox:
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run the function of ``call``; an exception becomes a Problem and is logged with the id of the call."""
         tool = call.tool
+        # The tool of a call is nearly always the very object of the catalog; its id spares building the text of its
+        # name.
         runner = self._by_identity.get(id(tool)) or self._find_runner(tool)
         if runner is None:
             return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {tool.id!r} here.")
@@ -83,11 +85,13 @@ class FunctionToolbox:
         try:
             if run is None:
                 value = await function.call(**arguments)
+                # Checking and converting a large result takes long enough to delay every other call.
                 large = type(value) in _COLLECTIONS and _is_large(value)
                 return await self._write_in_thread(function, value, call) if large else function.write(value)
             return await run(arguments, notify, call)
         except ToolError as error:
             return convert_tool_error(error)
+        # A tool that calls sys.exit() must not end the server, and one that raises CancelledError has failed.
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
@@ -126,6 +130,7 @@ class FunctionToolbox:
             for function in map(_add_result_check, self._toolkit.functions)
         ]
         self._runners = {runner.function.tool.id: runner for runner in runners}
+        # The runners hold their tools, so that no other object gets the id of one.
         self._by_identity = {id(runner.function.tool): runner for runner in runners}
 
     def _choose_run(self, function: Function) -> _Run | None:

@@ -111,10 +111,12 @@ class IdempotencyRunner:
         tool, arguments, _, context, key = call
         _, tool_id, name, may_rerun, ledger = self._tools.get(id(tool)) or self._remember_tool(call)
         fingerprint = jsontext.write_canonical((tool_id, arguments, context.user_id))
+        # The caller is part of the key: nobody can read the result of another's call by guessing its key.
         claim = make_claim((make_key((context.principal, name, key)), fingerprint, may_rerun, 0))
         outcome = await ledger.claim(claim)
         if not isinstance(outcome, Ticket):
             if isinstance(outcome, InFlight):
+                # Most repeats come while the first call still runs, because its connection was lost.
                 outcome = await self._wait_for_first(ledger, claim, outcome)
             if not isinstance(outcome, Ticket):
                 return await _answer_unclaimed(outcome, call, notify, run)
@@ -123,6 +125,7 @@ class IdempotencyRunner:
             result = await run(call, notify)
             await ledger.settle(outcome, build_ending(tool, result))
         except BaseException:
+            # With a result the tool has run, and only the ledger failed.
             ended = build_abandoned_ending(tool) if result is None else build_ending(tool, result)
             with anyio.CancelScope(shield=True):  # a cancelled call is settled, too; settling twice does no harm
                 await ledger.settle(outcome, ended)

@@ -42,6 +42,7 @@ async def stream_call(scope: Scope, exchange: Exchange, streaming: Streaming, st
 
     async def watch_disconnect() -> None:
         nonlocal is_gone
+        # The body was read before; the only news left is that the client is gone.
         while (await exchange.receive())["type"] != "http.disconnect":
             pass
         is_gone = True
@@ -53,6 +54,7 @@ async def stream_call(scope: Scope, exchange: Exchange, streaming: Streaming, st
         result, duration = await start(notify)
         if is_gone:
             return
+        # Nothing was sent yet, so the status can still say what went wrong.
         if isinstance(result, Problem) and result.kind not in AFTER_START and not is_open:
             await send_response(scope, exchange, streaming.refuse(result))
         else:

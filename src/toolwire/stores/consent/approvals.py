@@ -68,6 +68,7 @@ class Approvals:
             over = "UPDATE questions SET shown = '[]' WHERE used = 1 OR expires_at <= ? OR asked_at > ?"
             cursor.execute(over, (now, now))
             cursor.execute("DELETE FROM questions WHERE expires_at <= ?", (now - 86_400,))
+            # A call that is repeated while its question waits must not fill the list with copies.
             known = cursor.execute(_FIND_SAME, (question.binding, now, now)).fetchone()
             if known is not None:
                 return str(known[0])
@@ -97,6 +98,7 @@ class Approvals:
                 " WHERE id = ? AND binding = ?",
                 (id_, binding),
             ).fetchone()
+            # An answer is used once: a second call with the same arguments asks again.
             if row is None or row[4] or not row[5] <= now < row[3]:
                 return Answer(allowed=False, reason="timeout", channel="store")
             if row[0] is None:

@@ -79,8 +79,10 @@ class StoredAudit:
     def _append_unless_sealed(self, record: Decision) -> ChainStart | None:
         """Add ``record`` and return None; or return the end of this file if another one goes on from it."""
         with self._database.transaction() as cursor:
+            # The write lock is held from here on, so no other process can add a record with the same number.
             found = cursor.execute(_LAST).fetchone() or cursor.execute("SELECT number, digest FROM begins").fetchone()
             last = ChainStart(*found) if found else FIRST
+            # Another process has sealed this file since it was opened here.
             if cursor.execute("SELECT 1 FROM sealed").fetchone():
                 return last
             number = last.number + 1

@@ -55,6 +55,7 @@ class StoredGrants:
         if latest - MAX_CLOCK_STEP_BACK_S <= now < latest + _STEP_S:
             return now
         with self._database.transaction() as cursor:
+            # The clock was set back: how old each grant is cannot be known any more.
             if now < latest:
                 cursor.execute("DELETE FROM grants")
             cursor.execute("INSERT OR REPLACE INTO clock VALUES (1, ?)", (now,))
@@ -73,6 +74,7 @@ class StoredGrants:
         """Store a grant that is valid from now on for the lifetime of grants."""
         now = self._now()
         with self._database.transaction() as cursor:
+            # Old rows are deleted where a new one is written, so that no task is needed for it.
             cursor.execute("DELETE FROM grants WHERE expires_at <= ?", (now,))
             cursor.execute(
                 "INSERT OR REPLACE INTO grants VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

@@ -31,6 +31,7 @@ class MemoryGrants:
     def _now(self) -> float:
         """Return the time. If the clock was set back, first delete all grants."""
         now = self._clock()
+        # With a clock that was set back a grant would be valid for longer than the user agreed to.
         if now < self._latest - MAX_CLOCK_STEP_BACK_S:
             self._grants.clear()
             self._latest = now
@@ -62,6 +63,7 @@ class MemoryGrants:
 
     def revoke_outdated(self, key: GrantKey) -> None:
         """Delete the grants of the same tool and connection for any other definition."""
+        # The first four parts name the tool; the fifth is the digest of its definition.
         for other in [other for other in self._grants if other[:4] == key[:4] and other != key]:
             del self._grants[other]
 

@@ -108,6 +108,7 @@ class StoredPreferences:
     def _change(self) -> Generator[dict[str, dict[str, Approval]], None, None]:
         try:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # The lock is a file of its own: the file with the levels is replaced by each change.
             lock = os.open(self._file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)
@@ -127,6 +128,7 @@ class StoredPreferences:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
+            # Before the rename, so that a power failure leaves the old file or the new one, never half a file.
             os.fsync(file.fileno())
         new.replace(self._file)
 
@@ -139,6 +141,7 @@ class StoredPreferences:
             return
         except OSError as error:
             raise DefinitionError(f"{self._file} cannot be read: {error.strerror or error}.") from error
+        # A renamed file has another inode, so a change is seen even within one tick of the clock.
         state = (there.st_ino, there.st_mtime_ns, there.st_size)
         if state == self._state:
             return
@@ -158,6 +161,7 @@ def _read_levels(file: Path) -> dict[str, dict[str, Approval]]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         text = f"{file} has your levels of consent, and cannot be read: mend it, or delete it to start anew."
         raise DefinitionError(text) from error
+    # A file that somebody edited by hand must not loosen what a site declares.
     if any(level not in KEPT_LEVELS for tools in levels.values() for level in tools.values()):
         raise DefinitionError(f"{file} has the level auto: a preference is per-call or deny, never looser.")
     return levels
