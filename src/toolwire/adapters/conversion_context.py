@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from toolwire.core.json_pointer import join_pointer
 from toolwire.core.model import Json, Schema
-from toolwire.framing.subschemas import LISTED, NAMED, SINGLE
+from toolwire.core.subschemas import LISTED, NAMED, SINGLE
 
 from .dialects import SchemaDialect
 from .schema_walk import NullCache, find_recursive_references

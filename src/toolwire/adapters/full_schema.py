@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from toolwire.core.model import Json, Schema
-from toolwire.framing.subschemas import LISTED, NAMED, SINGLE
+from toolwire.core.subschemas import LISTED, NAMED, SINGLE
 
 from .conversion_context import ConversionContext, WriterPosition
 from .schema_texts import DATA, SILENT, add_notes, rename_keys

@@ -10,20 +10,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
 from toolwire.core.model import Json
+from toolwire.core.subschemas import iterate_schemas
 
 from .json_form import JsonForm, build_adapted_form, find_plain_form
 from .native_values import build_matcher, is_plain_json
 from .plain_types import convert_numbers
 from .signature import Parameter
 
-_MAPS = ("properties", "patternProperties", "$defs", "dependentSchemas")
-_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
-_SINGLE = ("items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else")
 _DROPPED = ("title", "discriminator")  # the second is OpenAPI's word; ``oneOf`` says the same
 
 _ENCODINGS = {"base64": "base64", "base64url": "base64url"}
@@ -91,7 +89,7 @@ def build_output_schema(form: JsonForm, text: str, *, streams: bool) -> dict[str
     """Return the schema of a result: ``{}`` for any value, None for none, an array if it is streamed."""
     # OTC-012
     schema = _strip_schema(form.json_schema(mode="serialization"))
-    for inner in _walk_schemas(schema):
+    for inner in iterate_schemas(schema):
         if inner.get("format") in _UNMET_FORMATS:
             del inner["format"]
     if streams:
@@ -114,7 +112,7 @@ def _hoist_definitions(form: JsonForm, name: str, definitions: dict[str, Any]) -
 
 
 def _strip_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    for inner in _walk_schemas(schema):
+    for inner in iterate_schemas(schema):
         for key in _DROPPED:
             inner.pop(key, None)
         _mend_format(inner)
@@ -134,19 +132,6 @@ def _mend_format(schema: dict[str, Any]) -> None:
         del schema["format"]
     else:
         schema["format"] = _SPELLINGS.get(name, name)
-
-
-def _walk_schemas(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield ``schema`` and every schema inside it, but no data that looks like a schema, such as a default."""
-    if not isinstance(schema, dict):
-        return
-    yield schema
-    for key, value in schema.items():
-        if key in _SINGLE:
-            yield from _walk_schemas(value)
-        elif key in _MAPS or key in _LISTS:
-            for each in value.values() if key in _MAPS else value:
-                yield from _walk_schemas(each)
 
 
 def _find_plain_default(parameter: Parameter, form: JsonForm) -> dict[str, Json] | None:

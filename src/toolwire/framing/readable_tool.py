@@ -12,12 +12,11 @@ from dataclasses import replace
 from typing import Final
 
 from toolwire.core.model import Json, Schema, Tool
+from toolwire.core.subschemas import change_subschemas
 
-from .subschemas import LISTED, NAMED, SINGLE
 from .text_cleaning import clean, clean_data, find_hidden, is_suspect
 
 _TEXTS: Final = frozenset(("title", "description", "$comment", "examples"))
-_BY_NAME: Final = frozenset((*NAMED, "$defs", "definitions"))
 
 
 def make_readable(tool: Tool) -> Tool:
@@ -34,16 +33,9 @@ def make_readable(tool: Tool) -> Tool:
 
 def clean_schema(schema: Schema) -> dict[str, Json]:
     """Return ``schema`` with nothing hidden in its titles, descriptions, comments and examples, at any depth."""
-    written: dict[str, Json] = {}
-    for key, value in schema.items():
-        if key in _TEXTS:
-            written[key] = clean_data(value)
-        elif key in SINGLE and isinstance(value, Mapping):
-            written[key] = clean_schema(value)
-        elif key in LISTED and isinstance(value, list):
-            written[key] = [clean_schema(one) if isinstance(one, Mapping) else one for one in value]
-        elif key in _BY_NAME and isinstance(value, Mapping):
-            written[key] = {name: clean_schema(one) if isinstance(one, Mapping) else one for name, one in value.items()}
-        else:
-            written[key] = value
-    return written
+    built = change_subschemas(schema, _clean_subschema)
+    return built | {key: clean_data(value) for key, value in schema.items() if key in _TEXTS}
+
+
+def _clean_subschema(inner: Json, _keyword: str, _name: str) -> Json:
+    return clean_schema(inner) if isinstance(inner, Mapping) else inner

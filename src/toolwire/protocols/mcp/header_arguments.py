@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from toolwire.core.model import Json, Schema
+from toolwire.core.subschemas import list_subschemas
 
 Mirror: TypeAlias = tuple[tuple[tuple[str, ...], bytes], ...]
 """The path of each argument that goes into a header too, with the name of that header."""
@@ -20,14 +21,6 @@ _MARK = "x-mcp-header"
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,200}")
 _MARKED_TYPES = ("string", "integer", "boolean")
 _MAX_DEPTH = 20
-NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
-"""The keywords of JSON Schema that hold schemas by name."""
-
-LISTED = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
-SINGLE = (
-    *("items", "additionalItems", "unevaluatedItems", "contains", "additionalProperties", "unevaluatedProperties"),
-    *("propertyNames", "not", "if", "then", "else", "contentSchema"),
-)
 
 
 def find_mirrored(schema: Schema) -> Mirror:
@@ -49,7 +42,8 @@ def find_fault(schema: Json) -> str:
             if why or name in names:
                 return why or f"two arguments are for the header {name!r}"
             names.add(name)
-        left.extend(_iterate_inner(inner, depth))
+        below = None if depth is None else depth + 1
+        left.extend((one, below if key == "properties" else None) for key, _, one in list_subschemas(inner))
     return ""
 
 
@@ -63,20 +57,6 @@ def _check_mark(schema: Mapping[str, Any], depth: int | None) -> str:
     if depth is None or depth > _MAX_DEPTH:
         return f"the header {token!r} is for what properties alone do not lead to"
     return ""
-
-
-def _iterate_inner(schema: Mapping[str, Any], depth: int | None) -> Iterator[tuple[Any, int | None]]:
-    for keyword in NAMED:
-        named = schema.get(keyword)
-        below = depth + 1 if keyword == "properties" and depth is not None else None
-        for inner in named.values() if isinstance(named, Mapping) else ():
-            yield inner, below
-    for keyword in LISTED:
-        listed = schema.get(keyword)
-        for inner in listed if isinstance(listed, list) else ():
-            yield inner, None
-    for keyword in SINGLE:
-        yield schema.get(keyword), None
 
 
 def _iterate_marked(schema: Schema, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], bytes]]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from toolwire.core.model import Json
-
-from .header_arguments import LISTED, NAMED, SINGLE
+from toolwire.core.subschemas import change_subschemas
 
 _MEANT: Final = frozenset({"const", "default", "example"})
 """The keywords whose null is a value."""
@@ -27,21 +25,6 @@ def _mend(schema: Json, depth: int = 0) -> Json:
     """Return ``schema`` without such nulls; what is nested very deep stays as it is."""
     if not isinstance(schema, dict) or depth > _MOST_DEPTH:
         return schema
-    changed = {name: new for name, new in _iterate_mended(schema, depth + 1) if new is not schema[name]}
-    dropped = {name for name, value in schema.items() if value is None and name not in _MEANT}
-    if not changed and not dropped:
-        return schema
-    return {name: changed.get(name, value) for name, value in schema.items() if name not in dropped}
-
-
-def _iterate_mended(schema: dict[str, Json], depth: int) -> Iterator[tuple[str, Json]]:
-    """Yield the keywords of ``schema`` that hold schemas, with these mended."""
-    for name, value in schema.items():
-        if name in NAMED and isinstance(value, dict):
-            inner = {key: _mend(one, depth) for key, one in value.items()}
-            yield name, inner if any(inner[key] is not one for key, one in value.items()) else value
-        elif name in LISTED and isinstance(value, list):
-            listed = [_mend(one, depth) for one in value]
-            yield name, listed if any(new is not one for new, one in zip(listed, value, strict=True)) else value
-        elif name in SINGLE:
-            yield name, _mend(value, depth)
+    changed = change_subschemas(schema, lambda inner, *_: _mend(inner, depth + 1))
+    kept = {name: value for name, value in changed.items() if value is not None or name in _MEANT}
+    return schema if kept == schema else kept

@@ -17,6 +17,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Site
 from toolwire.core.json_pointer import parse_fragment
 from toolwire.core.model import Approval, Json, Kind, Schema, Tool
+from toolwire.core.subschemas import change_subschemas
 from toolwire.framing import xllm
 
 from .document import identity
@@ -24,7 +25,6 @@ from .document.descriptions import describe_own
 from .document.references import Unusable, resolve
 from .request import query
 from .request.query import Field, Form
-from .schema.keywords import rebuild
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9._-]")
 _SCHEMAS = "#/components/schemas/"
@@ -198,7 +198,7 @@ def _hoist_definitions(schema: Schema, owner: str, schemas: dict[str, Json]) -> 
         nonlocal whole_is_needed
         if not isinstance(node, dict):
             return {} if node is not False else {"not": {}}
-        built = rebuild(node, change)
+        built = change_subschemas(node, lambda inner, *_: change(inner))
         # Names of the tool's own schema mean nothing inside a document, and an $id would change what references mean.
         for key in ("$schema", "$id", "$ref"):
             built.pop(key, None)

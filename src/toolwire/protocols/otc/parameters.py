@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from toolwire.core.model import Json
+from toolwire.core.subschemas import LISTED, NAMED, SINGLE
 from toolwire.framing.jsontext import MAX_DEPTH, describe_type
 from toolwire.framing.report import Path, Report, quote_text
-from toolwire.framing.subschemas import LISTED, NAMED, SINGLE
 
 _TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 _REFERS: Final = ("$ref", "$dynamicRef", "$defs", "definitions")

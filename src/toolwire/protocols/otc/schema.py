@@ -16,7 +16,7 @@ from typing import Any
 
 from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Json, Schema
-from toolwire.framing.subschemas import LISTED, NAMED, SINGLE
+from toolwire.core.subschemas import change_subschemas
 
 MAX_SCHEMAS = 5_000
 MAX_LEVELS = 60
@@ -25,9 +25,6 @@ _SCHEMAS_OF_ANY = 200
 _REPEATS = 4
 """A schema is written as so many schemas at most: ``_SCHEMAS_OF_ANY``, and ``_REPEATS`` for each that it has itself."""
 
-_ONE = frozenset((*SINGLE, "additionalItems"))  # of older drafts, as is "items" with a list
-_MANY = frozenset((*LISTED, "items"))
-_NAMED = frozenset(NAMED)
 _ANNOTATIONS = frozenset({"default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"})
 
 
@@ -69,11 +66,8 @@ class _Inliner:
         self._left -= 1
         if self._left < 0 or level > MAX_LEVELS:
             return _cut(schema)
-        plain = {
-            key: self._member(key, value, level + 1, within)
-            for key, value in schema.items()
-            if not key.startswith("$") and key != "definitions"
-        }
+        kept = {key: value for key, value in schema.items() if not key.startswith("$") and key != "definitions"}
+        plain = change_subschemas(kept, lambda inner, *_: self._any(inner, level + 1, within))
         reference = schema.get("$ref")
         if not isinstance(reference, str):
             return plain
@@ -81,13 +75,6 @@ class _Inliner:
         if reference in within:
             return _join(_cut(meant), plain)
         return _join(self.inline(meant, level + 1, within | {reference}), plain)
-
-    def _member(self, key: str, value: Json, level: int, within: frozenset[str]) -> Json:
-        if key in _NAMED and isinstance(value, Mapping):
-            return {name: self._any(schema, level, within) for name, schema in value.items()}
-        if key in _MANY and isinstance(value, list | tuple):
-            return [self._any(schema, level, within) for schema in value]
-        return self._any(value, level, within) if key in _ONE else value
 
     def _any(self, value: Any, level: int, within: frozenset[str]) -> Json:
         return self.inline(value, level, within) if isinstance(value, Mapping) else value

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from toolwire.core.model import Json
+from toolwire.core.subschemas import NAMED
 from toolwire.framing.null_members import remove_nulls
 from toolwire.framing.report import Path, PathFault, warn_of_nulls
-from toolwire.framing.subschemas import NAMED
 from toolwire.framing.text_faults import Fault, find_faults
 
 from .rules import examine

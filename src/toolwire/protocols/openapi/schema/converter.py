@@ -178,7 +178,9 @@ class SchemaConverter:
             self._where, self._looseness = self._pointers[name], EXACT
             names: set[str] = set()
             schema = self._convert_bounded(self._resolve_target(self._pointers[name]), names)
-            known = Definition(schema, tuple(sorted(names)), len(jsontext.write(schema)), self._looseness)
+            size = len(jsontext.write(schema))
+            # Found out once: each definition is part of many tools, and shorter forms have no further keywords.
+            known = Definition(schema, tuple(sorted(names)), size, self._looseness, is_guarded(schema))
             self._where, self._looseness = before
             self._known[name] = known
         return known
@@ -199,6 +201,7 @@ class SchemaConverter:
                     tuple(sorted(rank_definitions(outline, ()))),
                     len(jsontext.write(outline)),
                     max(whole.looseness, level, deeper),
+                    whole.is_guarded,
                 ),
                 rank_definitions(whole.schema, ()),
             )
@@ -502,7 +505,7 @@ def _relax_definitions(
     direct = {name: one.looseness for name, one in found.items()}
     if not any(direct.values()):
         return schema, schemas
-    guarded = [name for name, one in schemas.items() if is_guarded(one)]
+    guarded = [name for name, one in found.items() if one.is_guarded]
     root = is_guarded(schema)
     # Only under "not", "oneOf" and the like does a wider part narrow the whole.
     if not guarded and not root:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TypeAlias
 
-from toolwire.core.model import Json, Schema
-from toolwire.framing import subschemas
-
-Change: TypeAlias = Callable[[Json], Json]
+from toolwire.core import subschemas
+from toolwire.core.model import Json
 
 _FOREIGN = re.compile(r"\A/\^.*\$/[a-z]*\Z|\[\[:\^?[a-z]+:\]|&&\[", re.DOTALL)
 """Marks of a pattern in another language: slashes around anchors, a POSIX class, a Java intersection.
@@ -23,25 +20,10 @@ ONE = frozenset((*subschemas.SINGLE, "contentSchema"))
 SEVERAL = frozenset(subschemas.LISTED)
 """Keywords that contain a list of schemas."""
 
-NAMED = frozenset((*subschemas.NAMED, "$defs", "definitions"))
+NAMED = frozenset((*subschemas.NAMED, *subschemas.DEFINITIONS))
 """Keywords that contain schemas by name."""
 
 TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
-
-
-def rebuild(schema: Schema, change: Change) -> dict[str, Json]:
-    """Return a copy of ``schema`` with ``change`` applied to each schema directly inside it."""
-    built: dict[str, Json] = {}
-    for key, value in schema.items():
-        if key in ONE and isinstance(value, dict | bool):
-            built[key] = change(value)
-        elif key in SEVERAL and isinstance(value, list):
-            built[key] = [change(one) for one in value]
-        elif key in NAMED and isinstance(value, dict):
-            built[key] = {name: change(one) for name, one in value.items()}
-        else:
-            built[key] = value
-    return built
 
 
 def fits(key: str, value: Json) -> bool:

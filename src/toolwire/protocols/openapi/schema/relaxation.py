@@ -13,8 +13,7 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from toolwire.core.model import Json
-
-from .keywords import NAMED, ONE, SEVERAL
+from toolwire.core.subschemas import change_subschemas, iterate_schemas
 
 
 class Looseness(IntEnum):
@@ -85,25 +84,16 @@ def rebuild_relaxed(
 
     ``looseness`` is the looseness of the keywords of ``schema`` itself.
     """
-    built: dict[str, Json] = {}
     inside: dict[str, Looseness] = {}
 
-    def change(key: str, one: Json, name: str = "") -> Json:
+    def change(one: Json, key: str, name: str) -> Json:
         if not isinstance(one, dict):
             return one
         changed, level = relax(one, key, name)
         inside[key] = max(level, inside.get(key, EXACT))
         return changed
 
-    for key, value in schema.items():
-        if key in ONE:
-            built[key] = change(key, value)
-        elif key in SEVERAL and isinstance(value, list):
-            built[key] = [change(key, one, str(number)) for number, one in enumerate(value)]
-        elif key in NAMED and isinstance(value, dict):
-            built[key] = {name: change(key, one, name) for name, one in value.items()}
-        else:
-            built[key] = value
+    built = change_subschemas(schema, change)
     # The looseness of the keywords themselves acts like that of a reference: both describe the same value.
     return relax_words(built, {**inside, "$ref": looseness}), max(looseness, *inside.values(), EXACT)
 
@@ -121,21 +111,7 @@ def relax_references(schema: dict[str, Json], known: Mapping[str, Looseness]) ->
 
 def is_guarded(schema: Json) -> bool:
     """Return whether ``schema`` contains a keyword that forbids or counts what a subschema accepts."""
-    waiting = [schema]
-    while waiting:
-        one = waiting.pop()
-        if not isinstance(one, dict):
-            continue
-        if _GUARDS & one.keys():
-            return True
-        for key, value in one.items():
-            if key in ONE:
-                waiting.append(value)
-            elif key in SEVERAL and isinstance(value, list):
-                waiting.extend(value)
-            elif key in NAMED and isinstance(value, dict):
-                waiting.extend(value.values())
-    return False
+    return any(_GUARDS & one.keys() for one in iterate_schemas(schema))
 
 
 def spread(direct: Mapping[str, Looseness], refers: Mapping[str, tuple[str, ...]]) -> dict[str, Looseness]:

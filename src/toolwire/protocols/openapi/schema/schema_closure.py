@@ -19,12 +19,16 @@ _MOST_REACHED = 5_000
 
 
 class Definition(NamedTuple):
-    """A converted definition, the names of the definitions it refers to, its size in bytes, and its own looseness."""
+    """A converted definition, the names of the definitions it refers to, its size in bytes, and its own looseness.
+
+    ``is_guarded``: it has a keyword that forbids or counts, so that wider definitions inside it have an effect on it.
+    """
 
     schema: dict[str, Json]
     names: tuple[str, ...]
     size: int
     looseness: Looseness = EXACT
+    is_guarded: bool = False
 
 
 class Forms(NamedTuple):

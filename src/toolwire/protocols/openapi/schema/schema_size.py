@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from toolwire.core.model import Json
+from toolwire.core.subschemas import change_subschemas, list_subschemas
 from toolwire.framing import jsontext
 from toolwire.protocols.openapi.document.descriptions import shorten_text
 
-from .keywords import NAMED, ONE, SEVERAL, rebuild
+from .keywords import NAMED
 from .relaxation import CUT, DEFINED, EXACT, WIDER, Looseness, rebuild_relaxed
 
 
@@ -64,18 +65,14 @@ def iterate_inner(schema: dict[str, Json], used: Collection[str]) -> Iterator[tu
     property that the server fills in is far away.
     """
     required = frozenset(schema.get("required", ()))
-    for key, value in schema.items():
-        if key in ONE:
-            yield key, "", value, _BRANCH
-        elif key in SEVERAL and isinstance(value, list):
-            for number, one in enumerate(value):
-                # A part of an allOf is always needed; a branch may be the one that the caller does not take.
-                yield key, str(number), one, 0.0 if key == "allOf" else _BRANCH
-        elif key in NAMED and isinstance(value, dict):
-            for name, one in value.items():
-                near = _USED if name in used else _REQUIRED if name in required else _OPTIONAL
-                observed = name == "status" and "spec" in value  # Kubernetes: the server writes status, the caller spec
-                yield key, name, one, near + (_UNLIKELY if observed or _is_unlikely(one) else 0.0)
+    for key, name, one in list_subschemas(schema):
+        if key not in NAMED:
+            # A part of an allOf is always needed; a branch may be the one that the caller does not take.
+            yield key, name, one, 0.0 if key == "allOf" else _BRANCH
+            continue
+        near = _USED if name in used else _REQUIRED if name in required else _OPTIONAL
+        observed = name == "status" and "spec" in schema[key]  # Kubernetes: the server writes status, the caller spec
+        yield key, name, one, near + (_UNLIKELY if observed or _is_unlikely(one) else 0.0)
 
 
 def _is_unlikely(schema: Json) -> bool:
@@ -140,7 +137,9 @@ def _cut_huge_schema(schema: dict[str, Json], limit: int, used: Collection[str])
 
 def shorten_descriptions(schema: dict[str, Json]) -> dict[str, Json]:
     """Return ``schema`` with each description shortened, except those of required properties."""
-    built = rebuild(schema, lambda inner: shorten_descriptions(inner) if isinstance(inner, dict) else inner)
+    built = change_subschemas(
+        schema, lambda inner, *_: shorten_descriptions(inner) if isinstance(inner, dict) else inner
+    )
     if isinstance(schema.get("description"), str):
         built["description"] = shorten_text(schema["description"], _BRIEF_CHARACTERS)
     required, properties = schema.get("required"), schema.get("properties")
