@@ -144,7 +144,7 @@ def test_thirty_payloads_in_a_question_run_no_script_and_are_shown_as_they_are(
     page.get_by_role("button", name="Allow this call").click()
     page.get_by_text("To allow this, type: ").wait_for()
     assert watched.unharmed()
-    page.get_by_role("button", name="Deny").click()
+    page.get_by_role("button", name="Not now").click()
     page.get_by_role("heading", name="Denied. Nothing was sent.").wait_for()
     asking.join(10)
     assert [answer.allowed for answer in answers] == [False]
@@ -246,7 +246,7 @@ def test_another_site_cannot_answer_a_question(page: Any, serve: Callable[..., s
     popup.value.get_by_text("This page answers to its own address alone.").wait_for()
     assert answers == []
     page.goto(opened[0])
-    page.get_by_role("button", name="Deny").click()
+    page.get_by_role("button", name="Not now").click()
     asking.join(10)
     assert [answer.allowed for answer in answers] == [False]
 

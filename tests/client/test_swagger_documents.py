@@ -177,6 +177,7 @@ def test_host_base_path_and_schemes_are_the_servers(root: dict[str, Any], server
     assert whole.get("servers") == (None if servers is None else [{"url": url} for url in servers])
 
 
+@pytest.mark.requirement("FU-21")
 @pytest.mark.parametrize(
     ("parameter", "finding"),
     [
@@ -196,6 +197,7 @@ def test_what_cannot_be_said_is_a_finding(tmp_path: Path, parameter: dict[str, A
         assert any(finding in one for one in remote.findings())
 
 
+@pytest.mark.requirement("FU-21")
 def test_every_command_reads_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

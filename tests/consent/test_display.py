@@ -102,17 +102,20 @@ def test_a_page_shows_what_a_terminal_shows() -> None:
 def test_a_long_argument_is_folded_flagged_and_whole() -> None:
     page = build_question_page(QUESTION, "t")
     folded = re.search(
-        r'<dd class="argument" data-hidden="yes"><details data-long="yes"><summary>(.*?)</summary>(.*?)</details>', page
+        r"<dt>body <small>(.*?)</small></dt>"
+        r'<dd data-hidden="yes"><details class="fold"><summary>(.*?)</summary>(.*?)</details>',
+        page,
     )
     assert folded is not None
     assert "100,000 characters, 2 hidden" in folded[1]
-    assert "END" in folded[2]
+    assert folded[2] == "100,000 characters: show all of it"
+    assert "END" in folded[3]
 
 
 @pytest.mark.requirement("D-19")
 def test_the_first_button_denies_nothing_has_the_focus_and_what_destroys_is_typed() -> None:
     page = build_question_page(QUESTION, "t")
-    buttons = re.findall(r'<button name="answer" value="(\w+)"', page)
+    buttons = re.findall(r'<button[^>]* name="answer" value="(\w+)"', page)
     assert buttons == ["deny", "allow"]
     assert "autofocus" not in page
     assert "<script" not in page

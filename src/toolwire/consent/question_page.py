@@ -3,8 +3,9 @@
 Rules:
 - The first button denies, because Enter presses the first one. No button has the focus.
 - A long text is folded and its size is shown; it is never shortened. A text with hidden characters is marked.
+- Words of the site stand in a frame that says so; no sentence of ours stands there.
 """
-# D-19, D-21
+# D-19, D-21, FU-32
 
 from __future__ import annotations
 
@@ -13,14 +14,26 @@ from html import escape
 from typing import Final
 
 from toolwire.core.check import Question
+from toolwire.core.model import Json, Tool
+from toolwire.framing.html_page import (
+    build_badge,
+    build_code_block,
+    build_fold,
+    build_hidden_fields,
+    build_html_page,
+    build_notice,
+    build_policy,
+    build_quote,
+)
+from toolwire.framing.html_value import build_value
 from toolwire.framing.visible_text import make_visible, make_visible_json
 
 from .display import DisplayRow, build_display_rows, confirmation_text, find_secrets, needs_typed_confirmation
+from .origin_display import display_origin
 
 PAGE_HEADERS: Final[Mapping[str, str]] = {
     "Content-Type": "text/html; charset=utf-8",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
-    "frame-ancestors 'none'; base-uri 'none'",
+    "Content-Security-Policy": build_policy(),
     "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
@@ -30,77 +43,142 @@ PAGE_HEADERS: Final[Mapping[str, str]] = {
 """The header fields of each response: no frames, no resources from elsewhere, no caching."""
 # D-19
 
-_STYLE: Final = """
-body{font:1rem/1.5 system-ui,sans-serif;max-width:44rem;margin:2rem auto;padding:0 1rem;color:#111;background:#fff}
-dt{font-weight:600;margin-top:.6rem}dd{margin:0;overflow-wrap:anywhere}
-pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:0;max-height:60vh;overflow:auto}
-.warning,[data-hidden]{background:#fff3cd;border-left:.3rem solid #b36b00;padding-left:.5rem}small{color:#444}
-button{font:inherit;padding:.5rem 1.2rem;margin:.5rem .5rem 0 0}textarea{width:100%;height:10rem;font-family:monospace}
-@media (prefers-color-scheme:dark){body{color:#eee;background:#111}
-.warning,[data-hidden]{background:#3a2c00}small{color:#bbb}}
-"""
+_COSTS: Final = {"free": "costs nothing", "credits": "costs credits", "paid": "costs money"}
 
 
 def build_question_page(question: Question, token: str, note: str = "") -> str:
     """Return the page that asks ``question``. The answer must bring back ``token``; ``note`` stands at the top."""
-    rows = "".join(_build_row(row) for row in build_display_rows(question))
-    alert = f'<p class="warning" role="alert">{escape(make_visible(note))}</p>' if note else ""
-    return _build_page("May this be called?", f"{alert}<dl>{rows}</dl>{_build_form(question, token)}")
+    name, site = make_visible(question.call.tool.name), _show_site(question.site)
+    alert = build_notice(make_visible(note), "destroys", role="alert") if note else ""
+    heading = f"<h1>May <code>{escape(name)}</code> be called at {escape(site)}?</h1>"
+    html = f'{alert}<div class="card">{heading}{build_question_parts(question)}{_build_form(question, token)}</div>'
+    return build_html_page(f"May {name} be called?", html, place="asks you before a call", foot=_FOOT)
 
 
-def build_final_page(sentence: str) -> str:
-    """Return the page that is shown after an answer."""
-    return _build_page(sentence, "<p>You can close this page.</p>")
+_FOOT: Final = "toolwire asks on this machine. Nothing is sent before you answer."
 
 
-def _build_page(title: str, body: str) -> str:
+def build_question_parts(question: Question) -> str:
+    """Return everything that the user must see about ``question``, without heading and form."""
+    rows = build_display_rows(question)
+    warnings = "".join(
+        build_notice(f"{row.label.capitalize()}: {row.text}", "costs") for row in rows if row.kind == "warning"
+    )
+    about = make_visible(question.call.tool.description.strip().partition("\n")[0])
+    said = build_quote(f"{make_visible(question.title) or 'The site'} says", about) if about else ""
+    terms = "".join(_build_row(row, _build_text(row)) for row in rows if row.kind == "part" and row.label != "tool")
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><main><h1>{escape(title)}</h1>"
-        f"{body}</main></body></html>"
+        f'<ul class="badges">{"".join(f"<li>{badge}</li>" for badge in build_tool_badges(question.call.tool))}</ul>'
+        f"{said}{warnings}{_build_arguments(question, rows)}"
+        f'<h2>On these terms</h2><dl class="facts terms">{terms}</dl>'
     )
 
 
-def _build_row(row: DisplayRow) -> str:
-    note = f"<small>{escape(row.note)}</small>" if row.note else ""
+def build_tool_badges(tool: Tool) -> list[str]:
+    """Return badges for what a call of ``tool`` does, in colour, sign and word."""
+    if tool.destructive:
+        effect = build_badge("destroys", "destroys something")
+    else:
+        effect = build_badge("reads", "only reads") if tool.safe else build_badge("changes", "changes something")
+    cost = str(tool.cost or "")
+    kind = "reads" if cost == "free" else "costs"
+    return [effect, *([build_badge(kind, _COSTS.get(cost, cost))] if cost else [])]
+
+
+def build_final_page(sentence: str, next_step: str = "") -> str:
+    """Return the page that is shown after an answer; ``next_step`` says what follows from it."""
+    more = f"<p>{escape(next_step)}</p>" if next_step else ""
+    html = f'<div class="card"><h1>{escape(sentence)}</h1>{more}<p>You can close this page.</p></div>'
+    return build_html_page(sentence, html, width="narrow")
+
+
+def _show_site(site: str) -> str:
+    return display_origin(site) if "://" in site else make_visible(site)
+
+
+def _build_arguments(question: Question, rows: tuple[DisplayRow, ...]) -> str:
+    """Return the arguments as people read them, and folded the exact texts that a terminal shows."""
+    shown = [row for row in rows if row.kind == "argument"]
+    if not shown:
+        return ""
+    secrets = find_secrets(question)
+    values = zip(shown, question.call.arguments.items(), strict=True)
+    facts = "".join(
+        _build_row(row, _build_argument(row, value, is_secret=name in secrets)) for row, (name, value) in values
+    )
+    exact = "\n".join(f"{row.label} = {row.text}" for row in shown)
+    fold = build_fold("The exact values, as JSON", build_code_block(exact, "The exact values"))
+    return f'<h2>What is sent</h2><dl class="facts">{facts}</dl>{fold}'
+
+
+def _build_argument(row: DisplayRow, value: Json, *, is_secret: bool) -> str:
+    if is_secret:
+        return escape(row.text)
+    html = build_value(value)
+    if row.is_long and "<details" not in html:
+        return build_fold(f"{row.note}: show all of it", html, kind="fold")
+    return html
+
+
+def _build_row(row: DisplayRow, html: str) -> str:
+    note = f" <small>{escape(row.note)}</small>" if row.note else ""
     marked = ' data-hidden="yes"' if row.note.endswith("hidden") else ""
-    kind = "warning" if row.kind == "warning" else row.kind
-    text = f"<pre>{escape(row.text)}</pre>"
-    if row.is_long:
-        text = f'<details data-long="yes"><summary>{escape(row.note)}: show all of it</summary>{text}</details>'
-    return f'<dt class="{kind}">{escape(row.label)} {note}</dt><dd class="{kind}"{marked}>{text}</dd>'
+    return f"<dt>{escape(row.label)}{note}</dt><dd{marked}>{html}</dd>"
+
+
+def _build_text(row: DisplayRow) -> str:
+    text = f'<span class="value">{escape(row.text)}</span>'
+    return build_fold(f"{row.note}: show all of it", text, kind="fold") if row.is_long else text
 
 
 def _build_form(question: Question, token: str) -> str:
-    text = escape(confirmation_text(question))
-    typed = (
-        f'<p><label>Type <b>{text}</b> to allow it: <input name="confirm" autocomplete="off"></label></p>'
-        if needs_typed_confirmation(question)
-        else ""
+    tool = question.call.tool
+    typed = ""
+    if needs_typed_confirmation(question):
+        words = escape(confirmation_text(question))
+        typed = (
+            f'<p class="notice destroys"><label>Type <b>{words}</b> to allow it'
+            '<input name="confirm" autocomplete="off" spellcheck="false"></label></p>'
+        )
+    style = "danger" if tool.destructive else "primary"
+    return (
+        f'<form method="post" autocomplete="off">{build_hidden_fields([("token", token)])}{typed}'
+        '<div class="actions bar"><button name="answer" value="deny">Not now</button>'
+        f'<button class="{style}" name="answer" value="allow">Allow this call</button></div>'
+        f"{_build_choices(question)}</form>"
     )
-    always = (
-        '<p><label><input type="checkbox" name="always" value="yes"> Do not ask again for this tool</label></p>'
-        if question.always_allowed
-        else ""
-    )
+
+
+def _build_choices(question: Question) -> str:
+    """Return the folded parts of the form: more calls, why not, and other arguments."""
+    name = escape(make_visible(question.call.tool.name))
+    more = ""
+    if question.always_allowed:
+        more += (
+            '<label class="check"><input type="checkbox" name="always" value="yes"> <span>Do not ask again for '
+            f"<code>{name}</code> <small>With the button above. It ends after 30 days, when the site changes the tool, "
+            "or when you take it back: <code>toolwire approvals</code>.</small></span></label>"
+        )
     # XL-042: the user's layer is set where the user thinks of it. Both choices only tighten.
-    later = (
-        f'<p><label>Later calls of {escape(make_visible(question.call.tool.name))} at this site: <select name="later">'
-        '<option value="">as until now</option><option value="per-call">always ask me</option>'
-        '<option value="deny">never call it, do not ask</option></select></label></p>'
-        if question.can_keep_level
-        else ""
-    )
+    if question.can_keep_level:
+        more += (
+            f'<p class="field"><label>Later calls of {name} at this site <select name="later">'
+            '<option value="">as until now</option><option value="per-call">always ask me</option>'
+            '<option value="deny">never call it, do not ask</option></select></label></p>'
+        )
     # Secrets stay out of the page: a browser may keep what stands in a form.
     secrets = find_secrets(question)
     editable = {name: value for name, value in question.call.arguments.items() if name not in secrets}
     arguments = escape(make_visible_json(editable, indent=1))
     return (
-        f'<form method="post" autocomplete="off"><input type="hidden" name="token" value="{escape(token)}">'
-        f'{typed}{always}{later}<p><button name="answer" value="deny">Deny</button>'
-        '<button name="answer" value="allow">Allow this call</button></p>'
-        '<p><label>Why not (the assistant is told): <input name="reason" maxlength="500"></label></p>'
-        "<details><summary>Change the arguments</summary>"
-        f'<label>As JSON; they are checked again.<textarea name="arguments">\n{arguments}</textarea></label>'
-        "</details></form>"
+        (build_fold("Later calls", more) if more else "")
+        + build_fold(
+            "Say why not",
+            '<p><label>Why not <small>The assistant is told.</small><input name="reason" maxlength="500"></label></p>',
+        )
+        + build_fold(
+            "Change the arguments",
+            "<p><label>The arguments as JSON <small>They are checked again.</small>"
+            f'<textarea name="arguments" spellcheck="false">\n{arguments}</textarea></label></p>',
+        )
     )

@@ -1,1 +1,1 @@
-"""Read and write the formats that protocols share: JSON, YAML, JSON-RPC, SSE, ``x-llm``. Imports only ``core``."""
+"""Read and write the formats that are shared: JSON, YAML, JSON-RPC, SSE, ``x-llm``, HTML. Imports only ``core``."""

@@ -144,8 +144,7 @@ def _handler(question_server: QuestionServer) -> type[BaseHTTPRequestHandler]:  
             if fault:
                 self._send(400, build_question_page(question_server.question, question_server.token, fault))
                 return
-            allowed = question_server.answer is not None and question_server.answer.allowed
-            self._send(200, build_final_page("Allowed." if allowed else "Denied. Nothing was sent."))
+            self._send(200, _build_outcome_page(question_server.answer))
             question_server.done.set()
 
         def _is_ours(self) -> bool:
@@ -176,3 +175,13 @@ def _handler(question_server: QuestionServer) -> type[BaseHTTPRequestHandler]:  
             """Log nothing: the path is a secret."""
 
     return QuestionHandler
+
+
+def _build_outcome_page(answer: Answer | None) -> str:
+    if answer is None or not answer.allowed:
+        return build_final_page(
+            "Denied. Nothing was sent.", "The program that asked is told, and goes on without the call."
+        )
+    once = "The call is sent now, as it was shown. Its result goes to the program that asked."
+    later = " Later calls of this tool are not asked about. To take that back: toolwire approvals revoke."
+    return build_final_page("Allowed.", once + (later if answer.always else ""))

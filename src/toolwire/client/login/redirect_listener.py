@@ -15,17 +15,23 @@ from contextlib import suppress
 from time import monotonic
 
 from toolwire.core.model import Kind, Problem
+from toolwire.framing.html_page import build_html_page, build_policy
 
 _HEAD_BYTES = 16 * 1024
 _REQUEST_S = 5.0
-_PAGE = (
-    b"<!doctype html><html lang=en><meta charset=utf-8><title>toolwire</title>"
-    b"<p>You can close this page and go back to toolwire."
-)
+_NO_FORM = "'none'"
+_PAGE = build_html_page(
+    "Back to toolwire",
+    '<div class="card"><h1>The site has answered</h1><p>toolwire goes on where you started it, and says there whether '
+    "you are signed in.</p><p>You can close this page and go back to toolwire.</p></div>",
+    place="sign-in",
+    width="narrow",
+).encode()
 _FIELDS = (
-    b"content-type: text/html; charset=utf-8\r\ncache-control: no-store\r\nreferrer-policy: no-referrer\r\n"
-    b"content-security-policy: default-src 'none'; frame-ancestors 'none'\r\nconnection: close\r\n"
-)
+    "content-type: text/html; charset=utf-8\r\ncache-control: no-store\r\nreferrer-policy: no-referrer\r\n"
+    f"content-security-policy: {build_policy(form=_NO_FORM)}\r\nx-content-type-options: nosniff\r\n"
+    "connection: close\r\n"
+).encode()
 
 
 class RedirectListener:

@@ -8,35 +8,14 @@ Rules:
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from html import escape
 from unicodedata import category
 
 from toolwire.core.http import Response
+from toolwire.framing.html_page import build_facts, build_hidden_fields, build_html_page, build_notice, build_policy
 
-_STYLE = """
-:root{color-scheme:light dark;font:17px/1.5 system-ui,sans-serif;
---page:#f4f5f8;--card:#fff;--text:#1b1f27;--soft:#545c6b;--line:#d5d9e2;--blue:#1f5fd0;--on:#fff;--red:#b3261e;--amber:#8a4b00}
-@media (prefers-color-scheme:dark){:root{--page:#12151b;--card:#1b2029;--text:#e9ecf2;--soft:#a5adbd;--line:#343b49;
---blue:#8ab4ff;--on:#0c1a33;--red:#ff9a92;--amber:#ffc27a}}
-*{box-sizing:border-box}body{margin:0;padding:2rem 1rem;background:var(--page);color:var(--text)}
-main{max-width:30rem;margin:0 auto;padding:.6rem 1.4rem 1.4rem;background:var(--card);border:1px solid var(--line);
-border-radius:.75rem}h1{font-size:1.4rem;line-height:1.3}label{display:block;margin:.8rem 0}
-dt,small{color:var(--soft);font-size:.9rem}dd{margin:0 0 .6rem;overflow-wrap:anywhere}
-input:not([type=checkbox]){display:block;width:100%;font:inherit;padding:.5rem .65rem;min-height:2.75rem;
-color:var(--text);background:var(--page);border:1px solid var(--soft);border-radius:.5rem}
-[type=checkbox]{width:1.1rem;height:1.1rem;vertical-align:-.15rem;accent-color:var(--blue)}
-button{font:inherit;font-weight:600;padding:.5rem 1.2rem;min-height:2.75rem;margin:.4rem .5rem 0 0;cursor:pointer;
-color:var(--on);background:var(--blue);border:1px solid var(--blue);border-radius:.5rem}
-button[value=deny]{color:var(--blue);background:none}:focus-visible{outline:3px solid var(--blue);outline-offset:2px}
-fieldset{border:1px solid var(--line);border-radius:.5rem;margin:1rem 0}
-.note{border-left:.3rem solid var(--amber);padding-left:.8rem}
-[role=alert]{border-left:.3rem solid var(--red);padding-left:.8rem}
-""".strip()
-_STYLE_DIGEST = b64encode(sha256(_STYLE.encode()).digest()).decode()
 _NAME_CHARS = 80
 
 
@@ -67,27 +46,28 @@ def build_consent_page(form: ConsentForm) -> Response:
     """Return the page that asks a user what a client may do."""
     # The first button denies, because Enter presses the first button of a form.
     # AS-17
-    app = clean_name(form.app)
+    app, site = clean_name(form.app), form.site
     rows = [("App", app), ("Its address", form.app_host or "not known")]
     rows += [("The answer goes to", form.redirect_host), ("You are signed in as", clean_name(form.user_name))]
-    facts = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in rows)
+    facts = build_facts((term, escape(text)) for term, text in rows)
     boxes = "".join(_build_checkbox(scope) for scope in form.scopes)
-    lasts = escape(form.lifetime)
+    take_back = ""
     if form.connected_url:
-        lasts += f' See <a href="{escape(form.connected_url)}">what you allowed</a>.'
+        take_back = f' You can take it back at any time: <a href="{escape(form.connected_url)}">what you allowed</a>.'
     notes = list(form.notes)
     if form.is_local:
         text = "The answer goes to a program on this device. Go on only if you have just started it yourself."
         notes.insert(0, text)
-    paragraphs = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
     body = (
-        f"<h1>May “{escape(app)}” use {escape(form.site)} for you?</h1><dl>{facts}</dl>{paragraphs}"
-        f'<form method="post" action="{escape(form.action)}">{_build_hidden_fields(form.hidden)}'
-        f"<fieldset><legend>It asks to</legend>{boxes}</fieldset><p><small>{lasts}</small></p>"
-        '<button name="decision" value="deny">Do not allow</button>'
-        '<button name="decision" value="allow">Allow</button></form>'
+        f"<h1>May “{escape(app)}” use {escape(site)} for you?</h1>{facts}"
+        f"{''.join(build_notice(note, 'costs') for note in notes)}"
+        f'<form method="post" action="{escape(form.action)}">{build_hidden_fields(form.hidden)}'
+        f"<fieldset><legend>It asks to</legend>{boxes}</fieldset>"
+        f'<p class="muted">{escape(form.lifetime)}{take_back}</p>'
+        '<div class="actions bar"><button name="decision" value="deny">Do not allow</button>'
+        '<button class="primary" name="decision" value="allow">Allow</button></div></form>'
     )
-    return build_page(f"Allow {app}?", body, form=f"'self' {form.form_source}")
+    return build_page(f"Allow {app}?", body, product=site, form=f"'self' {form.form_source}")
 
 
 def build_login_page(
@@ -107,41 +87,38 @@ def build_login_page(
     # After a wrong password the name is filled in, and the password is what is typed next.
     focused = ("", " autofocus") if name else (" autofocus", "")
     no_account = f'<p>No account yet? <a href="{escape(sign_up)}">Make an account</a>.</p>' if sign_up else ""
-    alert = f'<p role="alert">{escape(problem)}</p>' if problem else ""
+    alert = build_notice(problem, "destroys", role="alert") if problem else ""
     body = (
         f"<h1>Sign in to {escape(site)}</h1>{alert}"
-        f'<form method="post" action="{escape(action)}">{_build_hidden_fields(hidden)}'
-        f'<label>Name <input name="name" value="{escape(name)}" autocomplete="username" required{focused[0]}></label>'
-        '<label>Password <input name="password" type="password" autocomplete="current-password" required'
-        f"{focused[1]}></label><button>Sign in</button></form>{no_account}"
+        f'<form method="post" action="{escape(action)}">{build_hidden_fields(hidden)}'
+        f'<p class="field"><label>Name<input name="name" value="{escape(name)}" autocomplete="username" required'
+        f'{focused[0]}></label></p><p class="field"><label>Password<input name="password" type="password"'
+        f' autocomplete="current-password" required{focused[1]}></label></p>'
+        f'<div class="actions bar"><button class="primary">Sign in</button></div></form>{no_account}'
     )
-    return build_page("Sign in", body, status=status if problem else 200)
+    return build_page("Sign in", body, product=site, status=status if problem else 200)
 
 
 def build_error_page(sentence: str, status: int = 400) -> Response:
     """Return a page that says what went wrong. It has no link and no redirect."""
     # AS-01
-    return build_page(
-        "This did not work", f'<h1>This did not work</h1><p role="alert">{escape(sentence)}</p>', status=status
+    body = (
+        f"<h1>This did not work</h1>{build_notice(sentence, 'destroys', role='alert')}"
+        "<p>Go back to where you came from, and try again from there.</p>"
     )
+    return build_page("This did not work", body, status=status)
 
 
-def build_page(title: str, body: str, *, status: int = 200, form: str = "'self'") -> Response:
+def build_page(
+    title: str, body: str, *, product: str = "toolwire", status: int = 200, form: str = "'self'"
+) -> Response:
     """Return a page with the HTML ``body``. ``form`` lists the origins that its forms may lead to."""
     # D-23
-    # The one style is allowed by its digest, so nothing that is injected, not even a style, has an effect.
-    policy = (
-        f"default-src 'none'; style-src 'sha256-{_STYLE_DIGEST}'; form-action {form}; frame-ancestors 'none'; "
-        "base-uri 'none'"
-    )
-    html = (
-        '<!doctype html><html lang="en"><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style><main>{body}</main></html>"
-    )
+    # The one stylesheet is allowed by its digest, so nothing that is injected, not even a style, has an effect.
+    html = build_html_page(title, f'<div class="card">{body}</div>', product=product, width="narrow")
     headers = (
         (b"content-type", b"text/html; charset=utf-8"),
-        (b"content-security-policy", policy.encode("latin-1", "replace")),
+        (b"content-security-policy", build_policy(form=form).encode("latin-1", "replace")),
         (b"x-frame-options", b"DENY"),
         (b"x-content-type-options", b"nosniff"),
         # The address of these pages may hold a code, which no other site may see.
@@ -163,11 +140,6 @@ def clean_name(text: str) -> str:
 def _build_checkbox(row: tuple[str, str, bool]) -> str:
     scope, words, is_preselected = row
     return (
-        f'<label><input type="checkbox" name="scope" value="{escape(scope)}"{" checked" if is_preselected else ""}> '
-        f"{escape(words)} "
-        f"<small>({escape(scope)})</small></label>"
+        f'<label class="check"><input type="checkbox" name="scope" value="{escape(scope)}"'
+        f"{' checked' if is_preselected else ''}> <span>{escape(words)} <small>{escape(scope)}</small></span></label>"
     )
-
-
-def _build_hidden_fields(fields: Sequence[tuple[str, str]]) -> str:
-    return "".join(f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">' for name, value in fields)

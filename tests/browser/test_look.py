@@ -1,0 +1,166 @@
+"""Each page as people see it: on a phone and on a wide screen, light and dark, and with what axe-core finds there."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+try:
+    from axe_playwright_python.sync_playwright import Axe
+except ImportError:  # the tests are skipped, and say why
+    Axe = None
+
+from toolwire.client.approvers.browser_approver import page_approver
+from toolwire.client.login.redirect_listener import RedirectListener
+from toolwire.core.check import Answer, Question
+from toolwire.core.http import Request
+from toolwire.core.model import Approval, Call, Cost, Json, Tool
+
+WIDTHS = (360, 1280)
+THEMES = ("light", "dark")
+DOCS = Path(__file__).parents[2] / "docs" / "pictures"
+IN_DOCS = {"question", "consent", "server", "server-answer"}
+
+
+@pytest.fixture
+def look(page: Any, picture: Callable[[Any, str], None]) -> Callable[[str], None]:
+    """Look at the open page in both themes and widths: nothing for axe-core to find, and nothing wider than it."""
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+
+    def looked(name: str) -> None:
+        for theme in THEMES:
+            for width in WIDTHS:
+                page.emulate_media(color_scheme=theme)
+                page.set_viewport_size({"width": width, "height": 800})
+                found = Axe().run(page, options={"resultTypes": ["violations"]})
+                told = [
+                    (one["id"], one["nodes"][0]["html"], one["nodes"][0]["failureSummary"])
+                    for one in found.response["violations"]
+                ]
+                assert told == [], (name, theme, width)
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, (name, theme, width)
+                picture(page, f"{name}-{theme}-{width}")
+                if name in IN_DOCS and os.environ.get("TOOLWIRE_PICTURES") and (theme, width) != ("dark", 360):
+                    DOCS.mkdir(exist_ok=True)
+                    page.screenshot(path=DOCS / f"{name}-{theme}-{width}.png", full_page=True)
+        assert errors == []
+
+    return looked
+
+
+@contextmanager
+def asking(question: Question) -> Iterator[tuple[str, list[Answer]]]:
+    """Ask ``question`` on a page; give its address and the list of answers."""
+    answers: list[Answer] = []
+    opened: list[str] = []
+    shown = threading.Event()
+    approve = page_approver(lambda url: (opened.append(url), shown.set()), within_s=60)
+    thread = threading.Thread(target=lambda: answers.append(approve(question)), daemon=True)
+    thread.start()
+    assert shown.wait(10)
+    yield opened[0], answers
+    thread.join(10)
+
+
+def build_order(**changes: Any) -> Question:
+    """A question about an order at a shop."""
+    tool = Tool(name="place_order", description="Place an order.\nMore.", cost=Cost.PAID)
+    arguments: dict[str, Json] = {
+        "lines": [{"sku": "tea", "qty": 2, "price": 1.5}, {"sku": "cups", "qty": 6, "price": 12}],
+        "ship_to": {"street": "Main 1", "city": "Bonn"},
+        "by": "2027-03-01",
+        "gift": True,
+        "note": "Ring twice.\n" * 12,
+    }
+    values: dict[str, Any] = {
+        "approval": Approval.PER_CALL,
+        "reasons": ("The site declares that this tool costs money.",),
+        "title": "Desk",
+        "credential": "bearer key",
+        "remaining": 60,
+        "places": dict.fromkeys(arguments, "in the body"),
+        "request": Request("POST", "http://127.0.0.1:9723/api/place_order", (), b"x" * 92),
+        "always_allowed": True,
+        "can_keep_level": True,
+        **changes,
+    }
+    return Question(
+        Call(tool, arguments), "http://127.0.0.1:9723", "POST http://127.0.0.1:9723/api/place_order", **values
+    )
+
+
+@pytest.mark.requirement("FU-32")
+def test_the_question_page_reads_like_a_question(page: Any, look: Callable[[str], None]) -> None:
+    with asking(build_order()) as (url, answers):
+        page.goto(url)
+        assert page.inner_text("h1") == "May place_order be called at http://127.0.0.1:9723?"
+        assert page.locator(".said").inner_text() == "Desk says\nPlace an order."
+        rows = page.locator("main table tbody tr").all_inner_texts()
+        assert [row.split("\t") for row in rows] == [["tea", "2", "1.5"], ["cups", "6", "12"]]
+        assert page.get_by_text("Monday, 1 March 2027").get_attribute("title") == "2027-03-01"
+        look("question")
+        page.get_by_role("button", name="Allow this call").click()
+        page.get_by_role("heading", name="Allowed.").wait_for()
+        look("question-allowed")
+    assert [answer.allowed for answer in answers] == [True]
+
+
+@pytest.mark.requirement("FU-32", "D-19")
+def test_a_call_that_destroys_is_allowed_by_keyboard_with_the_words_alone(
+    page: Any, look: Callable[[str], None]
+) -> None:
+    tool = Tool(name="wipe", description="Delete everything.", destructive=True)
+    question = Question(
+        Call(tool, {"folder": "/srv"}), "https://files.example", "POST https://files.example/wipe", Approval.PER_CALL
+    )
+    with asking(question) as (url, answers):
+        page.goto(url)
+        look("question-destroys")
+        page.get_by_label("Type wipe yes to allow it").focus()
+        page.keyboard.type("wipe yes")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Not now"
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="Allowed.").wait_for()
+    assert [answer.allowed for answer in answers] == [True]
+
+
+@pytest.mark.requirement("FU-32")
+def test_sign_in_consent_and_connected_apps_look_alike(
+    page: Any, tasks: str, enter: Callable[..., str], client_id: str, look: Callable[[str], None]
+) -> None:
+    page.goto(f"{tasks}/oauth/login")
+    look("sign-in")
+    enter(page, tasks)
+    page.goto(
+        f"{tasks}/oauth/authorize?response_type=code&client_id={client_id}"
+        "&redirect_uri=http%3A%2F%2F127.0.0.1%2Fcallback&scope=tasks:read%20tasks:write%20tasks:delete&state=s"
+        f"&code_challenge={'A' * 43}&code_challenge_method=S256"
+    )
+    page.get_by_role("button", name="Do not allow").wait_for()
+    look("consent")
+    page.goto(f"{tasks}/connected")
+    look("connected")
+    page.goto(f"{tasks}/oauth/consent")
+    page.get_by_role("heading", name="This did not work").wait_for()
+
+
+@pytest.mark.requirement("FU-32")
+def test_the_page_at_the_end_of_a_sign_in_looks_like_the_others(page: Any, look: Callable[[str], None]) -> None:
+    listener = RedirectListener()
+    found: list[Any] = []
+    waiting = threading.Thread(target=lambda: found.append(listener.wait(30)), daemon=True)
+    waiting.start()
+    page.goto(f"{listener.redirect_uri}?code=c&state=s")
+    look("callback")
+    waiting.join(10)
+    assert found == ["code=c&state=s"]
