@@ -131,7 +131,7 @@ def test_a_worker_that_cannot_start_ends_the_server_with_1(write: Callable[..., 
 def test_a_file_that_changes_is_served_anew(write: Callable[..., Path]) -> None:
     text = "from toolwire import Toolkit\nkit = Toolkit('Kit')\n@kit.tool(approval='auto', safe=True)\ndef {}(): ...\n"
     file = write("kit.py", text.format("old"))
-    with serving(file, "--reload") as (_, said):
+    with serving(file, "--reload") as (process, said):
         url, names = url_in(said), [""]
         until = time.monotonic() + 60
         while names != ["new"]:
@@ -139,6 +139,9 @@ def test_a_file_that_changes_is_served_anew(write: Callable[..., Path]) -> None:
             names = _names(url)
             if names == ["old"]:
                 write("kit.py", text.format("new"))
+        process.terminate()
+        _, errors = process.communicate(timeout=60)
+    assert "Reloaded: kit.py changed." in errors
 
 
 def _names(url: str) -> list[str]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from toolwire.cli.exits import UsageError
-from toolwire.cli.targets.load_code import load_code
+from toolwire.cli.targets.load_code import find_import_folder, load_code
 from toolwire.cli.targets.local_target import open_code
 from toolwire.cli.targets.target import FileTarget, ModuleTarget, Target, UrlTarget, read_target
 
@@ -55,6 +56,57 @@ def test_a_file_that_is_no_python_is_not_taken_for_a_host(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="no Python file"):
         read_target("notes.txt")
+
+
+def make_package(folder: Path) -> None:
+    """Make the package ``desk`` with a toolkit that imports its neighbour by a relative import."""
+    (folder / "deskparts" / "inner").mkdir(parents=True)
+    for file in ("deskparts/__init__.py", "deskparts/inner/__init__.py"):
+        (folder / file).touch()
+    (folder / "deskparts" / "names.py").write_text("TITLE = 'Parts'\n")
+    text = "from toolwire import Toolkit\nfrom ..names import TITLE\nkit = Toolkit(TITLE)\n"
+    (folder / "deskparts" / "inner" / "served.py").write_text(text)
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    make_package(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield tmp_path
+    for name in [name for name in sys.modules if name.partition(".")[0] == "deskparts"]:
+        del sys.modules[name]
+
+
+def test_a_file_of_a_package_may_import_its_neighbours(package: Path) -> None:
+    target = read_target("deskparts/inner/served.py")
+    assert titles(target) == "Parts"
+    assert find_import_folder(target) == package / "deskparts"  # type: ignore[arg-type]  # it is a file
+
+
+def test_a_name_with_dots_is_a_module_where_there_is_one(package: Path) -> None:
+    assert read_target("deskparts.inner.served") == ModuleTarget("deskparts.inner.served")
+    assert titles(read_target("deskparts.inner.served")) == "Parts"
+    assert read_target("deskparts.inner.missing") == UrlTarget("deskparts.inner.missing")
+    assert "deskparts" in sys.modules, "it was imported by the call above, and not before"
+
+
+def test_reading_a_target_imports_nothing(package: Path) -> None:
+    (package / "deskparts" / "__init__.py").write_text("raise SystemExit('it ran')\n")
+    assert read_target("deskparts.inner.served") == ModuleTarget("deskparts.inner.served")
+    assert "deskparts" not in sys.modules
+
+
+@pytest.mark.parametrize("name", ["api.example.com", "api.deskparts.ai"])
+def test_a_folder_cannot_turn_the_name_of_a_site_into_code(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path.joinpath(*name.split(".")).with_suffix(".py")
+    file.parent.mkdir(parents=True)
+    file.write_text("raise SystemExit('it ran')\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=f"looks like a site: write https://{name}"):
+        read_target(name)
 
 
 def titles(target: Target) -> str:

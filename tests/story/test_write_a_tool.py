@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
-from toolwire import Approval, DefinitionError, Toolkit
+from toolwire import Approval, DefinitionError, Toolkit, connect_sync
 
 
 @dataclass
@@ -40,6 +40,45 @@ def hotel() -> Toolkit:
 
 def tool(name: str) -> Any:
     return hotel().catalog().find(name)
+
+
+def test_a_method_is_refused_with_what_to_write_instead() -> None:
+    kit = Toolkit("Desk")
+    with pytest.raises(DefinitionError, match=r"Desk\.open\(\) takes self, .* with kit\.add\(Desk\(\)\.open\)\."):
+
+        class Desk:
+            @kit.tool
+            def open(self, drawer: int) -> int:
+                """Open a drawer."""
+                return drawer
+
+    with pytest.raises(DefinitionError, match=r"class method, .* with kit\.add\(Shelf\.count\)"):
+
+        class Shelf:
+            @kit.tool  # type: ignore[type-var]  # it is refused
+            @classmethod
+            def count(cls) -> int:
+                """Count the shelves."""
+                return 1
+
+    assert kit.catalog().tools == ()
+
+
+def test_the_methods_of_an_object_are_added_after_its_class() -> None:
+    class Counter:
+        def __init__(self, start: int) -> None:
+            self.count = start
+
+        def increment(self, by: int = 1) -> int:
+            """Increment the counter."""
+            self.count += by
+            return self.count
+
+    kit = Toolkit("Counters")
+    kit.add(Counter(40).increment, approval="auto", safe=True)
+    assert list(kit.catalog().find("increment").parameters) == ["by"]  # type: ignore[union-attr]
+    with connect_sync(kit, agree=lambda _: True) as remote:
+        assert remote.call("increment", {"by": 2}).unwrap() == 42
 
 
 @pytest.mark.requirement("OTC-001", "OTC-011")

@@ -102,6 +102,7 @@ def read_signature(function: Callable[..., Any], names: LocalNames, where: str) 
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
         raise DefinitionError(f"{where} does not say what its parameters are: wrap it in a def.") from None
+    _refuse_unbound_method(function, parameters)
     hints = _read_hints(_find_described(function), names, where)
     taken: list[Parameter] = []
     context = None
@@ -118,6 +119,18 @@ def read_signature(function: Callable[..., Any], names: LocalNames, where: str) 
             raise DefinitionError(f"{where} takes the Context twice, as {context!r} and {parameter.name!r}: keep one.")
     kind, returns = _read_result(function, hints.get("return", Any), where)
     return Signature(kind=kind, parameters=tuple(taken), returns=returns, context=context)
+
+
+def _refuse_unbound_method(function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]) -> None:
+    """Refuse a function in the body of a class that takes its object or class first: a call has none."""
+    owner, _, name = getattr(function, "__qualname__", "").rpartition("<locals>.")[2].rpartition(".")
+    first = next(iter(parameters), "")
+    if owner and first in ("self", "cls"):
+        made = f"{owner}()" if first == "self" else owner
+        raise DefinitionError(
+            f"{owner}.{name}() takes {first}, and a call has no object: leave out the decorator, "
+            f"and add the bound method after the class, with kit.add({made}.{name})."
+        )
 
 
 def accept_keywords(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -87,6 +87,12 @@ class Toolkit:
         return self._add(function, options, _get_caller_names())
 
     def _add(self, function: Callable[..., Any], options: Options, names: Mapping[str, Any]) -> Function:
+        if isinstance(function, classmethod):
+            name = function.__func__.__qualname__
+            raise DefinitionError(
+                f"{name}() is a class method, which is not bound yet: leave out the decorator, "
+                f"and add it after the class, with kit.add({name.rpartition('<locals>.')[2]})."
+            )
         if not callable(function):
             raise DefinitionError(f"{function!r} is not a function; options go by name, as in @kit.tool(name='...').")
         defined = define_function(

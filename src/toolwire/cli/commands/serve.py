@@ -21,8 +21,9 @@ from toolwire.cli.serve_app import (
     list_remote_options,
     open_toolboxes,
 )
+from toolwire.cli.targets.load_code import find_import_folder
 from toolwire.cli.targets.open_target import UrlOptions, read_url_options
-from toolwire.cli.targets.target import FileTarget, Target, UrlTarget, read_target
+from toolwire.cli.targets.target import Target, UrlTarget, read_target
 from toolwire.cli.terminal.screen import apply_style, drop_unwritable, escaped, print_warning
 from toolwire.cli.token_options import TokenOptions
 from toolwire.core.catalog import Catalog
@@ -117,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
         return OK
     with _set_environment(settings):
         if arguments.reload:
-            serve_reloading(FACTORY, directories=_list_folders(targets), **place)
+            serve_reloading(FACTORY, directories=_list_folders(targets), announce_reload=print_warning, **place)
         else:
             serve_workers(FACTORY, workers=arguments.workers, **place)
     return OK
@@ -136,7 +137,7 @@ def _list_folders(targets: Iterable[Target]) -> Sequence[Path]:
     local = [target for target in targets if not isinstance(target, UrlTarget)]
     if not local:
         raise UsageError("--reload watches files, and no target is one.")
-    return [target.path.resolve().parent if isinstance(target, FileTarget) else Path.cwd() for target in local]
+    return [find_import_folder(target) for target in local]
 
 
 def _read_tls(arguments: argparse.Namespace) -> TlsFiles | None:

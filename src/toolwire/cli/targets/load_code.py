@@ -23,6 +23,15 @@ from .target import FileTarget, ModuleTarget
 _TOOLWIRE: Final = Path(__file__).parents[1]
 
 
+def find_import_folder(target: FileTarget | ModuleTarget) -> Path:
+    """Return the folder that the code of ``target`` is imported from: for a file of a package, above the package."""
+    if isinstance(target, ModuleTarget):
+        return Path.cwd()
+    path = target.path.resolve()
+    inside = _find_package(path)
+    return path.parent if inside is None else inside[0] / inside[1].partition(".")[0]
+
+
 def load_code(target: FileTarget | ModuleTarget, document: Path | None = None) -> Toolkit | Toolbox:
     """Return the toolkit or toolbox that ``target`` names. The user's code runs, as in an import.
 
@@ -39,7 +48,8 @@ def load_code(target: FileTarget | ModuleTarget, document: Path | None = None) -
             module = _load_file(path)
             found = _find_only_toolkit(module, where) if name is None else _find_name(module, name, where)
         case ModuleTarget(where, name):
-            found = _find_name(_load_module(where), name, where)
+            module = _load_module(where)
+            found = _find_only_toolkit(module, where) if name is None else _find_name(module, name, where)
     if _is_toolbox(found):
         if document is not None:
             raise UsageError(f"--document is for a class; what {where} has is no such class, and describes itself.")
@@ -76,9 +86,32 @@ def _load_file(path: Path) -> ModuleType:
     # The module is known under its full path: the name is unique, and pydantic finds the names of the file again.
     if (known := sys.modules.get(str(path))) is not None:
         return known
+    if (inside := _find_package(path)) is not None:
+        return _load_package_module(path, *inside)
     _add_import_path(path.parent)
     with _explain_failures(path.parent, path.name):
         return _execute(path)
+
+
+def _find_package(path: Path) -> tuple[Path, str] | None:
+    """Return the folder above the package of a file, and the name of its module; None if it is in no package."""
+    names, folder = [path.stem] if path.stem != "__init__" else [], path.parent
+    while (folder / "__init__.py").is_file() and folder.name.isidentifier():
+        names.append(folder.name)
+        folder = folder.parent
+    is_inside = folder != path.parent and path.stem.isidentifier()
+    return (folder, ".".join(reversed(names))) if is_inside else None
+
+
+def _load_package_module(path: Path, folder: Path, name: str) -> ModuleType:
+    """Import a file of a package under its name in the package, so that its relative imports work."""
+    _add_import_path(folder)
+    with _explain_failures(folder, path.name):
+        module = import_module(name)
+        found = getattr(module, "__file__", None)
+        if found is None or Path(found).resolve() != path:
+            raise UsageError(f"{path} is the module {name!r}, but that name leads to {found}: rename the package.")
+        return module
 
 
 def _execute(path: Path) -> ModuleType:

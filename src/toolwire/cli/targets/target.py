@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -12,6 +15,27 @@ from toolwire.client.discovery.local_files import file_url
 
 _NAME: Final = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _MODULE: Final = re.compile(rf"(?P<module>{_NAME}):(?P<name>{_NAME})")
+_DOTTED: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+")
+_COMMON_ENDINGS: Final = frozenset(
+    (
+        "app",
+        "biz",
+        "cloud",
+        "com",
+        "dev",
+        "edu",
+        "gov",
+        "info",
+        "int",
+        "mil",
+        "net",
+        "online",
+        "org",
+        "shop",
+        "site",
+        "xyz",
+    )
+)
 _FILE: Final = re.compile(rf"(?P<path>.*\.py)(?::(?P<name>{_NAME}))?", re.DOTALL)
 _HOST: Final = re.compile(
     r"(?:localhost|\[[0-9A-Fa-f:.]+\]|[\w-]+(?:\.[\w-]+)+|[\w-]+(?=:\d))(?::\d{1,5})?(?:[/?#].*)?", re.DOTALL
@@ -36,17 +60,17 @@ class FileTarget:
 
 @dataclass(frozen=True, slots=True)
 class ModuleTarget:
-    """A name in a module that can be imported."""
+    """A module that can be imported, and the name in it; without a name, the one Toolkit it has."""
 
     module: str
-    name: str
+    name: str | None = None
 
 
 Target: TypeAlias = UrlTarget | FileTarget | ModuleTarget
 
 
 def read_target(text: str) -> Target:
-    """Return the target that ``text`` means. A name with a dot is a host, unless there is such a file.
+    """Return the target that ``text`` means. A name with a dot is a host, unless there is such a file or module.
 
     Raises:
         UsageError: it is none of them.
@@ -62,9 +86,34 @@ def read_target(text: str) -> Target:
         return UrlTarget(text)
     if _exists(text):
         raise UsageError(f"{text} is no Python file: a target is a URL, file.py, file.py:name or package.module:name.")
+    if _DOTTED.fullmatch(text) and (file := _find_module_file(text)):
+        return _read_module(text, file)
     if _HOST.fullmatch(text) or _USER.match(text):
         return _read_url(text)
     raise UsageError(f"{text!r} is no target: write a URL, file.py, file.py:name or package.module:name.")
+
+
+def _read_module(text: str, file: str) -> ModuleTarget:
+    # Somebody else's folder must not turn the name of a well-known site into code that runs here.
+    last = text.rpartition(".")[2].lower()
+    if len(last) == 2 or last in _COMMON_ENDINGS:
+        raise UsageError(f"{text} is the module {file} here, and looks like a site: write https://{text}, or the file.")
+    return ModuleTarget(text)
+
+
+def _find_module_file(name: str) -> str:
+    """Return the file of the module ``name`` here or where Python looks, or ``""``. Nothing is imported."""
+    folders: Sequence[str] | None = [str(Path.cwd()), *sys.path]
+    spec = None
+    for part in name.split("."):
+        if folders is None:
+            return ""
+        # The finder wants the name of the module in its folder, so that no package has to be imported before.
+        spec = PathFinder.find_spec(part, list(folders))
+        if spec is None:
+            return ""
+        folders = spec.submodule_search_locations
+    return spec.origin if spec is not None and spec.has_location and spec.origin else ""
 
 
 def _exists(text: str) -> bool:

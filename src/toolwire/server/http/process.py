@@ -199,11 +199,14 @@ def serve_reloading(
     host: str = HOST,
     port: int = PORT,
     announce: Callable[[str], object] = print,
+    announce_reload: Callable[[str], object] = print,
     deadlines: Deadlines = DEADLINES,
     access_log: bool = False,
     tls: TlsFiles | None = None,
 ) -> None:
     """Serve the application that ``factory`` returns; restart when a Python file below ``directories`` changes.
+
+    ``announce_reload`` gets a sentence with the names of the changed files each time.
 
     Raises:
         DefinitionError: the socket cannot listen at ``host`` and ``port``.
@@ -214,9 +217,22 @@ def serve_reloading(
     )
     with open_listener(host, port) as listener:
         announce(build_url(host, listener, secure=tls is not None))
-        reload = ChangeReload(config, target=Server(config).run, sockets=[listener])
+        reload = _AnnouncingReload(config, target=Server(config).run, sockets=[listener])
+        reload.announce_reload = announce_reload
         reload.should_restart()  # records the files now, so that a change during the start is noticed
         reload.run()
+
+
+class _AnnouncingReload(ChangeReload):  # type: ignore[misc,valid-type]  # uvicorn chooses the class when it is imported
+    """Restarts the server after a change, and says which files changed."""
+
+    announce_reload: Callable[[str], object] = staticmethod(print)
+
+    def should_restart(self) -> list[Path] | None:
+        changed: list[Path] | None = super().should_restart()
+        if changed:
+            self.announce_reload(f"Reloaded: {', '.join(sorted(path.name for path in changed))} changed.")
+        return changed
 
 
 def open_listener(host: str, port: int) -> socket.socket:
