@@ -218,6 +218,22 @@ def test_a_call_goes_on_once_the_user_granted_what_it_lacks(provider: tuple[Prov
     assert "https://accounts.example/grant" in shown[0]
 
 
+@pytest.mark.requirement("OXP-011", "XL-050")
+def test_the_call_that_goes_on_is_the_one_that_was_approved(provider: tuple[Provider, str]) -> None:
+    server, base = provider
+    asked: list[Any] = []
+
+    def approve(question: Any) -> Any:
+        asked.append(question)
+        return _allow(question)
+
+    with connect_sync(base, protocol="otc", user=user([]), approve=approve) as remote:
+        assert remote.call("Gmail_GetEmails") == Value("mail")
+        assert (server.calls, len(asked)) == (2, 1)
+        assert remote.call("Gmail_GetEmails") == Value("mail")
+    assert len(asked) == 2, "another call"
+
+
 @pytest.mark.requirement("OXP-011")
 @pytest.mark.anyio
 async def test_the_asynchronous_client_waits_too(provider: tuple[Provider, str]) -> None:

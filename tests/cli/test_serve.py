@@ -29,6 +29,7 @@ from toolwire.cli.serve_app import (
     open_toolbox,
     read_settings,
 )
+from toolwire.cli.targets.local_target import open_code
 from toolwire.cli.targets.target import FileTarget, UrlTarget
 from toolwire.core.catalog import Catalog
 from toolwire.core.connect_error import ConnectError
@@ -279,16 +280,15 @@ def test_a_gateway_serves_a_remote_server_and_code_as_one(protocol: str, site: s
 
 @pytest.mark.requirement("XL-053", "XL-056")
 @pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
-def test_a_gateway_runs_what_its_caller_has_confirmed(site: str, protocol: str) -> None:
+def test_a_gateway_runs_what_its_caller_has_confirmed_and_the_user_is_asked_once(site: str, protocol: str) -> None:
     box = open_toolbox(UrlTarget(site))
     assert count_asking_tools([box]) == 2
-    reasons: list[str] = []
+    asked: list[Question] = []
 
     def answer(allowed: bool) -> Callable[[Question], bool]:
         def approve(question: Question) -> bool:
-            asked = [reason for reason in question.reasons if "The server asks before" in reason]
-            reasons.extend(asked)
-            return allowed or not asked
+            asked.append(question)
+            return allowed
 
         return approve
 
@@ -297,13 +297,83 @@ def test_a_gateway_runs_what_its_caller_has_confirmed(site: str, protocol: str) 
             return direct.call("noted")
 
     with background(build_app(ServeSettings(targets=[site]), [box])) as url:
-        for allowed, left in ((False, []), (True, ["x"])):
+        for number, (allowed, left) in enumerate([(False, []), (True, ["x"]), (True, ["x", "x"])], start=1):
             with connect_sync(url, protocol=protocol, approve=answer(allowed), agree=lambda _: True) as remote:
                 ended = remote.call("note", {"text": "x"})
             assert isinstance(ended, Value) is allowed
             assert noted() == Value(left)
-    assert len(reasons) == 2
-    assert all(site in reason and "note is a tool of" in reason for reason in reasons)
+            assert len(asked) == number
+
+
+@pytest.mark.requirement("XL-053", "XL-056")
+@pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
+def test_a_chain_of_gateways_asks_the_user_once(site: str, protocol: str) -> None:
+    asked: list[Question] = []
+
+    def approve(question: Question) -> bool:
+        asked.append(question)
+        return True
+
+    with background(build_app(ServeSettings(targets=[site]), [open_toolbox(UrlTarget(site))])) as near:
+        far = build_app(ServeSettings(targets=[near]), [open_toolbox(UrlTarget(near))])
+        with background(far) as url, connect_sync(url, protocol=protocol, approve=approve) as remote:
+            assert isinstance(remote.call("note", {"text": "x"}), Value)
+    assert len(asked) == 1
+
+
+@pytest.mark.requirement("XL-053", "XL-056")
+@pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
+def test_a_call_that_its_client_did_not_ask_about_is_asked_about_at_the_gateway(
+    write: Callable[..., Path], protocol: str
+) -> None:
+    file = write(
+        "claims.py",
+        """
+        from toolwire import Toolkit
+        kit = Toolkit("Claims")
+
+        @kit.tool(approval="auto", safe=False)
+        def water(times: int) -> int:
+            "Water the plants."
+            return times
+        """,
+    )
+    asked: list[Question] = []
+
+    def approve(question: Question) -> bool:
+        asked.append(question)
+        return True
+
+    with background(asgi(open_code(FileTarget(file)))) as site:
+        app = build_app(ServeSettings(targets=[site]), [open_toolbox(UrlTarget(site))])
+        with (
+            background(app) as url,
+            connect_sync(url, protocol=protocol, approve=approve, agree=lambda _: True) as remote,
+        ):
+            assert remote.call("water", {"times": 2}) == Value(2)
+    (question,) = asked
+    assert f"water is a tool of {site}" in question.reasons[0]
+
+
+@pytest.mark.requirement("XL-056")
+def test_a_word_of_one_worker_is_valid_in_every_worker_and_once(site: str) -> None:
+    with serving(site, "--workers", 2) as (_, said):
+        url = url_in(said)
+        answers = []
+        for number in range(12):  # each request has a connection of its own, which any worker may take
+            word = _send_note(url, str(number))[1]
+            answers.append([_send_note(url, str(number), word)[0] for _ in range(3)])
+    assert answers == [[200, 428, 428]] * 12
+
+
+def _send_note(url: str, text: str, word: str = "") -> tuple[int, str]:
+    fields = {"content-type": "application/json", **({"toolwire-confirmation": word} if word else {})}
+    request = urllib.request.Request(f"{url}/api/note", json.dumps({"text": text}).encode(), fields)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, ""
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)["details"]["confirmation"]["word"]
 
 
 @pytest.mark.requirement("XL-056")

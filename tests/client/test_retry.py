@@ -42,12 +42,12 @@ class Talk:
         self.log.append(call.call_id)
         return self._results.pop(0) if len(self._results) > 1 else self._results[0]
 
-    def end(self, tool: Tool = WRITES, peer: Peer = KEEPS, **options: Any) -> Result:
+    def end(self, tool: Tool = WRITES, peer: Peer = KEEPS, *, is_confirmed: bool = False, **options: Any) -> Result:
         """Make a call ``c0``; new ids are ``c1``, ``c2``..., and chance spreads nothing."""
         ids = iter(range(1, 100))
         retries = RetryLimits(chance=lambda: 0.0, new_id=lambda: f"c{next(ids)}", **options)
         codec = replace(OTC, send=self.send)
-        flow = send_with_retries(codec, peer, Call(tool, {}, "c0"), retries)
+        flow = send_with_retries(codec, peer, Call(tool, {}, "c0"), retries, is_confirmed=is_confirmed)
         return run(flow, NOWHERE, sleep=self.log.append)
 
 
@@ -75,6 +75,27 @@ def test_what_did_not_run_or_is_kept_goes_again_under_its_own_id(problem: Proble
     assert result == Value(3)
     assert isinstance(result, Value)
     assert result.notes == {"attempts": 3}
+
+
+UNCONFIRMED = Problem(kind=Kind.UNCONFIRMED, message="Confirm it.")
+
+
+@pytest.mark.parametrize("problem", [LOST, LIMITED, BUSY], ids=["lost", "429", "503"])
+@pytest.mark.requirement("XL-056")
+def test_a_used_confirmation_does_not_hide_why_the_call_failed(problem: Problem) -> None:
+    talk = Talk([problem, UNCONFIRMED])
+    result = talk.end(is_confirmed=True)
+    assert result == replace(problem, details={**problem.details, "attempts": 2})
+    assert [one for one in talk.log if isinstance(one, str)] == ["c0", "c0"]
+    assert Talk([problem, Value(3)]).end(is_confirmed=True) == Value(3, {"attempts": 2})
+    assert Talk([problem, UNCONFIRMED]).end() == replace(UNCONFIRMED, details={"attempts": 2}), "the first challenge"
+
+
+@pytest.mark.requirement("XL-056")
+def test_a_confirmation_is_not_used_for_a_new_call() -> None:
+    talk = Talk([TRY_AGAIN, Value(3)])
+    assert talk.end(is_confirmed=True) == TRY_AGAIN
+    assert talk.log == ["c0"]
 
 
 @pytest.mark.requirement("C-11", "OTC-030", "OTC-032", "OXP-015", "A-42")

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from toolwire import Answer, Kind, Problem, Question, Toolkit, Value, asgi, connect_sync
-from toolwire.core.check import ALLOW, Deny
+from toolwire import Answer, DefinitionError, Kind, Problem, Question, ToolError, Toolkit, Value, asgi, connect_sync
+from toolwire.core.check import ALLOW, Check, Deny
 from toolwire.core.codec import Codec
 from toolwire.core.http import Request, get_header
 from toolwire.core.model import Call, Context, Tool
 from toolwire.server import App
-from toolwire.server.run.confirmation import CONFIRMATION, VALID_S, ask_about_destructive, build_confirmation_check
+from toolwire.server.run.confirmation import (
+    CONFIRMATION,
+    VALID_S,
+    ConfirmationWords,
+    ask_about_destructive,
+    build_challenge,
+    build_confirmation_check,
+)
+from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing.loopback import background
 from toolwire.testing.wire import HERE, SyncAppTransport
 
@@ -77,7 +86,7 @@ def test_a_challenge_is_428_and_the_same_call_with_its_word_runs_once() -> None:
 @pytest.mark.requirement("XL-056")
 def test_a_word_is_bound_to_caller_tool_and_arguments_and_ends() -> None:
     clock = Clock()
-    check = build_confirmation_check(ask_about_destructive, clock=clock)
+    check = build_confirmation_check(ask_about_destructive, ConfirmationWords(clock=clock))
 
     def word(call: Call) -> str:
         verdict = check(call)
@@ -101,19 +110,75 @@ def test_a_word_is_bound_to_caller_tool_and_arguments_and_ends() -> None:
     assert check(Call(Tool(name="look"), {})) is ALLOW
 
 
+def ask_word(check: Check, call: Call) -> str:
+    verdict = check(call)
+    assert isinstance(verdict, Deny)
+    return str(verdict.problem.details["confirmation"]["word"])
+
+
 @pytest.mark.requirement("XL-056")
-def test_of_very_many_open_questions_the_oldest_are_forgotten() -> None:
-    check = build_confirmation_check(ask_about_destructive, clock=Clock())
-    calls = [Call(ERASE, {"what": str(number)}) for number in range(10_001)]
-    words = []
-    for call in calls:
-        verdict = check(call)
-        assert isinstance(verdict, Deny)
-        words.append(str(verdict.problem.details["confirmation"]["word"]))
-    said = [call._replace(context=Context(confirmation=word)) for call, word in zip(calls, words, strict=True)]
-    assert check(said[-1]) is ALLOW
-    assert check(said[1]) is ALLOW
-    assert check(said[0]) is not ALLOW
+def test_very_many_open_questions_make_no_word_of_another_caller_void() -> None:
+    check = build_confirmation_check(ask_about_destructive, ConfirmationWords(clock=Clock()))
+    ada = Call(ERASE, {"what": "a"}, "1", Context(principal="ada"))
+    word = ask_word(check, ada)
+    for number in range(10_001):
+        check(Call(ERASE, {"what": str(number)}, "1", Context(principal="eve")))
+    assert check(ada._replace(context=Context(principal="ada", confirmation=word))) is ALLOW
+
+
+@pytest.mark.requirement("XL-056")
+def test_a_word_of_one_worker_is_valid_in_another_and_only_once_in_all(tmp_path: Path) -> None:
+    folder, clock = tmp_path / "words", Clock()
+    workers = [
+        build_confirmation_check(ask_about_destructive, ConfirmationWords(folder, clock=clock)) for _ in range(3)
+    ]
+    call = Call(ERASE, {"what": "a"}, "1", Context(principal="ada"))
+    for issuer in workers:
+        said = call._replace(context=Context(principal="ada", confirmation=ask_word(issuer, call)))
+        assert [worker(said) is ALLOW for worker in workers] == [True, False, False]
+        other = call._replace(context=Context(principal="bob", confirmation=ask_word(issuer, call)))
+        assert [worker(other) is ALLOW for worker in workers] == [False, False, False]
+    late = call._replace(context=Context(principal="ada", confirmation=ask_word(workers[0], call)))
+    clock.now += VALID_S
+    assert workers[1](late) is not ALLOW
+    again = call._replace(context=Context(principal="ada", confirmation=ask_word(workers[0], call)))
+    assert [workers[2](again) is ALLOW, workers[2](again) is ALLOW] == [True, False]
+    stranger = build_confirmation_check(ask_about_destructive, ConfirmationWords(tmp_path / "others", clock=clock))
+    assert stranger(again) is not ALLOW
+
+
+@pytest.mark.requirement("XL-056")
+def test_a_word_that_cannot_be_remembered_confirms_nothing(tmp_path: Path) -> None:
+    words = ConfirmationWords(tmp_path / "words", clock=Clock())
+    word = words.issue(b"a")
+    (tmp_path / "words" / "spent-1").write_text("a file where the folder of this period should be")
+    assert words.redeem(word, b"a") is False
+
+
+@pytest.mark.requirement("XL-056")
+@pytest.mark.parametrize("how", ["open to others", "a link", "a file", "a short key"])
+def test_a_folder_that_another_user_could_change_is_refused(tmp_path: Path, how: str) -> None:
+    folder = tmp_path / "words"
+    match how:
+        case "open to others":
+            folder.mkdir()
+            folder.chmod(0o770)
+        case "a link":
+            (tmp_path / "theirs").mkdir(mode=0o700)
+            folder.symlink_to(tmp_path / "theirs")
+        case "a file":
+            folder.write_text("")
+        case _:
+            folder.mkdir(mode=0o700)
+            (folder / "key").write_bytes(b"short")
+    with pytest.raises(DefinitionError, match="onfirmations"):
+        ConfirmationWords(folder)
+
+
+@pytest.mark.requirement("XL-056")
+@pytest.mark.parametrize("word", ["", "a", "\xe9", "A" * 96, "A" * 10_000, "_-" * 48])
+def test_made_up_words_confirm_nothing(word: str) -> None:
+    assert ConfirmationWords(clock=Clock()).redeem(word, b"a") is False
 
 
 def answering(*answers: bool | Answer) -> tuple[Callable[[Question], bool | Answer], list[Question]]:
@@ -147,3 +212,54 @@ def test_nothing_runs_that_the_person_did_not_confirm(codec: Codec, answers: Any
     assert isinstance(result, Problem)
     assert (result.kind, result.details.get("denied")) == (Kind.DENIED, True)
     assert (len(asked), ran) == (2, [])
+
+
+@pytest.mark.requirement("XL-056", "C-11")
+def test_a_confirmed_call_that_fails_ends_with_its_failure_not_with_another_challenge(codec: Codec) -> None:
+    kit, ran = Toolkit("Disk"), []
+
+    @kit.tool(approval="auto", destructive=True, idempotent=True)
+    def erase(what: str) -> str:
+        """Erase something."""
+        ran.append(what)
+        raise ToolError("The disk is busy.", can_retry=True, retry_after_ms=1)
+
+    app = asgi(kit, require_confirmation=ask_about_destructive)
+    approve, asked = answering(True, True)
+    with background(app) as url, connect_sync(url, protocol=codec.name, approve=approve) as remote:
+        result = remote.call("erase", {"what": "a"})
+    assert isinstance(result, Problem)
+    assert result.kind is Kind.TOOL_FAILED
+    assert "The disk is busy." in result.message
+    assert (len(asked), ran) == (2, ["a"])
+
+
+@pytest.mark.requirement("XL-056", "XL-050")
+@pytest.mark.parametrize(
+    ("reasons", "questions"),
+    [([], 1), (["The site declares that this tool destroys something."], 1), (["This costs money."], 2), (None, 2)],
+)
+def test_only_a_server_that_asks_for_nothing_new_is_answered_by_the_first_approval(
+    reasons: list[str] | None, questions: int
+) -> None:
+    words = ConfirmationWords(clock=Clock())
+    kit, ran = Toolkit("Disk"), []
+
+    @kit.tool(approval="auto", destructive=True)
+    def erase(what: str) -> str:
+        """Erase something."""
+        ran.append(what)
+        return "gone"
+
+    def check(call: Call) -> Any:
+        if words.redeem(call.context.confirmation, b"erase"):
+            return ALLOW
+        return Deny(build_challenge(call, "Really?", words.issue(b"erase"), reasons=reasons))
+
+    toolbox = FunctionToolbox(kit)
+    app = asgi(toolbox)
+    app._service._checks = (*app._service._checks, check)
+    approve, asked = answering(*[True] * questions)
+    with background(app) as url, connect_sync(url, protocol="otc", approve=approve) as remote:
+        assert remote.call("erase", {"what": "a"}) == Value("gone")
+    assert (len(asked), ran) == (questions, ["a"])

@@ -77,6 +77,7 @@ class ServeSettings:
     strict_jsonrpc: bool = False
     agree: bool = False
     consent: str = "ask"
+    confirmations: str = ""
     remote: Mapping[str, Any] = field(default_factory=dict, repr=False)
     debug: bool = False
 
@@ -141,7 +142,14 @@ def open_toolboxes(settings: ServeSettings) -> Sequence[Toolbox]:
         urls = [target.text for target in targets if isinstance(target, UrlTarget)]
         options = read_url_options(Namespace(**settings.remote), urls) if settings.remote else None
         return [
-            open_toolbox(target, options=options, agree=settings.agree, consent=settings.consent) for target in targets
+            open_toolbox(
+                target,
+                options=options,
+                agree=settings.agree,
+                consent=settings.consent,
+                confirmations=settings.confirmations,
+            )
+            for target in targets
         ]
     if len(targets) > 1:
         raise UsageError("--document describes one class: serve that alone, or give each class a load().")
@@ -155,11 +163,13 @@ def open_toolbox(
     options: UrlOptions | None = None,
     agree: bool = False,
     consent: str = "ask",
+    confirmations: str = "",
 ) -> Toolbox:
     """Return the toolbox of ``target``. A call of a remote tool that needs consent must be confirmed by its caller.
 
     ``options`` are for a URL. With the ``consent`` of "hints", MCP clients that cannot be asked are left to ask their
     users themselves. ``agree`` lets tools run without a question that only their site declares harmless.
+    ``confirmations`` is the folder of the words that all workers accept.
 
     Raises:
         ConnectError: nothing was found at a URL.
@@ -177,7 +187,9 @@ def open_toolbox(
     return connect_without_user(
         target.text,
         unlimited,
-        approve=CallerConsent(host_confirmation=_HOST_CONFIRMATION if consent == "hints" else ""),
+        approve=CallerConsent(
+            host_confirmation=_HOST_CONFIRMATION if consent == "hints" else "", confirmations=confirmations
+        ),
         agree=(lambda _: True) if agree else None,
         api_key=options.key,
         protocol=options.protocol,

@@ -25,6 +25,8 @@ class Question:
     - ``places``: for each argument, where in the request it goes.
     - ``secrets``: the arguments that the user's side marks as secret.
     - ``can_keep_level``: the answer may also set the level of this tool for later calls.
+    - ``consent_reasons``: the server asks only for consent, for these reasons. An approval of exactly this call that
+      showed all of them answers it. None: only a new answer does.
     """
 
     # XL-049, XL-050
@@ -47,6 +49,7 @@ class Question:
     secrets: frozenset[str] = frozenset()
     places: Mapping[str, str] = field(default_factory=dict, repr=False)
     can_keep_level: bool = False
+    consent_reasons: tuple[str, ...] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,9 @@
 Rules:
 - A call that the gateway's own client would ask about is answered with a challenge, and does not run. The same call
   with the challenge's word runs, once, within five minutes.
-- A word is good for one caller, one tool of one site as it is defined now, and the same arguments alone.
+- A word is valid for one caller, one tool of one site as it is defined now, and the same arguments alone.
+- The challenge says for which reasons consent is needed. A client that has asked its user about exactly this call, with
+  these reasons, sends the word without a second question.
 - What a site itself wants confirmed is not asked of the caller: such a call is refused as before.
 """
 # XL-053, XL-056
@@ -12,7 +14,9 @@ from __future__ import annotations
 
 from hashlib import sha256
 from hmac import compare_digest
+from pathlib import Path
 
+from toolwire.consent.tool_definition import build_definition, definition_hash
 from toolwire.core.check import Answer, Question
 from toolwire.framing import jsontext
 from toolwire.server.run.confirmation import ConfirmationWords, build_challenge
@@ -28,8 +32,19 @@ class CallerConsent:
     cannot be asked, and is left to what that client asks its user.
     """
 
-    def __init__(self, words: ConfirmationWords | None = None, *, host_confirmation: str = "") -> None:
-        self._words = ConfirmationWords() if words is None else words
+    def __init__(
+        self,
+        words: ConfirmationWords | None = None,
+        *,
+        host_confirmation: str = "",
+        confirmations: Path | str = "",
+    ) -> None:
+        """Share ``confirmations``, a folder, with the other processes of this machine that serve the same gateway.
+
+        Raises:
+            DefinitionError: the folder cannot be used.
+        """
+        self._words = ConfirmationWords(confirmations) if words is None else words
         self._host_confirmation = host_confirmation.encode()
 
     def __call__(self, question: Question) -> Answer:
@@ -40,9 +55,9 @@ class CallerConsent:
             return Answer(allowed=True, channel=_HOST_CHANNEL)
         if self._words.redeem(call.context.confirmation, subject):
             return Answer(allowed=True, channel=_CHANNEL)
-        reasons = " ".join(question.reasons)
-        text = f"{call.tool.name} is a tool of {question.site}. {reasons} Do you allow this call?"
-        problem = build_challenge(call, text, self._words.issue(subject))
+        reasons = (*question.reasons, *question.changes)
+        text = f"{call.tool.name} is a tool of {question.site}. {' '.join(reasons)} Do you allow this call?"
+        problem = build_challenge(call, text, self._words.issue(subject), reasons=reasons)
         return Answer(allowed=False, channel=_CHANNEL, problem=problem)
 
 
@@ -54,6 +69,7 @@ def _digest(question: Question) -> bytes:
         question.site,
         question.target,
         call.tool.id,
+        definition_hash(build_definition(call.tool)),
         call.arguments,
         list(question.reasons),
         list(question.changes),

@@ -13,7 +13,9 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
+from pathlib import Path
 
+from toolwire.core.check import Check
 from toolwire.core.codec import Codec, Pending, Reading, Site, Streaming, ToolCache
 from toolwire.core.http import Request, Response, make_request
 from toolwire.core.ledger import Ledger
@@ -53,7 +55,7 @@ from .http.messages import (
 )
 from .limits import ServerLimits
 from .route_table import NO_DOCUMENTS, RouteTable
-from .run.confirmation import CONFIRMATION, ConfirmationQuestion, build_confirmation_check
+from .run.confirmation import CONFIRMATION, ConfirmationQuestion, ConfirmationWords, build_confirmation_check
 from .run.function_toolbox import PEER_ADDRESS
 from .run.idempotency import KEY_HEADER, IdempotencyRunner, open_ledger, parse_key
 from .run.progress_stream import stream_call
@@ -95,6 +97,7 @@ class App:
         require_confirmation: ConfirmationQuestion | None = None,
         documents: Mapping[str, Response] = NO_DOCUMENTS,
         host_confirmation: str = "",
+        confirmations: Path | str = "",
     ) -> None:
         self.older_clients = True
         self._toolbox = toolbox
@@ -108,7 +111,9 @@ class App:
         scopes = (check_scopes,) if callers.needs_credentials else ()
         required = check_requirements if authorizer is None else build_requirements_check(authorizer)
         counted = build_rate_counter(rates if rates is not None else open_windows(""), local_rates)
-        confirmed = () if require_confirmation is None else (build_confirmation_check(require_confirmation),)
+        confirmed: tuple[Check, ...] = ()
+        if require_confirmation is not None:
+            confirmed = (build_confirmation_check(require_confirmation, ConfirmationWords(confirmations)),)
         # In this order: a caller without the right learns nothing about the arguments, and nobody confirms a call that
         # cannot run.
         checks = (*scopes, required, build_arguments_check(), *confirmed)

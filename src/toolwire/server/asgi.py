@@ -50,6 +50,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     require_confirmation: ConfirmationQuestion | None = None,
     client_document: str = "",
     host_confirmation: str = "",
+    confirmations: Path | str = "",
 ) -> App:
     """Return an ASGI application that serves ``target`` on every protocol.
 
@@ -73,7 +74,8 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
 
     ``require_confirmation`` returns the question to ask before a call runs, or ``""``. Such a call is answered with 428
     and runs when it is sent again with the word of that response; ``ask_about_destructive`` asks before each
-    destructive tool. This process keeps the words.
+    destructive tool. Each word is valid once. ``confirmations`` is a folder for these words that all processes of this
+    machine share, such as several workers; without it, a word is valid in the process that issued it.
 
     ``host_confirmation`` is a secret word of this process that stands for the confirmation of MCP clients that cannot
     be asked (they declare no forms): with it, their calls are left to what they ask their users themselves. Give the
@@ -83,8 +85,9 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     origin that leads here, or a URL below it. Sign in with ``toolwire login --client-document``.
 
     Raises:
-        DefinitionError: the ledger or the store of ``rates`` cannot be opened, ``rates_fail`` or ``rates_replicas``
-            cannot be, or no authorization server would accept a document from ``client_document``.
+        DefinitionError: the ledger, the store of ``rates`` or the folder of ``confirmations`` cannot be opened,
+            ``rates_fail`` or ``rates_replicas`` cannot be, or no authorization server would accept a document from
+            ``client_document``.
     """
     # XL-066, A-12, A-53, XL-056, XL-113
     documents = _build_documents(client_document)
@@ -107,6 +110,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
         require_confirmation=require_confirmation,
         documents=documents,
         host_confirmation=host_confirmation,
+        confirmations=confirmations,
     )
 
 

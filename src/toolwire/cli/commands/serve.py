@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from ipaddress import ip_address
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, TypedDict
 
 from toolwire.cli.exits import OK, UsageError
@@ -57,6 +58,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--reload serves from one process: leave out --workers.")
     if arguments.stdio and (arguments.reload or arguments.workers > 1 or arguments.tls_cert):
         raise UsageError("--stdio serves one host from one process: leave out --reload, --workers and --tls-cert.")
+    if arguments.workers == 1:
+        return _serve(arguments)
+    # A caller confirms a call with a word of one worker, and sends it to any worker.
+    with TemporaryDirectory(prefix="toolwire-") as folder:
+        return _serve(arguments, confirmations=f"{folder}/confirmations")
+
+
+def _serve(arguments: argparse.Namespace, *, confirmations: str = "") -> int:
     tls = _read_tls(arguments)
     listed = read_connections(arguments.connections) if arguments.connections else ()
     named_targets = [*arguments.targets, *(one.url for one in listed)]
@@ -86,6 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
         strict_jsonrpc=arguments.strict_jsonrpc,
         agree=arguments.agree,
         consent=arguments.consent,
+        confirmations=confirmations,
         remote=list_remote_options(arguments),
         debug=arguments.debug,
     )

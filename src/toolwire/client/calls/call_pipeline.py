@@ -31,7 +31,7 @@ from toolwire.validation import build_arguments_check, copy_arguments
 from .agreements import Agreements, CallParties, CurrentDefinitions, build_lock_check
 from .budget import Budget, build_budget
 from .prepared_call import FlowStep, PreparedCall, find_request, mark_approved, mark_edited, prepare_call, replace_url
-from .questions import Questions, build_origin_question
+from .questions import CallApproval, Questions, build_origin_question
 from .retry import REPEAT_NOTICE, RetryLimits, relies_on_claim
 from .session import Session
 
@@ -176,8 +176,12 @@ class CallPipeline:
         self._agreements.agree(tools)
         return self.rebuild(self._declared_peer)
 
-    def run(self, call: Call) -> Flow[Result]:
-        """Return the result of ``call``: checks first, then the user if needed, then the server."""
+    def run(self, call: Call, approval: CallApproval | None = None) -> Flow[Result]:
+        """Return the result of ``call``: checks first, then the user if needed, then the server.
+
+        ``approval`` is what the user approved of this call when it was run before.
+        """
+        approval = CallApproval() if approval is None else approval
         copied = copy_arguments(call)  # the caller may change its own arguments while the user reads them
         if isinstance(copied, Problem):
             return copied
@@ -197,13 +201,13 @@ class CallPipeline:
             if question is not None:
                 if relies_on_claim(self.peer, tool, prepared.request, self._retries):
                     question = replace(question, reasons=(*question.reasons, REPEAT_NOTICE))
-                answered = yield from self._questions.ask_permission(prepared, question)
+                answered = yield from self._questions.ask_permission(prepared, question, approval)
                 if isinstance(answered, Problem):
                     return answered
                 permitted = answered
             result: Result | None = self._budget.take(tool)
             if result is None:
-                result = yield from self._converse(permitted, question)
+                result = yield from self._converse(permitted, question, approval)
                 self._record_result(tool, result)
             return result if permitted is prepared else mark_edited(result)
         finally:
@@ -218,7 +222,7 @@ class CallPipeline:
         if isinstance(result, Problem):
             self._budget.record_problem(tool, result)
 
-    def _converse(self, prepared: PreparedCall, question: Question | None) -> Flow[Result]:
+    def _converse(self, prepared: PreparedCall, question: Question | None, approval: CallApproval) -> Flow[Result]:
         """Run ``prepared`` to its end. The approved request is sent as it is; another one needs a question."""
         tool, approved, step = prepared.call.tool, prepared.request, prepared.step
         data_flow = self.session.data_flow
@@ -226,14 +230,14 @@ class CallPipeline:
             reply: Any
             if isinstance(step, Question):
                 # XL-056: the server's own question is about the request that was sent before it.
-                problem = yield from self._ask_again(prepared.replace_step(approved or step), step)
+                problem = yield from self._ask_again(prepared.replace_step(approved or step), step, approval)
                 if problem is not None:
                     return problem
                 reply = Answer(allowed=True)
             else:
                 reply = yield step if data_flow is None else _record_stream(step, data_flow, self.name)
                 if isinstance(reply, Problem) and "onward" in reply.details:
-                    reply = yield from self._follow_redirects(prepared.replace_step(step), reply, question)
+                    reply = yield from self._follow_redirects(prepared.replace_step(step), reply, question, approval)
             if isinstance(reply, Response):
                 self.throttle.record_response(tool, reply)
             elif isinstance(step, Pause):  # the server asked for this wait, and what follows is one more call
@@ -250,15 +254,15 @@ class CallPipeline:
                 continue
             reasons = (*question.reasons, _NOT_SHOWN)
             problem = yield from self._ask_again(
-                prepared.replace_step(step), replace(question, reasons=reasons, always_allowed=False)
+                prepared.replace_step(step), replace(question, reasons=reasons, always_allowed=False), approval
             )
             if problem is not None:
                 return problem
             approved = following
 
-    def _ask_again(self, prepared: PreparedCall, question: Question) -> Flow[Problem | None]:
+    def _ask_again(self, prepared: PreparedCall, question: Question, approval: CallApproval) -> Flow[Problem | None]:
         """Ask about a call that has begun, and return the Problem that ends it, or None if it may go on."""
-        permitted = yield from self._questions.ask_permission(prepared, question)
+        permitted = yield from self._questions.ask_permission(prepared, question, approval)
         if permitted is prepared:
             return None
         if isinstance(permitted, Problem):
@@ -266,13 +270,15 @@ class CallPipeline:
         permitted.flow.close()  # its first request was sent with other arguments
         return build_denial(f"{prepared.call.tool.name} was stopped: arguments cannot be changed halfway.")
 
-    def _follow_redirects(self, prepared: PreparedCall, reply: Any, question: Question | None) -> Flow[Any]:
+    def _follow_redirects(
+        self, prepared: PreparedCall, reply: Any, question: Question | None, approval: CallApproval
+    ) -> Flow[Any]:
         """Ask about each redirect of the request of ``prepared``, follow it, and return the last reply."""
         before = question or Question(prepared.call, self.site, "", Approval.PER_CALL)
         before = replace(before, reasons=(*before.reasons, _REDIRECTED), always_allowed=False)
         for number in range(1, _MAX_REDIRECTS + 1):
             prepared = prepared.replace_step(replace_url(prepared.step, reply.details["onward"]))
-            problem = yield from self._ask_again(prepared, before)
+            problem = yield from self._ask_again(prepared, before, approval)
             if problem is not None:
                 return problem
             if number == _MAX_REDIRECTS:

@@ -2,7 +2,7 @@
 
 Rules:
 - The user is shown the page. Only the address beside it is asked, with GET, at most as often as the time allows.
-- The call is then made again, from the beginning: what needs consent is asked about again.
+- The call is then made again, from the beginning. What the user approved covers it if it is the same call.
 """
 
 # OXP-011: the server keeps what was granted; the client learns from ``check_url`` when to call again.

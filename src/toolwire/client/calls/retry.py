@@ -53,19 +53,24 @@ class RetryLimits:
 DEFAULT_RETRIES = RetryLimits()
 
 
-def send_with_retries(codec: Codec, peer: Peer, call: Call, limits: RetryLimits) -> Flow[Result]:
-    """Send ``call``, repeat it where that is allowed and can help, and return its result."""
+def send_with_retries(
+    codec: Codec, peer: Peer, call: Call, limits: RetryLimits, *, is_confirmed: bool = False
+) -> Flow[Result]:
+    """Send ``call``, repeat it where that is allowed and can help, and return its result; see ``retry_call``."""
     result = yield from codec.send(peer, call)
     if isinstance(result, Problem):
-        result = yield from retry_call(codec, peer, call, limits, result)
+        result = yield from retry_call(codec, peer, call, limits, result, is_confirmed=is_confirmed)
     return result
 
 
-def retry_call(codec: Codec, peer: Peer, call: Call, limits: RetryLimits, problem: Problem) -> Flow[Result]:
+def retry_call(
+    codec: Codec, peer: Peer, call: Call, limits: RetryLimits, problem: Problem, *, is_confirmed: bool = False
+) -> Flow[Result]:
     """Repeat ``call`` after ``problem`` where that is allowed and can help, and return its last result.
 
     After more than one attempt, the result has their number as ``attempts``: in the notes of a Value, in the details
-    of a Problem.
+    of a Problem. With ``is_confirmed``, the call carries a confirmation, which is valid once: no new call is made after
+    it, and a repetition that the server wants confirmed again does not hide the failure before it.
     """
     result: Result = problem
     left_s = limits.total_s
@@ -73,7 +78,7 @@ def retry_call(codec: Codec, peer: Peer, call: Call, limits: RetryLimits, proble
     while isinstance(result, Problem) and attempts <= limits.retries:
         following = find_next_attempt(peer, call, result, limits.new_id)
         # Sending it again could run the tool twice, or cannot help.
-        if following is None:
+        if following is None or (is_confirmed and following is not call):
             break
         wait_s = _find_wait_s(result, attempts, limits.chance())
         if wait_s > left_s:
@@ -82,7 +87,10 @@ def retry_call(codec: Codec, peer: Peer, call: Call, limits: RetryLimits, proble
         left_s -= wait_s
         attempts += 1
         call = following
-        result = yield from codec.send(peer, call)
+        failure, result = result, (yield from codec.send(peer, call))
+        if is_confirmed and isinstance(result, Problem) and result.kind is Kind.UNCONFIRMED:
+            result = failure
+            break
     return _add_attempts(result, attempts)
 
 

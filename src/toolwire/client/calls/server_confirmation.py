@@ -3,6 +3,8 @@
 Rules:
 - Only the user confirms. Without an approver, the call ends with the server's answer.
 - A server asks once. If it asks again for the same call, that is its answer.
+- A server that only asks for consent, as a gateway does, is answered by an approval of exactly this call.
+- A word confirms one run. If the confirmed call fails and is refused when it is repeated, the failure is the result.
 """
 
 # XL-056: a server can ask for confirmation, and only the user gives it.
@@ -10,12 +12,13 @@ Rules:
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import NamedTuple
 
 from toolwire.core.check import Question
 from toolwire.core.codec import Codec, Flow, Listen, Peer, ask, intercept, map_request
 from toolwire.core.http import Request
-from toolwire.core.model import Approval, Call, Kind, Problem, Result
+from toolwire.core.model import Approval, Call, Json, Kind, Problem, Result
 from toolwire.framing import text_cleaning
 from toolwire.framing.jsontext import get_object
 
@@ -27,10 +30,14 @@ _MAX_QUESTION = 300
 
 
 class ConfirmationChallenge(NamedTuple):
-    """What a server asks before it runs a call, and the word that confirms it."""
+    """What a server asks before it runs a call, and the word that confirms it.
+
+    ``consent_reasons`` is not None if the server only asks whether the user consents, for these reasons.
+    """
 
     question: str
     word: str
+    consent_reasons: tuple[str, ...] | None = None
 
 
 def send_call(codec: Codec, peer: Peer, call: Call, limits: RetryLimits) -> Flow[Result]:
@@ -43,7 +50,8 @@ def send_call(codec: Codec, peer: Peer, call: Call, limits: RetryLimits) -> Flow
     if challenge is None:
         return result
     reasons = (f"The server asks before it does this: {challenge.question}",)
-    answer = yield from ask(Question(call, peer.site, "", Approval.PER_CALL, reasons=reasons))
+    question = Question(call, peer.site, "", Approval.PER_CALL, reasons=reasons)
+    answer = yield from ask(replace(question, consent_reasons=challenge.consent_reasons))
     if answer.allowed is not True:
         return result
     field = (FIELD, challenge.word.encode("ascii"))
@@ -51,7 +59,8 @@ def send_call(codec: Codec, peer: Peer, call: Call, limits: RetryLimits) -> Flow
     def confirm(step: Request | Listen) -> Request | Listen:
         return map_request(step, lambda request: request._replace(headers=(*request.headers, field)))
 
-    return (yield from intercept(send_with_retries(codec, peer, call, limits), on_request=confirm))
+    confirmed = send_with_retries(codec, peer, call, limits, is_confirmed=True)
+    return (yield from intercept(confirmed, on_request=confirm))
 
 
 def read_challenge(result: Result) -> ConfirmationChallenge | None:
@@ -62,4 +71,12 @@ def read_challenge(result: Result) -> ConfirmationChallenge | None:
     question, word = details.get("question"), details.get("word")
     if not isinstance(question, str) or not isinstance(word, str) or _WORD.fullmatch(word) is None:
         return None
-    return ConfirmationChallenge(text_cleaning.cap_text(text_cleaning.clean(question).text, _MAX_QUESTION), word)
+    text = text_cleaning.cap_text(text_cleaning.clean(question).text, _MAX_QUESTION)
+    return ConfirmationChallenge(text, word, _read_reasons(details.get("reasons")))
+
+
+def _read_reasons(value: Json) -> tuple[str, ...] | None:
+    if not isinstance(value, list):
+        return None
+    reasons = tuple(one for one in value if isinstance(one, str))
+    return reasons if len(reasons) == len(value) else None

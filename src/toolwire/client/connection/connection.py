@@ -9,6 +9,7 @@ from typing import TypedDict, Unpack
 from toolwire.client.calls.api_keys import Keys, attach_keys
 from toolwire.client.calls.call_pipeline import CallPipeline
 from toolwire.client.calls.pending_grants import GrantUser, wait_for_grants
+from toolwire.client.calls.questions import CallApproval
 from toolwire.client.calls.retry import DEFAULT_RETRIES, RetryLimits
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.discover import Discovery, find_codecs
@@ -53,14 +54,18 @@ class Connection:
         """Return the result of ``call``: checks first, then the user if needed, then the server."""
         observation = self.observer.begin(call)
         traced = add_current_trace(call) if observation is None else observation.call
-        flow = self._start(traced)
+        flow: Flow[Result]
         if self.grant_user is not None:
-            # The call may have to begin anew after the user has granted access, so it is given as a function.
-            flow = wait_for_grants(lambda: self._start(traced), self.grant_user)
+            # After the user has granted access, the call begins anew, so it is given as a function. It is still the
+            # call that the user approved.
+            approval = CallApproval()
+            flow = wait_for_grants(lambda: self._start(traced, approval), self.grant_user)
+        else:
+            flow = self._start(traced)
         return flow if observation is None else observation.watch(flow)
 
-    def _start(self, call: Call) -> Flow[Result]:
-        flow = self.pipeline.run(call)
+    def _start(self, call: Call, approval: CallApproval | None = None) -> Flow[Result]:
+        flow = self.pipeline.run(call, approval)
         if self.keys:
             flow = attach_keys(flow, call.tool, self.keys, self.pipeline.site)
         return add_required_scopes(flow, call.tool) if self.declares_scopes else flow

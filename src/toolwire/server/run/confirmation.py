@@ -3,34 +3,38 @@
 Rules:
 - The first call gets a challenge and does not run. The same call with the word of the challenge runs.
 - A word is valid once, for five minutes, and only for the same caller, tool and arguments.
+- Processes that share a folder share the words: a word of one is valid in another, and still only once.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections import OrderedDict
-from collections.abc import Callable
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import NamedTuple, TypeAlias
+from hmac import compare_digest
+from hmac import digest as hmac_digest
+from pathlib import Path
+from struct import Struct
+from typing import TypeAlias
 
 from toolwire.core.check import ALLOW, Check, Deny, Verdict
-from toolwire.core.model import Call, Kind, Problem
+from toolwire.core.model import Call, Json, Kind, Problem
 from toolwire.framing import jsontext
+from toolwire.stores.consent.spent_words import MemorySpentWords, SharedSpentWords, SpentWords
 
 CONFIRMATION = b"toolwire-confirmation"
 """The header field of the word, on every protocol."""
 
 VALID_S = 300.0
-_MAX_WORDS = 10_000
+_NONCE_BYTES = 12
+_SIGNATURE_BYTES = 20
+_UNTIL = Struct(">d")
+_BODY_BYTES = _NONCE_BYTES + _UNTIL.size + sha256().digest_size
 
 ConfirmationQuestion: TypeAlias = Callable[[Call], str]
 """Returns the question to ask the user before a call runs, as one sentence; ``""`` if none is needed."""
-
-
-class _IssuedWord(NamedTuple):
-    call: bytes
-    until: float
 
 
 def ask_about_destructive(call: Call) -> str:
@@ -39,37 +43,50 @@ def ask_about_destructive(call: Call) -> str:
 
 
 class ConfirmationWords:
-    """The issued words. Each is valid for one subject, once, until it expires.
+    """Issues and redeems words. Each is valid for one subject, once, until it expires.
 
-    At most 10,000 words are kept; beyond that, the oldest are dropped. ``clock`` gives seconds and never goes back.
+    A word is signed, so that no issued word is kept; what was used is remembered. With ``folder``, all processes of
+    this machine that name it share the words; otherwise they are of this process alone. ``clock`` gives seconds, never
+    goes back, and is the same for all who share the words.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start without words."""
+    def __init__(self, folder: Path | str = "", *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Start without words.
+
+        Raises:
+            DefinitionError: the folder cannot be used.
+        """
+        self._spent: SpentWords = SharedSpentWords(Path(folder)) if folder else MemorySpentWords()
         self._clock = clock
-        self._issued: OrderedDict[str, _IssuedWord] = OrderedDict()
 
     def issue(self, subject: bytes) -> str:
         """Return a new word for ``subject``, a digest of what the word confirms."""
-        word = secrets.token_urlsafe(18)
-        self._issued[word] = _IssuedWord(subject, self._clock() + VALID_S)
-        if len(self._issued) > _MAX_WORDS:
-            self._issued.popitem(last=False)
-        return word
+        body = secrets.token_bytes(_NONCE_BYTES) + _UNTIL.pack(self._clock() + VALID_S) + sha256(subject).digest()
+        return urlsafe_b64encode(body + self._sign(body)).decode()
 
     def redeem(self, word: str, subject: bytes) -> bool:
         """Return whether ``word`` is valid for ``subject``; afterwards it is not."""
-        # A word that is tried for another subject is lost as well: it could only be guessed or stolen.
-        issued = self._issued.pop(word, None) if word else None
-        return issued is not None and issued.call == subject and self._clock() < issued.until
+        try:
+            raw = urlsafe_b64decode(word.encode("ascii"))
+        except ValueError:
+            return False
+        body, signature = raw[:_BODY_BYTES], raw[_BODY_BYTES:]
+        if len(body) != _BODY_BYTES or not compare_digest(signature, self._sign(body)):
+            return False
+        (until,) = _UNTIL.unpack_from(body, _NONCE_BYTES)
+        now = self._clock()
+        # Later than any word that is issued now: it was issued before the machine, and with it the clock, began anew.
+        if not now < until <= now + VALID_S or not self._spent.claim(body[:_NONCE_BYTES].hex(), until, now):
+            return False
+        # A word that is tried for another subject is spent as well: it was stolen, or mistaken.
+        return body.endswith(sha256(subject).digest())
+
+    def _sign(self, body: bytes) -> bytes:
+        return hmac_digest(self._spent.key, body, "sha256")[:_SIGNATURE_BYTES]
 
 
-def build_confirmation_check(ask: ConfirmationQuestion, *, clock: Callable[[], float] = time.monotonic) -> Check:
-    """Return a check that refuses a call for which ``demand`` has a question until it comes with the question's word.
-
-    At most 10,000 questions are open at once; of more, the oldest are forgotten.
-    """
-    words = ConfirmationWords(clock)
+def build_confirmation_check(ask: ConfirmationQuestion, words: ConfirmationWords) -> Check:
+    """Return a check that refuses a call for which ``ask`` has a question until it comes with the question's word."""
 
     def check(call: Call) -> Verdict:
         question = ask(call)
@@ -83,11 +100,17 @@ def build_confirmation_check(ask: ConfirmationQuestion, *, clock: Callable[[], f
     return check
 
 
-def build_challenge(call: Call, question: str, word: str) -> Problem:
-    """Return the Problem that asks ``question`` and says how to send ``call`` again with ``word``."""
+def build_challenge(call: Call, question: str, word: str, *, reasons: Sequence[str] | None = None) -> Problem:
+    """Return the Problem that asks ``question`` and says how to send ``call`` again with ``word``.
+
+    ``reasons`` is given where the question is only whether the user consents: a client that has asked its user about
+    exactly this call, with these reasons, need not ask again.
+    """
     field = CONFIRMATION.decode()
     text = f"{call.tool.name} did not run: it must be confirmed. Send the same call again with the header {field}."
-    details = {"question": question, "word": word, "header": field, "valid_s": int(VALID_S)}
+    details: dict[str, Json] = {"question": question, "word": word, "header": field, "valid_s": int(VALID_S)}
+    if reasons is not None:
+        details["reasons"] = list(reasons)
     return Problem(kind=Kind.UNCONFIRMED, message=text, details={"confirmation": details})
 
 
