@@ -141,8 +141,41 @@ async def test_connect_reads_it_unless_told_otherwise(url: str) -> None:
 
 @pytest.mark.requirement("XL-042")
 def test_it_is_for_one_site(url: str) -> None:
-    assert main(["approvals", "set", "other.example", "look", "deny"]) == 0
+    assert main(["approvals", "set", "http://127.0.0.1:9", "look", "deny"]) == 0
     assert main(["call", url, "look", "--agree"]) == 0
+
+
+@pytest.mark.requirement("XL-042")
+def test_a_name_that_the_site_does_not_have_is_warned_of_and_stored(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["approvals", "set", url, "lok", "deny"]) == 0
+    said = capsys.readouterr()
+    assert f"lok of {url} is never called" in said.out
+    assert "'lok'" in said.err
+    assert "look" in said.err
+    assert main(["approvals", "unset", url, "lok"]) == 0
+    assert main(["approvals", "set", url, "look", "deny"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.requirement("XL-042")
+@pytest.mark.parametrize("name", ["Shop.look", "Shop_look", "shop.look", "look"])
+def test_every_way_to_name_a_tool_sets_its_level(url: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with connect_sync(url, agree=lambda _: True) as remote:
+        is_known = not isinstance(remote.find(name), Problem)
+    assert main(["approvals", "set", url, name, "deny"]) == 0
+    said = capsys.readouterr().err
+    assert main(["call", url, "look", "--agree"]) == (3 if is_known else 0)
+    if not is_known:
+        assert "no tool" in said
+
+
+@pytest.mark.requirement("XL-042")
+def test_a_site_that_does_not_answer_keeps_nobody_from_a_level(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["approvals", "set", "http://127.0.0.1:9", "look", "deny"]) == 0
+    assert "was not checked" in capsys.readouterr().err
+    assert StoredPreferences(state).list_levels() == [("http://127.0.0.1:9", "look", Approval.DENY)]
 
 
 @pytest.mark.requirement("XL-042")

@@ -11,19 +11,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from toolwire.cli.exits import FAILED, OK, UsageError
-from toolwire.cli.targets.open_target import check_url
+from toolwire.cli.targets.open_target import UrlOptions, check_url, open_target
 from toolwire.cli.terminal.screen import escaped, json_text, print_error, print_warning
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import list_question
 from toolwire.client.discovery.discover import complete_url
 from toolwire.consent.decision_record import find_chain_fault
-from toolwire.core.check import Answer
-from toolwire.core.model import Approval, Json
+from toolwire.core.check import Answer, Question
+from toolwire.core.errors import ToolwireError
+from toolwire.core.model import Approval, Json, Problem
+from toolwire.core.selection import Selection
 from toolwire.core.url_origin import get_origin
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.stores.consent.audit import StoredAudit, list_audit_files
 from toolwire.stores.consent.grants import StoredGrants
-from toolwire.stores.consent.preferences import EVERY_TOOL, EVERY_WRITE, KEPT_LEVELS, StoredPreferences
+from toolwire.stores.consent.preferences import (
+    EVERY_TOOL,
+    EVERY_WRITE,
+    KEPT_LEVELS,
+    KeptLevel,
+    StoredPreferences,
+)
 from toolwire.stores.paths import find_state_folder
 
 ACTIONS = ("list", "allow", "deny", "revoke", "set", "unset", "log")
@@ -112,13 +120,37 @@ def _change_level(store: StoredPreferences, arguments: argparse.Namespace) -> in
     what = f"{escaped(_SAID.get(tool, tool))} of {site}"
     if is_set:
         store.set(site, tool, Approval(level))
-        print(f"From now on, {what} {_DONE[Approval(level)]}.")
+        print(f"From now on, {what} {_DONE[Approval(level)]}.", flush=True)
+        if not general:
+            _check_tool(store, site, arguments.id, KeptLevel(site, tool, Approval(level)))
         return OK
     if store.unset(site, tool):
         print(f"You have no level for {what} any more: the site's holds.")
         return OK
     print_error(f"You have no level for {what}.")
     return FAILED
+
+
+def _check_tool(store: StoredPreferences, site: str, url: str, kept: KeptLevel) -> None:
+    """Warn if the site at ``url`` has no tool of the name that was stored; store the name of a tool for its id."""
+    # XL-042: a level for a name that is misspelt would hold for nothing, and nobody would notice. It is stored first:
+    # a site that does not answer must not keep a user from tightening.
+    try:
+        with open_target(url, UrlOptions(selection=Selection(include="all")), _refuse) as opened:
+            found = opened.find(kept.tool)
+    except (ToolwireError, UsageError) as error:
+        print_warning(f"Whether {site} has this tool was not checked: {error}")
+        return
+    if isinstance(found, Problem):
+        print_warning(f"{found.message} The level is stored, and holds when the site has a tool of this name.")
+    elif kept.tool not in (found.name, found.id):
+        store.unset(site, kept.tool)
+        store.set(site, found.name, kept.level)
+        print(f"The name of this tool is {escaped(found.name)}: the level is stored under it.")
+
+
+def _refuse(_: Question) -> Answer:
+    return Answer(allowed=False)
 
 
 def _answer(folder: Path, arguments: argparse.Namespace) -> int:
