@@ -123,6 +123,13 @@ def test_an_unknown_tool_is_exit_code_2_and_lists_what_there_is(target: str, too
     assert json.loads(toolwire("call", target, "divide", "--json").out)["kind"] == "unknown_tool"
 
 
+def test_a_tool_that_is_nearly_named_is_suggested(target: str, toolwire: Callable[..., Any]) -> None:
+    for name in ("ad", "Desk.Addd"):
+        outcome = toolwire("call", target, name, "a=1")
+        assert outcome.code == 2
+        assert f"There is no tool '{name}' here. Did you mean add? There is: Desk.add@1.2.0" in outcome.err
+
+
 @pytest.mark.parametrize("values", [["a=x"], ["b=1"], ["a=1", "c=1"], ["a"], ["--args", "[]"]])
 def test_bad_arguments_are_exit_code_2_and_nothing_runs(
     target: str, values: list[str], toolwire: Callable[..., Any]

@@ -98,8 +98,20 @@ def test_the_tools_of_several_sites_begin_with_the_names_of_their_connections(
     assert (told.code, told.err) == (0, "")
     assert "Five." in told.out
     assert model.heard[-1]["messages"][-1]["content"] == "5"
-    assert "127_0_0_1_searchRecipes" in "".join(found) or "at_127_0_0_1_searchRecipes" in found
-    assert len({name.partition("_add")[0] for name in found if name.endswith("_add")}) == 1
+    recipes_port, site_port = (url.rpartition(":")[2] for url in (recipes, site))
+    assert f"at_127_0_0_1_{recipes_port}_searchRecipes" in found, "sites of one machine differ by their ports"
+    assert [name for name in found if name.endswith("_add")] == [f"at_127_0_0_1_{site_port}_add"]
+
+
+def test_a_command_of_the_chat_is_explained_and_never_sent_to_the_model(
+    recipes: str, toolwire: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", iter_lines("/help", "/hlep me", "/quit"))
+    with provider(lines()) as model:
+        told = toolwire("chat", recipes, "--base-url", f"{model.url}/v1", "--model", "scripted")
+    assert (told.code, model.heard) == (0, [])
+    assert told.out.count("/tools  list the tools") == 2
+    assert told.err == "toolwire: warning: There is no command /hlep in a chat.\n"
 
 
 @pytest.mark.requirement("D-02")

@@ -142,7 +142,7 @@ def test_a_file_that_changes_is_served_anew(write: Callable[..., Path]) -> None:
                 write("kit.py", text.format("new"))
         process.terminate()
         _, errors = process.communicate(timeout=60)
-    assert "Reloaded: kit.py changed." in errors
+    assert "toolwire: Reloaded: kit.py changed." in errors
 
 
 def _names(url: str) -> list[str]:

@@ -178,6 +178,49 @@ def test_no_pattern_keeps_the_server_busy(pattern: str) -> None:
     assert verdict(schema, {"a": "a" * 50_000 + "!"}) is not None
 
 
+CAT = {"properties": {"kind": {"const": "cat"}, "lives": {"type": "integer"}}, "required": ["kind", "lives"]}
+DOG = {"properties": {"kind": {"const": "dog"}, "name": {"type": "string"}}, "required": ["kind", "name"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "text"),
+    [
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "x", '"x" is not of type integer or null'),
+        (
+            {"oneOf": [{"type": "null"}, {"type": ["string", "integer"]}]},
+            [1],
+            "[1] is not of type integer or string or null",
+        ),
+        (
+            {"anyOf": [{"type": "object", **CAT}, {"type": "object", **DOG}, {"type": "null"}]},
+            {"kind": "cow"},
+            (
+                '{"kind":"cow"} fits none of 2 forms: "lives" is a required property and .kind "cat" was expected; '
+                'or "name" is a required property and .kind "dog" was expected'
+            ),
+        ),
+        ({"anyOf": [{"type": "integer", "minimum": 5}, {"type": "null"}]}, 3, "3 is less than the minimum of 5"),
+        ({"anyOf": [{"anyOf": [{"type": "null"}, {"type": "array"}]}, {"type": "null"}]}, 3, None),
+    ],
+)
+def test_a_choice_that_nothing_fits_says_what_each_form_asks_for(schema: Any, value: Any, text: str | None) -> None:
+    said = errors({"properties": {"a": schema}}, {"a": value})["a"]
+    assert said == text if text else "listed in the" not in said
+
+
+def test_many_forms_are_told_in_a_bounded_text_with_one_full_stop() -> None:
+    forms = [{"required": [f"member{number}"]} for number in range(50)]
+    problem = verdict({"properties": {"a": {"anyOf": forms}}}, {"a": {"x": "y" * 1_000}})
+    assert problem is not None
+    assert "or 46 more forms" in problem.message
+    assert len(problem.message) < 2_000
+    assert problem.message.endswith("forms.")
+    cut = verdict({"properties": {"a": {"maximum": 1, "type": "string"}}}, {"a": ["y" * 1_000]})
+    assert cut is not None
+    assert cut.message.endswith(".")
+    assert ".." not in cut.message[-2:]
+
+
 @pytest.mark.requirement("CV-33")
 @given(st.integers())
 def test_integers_of_any_size_are_integers(number: int) -> None:

@@ -112,7 +112,7 @@ def run_named_call_sync(remote: NamedCaller, provider: Provider, name: str, argu
 def read_call(catalog: Catalog, provider: Provider, name: str, arguments: Json) -> Call | Problem:
     """Return the call of the tool that a model names, or why there is none. ``arguments`` are JSON text or data."""
     named = name_tools(catalog).get(name)
-    tool = catalog.find(name) if named is None else named[1]
+    tool = catalog.find_or_suggest(name) if named is None else named[1]
     if isinstance(tool, Problem):
         return tool
     if isinstance(arguments, str | bytes):

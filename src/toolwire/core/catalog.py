@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from unicodedata import combining, normalize
 
 from .model import Kind, Problem, Tool
 from .search import SearchIndex
+from .suggestion import find_nearest
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", re.ASCII)
@@ -83,6 +84,18 @@ class Catalog:
             object.__setattr__(self, "_index", index)
         found = index.get(reference)
         return found if found is not None else _build_unknown_tool(reference, self.tools)
+
+    def find_or_suggest(self, reference: str) -> Tool | Problem:
+        """Return what ``find`` returns; a Problem also names the tool that was probably meant.
+
+        This compares many names, so it is for callers who pay for it themselves, not for a server.
+        """
+        found = self.find(reference)
+        near = "" if isinstance(found, Tool) else find_nearest(reference.rpartition(".")[2], self.names)
+        if isinstance(found, Tool) or not near or near in found.message.partition(" There is: ")[0]:
+            return found
+        first, mark, rest = found.message.partition(" There is: ")
+        return replace(found, message=f"{first} Did you mean {near}?{mark}{rest}")
 
     def search(self, words: str, limit: int = 20) -> tuple[Tool, ...]:
         """Return at most ``limit`` tools that ``words`` describe, best first; the newest version of each."""

@@ -291,7 +291,7 @@ class Peer:  # D-07, XL-088, XL-103, A-42, C-5
 
         If the server does not list its tools, the tool has ``reference`` as its name and accepts any arguments.
         """
-        found = self.catalog.find(reference)
+        found = self.catalog.find_or_suggest(reference)
         if not self.takes_any_name or isinstance(found, Tool) or not reference:
             return found
         name = reference if NAME.fullmatch(reference) else add_digest("tool", reference)

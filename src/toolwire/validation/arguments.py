@@ -21,6 +21,7 @@ from toolwire.core.model import Call, Json, Kind, Problem, Schema, Tool
 
 from .cost import ORDINARY, SchemaCost
 from .declared import find_declared_names, refuse_undeclared
+from .error_text import cut_text, describe_error, write_path
 
 Validator: TypeAlias = Callable[[Mapping[str, Json]], Problem | None]
 """Return what is wrong with the arguments of a call, or ``None``."""
@@ -28,7 +29,6 @@ Validator: TypeAlias = Callable[[Mapping[str, Json]], Problem | None]
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=1_000)  # each step back may read the whole text again
 _KEPT = 20_000
 _SHOWN_ERRORS = 20
-_SHOWN_CHARACTERS = 300
 
 
 def compile_schema(schema: Schema) -> Validator:
@@ -97,7 +97,7 @@ def _compile_judges(schema: Schema) -> tuple[_IsValid, _DescribeFault]:
             cost.remove_circles(schema), retriever=_refuse_reference, validate_formats=False, pattern_options=_PATTERNS
         )
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-        raise ValueError(f"this input schema cannot be used: {_cut_text(str(error).partition(chr(10))[0])}") from error
+        raise ValueError(f"this input schema cannot be used: {cut_text(str(error).partition(chr(10))[0])}") from error
 
     def wrong(arguments: Mapping[str, Json]) -> Problem:
         if cost.allows_errors(arguments):
@@ -158,26 +158,21 @@ def _build_problem(errors: Any) -> Problem:
     by_name.pop("", None)  # what is wrong with all of them together is no parameter's
     return Problem(
         kind=Kind.INVALID_ARGUMENTS,
-        message=f"The arguments do not fit: {said}.",
+        message=f"The arguments do not fit: {said.rstrip('.')}.",
         parameter_errors=by_name,
     )
 
 
 def _locate_error(error: Any) -> list[tuple[str, str]]:
     path = list(error.instance_path)
-    text = _cut_text(error.message)
+    text = describe_error(error)
     if not path and error.kind.name == "required":
         return [(str(error.kind.property), "is required")]
     if not path and error.kind.name == "additionalProperties":
-        return [(_cut_text(str(name)), "is no parameter") for name in error.kind.unexpected[:_SHOWN_ERRORS]]
+        return [(cut_text(str(name)), "is no parameter") for name in error.kind.unexpected[:_SHOWN_ERRORS]]
     name = str(path[0]) if path else ""
-    rest = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path[1:])
-    return [(name, f"{rest.lstrip('.')} {text}".strip())]
-
-
-def _cut_text(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
+    return [(name, f"{write_path(path[1:]).lstrip('.')} {text}".strip())]
 
 
 def _refuse_reference(uri: str) -> NoReturn:
-    raise ValueError(f"the reference {_cut_text(uri)!r} leaves the document")
+    raise ValueError(f"the reference {cut_text(uri)!r} leaves the document")

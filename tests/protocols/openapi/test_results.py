@@ -128,7 +128,21 @@ def test_a_missing_key_is_asked_for() -> None:
         (b'{"error": "E"}', "E"),
         (b'{"error": {"message": "M"}}', "M"),
         (b'{"message": "M", "error": "e"}', "M"),
-        (b'{"detail": [{"msg": "x"}]}', "The server answered 404 Not Found."),
+        (b'{"detail": [{"msg": "x"}]}', "x"),
+        (
+            (
+                b'{"detail": [{"loc": ["body", "lines", 0, "sku"], "msg": "Field required", "type": "missing"},'
+                b' {"loc": ["query", "limit"], "msg": "Input should be a valid integer", "type": "int_parsing"}]}'
+            ),
+            "lines.0.sku: Field required; limit: Input should be a valid integer",
+        ),
+        (
+            b'{"message": "Validation Failed.", "errors": [{"field": "title", "code": "missing"}]}',
+            "Validation Failed: title: missing",
+        ),
+        (b'{"errors": {"name": ["is too short", "is taken"]}}', "name: is too short, is taken"),
+        (b'{"errors": [{"title": "No such order", "source": {"pointer": "/a"}}, 5, null, ""]}', "No such order"),
+        (b'{"detail": [], "errors": {}}', "The server answered 404 Not Found."),
         (b"<html>", "The server answered 404 Not Found."),
         (b"", "The server answered 404 Not Found."),
         (b"[]", "The server answered 404 Not Found."),

@@ -40,6 +40,11 @@ from .tools import COLUMNS, build_rows
 
 _SHOWN: Final = 300
 _ENDS: Final = ("/quit", "/exit")
+_HELP: Final = """\
+/tools  list the tools, and which of them ask you first
+/help   show these commands
+/quit   end the chat; /exit and the end of the input do too
+Whatever else you type goes to the model."""
 _MODELS: Final = {
     "openai": ("ChatModel", Provider.OPENAI),
     "anthropic": ("MessagesModel", Provider.ANTHROPIC),
@@ -116,14 +121,24 @@ def _run_conversation(model: Model, box: SyncRemote | CombinedRemote, provider: 
         text = _read_message()
         if text is None or text in _ENDS:
             return OK
-        if text == "/tools":
-            print_table(COLUMNS, build_rows(box.catalog(), box.find_level), sys.stdout)
+        if text.startswith("/"):
+            _run_command(text, box)
         elif text:
             try:
                 if not converse(model, text, run_call, _print_turn):
                     print_warning("The model wanted too many calls in one turn; it waits for you now.")
             except ModelError as error:
                 print_error(str(error))
+
+
+def _run_command(text: str, box: SyncRemote | CombinedRemote) -> None:
+    """Run a command of the chat itself; one that is mistyped is not for the model either."""
+    if text == "/tools":
+        print_table(COLUMNS, build_rows(box.catalog(), box.find_level), sys.stdout)
+        return
+    if text != "/help":
+        print_warning(f"There is no command {escaped(text.split(maxsplit=1)[0])} in a chat.")
+    print(_HELP)
 
 
 def _print_turn(turn: ModelTurn) -> None:
@@ -146,7 +161,7 @@ def _print_greeting(remotes: Sequence[SyncRemote], box: NamedCaller) -> None:
     names = ", ".join(escaped(name) for name in box.catalog().names)
     _print_dim(f"{_list_sites(remotes)}: {names or 'no tools'}")
     if sys.stdin.isatty():
-        _print_dim("/tools shows them, /quit ends.")
+        _print_dim("/tools shows them, /help shows the commands, /quit ends.")
 
 
 def _list_sites(remotes: Sequence[SyncRemote]) -> str:

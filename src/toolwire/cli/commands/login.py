@@ -17,6 +17,7 @@ from toolwire.cli.targets.sign_in_options import read_sign_in
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, print_error
 from toolwire.cli.terminal.terminal_user import build_login_user
+from toolwire.client.connection.connection import explain_failure
 from toolwire.client.discovery.discover import Discovery, complete_url, discover
 from toolwire.client.discovery.required_scopes import find_required_scopes
 from toolwire.client.login import (
@@ -67,6 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _sign_in(url: str, arguments: argparse.Namespace, transport: SyncNetwork) -> Credential | Problem:
     options, person = read_sign_in(arguments), build_login_user(arguments.sign_in_at)
     found = _discover(url, transport, read_selection(arguments))
+    _check_reached(found)
     said = None if found.peer is None else find_declared_sign_in(found.peer)
     refused = Refused(url, read_challenge(url, transport), _list_scopes(found.peer), said)
     method: SignInMethod = "secret" if arguments.as_program else "device" if arguments.device else "page"
@@ -93,6 +95,12 @@ def _discover(url: str, transport: SyncNetwork, selection: Selection) -> Discove
     return drive(discover(url, selection=replace(selection, include="all")), transport, None)
 
 
+def _check_reached(found: Discovery) -> None:
+    """Raise ConnectError if nothing at the URL answered: then nothing can be said about signing in there."""
+    if all(probe.status is None for probe in found.probes):
+        raise ConnectError(explain_failure(found), found.probes)
+
+
 def _list_scopes(peer: Peer | None) -> tuple[str, ...] | None:
     """Return the scopes that the selected tools need, or None if no document says it."""
     # AC-08
@@ -115,9 +123,7 @@ def _ask_for_key(url: str, arguments: argparse.Namespace, transport: SyncNetwork
     """Ask once, without echo, for a key, a token, or a name and password."""
     # AC-14
     found = _discover(url, transport, read_selection(arguments))
-    reached = [probe for probe in found.probes if probe.status is not None]
-    if not reached:
-        raise ConnectError(f"{get_origin(url)} could not be reached.", found.probes)
+    _check_reached(found)
     said = None if found.peer is None else read_declared_sign_in(found.peer)
     header, prefix = said.keys[0] if said is not None and said.keys else ("authorization", "Bearer ")
     resource = get_origin(url)

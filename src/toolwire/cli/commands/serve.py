@@ -128,10 +128,14 @@ def _serve(arguments: argparse.Namespace, *, confirmations: str = "") -> int:
         return OK
     with _set_environment(settings):
         if arguments.reload:
-            serve_reloading(FACTORY, directories=_list_folders(targets), announce_reload=print_warning, **place)
+            serve_reloading(FACTORY, directories=_list_folders(targets), announce_reload=_print_reload, **place)
         else:
             serve_workers(FACTORY, workers=arguments.workers, **place)
     return OK
+
+
+def _print_reload(sentence: str) -> None:
+    print(f"toolwire: {escaped(sentence)}", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -54,7 +54,7 @@ class LocalTarget:
 
     def find(self, name: str, /) -> Tool | Problem:
         """Return the tool of that name or id, or a Problem where there is none."""
-        return self.catalog().find(name)
+        return self.catalog().find_or_suggest(name)
 
     def tags(self) -> Mapping[str, int]:
         """Return nothing: code has no tags."""
@@ -71,7 +71,7 @@ class LocalTarget:
     def call(self, name: str, arguments: Mapping[str, Json], /, *, notify: SyncNotify | None = None) -> Result:
         """Call the tool ``name`` and return its result. The user is asked first where the policy needs it."""
         self._notify = notify
-        tool = self.catalog().find(name)
+        tool = self.catalog().find_or_suggest(name)
         if isinstance(tool, Problem):
             return tool
         call = Call(tool, arguments, new_id(), self._context)

@@ -165,7 +165,8 @@ class _Names:
         series = self._series.setdefault(first, _Series())
         while True:
             number = series.take()
-            name = first if number == 1 else f"{first}{number}"
+            # After a digit, such as that of a port, a number alone would read as part of it.
+            name = first if number == 1 else f"{first}{'x' if first[-1:].isdigit() else ''}{number}"
             if not self.find_clash(name):
                 break
         self.add(name)

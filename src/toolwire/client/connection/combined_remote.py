@@ -45,7 +45,7 @@ class CombinedRemote:
 
     def call(self, name: str, arguments: Mapping[str, Json], /) -> Result:
         """Call a tool over its own connection, with all checks of that connection, and return the result."""
-        tool = self.catalog().find(name)
+        tool = self.catalog().find_or_suggest(name)
         if isinstance(tool, Problem):
             return tool
         remote, own = self._owners[tool.id]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypedDict, Unpack
 
+from toolwire.auth.loopback_hosts import is_loopback_host
 from toolwire.client.calls.api_keys import Keys, attach_keys
 from toolwire.client.calls.call_pipeline import CallPipeline
 from toolwire.client.calls.pending_grants import GrantUser, wait_for_grants
@@ -24,7 +25,7 @@ from toolwire.core.connect_error import ConnectError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.core.resources import Resource
 from toolwire.core.url_display import show_url
-from toolwire.core.url_origin import get_host, get_origin
+from toolwire.core.url_origin import get_host, get_origin, read_origin
 from toolwire.telemetry.client_spans import ClientObserver
 from toolwire.telemetry.propagation import add_current_trace
 from toolwire.validation import find_schema_fault
@@ -179,7 +180,7 @@ def connection_to(
         session=session,
         peer=peer,
         codec=codec,
-        name=session.admit(terms.get("name", ""), get_host(peer.url), peer.catalog),
+        name=session.admit(terms.get("name", ""), _get_server_label(peer.url), peer.catalog),
         preferences=preferences,
         credential=terms.get("credential", _no_credential),
         retries=terms.get("retries", DEFAULT_RETRIES),
@@ -190,6 +191,12 @@ def connection_to(
     session.renew(pipeline.name, pipeline.peer.catalog)
     sender = ClientObserver(session.telemetry, peer.protocol, peer.url)
     return Connection(peer=pipeline.peer, pipeline=pipeline, observer=sender, probes=probes)
+
+
+def _get_server_label(url: str) -> str:
+    """Return the host of ``url``, with its port if it is this machine: several servers run there."""
+    origin, host = read_origin(url), get_host(url)
+    return host if origin is None or not is_loopback_host(host) else f"{host}:{origin.port}"
 
 
 def withdrawal(url: str, why: str) -> Problem:

@@ -71,6 +71,10 @@ _TITLES = {
 }
 _MEDIA_TYPE = b"application/problem+json"
 _MOST_CHARACTERS = 1_000
+_MOST_ERRORS = 20
+_ENTRY_TEXTS = ("msg", "message", "detail", "title", "description", "code")
+_ENTRY_PLACES = ("loc", "field", "path", "pointer", "param", "property")
+_REQUEST_PARTS = ("body", "query", "path", "header", "cookie")
 _MOST_DETAIL_BYTES = 16 * 1024
 
 
@@ -137,10 +141,38 @@ def _find_message(body: Mapping[str, Any], status: int) -> str:
     """Return the error message from the members in which servers commonly put it, at most 1,000 characters."""
     error = body.get("error")
     inner = error.get("message") if isinstance(error, dict) else error
-    for text in (body.get("detail"), body.get("message"), inner, body.get("title")):
-        if isinstance(text, str) and text.strip():
-            return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "..."
+    several = _list_sentences(body.get("detail")) or _list_sentences(body.get("errors"))
+    said = (body.get("detail"), body.get("message"), inner, body.get("title"))
+    text = next((one.strip() for one in said if isinstance(one, str) and one.strip()), "")
+    if several:
+        text = f"{text.rstrip('.:')}: {several}" if text else several
+    if text:
+        return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "..."
     return f"The server answered {status} {_TITLES.get(status, '')}".rstrip() + "."
+
+
+def _list_sentences(errors: Any) -> str:
+    """Return a list of errors, as frameworks answer with status 422, as one text: place and sentence of each."""
+    if isinstance(errors, dict):
+        errors = [{"field": name, "message": one} for name, one in errors.items()]
+    listed = [_describe_entry(one) for one in errors[:_MOST_ERRORS]] if isinstance(errors, list) else []
+    return "; ".join(text for text in listed if text)
+
+
+def _describe_entry(entry: Any) -> str:
+    if isinstance(entry, str):
+        return entry.strip().rstrip(".")
+    if not isinstance(entry, dict):
+        return ""
+    said = next((entry[key] for key in _ENTRY_TEXTS if entry.get(key)), "")
+    text = ", ".join(one for one in said if isinstance(one, str)) if isinstance(said, list) else said
+    place = next((entry[key] for key in _ENTRY_PLACES if entry.get(key)), "")
+    if isinstance(place, list):  # FastAPI begins with the part of the request
+        steps = place[1:] if place[:1] and place[0] in _REQUEST_PARTS and len(place) > 1 else place
+        place = ".".join(str(one) for one in steps if isinstance(one, str | int))
+    if not isinstance(text, str) or not text:
+        return ""
+    return f"{place}: {text.strip().rstrip('.')}" if isinstance(place, str) and place else text.strip().rstrip(".")
 
 
 def _read_plain_text(response: Response) -> str:
