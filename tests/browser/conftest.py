@@ -26,6 +26,11 @@ try:
 except ImportError:  # the tests are skipped, and say why
     sync_playwright = None  # type: ignore[assignment]  # there is no such function then
 
+try:
+    from axe_playwright_python.sync_playwright import Axe
+except ImportError:  # as above
+    Axe = None
+
 from examples.tasks.app import Settings, create_app
 from examples.tasks.store import Store
 from tests.programs import ON_DEBIAN
@@ -36,6 +41,10 @@ PICTURES = Path(__file__).parents[2] / ".cache" / "browser"
 QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 PASSWORD = "correct horse"
 WAIT_S = 20.0
+WIDTHS = (360, 1280)
+THEMES = ("light", "dark")
+DOCS = Path(__file__).parents[2] / "docs" / "pictures"
+IN_DOCS = {"question", "consent", "server-answer"}
 CHROMIUM = next(filter(None, map(which, ("chromium", "chromium-browser", "google-chrome"))), None)
 MISSING = f"there is no Chromium: {ON_DEBIAN.format('chromium')}" if CHROMIUM is None else "there is no playwright"
 SKIPPED = CHROMIUM is None or sync_playwright is None
@@ -80,6 +89,41 @@ def picture(request: pytest.FixtureRequest) -> Callable[[Page, str], None]:
         page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
 
     return keep
+
+
+@pytest.fixture
+def look(page: Any, picture: Callable[[Any, str], None]) -> Callable[[str], None]:
+    """Look at the open page in both themes and widths: nothing for axe-core to find, and nothing wider than it."""
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    # Chromium reports the status of a page that says what is wrong with a form as an error too.
+    known = "Failed to load resource: the server responded with a status of 4"
+    page.on(
+        "console",
+        lambda message: (
+            errors.append(message.text) if message.type == "error" and not message.text.startswith(known) else None
+        ),
+    )
+
+    def looked(name: str) -> None:
+        for theme in THEMES:
+            for width in WIDTHS:
+                page.emulate_media(color_scheme=theme)
+                page.set_viewport_size({"width": width, "height": 800})
+                found = Axe().run(page, options={"resultTypes": ["violations"]})
+                told = [
+                    (one["id"], one["nodes"][0]["html"], one["nodes"][0]["failureSummary"])
+                    for one in found.response["violations"]
+                ]
+                assert told == [], (name, theme, width)
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, (name, theme, width)
+                picture(page, f"{name}-{theme}-{width}")
+                if name in IN_DOCS and os.environ.get("TOOLWIRE_PICTURES"):
+                    DOCS.mkdir(exist_ok=True)
+                    page.screenshot(path=DOCS / f"{name}-{theme}-{width}.png", full_page=True)
+        assert errors == []
+
+    return looked
 
 
 @pytest.fixture

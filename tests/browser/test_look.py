@@ -2,58 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-try:
-    from axe_playwright_python.sync_playwright import Axe
-except ImportError:  # the tests are skipped, and say why
-    Axe = None
 
 from toolwire.client.approvers.browser_approver import page_approver
 from toolwire.client.login.redirect_listener import RedirectListener
 from toolwire.core.check import Answer, Question
 from toolwire.core.http import Request
 from toolwire.core.model import Approval, Call, Cost, Json, Tool
-
-WIDTHS = (360, 1280)
-THEMES = ("light", "dark")
-DOCS = Path(__file__).parents[2] / "docs" / "pictures"
-IN_DOCS = {"question", "consent", "server", "server-answer"}
-
-
-@pytest.fixture
-def look(page: Any, picture: Callable[[Any, str], None]) -> Callable[[str], None]:
-    """Look at the open page in both themes and widths: nothing for axe-core to find, and nothing wider than it."""
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-
-    def looked(name: str) -> None:
-        for theme in THEMES:
-            for width in WIDTHS:
-                page.emulate_media(color_scheme=theme)
-                page.set_viewport_size({"width": width, "height": 800})
-                found = Axe().run(page, options={"resultTypes": ["violations"]})
-                told = [
-                    (one["id"], one["nodes"][0]["html"], one["nodes"][0]["failureSummary"])
-                    for one in found.response["violations"]
-                ]
-                assert told == [], (name, theme, width)
-                assert page.evaluate("document.documentElement.scrollWidth") <= width, (name, theme, width)
-                picture(page, f"{name}-{theme}-{width}")
-                if name in IN_DOCS and os.environ.get("TOOLWIRE_PICTURES") and (theme, width) != ("dark", 360):
-                    DOCS.mkdir(exist_ok=True)
-                    page.screenshot(path=DOCS / f"{name}-{theme}-{width}.png", full_page=True)
-        assert errors == []
-
-    return looked
 
 
 @contextmanager

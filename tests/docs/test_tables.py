@@ -96,13 +96,14 @@ def find_status(wire: str, kind: Kind) -> str:
 
 
 def test_every_path_and_which_need_no_key() -> None:
-    served = {("GET", "/", "", "no")}
+    served = {("GET", "/", "", "no"), ("POST", "/", "", "yes"), ("GET", "/page.js", "", "no")}
     for codec in BUILTIN:
         for (method, path), route in codec.routes(CATALOG, Site()).items():
             name = re.sub("/(read|write)$", "/NAME", path)
             served.add((method, name, codec.name, "no" if route.is_public else "yes"))
     assert {tuple(cells[:4]) for cells in read_rows("protocols.md")} == served
-    assert RouteTable(CATALOG, BUILTIN, Site()).find_entry("GET", "/").open
+    for method, path in (("GET", "/"), ("POST", "/"), ("GET", "/page.js")):
+        assert RouteTable(CATALOG, BUILTIN, Site()).find_entry(method, path).open is (method == "GET")
 
 
 def test_every_option_of_a_tool() -> None:

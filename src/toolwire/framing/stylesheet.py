@@ -66,6 +66,11 @@ main{max-width:44rem;margin:0 auto;padding:0 16px 32px}
 .terms dt::first-letter{text-transform:uppercase}
 .value{white-space:pre-wrap}
 .value-list{margin:0;padding-left:20px}
+.about{margin:4px 0 0}
+.hint{color:var(--muted);font-size:.875rem}
+.wrong{color:var(--destroys);font-weight:500}
+.first{position:absolute;width:1px;height:1px;min-height:0;padding:0;overflow:hidden;clip-path:inset(50%)}
+pre+button{min-height:36px;padding:4px 12px;font-size:.875rem;margin-bottom:12px}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{text-align:left;vertical-align:top;padding:8px 16px 8px 0;border-bottom:1px solid var(--line)}
@@ -113,8 +118,6 @@ textarea{min-height:120px;font-family:ui-monospace,SFMono-Regular,Menlo,Consolas
 .check{display:flex;gap:12px;align-items:flex-start;padding:10px 0;font-weight:400;min-height:44px}
 .check small{display:block}
 .field{margin:16px 0}
-.field .hint{color:var(--muted);font-size:.875rem;margin:2px 0 0}
-.field .wrong{color:var(--destroys);margin:4px 0 0;font-weight:500}
 [aria-invalid=true]{border-color:var(--destroys)}
 fieldset{border:1px solid var(--line);border-radius:6px;padding:8px 16px;margin:16px 0;min-width:0}
 legend{padding:0 8px;margin-left:-8px}
@@ -140,7 +143,9 @@ details>:last-child{margin-bottom:12px}
 .items a[aria-current]{background:var(--quiet)}
 .items a:hover{background:var(--quiet)}
 .items .name{color:var(--accent);font-weight:600}
-.items .badges{margin:4px 0 0}
+.items .badges{margin:0 0 12px}
+.search{display:flex;gap:8px;align-items:flex-end;margin:4px 0 16px}
+.search input{margin:0}
 @media (max-width:60rem){
   .split{grid-template-columns:minmax(0,1fr);gap:8px}
 }

@@ -19,7 +19,7 @@ from toolwire.core.check import Check
 from toolwire.core.codec import Codec, Pending, Reading, Site, Streaming, ToolCache
 from toolwire.core.http import Request, Response, make_request
 from toolwire.core.ledger import Ledger
-from toolwire.core.model import ANONYMOUS, Call, Problem, Result, make_call
+from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result, make_call
 from toolwire.core.toolbox import Notify, Toolbox, ignore_progress
 from toolwire.limits import LocalRates, Windows
 from toolwire.protocols import BUILTIN
@@ -54,7 +54,8 @@ from .http.messages import (
     take_limited_body,
 )
 from .limits import ServerLimits
-from .route_table import NO_DOCUMENTS, RouteTable
+from .page.form_fields import find_form_key
+from .route_table import NO_DOCUMENTS, RouteEntry, RouteTable
 from .run.confirmation import CONFIRMATION, ConfirmationQuestion, ConfirmationWords, build_confirmation_check
 from .run.function_toolbox import PEER_ADDRESS
 from .run.idempotency import KEY_HEADER, IdempotencyRunner, open_ledger, parse_key
@@ -177,11 +178,17 @@ class App:
         caller = self._admission.admit(scope, fields, entry, table)
         if caller is None:
             caller = await self._admission.verify_caller(fields, entry)
+        body: bytes | Problem | None = None
+        if isinstance(caller, Problem) and entry.takes_form_key and caller.kind is Kind.UNAUTHORIZED:
+            # Only the page at "/" pays for this: a refused form may have the key in it.
+            body = await self._receive_body(exchange, fields)
+            caller = await self._admit_form(scope, fields, entry, table, body) or caller
         if isinstance(caller, Problem):
             await send_response(scope, exchange, add_challenge(entry.refuse(caller), caller, self._callers, path))
             return
-        # The body is usually here already; waiting for it costs a task switch.
-        body = take_limited_body(exchange, fields, self._limits) if entry.takes_body else b""
+        if body is None:
+            # The body is usually here already; waiting for it costs a task switch.
+            body = take_limited_body(exchange, fields, self._limits) if entry.takes_body else b""
         if body is None:
             body = await receive_body(exchange.receive, self._limits, self._scheduler)
         if isinstance(body, Problem):
@@ -239,6 +246,20 @@ class App:
         # The fast way writes head and body at once; servers of other makers get ASGI messages.
         if not exchange.try_send_response(response):
             await send_messages(scope, exchange.send, response)
+
+    async def _receive_body(self, exchange: Exchange, fields: Fields) -> bytes | Problem:
+        body = take_limited_body(exchange, fields, self._limits)
+        return body if body is not None else await receive_body(exchange.receive, self._limits, self._scheduler)
+
+    async def _admit_form(
+        self, scope: Scope, fields: Fields, entry: RouteEntry, table: RouteTable, body: bytes | Problem
+    ) -> Caller | Problem | None:
+        """Return the caller whose key is in a form of the page, which can set no header field; None without a key."""
+        key = b"" if isinstance(body, Problem) else find_form_key(body)
+        if not key:
+            return None
+        fields = {**fields, b"authorization": b"Bearer " + key}
+        return self._admission.admit(scope, fields, entry, table) or await self._admission.verify_caller(fields, entry)
 
     def _find_table(self, scope: Scope) -> tuple[RouteTable, str]:
         """Return the route table of the current catalog and mount path, and the path below the mount path."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
+from types import ModuleType
 from typing import TypeAlias
 
 from toolwire.core.catalog import Catalog
@@ -15,7 +17,7 @@ from toolwire.core.model import Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.validation import filter_visible
 
-from .index_page import build_page_reader
+from .page.page_script import SCRIPT_PATH, SCRIPT_RESPONSE
 
 NO_DOCUMENTS: Mapping[str, Response] = {}
 Refuse: TypeAlias = Callable[[Problem], Response]
@@ -26,7 +28,8 @@ class RouteEntry:
     """The reader of a method and path, and its protocol.
 
     ``is_public`` needs no credentials; ``takes_body`` is False where a body is not waited for;
-    ``takes_any_host`` is answered whatever name the request uses for this server.
+    ``takes_any_host`` is answered whatever name the request uses for this server; ``takes_form_key``: a field of the
+    form may have the credentials.
     """
 
     read: Reader
@@ -35,6 +38,7 @@ class RouteEntry:
     takes_body: bool
     protocol: str = ""
     takes_any_host: bool = False
+    takes_form_key: bool = False
 
 
 class RouteTable:
@@ -69,9 +73,12 @@ class RouteTable:
         for path, response in documents.items():
             if path.startswith(f"{site.root}/"):  # their addresses are whole, wherever the application is mounted
                 self._entries["GET", path.removeprefix(site.root)] = _build_document_entry(response)
-        self._entries["GET", "/"] = RouteEntry(
-            _defer_reader(lambda: build_page_reader(catalog, wires, site.root)), True, build_plain_refusal, False
+        page = cache(lambda: _load_page().build_page_readers(catalog, codecs, wires, site))
+        self._entries["GET", "/"] = RouteEntry(_defer_reader(lambda: page()[0]), True, build_plain_refusal, False)
+        self._entries["POST", "/"] = RouteEntry(
+            _defer_reader(lambda: page()[1]), False, _refuse_form, True, "page", takes_form_key=True
         )
+        self._entries["GET", SCRIPT_PATH] = _build_document_entry(SCRIPT_RESPONSE)
         self._methods: dict[str, list[str]] = {}
         for method, path in self._entries:
             self._methods.setdefault(path, []).append(method)
@@ -126,6 +133,16 @@ def _defer_reader(make: Callable[[], Reader]) -> Reader:
         return made()(request)
 
     return read
+
+
+def _load_page() -> ModuleType:
+    """Return the module of the page: most servers only serve clients, which need none of it."""
+    return import_module("toolwire.server.page.page_reader")
+
+
+def _refuse_form(problem: Problem) -> Response:
+    response: Response = _load_page().build_refusal_page(problem)
+    return response
 
 
 def _build_document_entry(response: Response) -> RouteEntry:

@@ -1,0 +1,289 @@
+"""Write a form for the arguments of a tool from its JSON Schema, and read the arguments back from its fields.
+
+Rules:
+- The name of a field is the JSON Pointer of its value. An optional field that is left empty is an argument left out.
+- What a field cannot express is written as JSON. A value that cannot be read stays text, so that the check of the
+  arguments says what is wrong with it.
+"""
+# CO-01
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from html import escape
+from typing import Any, NamedTuple
+
+from toolwire.core.model import Json, Schema
+
+ADD, REMOVE, COUNT = "add", "remove", "#"
+_DEEPEST = 4
+_MOST_ITEMS = 100
+_LONG_TEXT = 300
+_TYPES = {"date": "date", "time": "time", "email": "email", "uri": "url", "url": "url", "password": "password"}
+_EXAMPLES = {"date-time": "2027-03-01T10:00:00Z", "duration": "PT15M", "uuid": "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"}
+
+
+class _Field(NamedTuple):
+    """One value of the form: where it is, its schema without references, and what is known about it."""
+
+    pointer: str
+    label: str
+    schema: Schema
+    root: Schema
+    required: bool
+    depth: int
+
+    @property
+    def kind(self) -> str:
+        """The kind of input: enum, boolean, integer, number, string, object, array or json."""
+        schema = self.schema
+        choices = schema.get("enum")
+        if isinstance(choices, list) and choices and all(not isinstance(one, dict | list) for one in choices):
+            return "enum"
+        kind = schema.get("type")
+        if kind == "object":
+            return "object" if self.depth < _DEEPEST and _find_properties(schema) else "json"
+        if kind == "array":
+            return "array" if self.depth < _DEEPEST and isinstance(schema.get("items"), dict) else "json"
+        return kind if kind in ("boolean", "integer", "number", "string") else "json"
+
+    def list_members(self) -> list[_Field]:
+        """Return the fields of an object."""
+        required = self.schema.get("required", ())
+        return [
+            self.step(name, schema, required=isinstance(required, list) and name in required)
+            for name, schema in _find_properties(self.schema).items()
+        ]
+
+    def step(self, name: str, schema: Schema, *, required: bool) -> _Field:
+        """Return the field of a member or an item."""
+        whole = _resolve(schema, self.root)
+        pointer = f"{self.pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+        return _Field(pointer, name, whole, self.root, required, self.depth + 1)
+
+
+def build_form_fields(schema: Schema, values: Mapping[str, Json], faults: Mapping[str, str]) -> str:
+    """Return the fields for an object of ``schema``, filled with ``values``; ``faults`` says what is wrong, by name."""
+    html = []
+    for field in _build_root(schema).list_members():
+        wrong = "; ".join(text for name, text in faults.items() if _is_about(name, field.label))
+        html.append(_build_field(field, values.get(field.label), wrong))
+    return "".join(html)
+
+
+def read_form(schema: Schema, fields: Mapping[str, str]) -> dict[str, Json]:
+    """Return the arguments that are in ``fields``."""
+    found = {field.label: _read_field(field, fields) for field in _build_root(schema).list_members()}
+    return {name: value for name, value in found.items() if value is not _LEFT_OUT}
+
+
+def change_items(fields: Mapping[str, str]) -> dict[str, str] | None:
+    """Return ``fields`` with one more or one less item where a button of a list was pressed, else None."""
+    if ADD in fields:
+        counter = f"{COUNT}{fields[ADD]}"
+        return {**fields, counter: str(_read_count(fields, fields[ADD]) + 1)}
+    if REMOVE not in fields:
+        return None
+    pointer, _, last = fields[REMOVE].rpartition("/")
+    count, gone = _read_count(fields, pointer), int(last) if last.isascii() and last.isdigit() else -1
+    if not 0 <= gone < count:
+        return dict(fields)
+    kept = {name: text for name, text in fields.items() if not _is_below(name, f"{pointer}/{gone}")}
+    moved: dict[str, str] = {}
+    for name, text in kept.items():
+        after = [number for number in range(gone + 1, count) if _is_below(name, f"{pointer}/{number}")]
+        new = name.replace(f"{pointer}/{after[0]}", f"{pointer}/{after[0] - 1}", 1) if after else name
+        moved[new] = text
+    return {**moved, f"{COUNT}{pointer}": str(count - 1)}
+
+
+def has_lists(schema: Schema) -> bool:
+    """Return whether the form has a list, whose buttons come before the button that sends the form."""
+    pending = _build_root(schema).list_members()
+    while pending:
+        field = pending.pop()
+        if field.kind == "array":
+            return True
+        if field.kind == "object":
+            pending += field.list_members()
+    return False
+
+
+_LEFT_OUT: Any = object()
+
+
+def _build_root(schema: Schema) -> _Field:
+    return _Field("", "", _resolve(schema, schema), schema, required=True, depth=0)
+
+
+def _find_properties(schema: Schema) -> Mapping[str, Schema]:
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return {}
+    return {name: one if isinstance(one, Mapping) else {} for name, one in properties.items()}
+
+
+def _resolve(schema: Schema, root: Schema) -> Schema:
+    """Return ``schema`` with its local reference followed, and without the alternative ``null``."""
+    for _ in range(8):
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#"):
+            target: Any = root
+            for part in reference[1:].split("/")[1:]:
+                target = target.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(target, Mapping) else None
+            if not isinstance(target, Mapping):
+                return {}
+            schema = {**target, **{name: one for name, one in schema.items() if name != "$ref"}}
+            continue
+        alternatives = schema.get("anyOf", schema.get("oneOf"))
+        if isinstance(alternatives, list):
+            real = [one for one in alternatives if isinstance(one, Mapping) and one.get("type") != "null"]
+            if len(real) == 1:
+                schema = {**{name: one for name, one in schema.items() if name not in ("anyOf", "oneOf")}, **real[0]}
+                continue
+        kinds = schema.get("type")
+        if isinstance(kinds, list) and len(real_kinds := [one for one in kinds if one != "null"]) == 1:
+            return {**schema, "type": real_kinds[0]}
+        return schema
+    return {}
+
+
+# Writing
+
+
+def _build_field(field: _Field, value: Json, wrong: str = "") -> str:
+    if field.kind == "object":
+        given = value if isinstance(value, Mapping) else {}
+        inner = "".join(_build_field(one, given.get(one.label)) for one in field.list_members())
+        return f"<fieldset><legend>{_build_label(field)}</legend>{_build_about(field, wrong)}{inner}</fieldset>"
+    if field.kind == "array":
+        return _build_list(field, value, wrong)
+    described = f' aria-describedby="about{escape(field.pointer)}"' if _describe(field) or wrong else ""
+    invalid = ' aria-invalid="true"' if wrong else ""
+    attributes = f'id="at{escape(field.pointer)}" name="{escape(field.pointer)}"{described}{invalid}'
+    return (
+        f'<div class="field"><label for="at{escape(field.pointer)}">{_build_label(field)}</label>'
+        f"{_build_input(field, value, attributes)}{_build_about(field, wrong)}</div>"
+    )
+
+
+def _build_label(field: _Field) -> str:
+    needed = "" if field.required else " <small>may be left out</small>"
+    return f"<code>{escape(field.label)}</code>{needed}"
+
+
+def _build_about(field: _Field, wrong: str) -> str:
+    about = f'<span class="hint">{escape(text)}</span>' if (text := _describe(field)) else ""
+    fault = f'<span class="wrong" role="alert">{escape(field.label)} {escape(wrong)}</span>' if wrong else ""
+    between = "<br>" if about and fault else ""
+    return f'<p class="about" id="about{escape(field.pointer)}">{about}{between}{fault}</p>' if about or fault else ""
+
+
+def _describe(field: _Field) -> str:
+    schema = field.schema
+    parts = [str(schema["description"]).strip()] if schema.get("description") else []
+    if field.kind == "json":
+        parts.append("Write it as JSON.")
+    if schema.get("default") is not None:
+        parts.append(f"If you leave it out: {json.dumps(schema['default'], ensure_ascii=False)}.")
+    return " ".join(parts)
+
+
+def _build_input(field: _Field, value: Json, attributes: str) -> str:
+    schema, needed = field.schema, " required" if field.required else ""
+    if field.kind in ("enum", "boolean"):
+        choices = [True, False] if field.kind == "boolean" else schema["enum"]
+        blank = f'<option value="">{"choose" if field.required else "left out"}</option>'
+        options = "".join(
+            f'<option value="{escape(json.dumps(one))}"{" selected" if _equals(one, value) else ""}>'
+            f"{escape(_name_choice(one))}</option>"
+            for one in choices
+        )
+        return f"<select {attributes}{needed}>{blank}{options}</select>"
+    if field.kind == "json" or (field.kind == "string" and _get_limit(schema) > _LONG_TEXT):
+        text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return f'<textarea {attributes} spellcheck="false">\n{escape(text)}</textarea>'
+    text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if field.kind in ("integer", "number"):
+        mode = "numeric" if field.kind == "integer" else "decimal"
+        return f'<input {attributes} inputmode="{mode}" autocomplete="off" value="{escape(text)}"{needed}>'
+    format_ = schema.get("format")
+    is_secret = schema.get("writeOnly") is True or format_ == "password"
+    kind = "password" if is_secret else _TYPES.get(str(format_), "text")
+    example = f' placeholder="{_EXAMPLES[format_]}"' if isinstance(format_, str) and format_ in _EXAMPLES else ""
+    shown = "" if is_secret else text  # a page that is kept holds no secret
+    return f'<input {attributes} type="{kind}" autocomplete="off" value="{escape(shown)}"{example}>'
+
+
+def _build_list(field: _Field, value: Json, wrong: str) -> str:
+    items = value if isinstance(value, list) else []
+    parts = []
+    for number, item in enumerate(items[:_MOST_ITEMS]):
+        one = field.step(str(number), field.schema["items"], required=True)._replace(
+            label=f"{field.label} {number + 1}"
+        )
+        parts.append(
+            f'{_build_field(one, item)}<button name="{REMOVE}" value="{escape(one.pointer)}" formnovalidate>'
+            f"Remove {escape(one.label)}</button>"
+        )
+    counter = f'<input type="hidden" name="{COUNT}{escape(field.pointer)}" value="{len(items)}">'
+    button = (
+        f'<button name="{ADD}" value="{escape(field.pointer)}" formnovalidate>Add to {escape(field.label)}</button>'
+    )
+    legend = f"<legend>{_build_label(field)}</legend>{_build_about(field, wrong)}"
+    return f"<fieldset>{legend}{counter}{''.join(parts)}<p>{button}</p></fieldset>"
+
+
+def _name_choice(value: Json) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _equals(one: Json, other: Json) -> bool:
+    return type(one) is type(other) and one == other
+
+
+def _get_limit(schema: Schema) -> int:
+    limit = schema.get("maxLength")
+    return limit if isinstance(limit, int) else 0
+
+
+def _is_about(name: str, label: str) -> bool:
+    return name == label or name.startswith((f"{label}.", f"{label}[", f"{label}/", f"/{label}"))
+
+
+# Reading
+
+
+def _read_field(field: _Field, fields: Mapping[str, str]) -> Json:
+    if field.kind == "object":
+        found = {one.label: _read_field(one, fields) for one in field.list_members()}
+        given = {name: value for name, value in found.items() if value is not _LEFT_OUT}
+        # An optional object whose texts are all empty was not meant.
+        return given if field.required or any(value not in ("", []) for value in given.values()) else _LEFT_OUT
+    if field.kind == "array":
+        items = [
+            _read_field(field.step(str(number), field.schema["items"], required=True), fields)
+            for number in range(_read_count(fields, field.pointer))
+        ]
+        return ["" if one is _LEFT_OUT else one for one in items] if items or field.required else _LEFT_OUT
+    text = fields.get(field.pointer, "").replace("\r\n", "\n")
+    if field.kind == "string":
+        return text if text or field.required else _LEFT_OUT
+    if not text.strip():
+        return _LEFT_OUT
+    try:
+        value: Json = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value
+
+
+def _read_count(fields: Mapping[str, str], pointer: str) -> int:
+    text = fields.get(f"{COUNT}{pointer}", "")
+    return min(int(text), _MOST_ITEMS) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+
+
+def _is_below(name: str, pointer: str) -> bool:
+    plain = name.removeprefix(COUNT)
+    return plain == pointer or plain.startswith(f"{pointer}/")

@@ -1,0 +1,224 @@
+"""Read the requests of the page at ``/``: show it, and run a tool that its form names, after a question if needed.
+
+Rules:
+- A GET runs nothing. A POST is taken from the page itself only, never from a page of another site.
+- The user is asked as every client asks: with everything that is sent, and the words that destroy typed. The answer is
+  valid for exactly what was shown.
+- A call then goes through every check of the server, like one that came on a protocol.
+"""
+# CO-01, FU-07, D-19, D-22
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from hmac import compare_digest, digest
+from html import escape
+from typing import Any
+from urllib.parse import urlsplit
+
+from toolwire.consent.display import confirmation_text, needs_typed_confirmation
+from toolwire.consent.question_page import build_question_parts
+from toolwire.core.catalog import Catalog
+from toolwire.core.check import Deny, Question
+from toolwire.core.codec import Codec, Pending, Reader, Reading, Site
+from toolwire.core.http import Request, Response
+from toolwire.core.model import ANONYMOUS, Approval, Call, Json, Kind, Problem, Result, Tool
+from toolwire.framing import jsontext
+from toolwire.framing.html_form import change_items, read_form
+from toolwire.framing.html_page import build_hidden_fields, build_notice
+from toolwire.validation import build_arguments_check
+
+from .form_fields import parse_form_fields
+from .index_page import Answer, IndexPage, View, asks_first, build_problem, build_refusal_page, build_result
+from .wire_exchange import Wires, build_exchanges
+
+_HOST = re.compile(r"[A-Za-z0-9.:\[\]-]{1,260}", re.ASCII)
+_KEY = secrets.token_bytes(32)
+"""Signs what was shown in a question. Another process asks again."""
+
+
+class PageReader:
+    """Reads the requests of the page of one catalog."""
+
+    def __init__(self, catalog: Catalog, codecs: Sequence[Codec], wires: Wires, site: Site) -> None:
+        self._catalog, self._codecs, self._site = catalog, codecs, site
+        self._page = IndexPage(catalog, wires, root=site.root, needs_key=site.keys)
+        self._check = build_arguments_check()
+
+    def read_get(self, request: Request) -> Reading:
+        """Return the page: all tools, those that words describe (``?q=``), or one with its form (``?tool=``)."""
+        fields = parse_form_fields(request.url.partition("?")[2])
+        view = View(base=self._find_base(request), words=fields.get("q", "")[:200])
+        tool = self._catalog.names.get(fields.get("tool", ""))
+        if tool is None and "tool" in fields:
+            return self._page.build(replace(view, words=fields["tool"][:200]), 404)
+        if tool is None:
+            return self._page.build(view)
+        return self._page.build(self._show_tool(view, fields["tool"], read_form(tool.input_schema, fields)))
+
+    def read_post(self, request: Request) -> Reading:
+        """Return the call that a form of the page asks for, or the page that says what is needed first."""
+        if not _is_from_here(request):
+            return build_refusal_page(_FOREIGN)
+        view = View(base=self._find_base(request))
+        fields = parse_form_fields(request.body.decode("utf-8", "replace"))
+        tool = self._catalog.names.get(fields.get("tool", ""))
+        if tool is None:
+            return self._page.build(view, 404)
+        read = self._read_answer if fields.get("step") == "answer" else self._read_arguments
+        return read(view, fields["tool"], tool, fields)
+
+    def _read_arguments(self, view: View, name: str, tool: Tool, fields: Mapping[str, str]) -> Reading:
+        changed = change_items(fields)
+        arguments = read_form(tool.input_schema, fields if changed is None else changed)
+        view = self._show_tool(view, name, arguments)
+        if changed is not None:
+            return self._page.build(view)
+        verdict = self._check(Call(tool, arguments))
+        if isinstance(verdict, Deny):
+            problem = verdict.problem
+            return self._page.build(replace(view, problem=problem.message, faults=problem.parameter_errors), 422)
+        return self._ask(view, tool, fields) if asks_first(tool) else self._run(view, tool, "")
+
+    def _show_tool(self, view: View, name: str, arguments: Mapping[str, Json]) -> View:
+        call = Call(self._catalog.names[name], arguments, call_id=f"page-{secrets.token_hex(6)}")
+        exchanges = build_exchanges(self._catalog, self._codecs, self._site, view.base, call)
+        return replace(view, name=name, arguments=arguments, exchanges=exchanges)
+
+    def _ask(self, view: View, tool: Tool, fields: Mapping[str, str], fault: str = "") -> Response:
+        """Return the page with the question about a call."""
+        question = _build_question(view, tool, self._catalog.title)
+        text = json.dumps(dict(view.arguments))
+        typed = ""
+        if needs_typed_confirmation(question):
+            typed = (
+                f'<p class="notice destroys"><label>Type <b>{escape(confirmation_text(question))}</b> to allow it'
+                '<input name="confirm" autocomplete="off" spellcheck="false"></label></p>'
+            )
+        hidden = [("tool", view.name), ("step", "answer"), ("arguments", text), ("seen", _sign(tool, text))]
+        style = "danger" if tool.destructive else "primary"
+        alert = build_notice(fault, "destroys", role="alert") if fault else ""
+        key = self._page.build_key_field() if "key" in fields else ""
+        html = (
+            f"{alert}<h2>May it be called?</h2>{build_question_parts(question)}{self._open_form(hidden)}{key}{typed}"
+            '<div class="actions bar"><button name="answer" value="deny">Not now</button>'
+            f'<button class="{style}" name="answer" value="allow">Allow this call</button></div></form>'
+        )
+        return self._page.build(replace(view, html=html), 400 if fault else 200)
+
+    def _read_answer(self, view: View, name: str, tool: Tool, fields: Mapping[str, str]) -> Reading:
+        text = fields.get("arguments", "")
+        try:
+            arguments = json.loads(text)
+        except (ValueError, RecursionError):
+            arguments = None
+        if not isinstance(arguments, dict):
+            return self._page.build(view, 400)
+        view = self._show_tool(view, name, arguments)
+        if fields.get("answer") != "allow":
+            return self._page.build(replace(view, problem="Denied. Nothing was sent."))
+        if not compare_digest(fields.get("seen", "").encode(), _sign(tool, text).encode()):
+            return self._ask(view, tool, fields, _LOOK_AGAIN)
+        wanted = confirmation_text(_build_question(view, tool, ""))
+        if tool.destructive and fields.get("confirm", "").strip() != wanted:
+            return self._ask(view, tool, fields, f"To allow this, type: {wanted}")
+        return self._run(view, tool, fields.get("word", ""))
+
+    def _run(self, view: View, tool: Tool, word: str) -> Pending:
+        context = replace(ANONYMOUS, confirmation=word) if word else ANONYMOUS
+        return Pending(Call(tool, view.arguments, context=context), self._build_reply(view, tool))
+
+    def _build_reply(self, view: View, tool: Tool) -> Callable[[Result, float], Response]:
+        def reply(result: Result, duration_ms: float) -> Response:
+            if isinstance(result, Problem):
+                if result.kind is Kind.UNCONFIRMED:
+                    return self._confirm(view, tool, result)
+                html, status = build_problem(result), 200
+                shown = replace(view, faults=result.parameter_errors)
+            else:
+                html, status, shown = build_result(result.value), 200, view
+            answered = [(one, one.write_response(result, duration_ms)) for one in view.exchanges]
+            return self._page.build(replace(shown, answer=Answer(html, answered, duration_ms)), status)
+
+        return reply
+
+    def _confirm(self, view: View, tool: Tool, problem: Problem) -> Response:
+        """Return the page with the question that the server itself asks before a call."""
+        details: Any = problem.details.get("confirmation")
+        text = json.dumps(dict(view.arguments))
+        hidden = [
+            ("tool", view.name),
+            ("step", "answer"),
+            ("arguments", text),
+            ("seen", _sign(tool, text)),
+            ("word", str(details["word"])),
+        ]
+        if tool.destructive:
+            hidden.append(("confirm", confirmation_text(_build_question(view, tool, ""))))
+        html = (
+            f"<h2>The server asks too</h2>{build_notice(str(details['question']), 'costs')}"
+            f"{self._open_form(hidden)}{self._page.build_key_field()}"
+            '<div class="actions bar"><button name="answer" value="deny">Not now</button>'
+            '<button class="danger" name="answer" value="allow">Confirm</button></div></form>'
+        )
+        return self._page.build(replace(view, html=html))
+
+    def _open_form(self, hidden: Sequence[tuple[str, str]]) -> str:
+        action = f"{escape(self._site.root)}/"
+        return f'<form method="post" action="{action}" autocomplete="off">{build_hidden_fields(hidden)}'
+
+    def _find_base(self, request: Request) -> str:
+        """Return the URL of the page as the browser has it."""
+        fields = dict(request.headers)
+        host = fields.get(b"host", b"").decode("latin-1")
+        host = host if _HOST.fullmatch(host) else "localhost"
+        scheme = urlsplit(fields.get(b"origin", b"").decode("latin-1")).scheme
+        if scheme not in ("http", "https"):
+            is_local = host.startswith(("127.", "localhost", "[::1]")) or ":" in host
+            scheme = "http" if is_local else "https"
+        return f"{scheme}://{host}{self._site.root}/"
+
+
+_FOREIGN = Problem(kind=Kind.FORBIDDEN, message="This form came from another site. Open the page itself to try a tool.")
+_LOOK_AGAIN = "This question is not from here, or the tool has changed since. Look at it again."
+
+
+def build_page_readers(catalog: Catalog, codecs: Sequence[Codec], wires: Wires, site: Site) -> tuple[Reader, Reader]:
+    """Return the readers of GET and POST."""
+    reader = PageReader(catalog, codecs, wires, site)
+    return reader.read_get, reader.read_post
+
+
+def _is_from_here(request: Request) -> bool:
+    """Return whether the page itself sent the form: browsers say where a form comes from."""
+    fields = dict(request.headers)
+    origin = urlsplit(fields.get(b"origin", b"").decode("latin-1"))
+    same = origin.netloc.encode("latin-1") == fields.get(b"host", b"") if b"origin" in fields else True
+    return same and fields.get(b"sec-fetch-site", b"same-origin") == b"same-origin"
+
+
+def _sign(tool: Tool, text: str) -> str:
+    """Return the signature of a call as it was shown."""
+    shown = [tool.id, tool.description, dict(tool.input_schema), tool.destructive, str(tool.cost), text]
+    return digest(_KEY, jsontext.write_canonical(shown), sha256).hex()
+
+
+def _build_question(view: View, tool: Tool, title: str) -> Question:
+    first = view.exchanges[0].request if view.exchanges else None
+    secret = {
+        name for name, one in tool.parameters.items() if one.get("writeOnly") is True or one.get("format") == "password"
+    }
+    return Question(
+        Call(tool, view.arguments),
+        view.base.removesuffix("/"),
+        f"{first.method} {first.url}" if first else view.base,
+        tool.approval or Approval.PER_CALL,
+        request=first,
+        title=title,
+        secrets=frozenset(secret),
+    )

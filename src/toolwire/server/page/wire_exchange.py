@@ -1,0 +1,156 @@
+"""Show one call in the words of each protocol: the request that a client of it sends, and the response it gets.
+
+Both halves of the protocol write them: the client half the request, the server half the response to a known result. No
+tool runs here, and nothing is sent.
+"""
+# CO-01
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.codec import Codec, Flow, Listen, Peer, Pending, Reading, Routes, Site, Streaming
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Call, Json, Problem, Result
+
+Wires: TypeAlias = Sequence[tuple[Codec, Routes]]
+"""Each protocol with its paths."""
+
+_LEFT_OUT_FIELDS = frozenset((b"host", b"user-agent", b"content-length", b"accept-encoding", b"connection"))
+_MOST_BYTES = 20_000
+_MOST_STEPS = 20
+
+
+class WireExchange(NamedTuple):
+    """The request of a call on one protocol, and what writes the response to a result."""
+
+    title: str
+    name: str
+    request: Request
+    reading: Reading
+
+    def write_request(self) -> str:
+        """Return the request as text: its line, the header fields that matter, and the body."""
+        fields = [f"{name.decode('latin-1')}: {value.decode('latin-1')}" for name, value in self._list_fields()]
+        return "\n".join([f"{self.request.method} {self.request.url}", *fields, *_show_body(self.request.body)])
+
+    def write_response(self, result: Result, duration_ms: float) -> str:
+        """Return the response to ``result`` as text."""
+        reading = self.reading
+        if isinstance(reading, Streaming):
+            return _cut(reading.opening + reading.closing(result, duration_ms))
+        response = reading.reply(result, duration_ms) if isinstance(reading, Pending) else reading
+        kinds = [value.decode("latin-1") for name, value in response.headers if name == b"content-type"]
+        lines = [f"HTTP {response.status}", *(f"content-type: {kind}" for kind in kinds)]
+        return "\n".join([*lines, *_show_body(response.body)])
+
+    def write_curl(self, *, needs_key: bool) -> str:
+        """Return the request as a command; ``needs_key`` adds the key of the caller as a variable of the shell."""
+        parts = ["curl", *([] if self.request.method == "GET" else ["-X", self.request.method]), self.request.url]
+        command = " ".join(shlex.quote(part) for part in parts)
+        for name, value in self._list_fields():
+            command += " \\\n  -H " + shlex.quote(f"{name.decode('latin-1')}: {value.decode('latin-1')}")
+        if needs_key:
+            command += ' \\\n  -H "authorization: Bearer $KEY"'
+        if self.request.body:
+            command += f" \\\n  -d {shlex.quote(self.request.body.decode('utf-8', 'replace'))}"
+        return command
+
+    def _list_fields(self) -> list[tuple[bytes, bytes]]:
+        return [(name, value) for name, value in self.request.headers if name.lower() not in _LEFT_OUT_FIELDS]
+
+
+def write_python(url: str, name: str, arguments: Json, *, asks: bool, needs_key: bool) -> str:
+    """Return a program that calls the tool ``name`` at ``url``; ``asks``: the call needs an approver."""
+    options = [', api_key="..."'] if needs_key else []
+    imports = ["from toolwire import connect_sync"]
+    if asks:
+        imports.append("from toolwire.client.approvers.browser_approver import page_approver")
+        options.append(", approve=page_approver()")
+    call = f"remote.call({name!r}, {arguments!r})"
+    return "\n".join(
+        [*imports, "", f"with connect_sync({url!r}{''.join(options)}) as remote:", f"    print({call}.unwrap())"]
+    )
+
+
+def build_exchanges(catalog: Catalog, codecs: Sequence[Codec], site: Site, base: str, call: Call) -> list[WireExchange]:
+    """Return how ``call`` looks on each of ``codecs`` at ``base``; a protocol that cannot express it is left out."""
+    # A catalog of one tool is read at once, whatever else is served; its unique name may be another one there.
+    small = replace(catalog, tools=(call.tool,))
+    shown = small if set(small.names) <= set(catalog.names) else catalog
+    found = []
+    for codec in codecs:
+        routes = codec.routes(shown, site)
+        peer = _find_peer(codec, routes, site, base)
+        tool = None if peer is None else peer.find(call.tool.id)
+        if peer is None or tool is None or isinstance(tool, Problem):
+            continue
+        last = _run(codec.send(peer, call._replace(tool=tool)), routes, site, base)
+        if isinstance(last, WireStep):
+            found.append(WireExchange(codec.title, codec.name, last.request, last.reading))
+    return found
+
+
+class WireStep(NamedTuple):
+    """The request of a flow that runs a tool, and what the server reads from it."""
+
+    request: Request
+    reading: Pending | Streaming
+
+
+def _find_peer(codec: Codec, routes: Routes, site: Site, base: str) -> Peer | None:
+    ways = (codec.find, codec.find_explicit, codec.find_by_post)
+    for find in ways:
+        finding = None if find is None else _run(find(base), routes, site, base)
+        peer: Peer | None = getattr(finding, "peer", None)
+        if peer is not None:
+            return peer
+    return None
+
+
+def _run(flow: Flow[Any], routes: Routes, site: Site, base: str) -> Any:
+    """Return the value of ``flow``, answered by ``routes``, or the step at which it would run a tool."""
+    answer: Callable[[Request], Reading] = _build_server(routes, site, base)
+    reply: Any = None
+    steps: Generator[Any, Any, Any] = flow
+    try:
+        for _ in range(_MOST_STEPS):
+            step = steps.send(reply)
+            request = step.request if isinstance(step, Listen) else step
+            if not isinstance(request, Request):
+                break
+            reading = answer(request)
+            if not isinstance(reading, Response):
+                return WireStep(request, reading)
+            reply = reading
+    except StopIteration as stop:
+        return stop.value
+    finally:
+        steps.close()
+    return None
+
+
+def _build_server(routes: Routes, site: Site, base: str) -> Callable[[Request], Reading]:
+    origin = base.removesuffix("/").removesuffix(site.root)
+
+    def answer(request: Request) -> Reading:
+        target = request.url.removeprefix(origin).removeprefix(site.root)
+        route = routes.get((request.method, target.partition("?")[0]))
+        if route is None:
+            return Response(404)
+        return route.read(request._replace(url=target, headers=[(n.lower(), v) for n, v in request.headers]))
+
+    return answer
+
+
+def _show_body(body: bytes) -> list[str]:
+    return ["", _cut(body)] if body else []
+
+
+def _cut(body: bytes) -> str:
+    text = body[:_MOST_BYTES].decode("utf-8", "replace")
+    return text if len(body) <= _MOST_BYTES else f"{text}\n... ({len(body):,} bytes in all)"

@@ -1,0 +1,288 @@
+"""The page at ``/`` of a server, as somebody who wants to try its tools uses it in a real browser."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+import toolwire
+from tests.browser.test_attacks import PAYLOADS, SUBMIT, Watched, showing
+from toolwire import ServerLimits
+from toolwire.core.model import Cost
+from toolwire.server.run.confirmation import ask_about_destructive
+
+
+class Line(BaseModel):
+    """One line of an order."""
+
+    sku: str
+    qty: Annotated[int, Field(ge=1, le=99)] = 1
+
+
+class Address(BaseModel):
+    """Where it goes."""
+
+    street: str
+    city: str
+
+
+class Desk:
+    """A shop, with what was ordered and wiped."""
+
+    def __init__(self) -> None:
+        self.orders: list[Any] = []
+        self.wiped: list[str] = []
+        self.looked: list[str] = []
+        kit = self.kit = toolwire.Toolkit("Desk", version="2.1.0", description="Orders of the office.")
+
+        @kit.tool(approval="auto", safe=True)
+        def find_goods(words: str, kind: Literal["tea", "cups"] | None = None, most: int = 10) -> list[dict[str, Any]]:
+            """Find goods by words.
+
+            Args:
+                words: What to look for.
+                kind: Only goods of this kind.
+                most: How many at most.
+            """
+            self.looked.append(words)
+            return [{"sku": "tea", "price": 1.5}, {"sku": "cups", "price": 12}][:most]
+
+        @kit.tool(approval="per-call", cost=Cost.PAID)
+        def place_order(lines: list[Line], ship_to: Address, gift: bool = False, note: str = "") -> dict[str, Any]:
+            """Place an order."""
+            self.orders.append(([line.model_dump() for line in lines], ship_to.model_dump(), gift, note))
+            return {"number": len(self.orders), "by": "2027-03-01"}
+
+        @kit.tool(approval="per-call", destructive=True)
+        def wipe(folder: str) -> None:
+            """Delete everything."""
+            self.wiped.append(folder)
+
+        @kit.tool(approval="auto", safe=True)
+        def broken() -> str:
+            """Fail."""
+            raise toolwire.ToolError("The goods are not here today.")
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+@pytest.fixture
+def site(desk: Desk, serve: Callable[..., str]) -> str:
+    return serve(lambda _: toolwire.asgi(desk.kit))
+
+
+def press(page: Any, name: str) -> None:
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+@pytest.mark.requirement("CO-01", "CO-04", "FU-07", "FU-32")
+def test_a_tool_is_found_tried_and_copied(page: Any, site: str, desk: Desk, look: Callable[[str], None]) -> None:
+    page.goto(site)
+    look("server")
+    assert page.get_by_role("navigation", name="Tools").get_by_role("link").count() == 4
+    page.get_by_label("Search the tools").fill("find goods")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="find_goods").click()
+    assert page.url == f"{site}/?tool=find_goods"  # a link to keep
+    page.get_by_label("words").fill("warm drinks")
+    page.get_by_label("kind").select_option(label="tea")
+    page.get_by_label("most").fill("2")
+    page.keyboard.press("Enter")
+    page.get_by_role("region", name="Answer").wait_for()
+    rows = page.locator("section tbody tr").all_inner_texts()
+    assert [row.split("\t") for row in rows] == [["tea", "1.5"], ["cups", "12"]]
+    assert " ms" in page.locator("section").inner_text()
+    assert desk.looked == ["warm drinks"]
+    look("server-answer")
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    blocks = {block.get_attribute("aria-label"): block.inner_text() for block in page.locator("pre[data-copy]").all()}
+    for title in ("OpenAPI + x-llm", "OpenTool 1.1.0", "Open Tool Calling", "Model Context Protocol"):
+        assert "warm" in blocks[f"{title}: request"]
+        assert '"cups"' in blocks[f"{title}: response"]
+        # What is copied does what the page did.
+        command = ["sh", "-c", f"{blocks[f'{title}: curl']} -s"]
+        ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=20)
+        assert '"cups"' in ran.stdout, (title, ran)
+        assert "warm drinks" in shlex.join(shlex.split(blocks[f"{title}: curl"])).replace("%20", " ")
+    program = blocks["Python"]
+    assert f"connect_sync('{site}/')" in program
+    desk.looked.clear()
+    exec(compile(program, "copied", "exec"), {})
+    assert desk.looked == ["warm drinks"]
+
+
+@pytest.mark.requirement("CO-01", "D-19")
+def test_what_changes_something_is_asked_about_with_everything_that_is_sent(
+    page: Any, site: str, desk: Desk, look: Callable[[str], None]
+) -> None:
+    page.goto(f"{site}/?tool=place_order")
+    press(page, "Add to lines")
+    press(page, "Add to lines")
+    press(page, "Add to lines")
+    for number, sku in enumerate(("tea", "wrong", "cups")):
+        page.locator(f"[name='/lines/{number}/sku']").fill(sku)
+    page.locator("[name='/lines/0/qty']").fill("2")
+    press(page, "Remove lines 2")
+    assert page.locator("[name='/lines/1/sku']").input_value() == "cups"
+    page.get_by_label("street").fill("Main 1")
+    page.get_by_label("city").fill("Bonn")
+    page.locator("[name='/lines/0/qty']").fill("0")
+    press(page, "Try it")
+    page.get_by_text("lines [0].qty").first.wait_for()
+    assert page.locator("[name='/ship_to/street']").input_value() == "Main 1"
+    page.locator("[name='/lines/0/qty']").fill("2")
+    look("server-form")
+    press(page, "Try it")
+    page.get_by_role("heading", name="May it be called?").wait_for()
+    assert desk.orders == []
+    text = page.inner_text("main")
+    for shown in ("costs money", "changes something", "tea", "Bonn", f"POST {site}/api/place_order"):
+        assert shown in text
+    look("server-question")
+    press(page, "Not now")
+    page.get_by_text("Denied. Nothing was sent.").wait_for()
+    assert desk.orders == []
+    press(page, "Try it")
+    press(page, "Allow this call")
+    page.get_by_text("Monday, 1 March 2027").wait_for()
+    assert desk.orders == [
+        ([{"sku": "tea", "qty": 2}, {"sku": "cups", "qty": 1}], {"street": "Main 1", "city": "Bonn"}, False, "")
+    ]
+
+
+@pytest.mark.requirement("CO-01", "D-19")
+def test_what_destroys_is_typed_and_the_answer_holds_for_what_was_shown(page: Any, site: str, desk: Desk) -> None:
+    page.goto(f"{site}/?tool=wipe&/folder=/srv")  # a link can fill the form, and runs nothing
+    assert page.get_by_label("folder").input_value() == "/srv"
+    press(page, "Try it")
+    press(page, "Allow this call")
+    page.get_by_text("To allow this, type: wipe yes").wait_for()
+    page.get_by_label("Type wipe yes to allow it").fill("wipe yes")
+    page.evaluate("""document.querySelector('[name=arguments]').value = '{"folder": "/"}'""")
+    press(page, "Allow this call")
+    page.get_by_text("Look at it again.").wait_for()
+    assert desk.wiped == []
+    page.get_by_label("Type wipe yes to allow it").fill("wipe yes")
+    press(page, "Allow this call")
+    page.get_by_role("region", name="Answer").wait_for()
+    assert desk.wiped == ["/"]  # the second question showed it
+
+
+@pytest.mark.requirement("CO-01", "FU-07")
+def test_no_link_of_the_page_runs_a_tool_and_a_failure_is_a_sentence(page: Any, site: str, desk: Desk) -> None:
+    page.goto(f"{site}/?tool=find_goods&/words=x")
+    links = {page.evaluate("(a) => a.href", link) for link in page.locator("a").element_handles()}
+    assert not [link for link in links if "/api/" in link]
+    for link in links:
+        assert page.request.get(link).ok, link
+    assert desk.looked == []
+    page.goto(f"{site}/?tool=broken")
+    press(page, "Try it")
+    page.get_by_role("alert").get_by_text("tool_failed: The goods are not here today.").wait_for()
+    assert page.goto(f"{site}/?tool=nothing").status == 404
+
+
+@pytest.mark.requirement("CO-01")
+def test_a_key_is_typed_on_the_page_and_never_shown_again(page: Any, desk: Desk, serve: Callable[..., str]) -> None:
+    site = serve(lambda _: toolwire.asgi(desk.kit, api_keys=["k-12345"]))
+    page.goto(f"{site}/?tool=find_goods&/words=tea")
+    press(page, "Try it")
+    page.get_by_text("unauthorized: ").wait_for()
+    page.goto(f"{site}/?tool=place_order&%23/lines=1&/lines/0/sku=tea&/ship_to/street=Main&/ship_to/city=Bonn")
+    for button in ("Try it", "Allow this call"):
+        page.get_by_label("Your key or token for this server").fill("k-12345")
+        press(page, button)
+    page.get_by_role("region", name="Answer").wait_for()
+    assert len(desk.orders) == 1
+    assert "k-12345" not in page.content()
+    assert 'authorization: Bearer $KEY"' in page.content().replace("&quot;", '"')
+
+
+@pytest.mark.requirement("CO-01")
+def test_a_server_that_asks_for_a_confirmation_is_answered_on_the_page(
+    page: Any, desk: Desk, serve: Callable[..., str]
+) -> None:
+    site = serve(lambda _: toolwire.asgi(desk.kit, require_confirmation=ask_about_destructive))
+    page.goto(f"{site}/?tool=wipe&/folder=/srv")
+    press(page, "Try it")
+    page.get_by_label("Type wipe yes to allow it").fill("wipe yes")
+    press(page, "Allow this call")
+    page.get_by_text("wipe cannot be undone. Do it?").wait_for()
+    assert desk.wiped == []
+    press(page, "Confirm")
+    page.get_by_role("region", name="Answer").wait_for()
+    assert desk.wiped == ["/srv"]
+
+
+@pytest.mark.requirement("CO-01", "D-22")
+def test_a_page_of_another_site_can_try_nothing(page: Any, desk: Desk, serve: Callable[..., str]) -> None:
+    ours = serve(lambda _: toolwire.asgi(desk.kit))
+    evil = serve(lambda _: showing("evil"))
+    for where in (evil, evil.replace("127.0.0.1", "localhost")):
+        page.goto(where)
+        with page.expect_navigation():
+            page.evaluate(SUBMIT, [f"{ours}/", {"tool": "find_goods", "/words": "x", "step": "try"}, "_self"])
+        assert "another site" in page.inner_text("body") or "other sites" in page.inner_text("body")
+    assert desk.looked == []
+
+
+@pytest.mark.requirement("CO-04", "D-25")
+def test_thirty_payloads_in_tools_and_answers_run_no_script(
+    page: Any, serve: Callable[..., str], look: Callable[[str], None]
+) -> None:
+    kit = toolwire.Toolkit(PAYLOADS[0], description="\n".join(PAYLOADS))
+
+    @kit.tool(approval="auto", safe=True, description="\n".join(PAYLOADS), hint=PAYLOADS[1])
+    def show(text: Annotated[str, Field(description=" ".join(PAYLOADS))] = PAYLOADS[2]) -> list[str]:
+        return [*PAYLOADS, text, "\u202egpj.exe"]
+
+    site = serve(lambda _: toolwire.asgi(kit))
+    watched = Watched(page, site)
+    page.goto(f"{site}/?q={PAYLOADS[0]}")
+    assert watched.unharmed()
+    page.goto(f"{site}/?tool=show")
+    page.locator("[name='/text']").fill(PAYLOADS[20])
+    press(page, "Try it")
+    page.get_by_role("region", name="Answer").wait_for()
+    text = page.inner_text("section")
+    for payload in PAYLOADS:
+        assert payload in text
+    assert "<U+202E>gpj.exe" in text
+    assert watched.unharmed()
+
+
+@pytest.mark.requirement("CO-01")
+def test_it_works_below_a_path_and_by_keyboard_alone(page: Any, desk: Desk, serve: Callable[..., str]) -> None:
+    def mount(_: str) -> Any:
+        app = toolwire.asgi(desk.kit, limits=ServerLimits())
+
+        async def mounted(scope: Any, receive: Any, send: Any) -> None:
+            await app({**scope, "root_path": "/desk"} if scope["type"] == "http" else scope, receive, send)
+
+        return mounted
+
+    page.goto(f"{serve(mount)}/desk/")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "To the content"
+    page.keyboard.press("Enter")
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if "find_goods" in page.evaluate("document.activeElement.textContent"):
+            break
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="find_goods").wait_for()
+    page.get_by_label("words").focus()
+    page.keyboard.type("tea")
+    page.keyboard.press("Enter")
+    page.get_by_role("region", name="Answer").wait_for()
+    assert desk.looked == ["tea"]
+    assert json.dumps(page.url).endswith('/desk/"')

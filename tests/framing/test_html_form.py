@@ -1,0 +1,173 @@
+"""A form of a schema: what it is filled with comes back as it was, and what cannot be read is said beside its field."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.framing.html_form import build_form_fields, change_items, has_lists, read_form
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["text", "count", "line"],
+    "properties": {
+        "text": {"type": "string"},
+        "note": {"type": "string", "maxLength": 2000},
+        "count": {"type": "integer"},
+        "price": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+        "kind": {"enum": ["a", "b", 3, True]},
+        "gift": {"type": ["boolean", "null"], "default": False},
+        "line": {"$ref": "#/$defs/Line"},
+        "lines": {"type": "array", "items": {"$ref": "#/$defs/Line"}},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "any": {"oneOf": [{"type": "string"}, {"type": "integer"}]},
+        "a/b~c": {"type": "string"},
+    },
+    "$defs": {
+        "Line": {
+            "type": "object",
+            "required": ["sku"],
+            "properties": {
+                "sku": {"type": "string"},
+                "qty": {"type": "integer"},
+                "day": {"type": "string", "format": "date"},
+            },
+        }
+    },
+}
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r\x00"), min_size=1).filter(
+    lambda text: text.strip("\n")
+)
+LINE = st.fixed_dictionaries({"sku": TEXT}, optional={"qty": st.integers()})
+ARGUMENTS = st.fixed_dictionaries(
+    {"text": TEXT, "count": st.integers(), "line": LINE},
+    optional={
+        "note": TEXT,
+        "price": st.floats(allow_nan=False, allow_infinity=False),
+        "kind": st.sampled_from(["a", "b", 3, True]),
+        "gift": st.booleans(),
+        "lines": st.lists(LINE, min_size=1, max_size=3),
+        "tags": st.lists(TEXT, min_size=1, max_size=3),
+        "any": st.integers(),
+        "a/b~c": TEXT,
+    },
+)
+
+
+class Fields(HTMLParser):
+    """What a browser would send of a form, without its buttons."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.fields: dict[str, str] = {}
+        self.labels: set[str] = set()
+        self.ids: list[str] = []
+        self._select = self._area = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.ids += [given["id"]] if "id" in given else []
+        self.labels |= {given["for"]} if "for" in given else set()
+        if tag == "input":
+            self.fields[given["name"]] = given.get("value", "")
+        elif tag == "select":
+            self._select = given["name"]
+            self.fields[self._select] = ""
+        elif tag == "option" and "selected" in given:
+            self.fields[self._select] = given["value"]
+        elif tag == "textarea":
+            self._area = given["name"]
+            self.fields[self._area] = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._area:
+            self.fields[self._area] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "textarea":
+            # A browser drops the first line break of a textarea, and sends others as CRLF.
+            self.fields[self._area] = self.fields[self._area].removeprefix("\n").replace("\n", "\r\n")
+            self._area = ""
+
+
+@pytest.mark.requirement("CO-01")
+@given(ARGUMENTS)
+def test_what_fills_a_form_is_what_comes_back(arguments: dict[str, Any]) -> None:
+    arguments["text"] = arguments["text"].replace("\n", " ")
+    form = Fields(build_form_fields(SCHEMA, arguments, {}))
+    found = read_form(SCHEMA, form.fields)
+    assert json.dumps(found, sort_keys=True) == json.dumps(arguments, sort_keys=True)
+
+
+@pytest.mark.requirement("CO-01")
+def test_an_empty_form_leaves_out_what_may_be_left_out() -> None:
+    form = Fields(build_form_fields(SCHEMA, {}, {}))
+    assert read_form(SCHEMA, form.fields) == {"text": "", "line": {"sku": ""}}
+    assert has_lists(SCHEMA)
+    assert not has_lists({"type": "object", "properties": {"a": {"type": "string"}}})
+    inputs = {f"at{name}" for name in form.fields if not name.startswith("#")}
+    assert inputs == form.labels
+    assert len(form.ids) == len(set(form.ids))
+
+
+@pytest.mark.requirement("CO-01")
+def test_items_are_added_and_removed_and_the_others_stay() -> None:
+    fields = Fields(build_form_fields(SCHEMA, {"tags": ["a", "b", "c"], "text": "x"}, {})).fields
+    less = change_items({**fields, "remove": "/tags/1"})
+    assert less is not None
+    assert read_form(SCHEMA, less)["tags"] == ["a", "c"]
+    more = change_items({**less, "add": "/tags"})
+    assert more is not None
+    assert read_form(SCHEMA, more)["tags"] == ["a", "c", ""]
+    for name in ("/tags/9", "/tags/x", "tags", ""):
+        odd = change_items({**fields, "remove": name})
+        assert odd is not None
+        assert read_form(SCHEMA, odd)["tags"] == ["a", "b", "c"]
+    assert change_items(fields) is None
+
+
+@pytest.mark.requirement("CO-01")
+def test_what_cannot_be_read_stays_text_and_the_fault_is_beside_its_field() -> None:
+    found = read_form(SCHEMA, {"/count": "many", "/any": "{", "#/tags": "999999", "#/lines": "-1"})
+    assert (found["count"], found["any"]) == ("many", "{")
+    assert "tags" not in found
+    html = build_form_fields(SCHEMA, found, {"count": "is no number", "other": "x"})
+    beside = html[html.index('id="at/count"') :]
+    assert 'aria-invalid="true"' in beside[:200]
+    assert "count is no number" in beside[:400]
+    assert html.count("aria-invalid") == 1
+
+
+@pytest.mark.requirement("CO-01", "D-26")
+def test_a_secret_is_typed_and_not_shown_again() -> None:
+    schema = {"properties": {"pin": {"type": "string", "writeOnly": True}}}
+    html = build_form_fields({"type": "object", **schema}, {"pin": "12345"}, {})
+    assert 'type="password"' in html
+    assert "12345" not in html
+
+
+@pytest.mark.requirement("CO-01", "D-15")
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"type": "object", "properties": {"a": {"$ref": "#/properties/a"}}},
+        {"type": "object", "properties": {"a": {"$ref": "#"}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/nothing"}}},
+        {"type": "object", "properties": {"a": True, "b": {"type": "array", "items": {"$ref": "#/properties/b"}}}},
+        {"type": 3, "properties": []},
+    ],
+    ids=str,
+)
+def test_an_odd_schema_still_has_a_form(schema: dict[str, Any]) -> None:
+    html = build_form_fields(schema, {}, {})
+    assert html.count("<div") < 20
+    assert isinstance(read_form(schema, Fields(html).fields), dict)
+    has_lists(schema)
