@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from .core.resources import Resource, ResultLimits
     from .core.toolbox import Toolbox
-    from .define import Toolkit
+    from .define import Depends, Toolkit
     from .gateway import merge_toolboxes
     from .limits import ClientRateLimits
     from .server import ApiKey, App, ServerLimits, asgi
@@ -54,7 +54,7 @@ _HOME = {
     ),
     **dict.fromkeys(("ResultLimits", "Resource"), "core.resources"),
     "Toolbox": "core.toolbox",
-    "Toolkit": "define",
+    **dict.fromkeys(("Depends", "Toolkit"), "define"),
     "merge_toolboxes": "gateway",
     "ClientRateLimits": "limits",
     **dict.fromkeys(("ApiKey", "App", "ServerLimits", "asgi"), "server"),
@@ -76,6 +76,7 @@ __all__ = [
     "Cost",
     "DefinitionError",
     "DefinitionLock",
+    "Depends",
     "GrantPage",
     "GrantPages",
     "Kind",

@@ -206,7 +206,7 @@ class Context:
     A tool with a parameter of this type gets the context of its call, with exactly the tokens and secrets that its
     requirements name. ``scopes`` is what the caller may do; ``None`` means that callers have no scopes and may call
     everything. ``traceparent`` is the W3C trace context of the call, ``trace_id`` its id. ``confirmation`` is the word
-    that the caller confirms the call with, or empty.
+    that the caller confirms the call with, or empty. ``state`` is what the lifespan of the toolkit yielded.
     """
 
     # OTC-023
@@ -224,6 +224,7 @@ class Context:
     report: Report | None = field(default=None, repr=False, compare=False)
     is_over: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     confirmation: str = field(default="", repr=False, compare=False)
+    state: Any = field(default=None, repr=False, compare=False)
 
     def token(self, provider: str) -> Secret:
         """Return the token for ``provider`` that the tool's requirements asked for.

@@ -1,8 +1,9 @@
 """Turn a Python function into a tool: schema, texts and conversion of values. Imports only ``core``."""
 
+from .dependency import Dependency, Depends
 from .function import Function
+from .function_kind import FunctionKind
 from .options import Options
-from .signature import FunctionKind
-from .toolkit import Toolkit
+from .toolkit import Lifespan, Toolkit
 
-__all__ = ["Function", "FunctionKind", "Options", "Toolkit"]
+__all__ = ["Dependency", "Depends", "Function", "FunctionKind", "Lifespan", "Options", "Toolkit"]

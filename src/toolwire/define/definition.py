@@ -12,10 +12,10 @@ from toolwire.core.model import Tool
 from .conversion import build_reader, build_writer
 from .docstring import read_docstring
 from .function import Function
+from .function_kind import FunctionKind
 from .options import Options, read_options, read_version
 from .schema import build_argument, build_input_schema, build_output_schema, build_result_form
 from .signature import (
-    FunctionKind,
     LocalNames,
     accept_keywords,
     get_function_docstring,
@@ -59,6 +59,7 @@ def define_function(
         kind=signature.kind,
         inline=_read_inline(options, signature.kind, where),
         context_parameter=signature.context,
+        dependencies=signature.dependencies,
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from toolwire.core.model import Json, Problem, Result, Tool
 
-from .signature import FunctionKind
+from .dependency import Dependency
+from .function_kind import FunctionKind
 
 ReadArguments: TypeAlias = Callable[[Mapping[str, Json]], dict[str, Any] | Problem]
 """Convert JSON arguments to keyword arguments. Missing ones are left to Python's defaults."""
@@ -23,7 +24,8 @@ class Function:
 
     ``call`` takes what ``read`` returns, plus the Context under ``context_parameter`` where that is not None. What
     it gives depends on ``kind``: the result, an awaitable of it, or a sync or async iterator whose items each go
-    through ``write``. ``inline`` says that a sync function needs no thread of its own.
+    through ``write``. ``inline`` says that a sync function needs no thread of its own. ``dependencies`` fill parameters
+    that no caller sees.
     """
 
     tool: Tool
@@ -33,3 +35,4 @@ class Function:
     kind: FunctionKind
     inline: bool = False
     context_parameter: str | None = None
+    dependencies: Mapping[str, Dependency] = field(default_factory=dict)

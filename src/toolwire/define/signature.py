@@ -22,13 +22,14 @@ from collections.abc import (
     Iterator,
     Mapping,
 )
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Context
 
+from .dependency import Dependency, Depends, check_levels, find_mark
+from .function_kind import FunctionKind
 from .typeddicts import replace_typeddicts
 
 MISSING: Any = inspect.Parameter.empty
@@ -37,20 +38,6 @@ MISSING: Any = inspect.Parameter.empty
 _VARIADIC = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _SYNC_STREAMS = (Iterator, Generator)
 _ASYNC_STREAMS = (AsyncIterator, AsyncGenerator, AsyncIterable)
-
-
-class FunctionKind(StrEnum):
-    """How a function returns its result: directly, awaited, or piece by piece."""
-
-    SYNC = "sync"
-    ASYNC = "async"
-    GENERATOR = "generator"
-    ASYNC_GENERATOR = "async generator"
-
-    @property
-    def streams(self) -> bool:
-        """Whether calling the function gives an iterator rather than the result."""
-        return self in (FunctionKind.GENERATOR, FunctionKind.ASYNC_GENERATOR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +56,16 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """``returns`` is the type of the result, or of each yielded item; ``context`` the parameter that is injected."""
+    """``returns`` is the type of the result, or of each yielded item; ``context`` the parameter that is injected.
+
+    ``dependencies`` are the parameters that functions fill.
+    """
 
     kind: FunctionKind
     parameters: tuple[Parameter, ...]
     returns: Any
     context: str | None = None
+    dependencies: Mapping[str, Dependency] = field(default_factory=dict)
 
 
 LocalNames: TypeAlias = Mapping[str, Any]
@@ -92,8 +83,8 @@ def get_function_docstring(function: Callable[..., Any]) -> str:
     return inspect.getdoc(_find_described(function)) or inspect.getdoc(_unwrap_partial(function)) or ""
 
 
-def read_signature(function: Callable[..., Any], names: LocalNames, where: str) -> Signature:
-    """Return the signature of ``function``.
+def read_signature(function: Callable[..., Any], names: LocalNames, where: str, *, level: int = 0) -> Signature:
+    """Return the signature of ``function``; ``level`` counts the dependencies around it.
 
     Raises:
         DefinitionError: a parameter or an annotation cannot be described.
@@ -105,20 +96,45 @@ def read_signature(function: Callable[..., Any], names: LocalNames, where: str) 
     _refuse_unbound_method(function, parameters)
     hints = _read_hints(_find_described(function), names, where)
     taken: list[Parameter] = []
+    dependencies: dict[str, Dependency] = {}
     context = None
     for parameter in parameters.values():
         annotation = hints.get(parameter.name, Any)
         if parameter.kind in _VARIADIC:
             spelled = _VARIADIC[parameter.kind] + parameter.name
             raise DefinitionError(f"{where} takes {spelled}, which no schema describes: name each parameter.")
-        if not _is_context(annotation):
+        mark = find_mark(annotation, parameter.default)
+        if mark is not None:
+            dependencies[parameter.name] = _read_dependency(mark, names, level + 1, where)
+        elif not _is_context(annotation):
             taken.append(Parameter(name=parameter.name, annotation=annotation, default=parameter.default))
         elif context is None:
             context = parameter.name
         else:
             raise DefinitionError(f"{where} takes the Context twice, as {context!r} and {parameter.name!r}: keep one.")
     kind, returns = _read_result(function, hints.get("return", Any), where)
-    return Signature(kind=kind, parameters=tuple(taken), returns=returns, context=context)
+    return Signature(kind=kind, parameters=tuple(taken), returns=returns, context=context, dependencies=dependencies)
+
+
+def _read_dependency(mark: Depends, names: LocalNames, level: int, where: str) -> Dependency:
+    check_levels(level, where)
+    function = mark.function
+    if not callable(function):
+        raise DefinitionError(f"{where} has Depends({function!r}), which is not a function.")
+    own = f"{get_function_name(function)}()"
+    signature = read_signature(function, names, own, level=level)
+    unfilled = next((one.name for one in signature.parameters if one.is_required), None)
+    if unfilled is not None:
+        raise DefinitionError(
+            f"{own} is a dependency and takes {unfilled!r}, which nobody fills: "
+            "a dependency takes the Context, other dependencies, and parameters with a default."
+        )
+    return Dependency(
+        function=accept_keywords(function),
+        kind=signature.kind,
+        context_parameter=signature.context,
+        dependencies=signature.dependencies,
+    )
 
 
 def _refuse_unbound_method(function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]) -> None:

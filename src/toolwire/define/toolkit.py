@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, Unpack, overload
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, TypeAlias, TypeVar, Unpack, overload
 
 from toolwire.core.catalog import VERSION, Catalog, build_toolkit_name
 from toolwire.core.errors import DefinitionError
@@ -14,13 +15,17 @@ from .function import Function
 from .options import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
+Lifespan: TypeAlias = Callable[[], AbstractAsyncContextManager[Any] | AbstractContextManager[Any]]
+"""Returns what is entered before the first call of a toolkit, and left after the last one."""
 
 
 class Toolkit:
     """Functions that are served together.
 
     ``title`` is for people; tool ids have its letters and digits. ``version`` is for tools without a version of their
-    own.
+    own. ``lifespan`` is a function that returns a context manager, asynchronous or not, such as one made with
+    ``contextlib.asynccontextmanager``: it is entered before the first call and left after the last one, once in each
+    server process. Tools get what it yields as ``context.state``.
 
     Raises:
         DefinitionError: ``version`` is not of the form x.y.z, or an argument is not a text.
@@ -28,15 +33,20 @@ class Toolkit:
 
     # OTRPC-003
 
-    __slots__ = ("_catalog", "_functions", "_stems", "description", "title", "version")
+    __slots__ = ("_catalog", "_functions", "_stems", "description", "lifespan", "title", "version")
 
-    def __init__(self, title: str, *, version: str = "1.0.0", description: str = "") -> None:
+    def __init__(
+        self, title: str, *, version: str = "1.0.0", description: str = "", lifespan: Lifespan | None = None
+    ) -> None:
         for what, text in (("title", title), ("version", version), ("description", description)):
             if not isinstance(text, str):
                 raise DefinitionError(f"The {what} of a toolkit is a text, not {text!r}.")
         if VERSION.fullmatch(version) is None:
             raise DefinitionError(f"The toolkit {title!r} has the version {version!r}: write it as x.y.z, like 1.0.0.")
+        if lifespan is not None and not callable(lifespan):
+            raise DefinitionError(f"The lifespan of {title!r} is a function that returns a context manager.")
         self.title = title
+        self.lifespan = lifespan
         self.version = version
         self.description = description
         self._functions: dict[str, Function] = {}

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Hash
 from contextlib import aclosing, closing
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias, assert_never
 
 from toolwire.core.catalog import Catalog
@@ -17,6 +18,8 @@ from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.define import Function, FunctionKind, Toolkit
 from toolwire.validation.results import build_result_check
 
+from .dependencies import fill_function, needs_loop, open_filled
+from .lifespan_task import LifespanTask
 from .tool_context import ProgressReporter, build_context
 from .worker_threads import ThreadPool
 
@@ -32,6 +35,7 @@ PEER_ADDRESS: ContextVar[str] = ContextVar("toolwire_peer_address", default="")
 """The address of a caller without credentials; empty if it is unknown."""
 
 _UNNAMED = ANONYMOUS.principal
+_THREADED = (FunctionKind.SYNC, FunctionKind.GENERATOR)
 
 Explain: TypeAlias = Callable[[BaseException], Problem | None]
 
@@ -61,6 +65,21 @@ class FunctionToolbox:
         self._catalog: Catalog | None = None
         self._runners: dict[str, _Runner] = {}
         self._by_identity: dict[int, _Runner] = {}
+        self._lifespan = None if toolkit.lifespan is None else LifespanTask(toolkit.lifespan)
+        self._must_begin = self._lifespan is not None
+        self._state: Any = None
+
+    async def begin(self) -> None:
+        """Enter the lifespan of the toolkit, if it has one."""
+        if self._lifespan is not None:
+            self._state = await self._lifespan.begin()
+            self._must_begin = False
+
+    async def end(self) -> None:
+        """Leave the lifespan of the toolkit."""
+        if self._lifespan is not None:
+            self._must_begin = True
+            await self._lifespan.end()
 
     def catalog(self) -> Catalog:
         """Return the toolkit's catalog; the same object until a tool is added."""
@@ -78,10 +97,12 @@ class FunctionToolbox:
         arguments = function.read(call.arguments)
         if isinstance(arguments, Problem):
             return arguments
+        if self._must_begin and (problem := await self._begin_late(call)) is not None:
+            return problem
         reporting: ProgressReporter | None = None
         if context_parameter is not None:
             reporting = ProgressReporter(function, notify)
-            arguments[context_parameter] = build_context(call, function.tool, reporting)
+            arguments[context_parameter] = build_context(call, function.tool, reporting, self._state)
         try:
             if run is None:
                 value = await function.call(**arguments)
@@ -89,8 +110,6 @@ class FunctionToolbox:
                 large = type(value) in _COLLECTIONS and _is_large(value)
                 return await self._write_in_thread(function, value, call) if large else function.write(value)
             return await run(arguments, notify, call)
-        except ToolError as error:
-            return convert_tool_error(error)
         # A tool that calls sys.exit() must not end the server, and one that raises CancelledError has failed.
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
@@ -100,6 +119,36 @@ class FunctionToolbox:
             if reporting is not None:
                 reporting.over = True
 
+    async def _begin_late(self, call: Call) -> Problem | None:
+        """Enter the lifespan where no server did, as in an application that another one mounts."""
+        try:
+            await self.begin()
+        except Exception as error:  # noqa: BLE001 - the author's own code
+            return self._build_failure(error, call)
+        return None
+
+    def _fill_first(self, function: Function) -> _Run:
+        """Return how to run a function with dependencies: they are filled for each call, and cleaned up after it."""
+        needed, name = function.dependencies, function.context_parameter
+        in_one_thread = function.kind in _THREADED and not needs_loop(needed)
+        run = self._choose_run(function)
+
+        async def run_filled(arguments: dict[str, Any], notify: Notify, call: Call) -> Result:
+            reporting = ProgressReporter(function, notify)
+            context = build_context(call, function.tool, reporting, self._state)
+            given = arguments if name is None else {**arguments, name: context}
+            try:
+                if in_one_thread and (run_plain := self._choose_run(fill_function(function, context))) is not None:
+                    return await run_plain(given, notify, call)
+                async with open_filled(needed, context, partial(self._pool.run, get_thread_owner(call))) as filled:
+                    if run is not None:
+                        return await run({**given, **filled}, notify, call)
+                    return function.write(await function.call(**given, **filled))
+            finally:
+                reporting.over = True
+
+        return run_filled
+
     async def _write_in_thread(self, function: Function, value: Any, call: Call) -> Result:
         """Return ``function.write(value)`` from a thread, while the event loop serves other calls."""
         try:
@@ -108,6 +157,8 @@ class FunctionToolbox:
             return function.write(value)
 
     def _build_failure(self, error: BaseException, call: Call) -> Problem:
+        if isinstance(error, ToolError):
+            return convert_tool_error(error)
         known = None if self._explain is None else self._explain(error)
         if known is not None:
             return known
@@ -126,7 +177,9 @@ class FunctionToolbox:
     def _refresh(self) -> None:
         self._catalog = self._toolkit.catalog()
         runners = [
-            _Runner(function, self._choose_run(function), function.context_parameter)
+            _Runner(function, self._fill_first(function), None)
+            if function.dependencies
+            else _Runner(function, self._choose_run(function), function.context_parameter)
             for function in map(_add_result_check, self._toolkit.functions)
         ]
         self._runners = {runner.function.tool.id: runner for runner in runners}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import replace
+from typing import Any
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import COMPLETED, Call, Context, Progress, Tool
@@ -58,8 +59,8 @@ class ProgressReporter:
         return self.over
 
 
-def build_context(call: Call, tool: Tool, reporting: ProgressReporter) -> Context:
-    """Return the context of ``call``, with only those tokens and secrets that ``tool`` declares."""
+def build_context(call: Call, tool: Tool, reporting: ProgressReporter, state: Any) -> Context:
+    """Return the context of ``call``, with only those tokens and secrets that ``tool`` declares, and with ``state``."""
     # OTC-023, A-45: a tool must not see the credentials of other tools.
     needs, has = tool.requirements, call.context
     return replace(
@@ -69,4 +70,5 @@ def build_context(call: Call, tool: Tool, reporting: ProgressReporter) -> Contex
         secrets={id_: has.secrets[id_] for id_ in needs.secrets if id_ in has.secrets},
         report=reporting.report,
         is_over=reporting.is_over,
+        state=state,
     )
