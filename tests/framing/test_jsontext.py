@@ -175,3 +175,25 @@ def test_equal_data_has_one_canonical_text_whatever_the_order(odd: Any) -> None:
     assert one == other
     assert json.loads(one) == {"a": [1], "b": odd}
     assert one != jsontext.write_canonical({"a": [2], "b": odd})
+
+
+_MEBIBYTE = 1_048_576
+
+
+@pytest.mark.requirement("S-16", "D-16")
+@pytest.mark.parametrize("before", range(_MEBIBYTE - 14, _MEBIBYTE + 2))
+def test_a_large_text_means_the_same_wherever_its_parts_begin(before: int) -> None:
+    odd = '\\"é\\\\"[[{{"\\\\\\\\日😀' + "[" * 300
+    data = {"a": "x" * before + odd, "b": [odd, {"c": odd}]}
+    for text in (json.dumps(data), json.dumps(data, ensure_ascii=False)):
+        assert jsontext.read_without_duplicates(text.encode()) == data
+        assert jsontext.read(text.encode()) == data
+        too_deep = text[:-1] + ',"d":' + "[" * 200 + "]" * 200 + "}"
+        assert isinstance(jsontext.read_without_duplicates(too_deep.encode()), Problem)
+
+
+def test_a_large_text_that_is_not_utf_8_is_refused() -> None:
+    for at in (_MEBIBYTE - 3, _MEBIBYTE - 2, _MEBIBYTE):
+        found = jsontext.read_without_duplicates(b'{"a":"' + b"x" * at + b'\xc3"}')
+        assert isinstance(found, Problem)
+        assert "UTF-8" in found.message

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import NoReturn
 
@@ -28,6 +28,7 @@ DUPLICATE_MEMBER = "an object in it has a member twice"
 _DIGITS_ALIKE = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else byte for byte in range(256))
 _LONG_NUMBER = b"0" * 19
 _PIECE = 1_048_576
+_BACKSLASH = 0x5C
 _HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 _BEFORE_A_NUMBER = frozenset(b":,[ \t\r\n")
 _STRING = re.compile(rb'"[^"]*+(?:"|\Z)')  # once nothing in it is escaped; possessive: linear on any bytes
@@ -60,7 +61,7 @@ def read_without_duplicates(text: bytes) -> Json | Problem:
         return found  # the decoder of the standard library lets half a character through
     try:
         return json.loads(
-            text.decode("utf-8"),
+            "".join(piece.decode("utf-8") for piece in _split(text)),
             object_pairs_hook=_build_distinct,
             parse_constant=_refuse_constant,
             parse_float=_parse_finite,
@@ -170,17 +171,34 @@ def _is_too_deep(text: bytes) -> bool:
 
     Each pass removes empty brackets, which is the innermost level, so the number of passes is the number of levels.
     """
-    if b"\\" in text:
-        text = (text.replace(b"\\\\", b"") if b'\\\\"' in text else text).replace(b'\\"', b"")
-    # By pieces, so that other threads are not kept waiting for the whole of a large text.
-    pieces = (text[at : at + _PIECE].translate(_ALIKE, _NOT_SHAPE) for at in range(0, len(text), _PIECE))
-    shape = _STRING.sub(b"", b"".join(piece.replace(b'""', b"") for piece in pieces))
+    shape = _STRING.sub(b"", b"".join(map(_take_shape, _split(text))))
     for _ in range(MAX_DEPTH + 1):
         inner = shape.replace(b"[]", b"")
         if len(inner) == len(shape):  # what is left was never closed, or never opened
             return max(accumulate(memoryview(shape.translate(_STEPS)).cast("b")), default=0) > MAX_DEPTH
         shape = inner
     return True
+
+
+def _take_shape(piece: bytes) -> bytes:
+    """Return the brackets and the quotes around strings of a part of a text, without those of empty strings."""
+    if b"\\" in piece:
+        piece = (piece.replace(b"\\\\", b"") if b'\\\\"' in piece else piece).replace(b'\\"', b"")
+    return piece.translate(_ALIKE, _NOT_SHAPE).replace(b'""', b"")
+
+
+def _split(text: bytes) -> Iterator[bytes]:
+    """Yield ``text`` in parts of about a megabyte. None ends inside an escape or a character of UTF-8.
+
+    A longer pass in C would keep all other threads waiting, and with them the event loop.
+    """
+    start, size = 0, len(text)
+    while start < size:
+        end = start + _PIECE
+        while end < size and (text[end - 1] == _BACKSLASH or text[end] & 0xC0 == 0x80):
+            end += 1
+        yield text[start:end]
+        start = end
 
 
 def _read_exact(text: bytes) -> Json:

@@ -147,7 +147,8 @@ def _has_repeated_names(text: bytes, data: Json) -> bool:
 
 
 def _find_references(text: bytes) -> frozenset[str]:
-    found = {a or b or c for a, b, c in set(_REFERENCE.findall(text))}
+    # One search at a time: a list of all would keep other threads waiting for the whole of a large text.
+    found = {one[one.lastindex or 0] for one in _REFERENCE.finditer(text)}
     return frozenset(_unescape(one) for one in found if one)
 
 
