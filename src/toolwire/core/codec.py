@@ -104,8 +104,8 @@ class ToolCache:
     def keep_only(self, tools: Iterable[Tool]) -> None:
         """Forget what was derived from any other tool than ``tools``."""
         wanted = {id(tool) for tool in tools}
-        for kept in self._kept.values():
-            for key in [key for key in kept if key[0] not in wanted]:
+        for kept in list(self._kept.values()):  # copies: another thread may add values meanwhile
+            for key in [key for key in list(kept) if key[0] not in wanted]:
                 del kept[key]
 
 

@@ -123,6 +123,15 @@ def encode_fragment(data: Json) -> Json:
     return orjson.Fragment(write(data))
 
 
+def write_items(items: list[Json]) -> Json:
+    """Return the text of all ``items``, at least one, as one item of a larger list, which ``write`` copies.
+
+    Raises:
+        TypeError, ValueError: as ``write`` does.
+    """
+    return orjson.Fragment(write(items)[1:-1])
+
+
 def write_canonical(data: Json) -> bytes:
     """Return ``data`` as JSON that is the same whatever the order of the members.
 

@@ -15,6 +15,9 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
+from anyio import to_thread
+
+from toolwire.core.catalog import Catalog
 from toolwire.core.check import Check
 from toolwire.core.codec import Codec, Pending, Reading, Site, Streaming, ToolCache
 from toolwire.core.http import Request, Response, make_request
@@ -59,9 +62,10 @@ from .route_table import NO_DOCUMENTS, RouteEntry, RouteTable
 from .run.confirmation import CONFIRMATION, ConfirmationQuestion, ConfirmationWords, build_confirmation_check
 from .run.function_toolbox import PEER_ADDRESS
 from .run.idempotency import KEY_HEADER, IdempotencyRunner, open_ledger, parse_key
+from .run.large_results import is_large_result
 from .run.progress_stream import stream_call
 from .run.rate_count import build_rate_counter
-from .run.responses import build_refusal, build_response, read_request
+from .run.responses import build_large_response, build_refusal, build_response, read_request
 from .run.service import Service
 
 ANY_TELEMETRY = Telemetry()
@@ -129,6 +133,7 @@ class App:
         )
         self._admission = Admission(guard, callers, self._service)
         self._tables: dict[str, RouteTable] = {}
+        self._building: dict[str, asyncio.Task[RouteTable]] = {}
         self._cache = ToolCache()
         self._prepared: RouteTable | None = None
         self._id_prefix = f"{secrets.token_hex(8)}-"
@@ -150,7 +155,9 @@ class App:
         """Begin the ledger and the Toolbox, if they have a lifespan."""
         await begin_lifespan(self._idempotency)
         await begin_lifespan(self._toolbox)
-        self._prepared = self._build_table("")  # so that the first request does not wait for it
+        self._prepared = self._build_table(
+            "", self._toolbox.catalog()
+        )  # so that the first request does not wait for it
 
     async def end(self) -> None:
         """End the Toolbox and the ledger, if they have a lifespan."""
@@ -172,6 +179,8 @@ class App:
         """Answer the HTTP request of ``exchange`` with the ASGI ``scope``."""
         # D-24: Host, Origin and credentials come first, then the body, then the protocol.
         table, path = self._find_table(scope)
+        if table is None:
+            table = await self._wait_for_table(scope, path)
         fields: Fields = dict(scope["headers"])
         entry = table.find_entry(scope["method"], path)
         # Most callers are known without waiting; only a signed or stored token may need the network or a database.
@@ -242,7 +251,10 @@ class App:
             return
         finally:
             exchange.ignore_disconnect()
-        response = build_response(reading, call, result, duration)
+        if is_large_result(result):
+            response = await build_large_response(reading, call, result, duration)
+        else:
+            response = build_response(reading, call, result, duration)
         # The fast way writes head and body at once; servers of other makers get ASGI messages.
         if not exchange.try_send_response(response):
             await send_messages(scope, exchange.send, response)
@@ -261,15 +273,15 @@ class App:
         fields = {**fields, b"authorization": b"Bearer " + key}
         return self._admission.admit(scope, fields, entry, table) or await self._admission.verify_caller(fields, entry)
 
-    def _find_table(self, scope: Scope) -> tuple[RouteTable, str]:
-        """Return the route table of the current catalog and mount path, and the path below the mount path."""
+    def _find_table(self, scope: Scope) -> tuple[RouteTable | None, str]:
+        """Return the route table of the current catalog and mount path, None if it must be built, and the path."""
         root, path = scope.get("root_path"), scope["path"]
         if root:
             root, path = split_mount_path(root, path)
         table = self._tables.get(root or "")
         # A catalog is never changed in place, so identity says whether the table still fits.
         if table is None or table.catalog is not self._toolbox.catalog():
-            table = self._mount_table(root or "")
+            table = self._take_prepared(root or "")
         return table, path
 
     def _filter_for_caller(
@@ -300,22 +312,47 @@ class App:
                 return await self._service.run(call, notify)
             return await self._observer.run_call(self._service.run, call, notify, protocol, came)
 
-    def _mount_table(self, root: str) -> RouteTable:
-        """Return a new route table for the mount path ``root``, and keep it."""
+    def _take_prepared(self, root: str) -> RouteTable | None:
+        """Return the table that was built before the first request, or None if it is of no use."""
+        prepared = self._prepared
+        if prepared is None or root or prepared.catalog is not self._toolbox.catalog():
+            return None
+        return self._mount_table(root, prepared)
+
+    async def _wait_for_table(self, scope: Scope, path: str) -> RouteTable:
+        """Return the table of the current catalog, which one task builds in a thread for all requests that wait.
+
+        A health probe does not wait: the table before answers it.
+        """
+        # D-34: a site behind a gateway decides how long it takes to describe its tools.
+        root, _ = split_mount_path(scope.get("root_path") or "", "")
+        before = next(iter(self._tables.values()), self._prepared)
+        if before is not None and before.find_entry(scope["method"], path).takes_any_host:
+            return before
+        task = self._building.get(root)
+        if task is None:
+            task = self._building[root] = asyncio.create_task(self._build_and_mount(root))
+            task.add_done_callback(lambda _: self._building.pop(root, None))
+        return await asyncio.shield(task)  # a client that leaves does not stop the build that others wait for
+
+    async def _build_and_mount(self, root: str) -> RouteTable:
+        catalog = self._toolbox.catalog()
+        self._cache.keep_only(catalog.tools)
+        return self._mount_table(root, await to_thread.run_sync(self._build_table, root, catalog))
+
+    def _mount_table(self, root: str, table: RouteTable) -> RouteTable:
+        """Keep ``table`` for the mount path ``root``, and return it."""
         # A proxy may choose the mount path, so the number of tables has a limit.
         if len(self._tables) >= _MAX_ROOTS:
             self._tables.clear()
         self._observer = create_observer(self._telemetry)
         if self._observer is not None:
             self._idempotency.observe_ledgers(self._observer.observe_ledger)
-        # The table made at the start is of use only once, and only without a mount path.
-        prepared, self._prepared = self._prepared, None
-        if prepared is None or root or prepared.catalog is not self._toolbox.catalog():
-            prepared = self._build_table(root)
-        self._tables[root] = prepared
-        return prepared
+        self._tables[root] = table
+        self._prepared = None
+        return table
 
-    def _build_table(self, root: str) -> RouteTable:
+    def _build_table(self, root: str, catalog: Catalog) -> RouteTable:
         site = Site(
             keys=self._admission.needs_credentials,
             root=root,
@@ -323,9 +360,6 @@ class App:
             cache=self._cache,
             host_confirmation=self._host_confirmation,
         )
-        catalog = self._toolbox.catalog()
-        # What was written for tools that are gone would stay in memory for ever.
-        self._cache.keep_only(catalog.tools)
         return RouteTable(catalog, self._codecs, site, self._documents)
 
 

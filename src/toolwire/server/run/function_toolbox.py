@@ -19,17 +19,13 @@ from toolwire.define import Function, FunctionKind, Toolkit
 from toolwire.validation.results import build_result_check
 
 from .dependencies import fill_function, needs_loop, open_filled
+from .large_results import COLLECTIONS, is_large
 from .lifespan_task import LifespanTask
 from .tool_context import ProgressReporter, build_context
 from .worker_threads import ThreadPool
 
 _log = logging.getLogger("toolwire")
 MAX_ITEMS = 10_000
-LARGE_ITEMS = 2_000
-"""The most items of a result that is checked and converted on the event loop; a larger one uses a thread."""
-
-_SMALL_DICT = 16
-_COLLECTIONS = frozenset({list, dict})
 
 PEER_ADDRESS: ContextVar[str] = ContextVar("toolwire_peer_address", default="")
 """The address of a caller without credentials; empty if it is unknown."""
@@ -107,7 +103,7 @@ class FunctionToolbox:
             if run is None:
                 value = await function.call(**arguments)
                 # Checking and converting a large result takes long enough to delay every other call.
-                large = type(value) in _COLLECTIONS and _is_large(value)
+                large = type(value) in COLLECTIONS and is_large(value)
                 return await self._write_in_thread(function, value, call) if large else function.write(value)
             return await run(arguments, notify, call)
         # A tool that calls sys.exit() must not end the server, and one that raises CancelledError has failed.
@@ -240,17 +236,6 @@ def _add_result_check(function: Function) -> Function:
         )
 
     return replace(function, write=write_checked)
-
-
-def _is_large(value: Any) -> bool:
-    """Return whether a list or dict has many items, or a small dict holds a list that does."""
-    if len(value) > LARGE_ITEMS:
-        return True
-    if type(value) is dict and len(value) <= _SMALL_DICT:
-        for member in value.values():
-            if type(member) is list and len(member) > LARGE_ITEMS:
-                return True
-    return False
 
 
 def get_thread_owner(call: Call) -> Hashable:

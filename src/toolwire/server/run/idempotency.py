@@ -37,6 +37,8 @@ from toolwire.framing import jsontext
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.stores.ledger.memory import MemoryLedger
 
+from .large_results import is_large_result, write_in_parts
+
 KEY_HEADER = b"idempotency-key"
 _REPLAYED = (b"idempotent-replayed", b"true")
 
@@ -123,7 +125,8 @@ class IdempotencyRunner:
         result: Result | None = None
         try:
             result = await run(call, notify)
-            await ledger.settle(outcome, build_ending(tool, result))
+            kept = await write_in_parts(result) if is_large_result(result) else result
+            await ledger.settle(outcome, build_ending(tool, kept))
         except BaseException:
             # With a result the tool has run, and only the ledger failed.
             ended = build_abandoned_ending(tool) if result is None else build_ending(tool, result)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 from math import ceil
 
+from anyio import to_thread
+
 from toolwire.core.codec import Pending, Reading, Streaming
 from toolwire.core.http import Request, Response
 from toolwire.core.ledger import is_replayed
-from toolwire.core.model import Call, Kind, Problem, RateLimit, Result
+from toolwire.core.model import Call, Kind, Problem, RateLimit, Result, Value
 from toolwire.server.route_table import RouteEntry
 
 from .idempotency import mark_replayed
+from .large_results import split_value
 
 _log = logging.getLogger("toolwire")
 
@@ -34,6 +37,18 @@ def build_response(pending: Pending, call: Call, result: Result, duration: float
     if isinstance(result, Problem) and "rate_limited" in result.details:
         response = _add_rate_limit(response, call.tool.rate_limit, result)
     return mark_replayed(response) if call.key and is_replayed(result) else response
+
+
+async def build_large_response(pending: Pending, call: Call, result: Value, duration: float) -> Response:
+    """Return the response to ``call`` from a thread, written part by part, so that others are answered meanwhile."""
+
+    def build() -> Response:
+        return build_response(pending, call, Value(split_value(result.value), result.notes), duration)
+
+    try:
+        return await to_thread.run_sync(build)
+    except (TypeError, ValueError, RecursionError, RuntimeError):  # no JSON, or changed meanwhile by another call
+        return build_response(pending, call, result, duration)
 
 
 def _add_rate_limit(response: Response, limit: RateLimit | None, problem: Problem) -> Response:
