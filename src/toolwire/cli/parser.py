@@ -485,6 +485,14 @@ def _add_keys(parser: Parser) -> None:
     keys = parser.add_mutually_exclusive_group()
     keys.add_argument("--key", metavar="KEY", help="the API key of the server; it is sent to that server only")
     keys.add_argument("--key-env", metavar="NAME", help="the environment variable with the API key")
+    parser.add_argument(
+        "--header", action="append", default=[], metavar="'NAME: VALUE'",
+        help="add this header field to every request to the server; repeat it for several",
+    )  # fmt: skip
+    parser.add_argument(
+        "--header-env", action="append", default=[], metavar="NAME=VARIABLE",
+        help="the same with a secret value, from this environment variable",
+    )  # fmt: skip
     _add_network(parser)
 
 

@@ -37,6 +37,8 @@ _QUESTIONS_A_MINUTE = 1_000_000  # there are many callers, and the client of eac
 _REMOTE_OPTIONS = (
     "key",
     "key_env",
+    "header",
+    "header_env",
     "protocol",
     "include",
     "tag",
@@ -195,6 +197,7 @@ def open_toolbox(
         protocol=options.protocol,
         selection=options.selection,
         access=options.access,
+        headers=options.headers,
     )
 
 

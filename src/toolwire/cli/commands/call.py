@@ -18,6 +18,7 @@ from toolwire.cli.targets.open_target import (
     open_target,
     read_access,
     read_client,
+    read_headers,
     read_key,
     read_selection,
 )
@@ -48,6 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         sign_in=read_client(arguments),
         context=read_context(arguments),
         access=read_access(arguments),
+        headers=read_headers(arguments),
         result_limits=COMPLETE_RESULTS,
     )
     ask = choose_approver(arguments.ask, "yes" if arguments.yes else "ask")

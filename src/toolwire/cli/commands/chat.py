@@ -76,6 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
                     context=context,
                     approve_relocation=confirm_relocation,
                     agree=build_agreement(agreed=arguments.agree),
+                    headers=options.headers,
                     **options.access,
                 )
             )

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from toolwire.cli.exits import FAILED, OK, UsageError
-from toolwire.cli.targets.open_target import check_url, read_access, read_key
+from toolwire.cli.targets.open_target import check_url, read_access, read_headers, read_key
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.slow_work import announce_if_slow
@@ -29,9 +29,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.protocol not in (None, *PROTOCOLS):
         raise UsageError(f"There is no protocol {arguments.protocol!r} to check; there is {', '.join(PROTOCOLS)}.")
     key = read_key(arguments.key, arguments.key_env)
+    headers = read_headers(arguments)
     url, tool = check_url(target.text), _read_call(arguments.call)
     with announce_if_slow(f"Checking {show_url(url)}"):
-        reports = conform(url, protocol=arguments.protocol, key=key, call=tool, **read_access(arguments))
+        reports = conform(
+            url, protocol=arguments.protocol, key=key, call=tool, headers=headers, **read_access(arguments)
+        )
     if not reports:
         text = f"{show_url(target.text)} speaks none of {', '.join(PROTOCOLS)}; give one with --protocol to see why."
         raise ConnectError(text, ())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Final
 
 from toolwire.cli.exits import NOT_FOUND, OK, UsageError
-from toolwire.cli.targets.open_target import read_access, read_key
+from toolwire.cli.targets.open_target import read_access, read_headers, read_key
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
 from toolwire.cli.terminal.slow_work import announce_if_slow
@@ -29,6 +30,7 @@ from toolwire.core.url_display import show_url
 from toolwire.protocols import BUILTIN
 
 _NO_ACCESS: Final = NetworkAccess()
+_NO_HEADERS: Final[Mapping[str, str | Secret]] = {}
 _COLUMNS = ("protocol", "url", "status", "what it meant")
 
 
@@ -39,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("explain takes a URL; a file speaks no protocol before it is served.")
     key = read_key(arguments.key, arguments.key_env)
     with announce_if_slow(f"Probing {show_url(target.text)} for every protocol"):
-        found = survey_url(target.text, key, read_access(arguments))
+        found = survey_url(target.text, key, read_access(arguments), read_headers(arguments))
     if arguments.json:
         print(json_text(describe(found), indent=2))
     else:
@@ -47,12 +49,18 @@ def run(arguments: argparse.Namespace) -> int:
     return OK if found.peer is not None else NOT_FOUND
 
 
-def survey_url(url: str, key: Secret | None, access: NetworkAccess = _NO_ACCESS) -> Discovery:
+def survey_url(
+    url: str,
+    key: Secret | None,
+    access: NetworkAccess = _NO_ACCESS,
+    headers: Mapping[str, str | Secret] = _NO_HEADERS,
+) -> Discovery:
     """Return every protocol that ``url`` speaks. The key is sent only where the server asks for it."""
-    credentials = ConnectionFactory(ConnectOptions(url=url, api_key=key)).credentials()
-    with closing(SyncNetwork(limits=DISCOVERY_LIMITS, credentials=credentials, **access)) as network:
+    factory = ConnectionFactory(ConnectOptions(url=url, api_key=key, headers=headers))
+    open_network = partial(SyncNetwork, credentials=factory.credentials(), headers=factory.site_headers(), **access)
+    with closing(open_network(limits=DISCOVERY_LIMITS)) as network:
         found = drive(authenticate_on_challenge(discover(url, survey=True)), network)
-    with closing(SyncNetwork(limits=TransportLimits(total_s=BRIEF_S), credentials=credentials, **access)) as network:
+    with closing(open_network(limits=TransportLimits(total_s=BRIEF_S))) as network:
         for request in end_sessions(found):
             drive(authenticate_on_challenge(fetch(request)), network)
     return found

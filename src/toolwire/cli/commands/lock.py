@@ -55,6 +55,7 @@ def fetch_definitions(url: str, options: UrlOptions) -> FetchedDefinitions:
                 session=Session(),
                 selection=options.selection,
                 access=options.access,
+                headers=options.headers,
             )
     except ValueError as error:
         raise UsageError(f"{error}.") from error

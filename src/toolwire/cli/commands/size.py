@@ -13,7 +13,14 @@ from typing import Final
 from toolwire.adapters.dialects import Provider
 from toolwire.adapters.tool_declarations import ToolDeclaration, declare_tools
 from toolwire.cli.exits import OK
-from toolwire.cli.targets.open_target import UrlOptions, open_target, read_access, read_key, read_selection
+from toolwire.cli.targets.open_target import (
+    UrlOptions,
+    open_target,
+    read_access,
+    read_headers,
+    read_key,
+    read_selection,
+)
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
@@ -27,7 +34,13 @@ CHARACTERS_A_TOKEN: Final = 4
 def run(arguments: argparse.Namespace) -> int:
     """Print the tokens of each tool for each provider, the largest first, and the totals."""
     key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
-    reach = UrlOptions(key=key, protocol=arguments.protocol, selection=chosen, access=read_access(arguments))
+    reach = UrlOptions(
+        key=key,
+        protocol=arguments.protocol,
+        selection=chosen,
+        access=read_access(arguments),
+        headers=read_headers(arguments),
+    )
     opening = open_target(arguments.target, reach, build_terminal_approver("ask"))
     with opening as source, announce_if_slow("Writing the declaration of every tool"):
         sizes = measure(source.catalog())

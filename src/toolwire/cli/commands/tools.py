@@ -14,6 +14,7 @@ from toolwire.cli.targets.open_target import (
     UrlOptions,
     open_target,
     read_access,
+    read_headers,
     read_key,
     read_selection,
 )
@@ -43,7 +44,12 @@ def run(arguments: argparse.Namespace) -> int:
     locked = read_locked(Path(arguments.file)) if arguments.locked else None
     key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
     reach = UrlOptions(
-        key=key, protocol=arguments.protocol, locked=locked, selection=chosen, access=read_access(arguments)
+        key=key,
+        protocol=arguments.protocol,
+        locked=locked,
+        selection=chosen,
+        access=read_access(arguments),
+        headers=read_headers(arguments),
     )
     with open_target(arguments.target, reach, build_terminal_approver("ask")) as source:
         if arguments.tags:

@@ -20,6 +20,7 @@ from toolwire.client.discovery.discover import complete_url
 from toolwire.client.discovery.overlays import read_overlay
 from toolwire.client.transport.drivers import SyncNotify
 from toolwire.client.transport.network import NetworkAccess
+from toolwire.client.transport.request_headers import read_site_headers
 from toolwire.client.transport.tls import check_ca_file
 from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
 from toolwire.consent import DefinitionLock
@@ -80,6 +81,7 @@ class UrlOptions:
     sign_in: SignInOptions | None = None
     context: Context = field(default=ANONYMOUS, compare=False)
     access: NetworkAccess = field(default_factory=NetworkAccess, compare=False)
+    headers: Mapping[str, str | Secret] = field(default_factory=dict)
     result_limits: ResultLimits = field(default=DEFAULT_RESULT_LIMITS, compare=False)
 
 
@@ -119,9 +121,45 @@ def read_url_options(arguments: Namespace, urls: Sequence[str]) -> UrlOptions:
         raise UsageError("A key is for one site: with several, sign in to each with `toolwire login` first.")
     if len(urls) > 1 and (arguments.overlay is not None or arguments.server):
         raise UsageError("--overlay and --server are for one site, and there are several.")
+    headers = read_headers(arguments)
+    if headers and len(urls) > 1:
+        raise UsageError("--header and --header-env are for one site, and there are several.")
     return UrlOptions(
-        key=key, protocol=arguments.protocol, selection=read_selection(arguments), access=read_access(arguments)
+        key=key,
+        protocol=arguments.protocol,
+        selection=read_selection(arguments),
+        access=read_access(arguments),
+        headers=headers,
     )
+
+
+def read_headers(arguments: Namespace) -> dict[str, str | Secret]:
+    """Return the header fields of the options; those of ``--header-env`` are secrets.
+
+    Raises:
+        UsageError: one of them cannot be sent, or the environment has no such variable.
+    """
+    # XL-089
+    pairs: list[tuple[str, str | Secret]] = []
+    for text in arguments.header:
+        name, colon, value = text.partition(":")
+        if not colon:
+            raise UsageError(f"Write --header as NAME: VALUE, not {name!r}.")
+        pairs.append((name.strip(), value.strip()))
+    for text in arguments.header_env:
+        name, _, variable = text.partition("=")
+        found = os.environ.get(variable)
+        if found is None:
+            raise UsageError(f"The environment has no variable {variable!r}: write --header-env as NAME=VARIABLE.")
+        pairs.append((name.strip(), Secret(found.strip())))
+    names = [name.lower() for name, _ in pairs]
+    if len(set(names)) < len(names):
+        raise UsageError("A header is given twice.")
+    try:
+        read_site_headers(dict(pairs))
+    except ValueError as error:
+        raise UsageError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
+    return dict(pairs)
 
 
 def read_access(arguments: Namespace) -> NetworkAccess:
@@ -186,7 +224,9 @@ def open_target(
     target = read_target(text)
     if not isinstance(target, UrlTarget):
         if reach != UrlOptions():
-            raise UsageError("--key, --protocol, --locked and the selection are for URLs; this target is code here.")
+            raise UsageError(
+                "--key, --header, --protocol, --locked and the selection are for URLs; this target is code."
+            )
         from .local_target import LocalTarget, open_code  # brings the whole server, which a URL does not need
 
         yield LocalTarget(open_code(target), text, ask, reach.context)
@@ -206,6 +246,7 @@ def open_target(
             sign_in=reach.sign_in,
             context=reach.context,
             approve_relocation=confirm_relocation,
+            headers=reach.headers,
             **reach.access,
         )
     except ValueError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from functools import wraps
 from inspect import cleandoc, signature
@@ -31,6 +31,7 @@ from .remote import Remote, SyncRemote
 
 T = TypeVar("T")
 _NO_ACCESS: Final = NetworkAccess()
+_NO_HEADERS: Final[Mapping[str, str | Secret]] = {}
 
 
 class PendingConnection:
@@ -269,6 +270,7 @@ def connect_without_user(
     protocol: str | None = None,
     selection: Selection = DEFAULT_SELECTION,
     access: NetworkAccess = _NO_ACCESS,
+    headers: Mapping[str, str | Secret] = _NO_HEADERS,
 ) -> Remote:
     """Return a Remote without stored credentials of a user: for a server in front of other servers.
 
@@ -288,6 +290,7 @@ def connect_without_user(
             api_key=api_key,
             protocol=protocol,
             selection=selection,
+            headers=headers,
             timeout_s=TransportLimits().total_s,
             **access,
             caps=COMPLETE_RESULTS,  # a client of the server in front cuts what its own model cannot take
@@ -310,6 +313,7 @@ def list_definitions(
     session: Session,
     selection: Selection = DEFAULT_SELECTION,
     access: NetworkAccess = _NO_ACCESS,
+    headers: Mapping[str, str | Secret] = _NO_HEADERS,
 ) -> FetchedDefinitions:
     """Connect to ``url`` and return the definitions of the selected tools, for a lock. No tool is called.
 
@@ -318,6 +322,6 @@ def list_definitions(
         ValueError: ``protocol`` is unknown.
     """
     with connect_sync(
-        url, api_key=api_key, protocol=protocol, session=session, selection=selection, **access
+        url, api_key=api_key, protocol=protocol, session=session, selection=selection, headers=headers, **access
     ) as remote:
         return FetchedDefinitions(remote.url, remote.definitions())

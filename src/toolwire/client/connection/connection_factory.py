@@ -21,7 +21,7 @@ from toolwire.client.transport.drivers import SyncTransport, Transport
 from toolwire.client.transport.limits import BREAKER_FAILURES, TransportLimits
 from toolwire.client.transport.network import NetworkAccess, SyncNetwork
 from toolwire.client.transport.origins import AllowedOrigins
-from toolwire.client.transport.request_rules import Credentials
+from toolwire.client.transport.request_rules import Credentials, SiteHeaders
 from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
 from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef, compute_identity
 from toolwire.consent.policy import NO_PREFERENCES
@@ -47,6 +47,7 @@ class NetworkSettings(NetworkAccess, total=False):
 
     limits: TransportLimits
     credentials: Credentials
+    headers: SiteHeaders
     origins: AllowedOrigins
 
 
@@ -114,6 +115,7 @@ class ConnectionFactory:
         return NetworkSettings(
             limits=TransportLimits(total_s=options.timeout_s, breaker_failures=BREAKER_FAILURES),
             credentials=self.credentials(peer_url),
+            headers=self.site_headers(peer_url),
             origins=options.origins,
             allow_private=options.allow_private,
             allow_http=options.allow_http,
@@ -126,6 +128,7 @@ class ConnectionFactory:
         return NetworkSettings(
             limits=TransportLimits(total_s=TOTAL_S, response_bytes=options.selection.document_bytes),
             credentials=self.credentials(),
+            headers=self.site_headers(),
             allow_private=options.allow_private,
             allow_http=options.allow_http,
             ca_file=options.ca_file,
@@ -161,10 +164,10 @@ class ConnectionFactory:
 
     def _fetch(self, flow: Flow[T]) -> tuple[Flow[T], SnapshotBuilder]:
         options, credential = self.options, self.credential()
+        is_signed = self.auth is not None or options.key is not None or bool(options.keys)
         builder = SnapshotBuilder(self._cache, credential.identity)
         fetching = fetch_documents(flow, options.document, builder, max_bytes=options.selection.document_bytes)
-        has_credential = self.auth is not None or credential is not NO_CREDENTIAL
-        return authenticate_on_challenge(fetching) if has_credential else fetching, builder
+        return authenticate_on_challenge(fetching) if is_signed else fetching, builder
 
     def add_source(self, found: Discovery, builder: SnapshotBuilder) -> Discovery:
         """Return ``found`` with the document it was made from and the snapshot of all documents."""
@@ -248,11 +251,28 @@ class ConnectionFactory:
         chosen = choose_keys(tool, self.options.keys_by_scheme)
         if chosen:
             schemes = ", ".join(describe_key(scheme) for scheme, _ in chosen)
-            return CredentialRef(schemes, self.credential().identity)
-        return self._find_stored_credential() if self.options.key is None else self.credential()
+            return self._add_headers(CredentialRef(schemes, self._find_credential().identity))
+        return self._add_headers(
+            self._find_stored_credential() if self.options.key is None else self._find_credential()
+        )
 
     def credential(self) -> CredentialRef:
         """Return how requests are signed, without the key itself."""
+        return self._add_headers(self._find_credential())
+
+    def _add_headers(self, credential: CredentialRef) -> CredentialRef:
+        """Return ``credential`` with the header fields of the user, so that a question shows and binds them."""
+        # XL-089: what is sent is shown.
+        headers = self.options.headers
+        if not headers:
+            return credential
+        shown = ", ".join(f"{name}: {value}" for name, value in headers.items())
+        revealed = [[name, value.reveal() if isinstance(value, Secret) else value] for name, value in headers.items()]
+        scheme = "" if credential is NO_CREDENTIAL else f"{credential.scheme}; "
+        identity = compute_identity(repr([credential.identity, revealed]))
+        return credential._replace(scheme=f"{scheme}your headers {shown}", identity=identity)
+
+    def _find_credential(self) -> CredentialRef:
         options = self.options
         if options.key is not None:
             return CredentialRef("bearer key", compute_identity(options.key))
@@ -268,10 +288,19 @@ class ConnectionFactory:
     def credentials(self, peer_url: str = "") -> Credentials:
         """Return the key as header fields for one origin: that of ``peer_url`` if given, else that of the options."""
         # D-08: the network sends them to this origin and to no other.
-        url = read_url(peer_url or complete_url(self.options.address))
-        if self.options.key is None or isinstance(url, Problem):  # discovery says what is wrong with the URL
+        origin = self._find_home(peer_url)
+        if self.options.key is None or not origin:
             return {}
-        return {url.origin: (("authorization", Secret(f"Bearer {self.options.key}")),)}
+        return {origin: (("authorization", Secret(f"Bearer {self.options.key}")),)}
+
+    def site_headers(self, peer_url: str = "") -> SiteHeaders:
+        """Return the header fields of the user for the origin that gets the key."""
+        origin = self._find_home(peer_url)
+        return {origin: tuple(self.options.headers.items())} if self.options.headers and origin else {}
+
+    def _find_home(self, peer_url: str) -> str:
+        url = read_url(peer_url or complete_url(self.options.address))
+        return "" if isinstance(url, Problem) else url.origin  # discovery says what is wrong with the URL
 
 
 def _choose_cache(session: Session | None) -> Cache:

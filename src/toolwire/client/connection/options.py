@@ -16,6 +16,7 @@ from toolwire.client.discovery.relocation import ApproveRelocation
 from toolwire.client.transport.drivers import Approver
 from toolwire.client.transport.in_process import APP_ORIGIN, Asgi
 from toolwire.client.transport.origins import AllowedOrigins, AllowOrigins
+from toolwire.client.transport.request_headers import read_site_headers
 from toolwire.client.transport.tls import check_ca_file
 from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
 from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
@@ -65,6 +66,9 @@ class ConnectOptions:
     query, or ``user:password`` as Basic. An ``api_key`` or ``token`` alone goes where the scheme of a call says, and as
     a Bearer token if the document declares none.
 
+    ``headers`` are added to every request to the origin that gets the key, and are shown in each question. Pass a value
+    as a ``Secret`` if it must not be shown.
+
     Without a key or token, the credentials that ``toolwire login`` stored for the site are used, or those in
     ``credential_store``. ``user`` is asked to sign in where the site requires it, and to allow more scopes where a call
     needs them; ``sign_in`` says how, such as with a client id that the user registered there. Where to sign in is found
@@ -87,7 +91,7 @@ class ConnectOptions:
 
     Raises:
         ValueError: ``protocol`` is unknown, ``retries`` is not 0 to 10, or ``allow_origins`` has something that is not
-            an origin; or ``ca_file`` cannot be used.
+            an origin; or ``ca_file`` or one of ``headers`` cannot be used.
     """
 
     url: ConnectTarget
@@ -115,6 +119,7 @@ class ConnectOptions:
     sign_in: SignInOptions | None = None
     selection: Selection = DEFAULT_SELECTION
     overlay: str | Path | Mapping[str, Json] | None = None
+    headers: Mapping[str, str | Secret] = field(default_factory=dict, repr=False)  # XL-089
     approve_relocation: ApproveRelocation | None = None  # XL-011: only the user lets an origin take another's place
     address: str = field(init=False)
     app: Asgi | None = field(init=False, repr=False)
@@ -129,6 +134,7 @@ class ConnectOptions:
             selection = replace(self.selection, overlay=read_overlay(self.overlay))
             object.__setattr__(self, "selection", selection)
         RetryLimits(retries=self.retries)
+        object.__setattr__(self, "headers", dict(read_site_headers(self.headers)))
         allow_origins_in_private_networks(self.allow_private, self.allow_http)
         check_ca_file(self.ca_file)
         url = read_url(complete_url(self.address))

@@ -23,7 +23,7 @@ from .drivers import PieceHandler, Pieces, SyncPieceHandler, consume_pieces
 from .failures import forbidden_target, local_close, timeout, unreachable
 from .http1 import ResponseReader, write_request
 from .limits import DEFAULT_LIMITS, TransportLimits
-from .request_rules import Credentials, RequestRules, ResolveHost, SendRequest, Steps
+from .request_rules import Credentials, RequestRules, ResolveHost, SendRequest, SiteHeaders, Steps
 from .response_reader import ResponseCollector
 from .sync_pool import SyncConnectionPool, open_sync_connection
 from .tls import check_ca_file
@@ -51,6 +51,7 @@ class NetworkSettings(NetworkAccess, total=False):
 
     limits: TransportLimits
     credentials: Credentials | None
+    headers: SiteHeaders | None
     origins: Container[str] | None
     resolve: Resolve
     clock: Callable[[], float]
@@ -64,6 +65,7 @@ class _Transport:
         *,
         limits: TransportLimits = DEFAULT_LIMITS,
         credentials: Credentials | None = None,
+        headers: SiteHeaders | None = None,
         allow_private: Iterable[str] = (),
         allow_http: Iterable[str] = (),
         ca_file: str | Path | None = None,
@@ -74,6 +76,7 @@ class _Transport:
         self._exchange = RequestRules(
             limits=limits,
             credentials=credentials,
+            headers=headers,
             allow_private=allow_private,
             allow_http=allow_http,
             origins=origins,
@@ -86,10 +89,11 @@ class _Transport:
 class Network(_Transport):
     """The asynchronous transport. One can be used in any number of event loops.
 
-    ``credentials`` are sent to their own origins only. Private addresses are refused, except for the origins in
-    ``allow_private`` (https) and ``allow_http`` (http, and private addresses only). The certificates in ``ca_file`` are
-    trusted in addition. If ``origins`` is given, every other origin is refused. ``may_connect`` is called with the IP
-    address before each exchange; if it returns False, the exchange is refused. Tests replace ``resolve`` and ``clock``.
+    ``credentials`` and ``headers`` are sent to their own origins only. Private addresses are refused, except for the
+    origins in ``allow_private`` (https) and ``allow_http`` (http, and private addresses only). The certificates in
+    ``ca_file`` are trusted in addition. If ``origins`` is given, every other origin is refused. ``may_connect`` is
+    called with the IP address before each exchange; if it returns False, the exchange is refused. Tests replace
+    ``resolve`` and ``clock``.
     """
 
     def __init__(

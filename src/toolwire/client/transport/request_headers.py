@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
 from toolwire.core.http import Request
-from toolwire.core.model import Problem
+from toolwire.core.model import Problem, Secret
 
 from .failures import invalid_request
 
@@ -35,6 +35,34 @@ _RESERVED = frozenset(
         "upgrade",
     }
 )
+
+
+# A protocol sets these fields for each call; another value would change what the call is.
+_SET_BY_PROTOCOLS = frozenset({"accept", "content-type", "idempotency-key", "toolwire-confirmation", "traceparent"})
+_MOST_HEADERS = 32
+
+
+def read_site_headers(headers: Mapping[str, str | Secret]) -> tuple[tuple[str, str | Secret], ...]:
+    """Return ``headers``, which the user adds to every request to a site, in lower case.
+
+    Raises:
+        ValueError: one of them cannot be sent, or is a field that a call sets itself.
+    """
+    # XL-089
+    found: dict[str, str | Secret] = {}
+    for name, value in headers.items():
+        plain, text = name.lower(), value.reveal() if isinstance(value, Secret) else value
+        is_ours = plain in _RESERVED or plain in _SET_BY_PROTOCOLS or plain.startswith(("proxy-", "mcp-"))
+        if NAME.fullmatch(name) is None or is_ours:
+            raise ValueError(f"{name!r} is not a header that can be added to a call")
+        if VALUE.fullmatch(text) is None or not text.strip():
+            raise ValueError(f"the value of the header {name} is empty, or has a character that headers do not have")
+        if plain in found:
+            raise ValueError(f"the header {name} is given twice")
+        found[plain] = value
+    if len(found) > _MOST_HEADERS:
+        raise ValueError(f"there are {len(found)} headers; at most {_MOST_HEADERS} are sent")
+    return tuple(found.items())
 
 
 def check_headers(request: Request) -> Fields | Problem:

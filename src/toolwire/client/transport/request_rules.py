@@ -38,6 +38,9 @@ T = TypeVar("T")
 Credentials: TypeAlias = Mapping[str, Sequence[tuple[str, Secret]]]
 """Secret header fields by the origin (``https://example.com``) that they are sent to."""
 
+SiteHeaders: TypeAlias = Mapping[str, Sequence[tuple[str, str | Secret]]]
+"""Header fields that the user adds to every request, by the origin that they are sent to."""
+
 _ADDRESSES_TRIED = 4
 _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "QUERY", "PUT", "DELETE"})  # twice has the effect of once
 _ORIGINS_KEPT = 256
@@ -82,13 +85,14 @@ class RequestRules:
     If ``origins`` is given, no other origin is connected to.
     """
 
-    __slots__ = ("_breaker", "_clock", "_credentials", "_echoes", "_origins", "_pins", "_private", "limits")
+    __slots__ = ("_breaker", "_clock", "_credentials", "_echoes", "_headers", "_origins", "_pins", "_private", "limits")
 
     def __init__(
         self,
         *,
         limits: TransportLimits,
         credentials: Credentials | None = None,
+        headers: SiteHeaders | None = None,
         allow_private: Iterable[str] = (),
         allow_http: Iterable[str] = (),
         origins: Container[str] | None = None,
@@ -100,6 +104,7 @@ class RequestRules:
         self._echoes = {
             origin: find_echoes(secret for _, secret in secrets) for origin, secrets in self._credentials.items()
         }
+        self._headers = headers or {}
         self._origins = origins
         self._private = allow_origins_in_private_networks(allow_private, allow_http)
         self._clock = clock
@@ -152,14 +157,23 @@ class RequestRules:
         self, target: Target, request: Request, fields: Fields, deadline: float
     ) -> Steps[Response | Problem]:
         secrets = () if request.signed else self._credentials.get(target.origin, ())
+        added: list[Secret] = []
+        if self._headers and (own := self._headers.get(target.origin)):
+            # XL-089: they are sent with a request that has its credentials too.
+            names = {name for name, _ in own}
+            fields = [field for field in fields if field[0].lower() not in names]
+            fields += [(name, value) for name, value in own if isinstance(value, str)]
+            hidden = [(name, value) for name, value in own if isinstance(value, Secret)]
+            secrets = (*(pair for pair in secrets if pair[0].lower() not in names), *hidden)
+            added = [value for _, value in hidden]
         # The key of the site replaces what the request has under the same name: two credentials would be read
         # differently by different servers.
         if secrets:
             taken = {name.lower() for name, _ in secrets}
             fields = [field for field in fields if field[0].lower() not in taken]
         echoes = self._echoes.get(target.origin, NO_ECHOES) if secrets else NO_ECHOES
-        if request.credentials:
-            echoes = echoes.join(find_echoes(request.credentials))
+        if request.credentials or added:
+            echoes = echoes.join(find_echoes((*request.credentials, *added)))
         addresses = yield from self._find_addresses(target, deadline)
         if isinstance(addresses, Problem):
             return addresses

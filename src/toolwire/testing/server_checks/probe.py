@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from toolwire.client.transport.drivers import SyncTransport
 from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import NetworkAccess, SyncNetwork
+from toolwire.client.transport.request_headers import read_site_headers
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Json, Problem, Secret
 from toolwire.core.url_origin import get_origin
@@ -116,6 +117,7 @@ def open_probe(
     key: str | Secret | None = None,
     call: ProbeTool | None = None,
     access: NetworkAccess | None = None,
+    headers: Mapping[str, str | Secret] | None = None,
 ) -> ServerProbe:
     """Return a probe of the server at ``url``. ``access`` is what the user allows beyond the public internet."""
     url = url if "://" in url else f"http://{url}"
@@ -126,8 +128,9 @@ def open_probe(
     signed = {origin: (("authorization", Secret(f"Bearer {text}")),)} if text is not None else {}
     allowed = NetworkAccess(**(access or {}))
     allowed["allow_private"] = [*allowed.get("allow_private", ()), origin]  # the user named this server
-    keyed = SyncNetwork(limits=limits, credentials=signed, **allowed)
-    bare = SyncNetwork(limits=limits, **allowed)
+    added = {origin: read_site_headers(headers or {})}
+    keyed = SyncNetwork(limits=limits, credentials=signed, headers=added, **allowed)
+    bare = SyncNetwork(limits=limits, headers=added, **allowed)
     return ServerProbe(base, keyed, bare, has_key=text is not None, call=call)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Final, Unpack
 
@@ -13,6 +14,8 @@ from toolwire.core.model import Secret
 from . import mcp, openapi, opentool, otc
 from .check import Check, CheckStatus, Outcome, run_check
 from .probe import ProbeTool, ServerProbe, open_probe
+
+_NO_HEADERS: Final[Mapping[str, str | Secret]] = {}
 
 PROTOCOLS: Final[Mapping[str, tuple[Check, ...]]] = MappingProxyType(
     {"openapi": openapi.CHECKS, "opentool": opentool.CHECKS, "otc": otc.CHECKS, "mcp": mcp.CHECKS}
@@ -44,24 +47,27 @@ def conform(
     protocol: str | None = None,
     key: str | Secret | None = None,
     call: ProbeTool | None = None,
+    headers: Mapping[str, str | Secret] = _NO_HEADERS,
     **access: Unpack[NetworkAccess],
 ) -> tuple[CheckReport, ...]:
     """Check the server at ``url`` and return one report for each protocol that it has, or only for ``protocol``.
 
     The result is empty if the server has none of the protocols. ``call`` names a tool that may be called, with valid
     arguments; the checks call it about twenty times. Without it, they call only tools that cannot exist. ``key`` is
-    sent as a bearer token to this server only. ``access`` is ``allow_private``, ``allow_http`` and ``ca_file`` of
-    ``connect``; a private address of an https server needs no permission here.
+    sent as a bearer token to this server only; ``headers`` are added to every request to it. ``access`` is
+    ``allow_private``, ``allow_http`` and ``ca_file`` of ``connect``; a private address of an https server needs no
+    permission here.
 
     Raises:
         ValueError: ``protocol`` is not the name of a protocol.
     """
     if protocol is not None and protocol not in PROTOCOLS:
         raise ValueError(f"{protocol!r} is not a protocol. Choose one of: {', '.join(PROTOCOLS)}")
-    probe = open_probe(url, key=key, call=call, access=access)
+    open_anew = partial(open_probe, url, key=key, call=call, access=access, headers=headers)
+    probe = open_anew()
     try:
         names = [protocol] if protocol is not None else [name for name in PROTOCOLS if _has_protocol(probe, name)]
-        return tuple(run_protocol_checks(open_probe(url, key=key, call=call, access=access), name) for name in names)
+        return tuple(run_protocol_checks(open_anew(), name) for name in names)
     finally:
         probe.close()
 
