@@ -152,7 +152,7 @@ def test_a_value_that_looks_like_an_error_is_none(box: Any) -> None:
     assert write_result(box.catalog(), call, Value({"error": None})) == ('{"error":null}', False)
 
 
-@pytest.mark.requirement("XL-051", "XL-103", "XL-105")
+@pytest.mark.requirement("XL-051", "XL-103", "XL-105", "CC-08")
 def test_a_model_reads_that_a_value_was_cut_or_is_odd(box: Any) -> None:
     call = read_call(box.catalog(), Provider.OPENAI, "save", {"id": 1})
     notes: Any = {"origin": "https://a.example", "truncated": True, "total_bytes": 9, "undeclared": "status 299"}
@@ -184,7 +184,7 @@ def test_a_model_reads_which_site_a_result_came_from_and_that_it_is_data(box: An
     assert write_result(box.catalog(), call, denied, source=source).text == '{"denied":true}', "our own words"
 
 
-@pytest.mark.requirement("XL-103")
+@pytest.mark.requirement("XL-103", "CC-08")
 def test_a_model_reads_how_many_items_were_cut_and_what_to_do(box: Any) -> None:
     call = read_call(box.catalog(), Provider.OPENAI, "save", {"id": 1})
     notes: Any = {"truncated": True, "cut_items": {"": {"kept": 2, "total": 60_000}}, "total_characters": 9_000_000}

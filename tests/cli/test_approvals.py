@@ -63,7 +63,7 @@ def test_a_call_is_allowed_from_another_process(site: str, state: Path, toolwire
     assert toolwire("call", site, "note", "text=again").code == 3
 
 
-@pytest.mark.requirement("XL-055")
+@pytest.mark.requirement("XL-055", "CC-07")
 def test_the_log_is_shown_and_verified(site: str, state: Path, toolwire: Callable[..., Any]) -> None:
     missing = toolwire("approvals", "log", "--verify", "--path", state / "elsewhere")
     assert (missing.code, "is it the right folder" in missing.err) == (1, True)
@@ -132,7 +132,7 @@ def test_a_lock_holds_a_connection_to_what_it_was(
     assert toolwire("diff", site, *options).code == 2
 
 
-@pytest.mark.requirement("XL-055")
+@pytest.mark.requirement("XL-055", "CC-07")
 def test_the_log_is_searched_and_exported(site: str, state: Path, toolwire: Callable[..., Any]) -> None:
     for name, argument in (("note", "text=a"), ("shred", "pages=[1]"), ("note", "text=b")):
         toolwire("call", site, name, argument)

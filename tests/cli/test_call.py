@@ -123,6 +123,7 @@ def test_an_unknown_tool_is_exit_code_2_and_lists_what_there_is(target: str, too
     assert json.loads(toolwire("call", target, "divide", "--json").out)["kind"] == "unknown_tool"
 
 
+@pytest.mark.requirement("FU-23")
 def test_a_tool_that_is_nearly_named_is_suggested(target: str, toolwire: Callable[..., Any]) -> None:
     for name in ("ad", "Desk.Addd"):
         outcome = toolwire("call", target, name, "a=1")

@@ -80,7 +80,7 @@ def test_a_denied_call_is_told_to_the_model_and_not_made(
         assert model.heard[-1]["messages"][-1] == {"role": "tool", "tool_call_id": "c1-0", "content": '{"denied":true}'}
 
 
-@pytest.mark.requirement("XL-081", "XL-136", "D-32")
+@pytest.mark.requirement("XL-081", "XL-136", "D-32", "FU-23")
 def test_the_tools_of_several_sites_begin_with_the_names_of_their_connections(
     recipes: str, site: str, toolwire: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +103,7 @@ def test_the_tools_of_several_sites_begin_with_the_names_of_their_connections(
     assert [name for name in found if name.endswith("_add")] == [f"at_127_0_0_1_{site_port}_add"]
 
 
+@pytest.mark.requirement("FU-23")
 def test_a_command_of_the_chat_is_explained_and_never_sent_to_the_model(
     recipes: str, toolwire: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,7 +68,7 @@ def _forget() -> None:
     ASKED.clear()
 
 
-@pytest.mark.requirement("XL-042")
+@pytest.mark.requirement("XL-042", "CC-04")
 def test_every_command_reads_the_level_that_was_set(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["call", url, "look", "--agree"]) == 0
     assert main(["approvals", "set", url, "look", "deny"]) == 0
@@ -83,7 +83,7 @@ def test_every_command_reads_the_level_that_was_set(url: str, capsys: pytest.Cap
     assert main(["call", url, "look", "--agree"]) == 0
 
 
-@pytest.mark.requirement("XL-042")
+@pytest.mark.requirement("XL-042", "CC-04")
 def test_the_list_and_the_tools_show_it(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["look", "deny"], ["--writes", "per-call"], ["--every", "per-call"]):
         option = [one for one in words if one.startswith("--")]
@@ -127,7 +127,7 @@ def test_a_level_ends_what_was_allowed_for_good(url: str, state: Path) -> None:
     assert ASKED == ["save"] * 3
 
 
-@pytest.mark.requirement("XL-042")
+@pytest.mark.requirement("XL-042", "CC-04")
 @pytest.mark.anyio
 async def test_connect_reads_it_unless_told_otherwise(url: str) -> None:
     assert main(["approvals", "set", url, "look", "deny"]) == 0
@@ -188,7 +188,7 @@ def test_a_server_of_a_remote_holds_to_it(url: str) -> None:
         assert main(["call", served, "look", "--agree"]) == 0
 
 
-@pytest.mark.requirement("XL-042")
+@pytest.mark.requirement("XL-042", "CC-04")
 @pytest.mark.parametrize(
     "words",
     [
@@ -262,7 +262,7 @@ def press(level: str, answer: str) -> Callable[[str], None]:
     return open_page
 
 
-@pytest.mark.requirement("XL-042")
+@pytest.mark.requirement("XL-042", "CC-04")
 @pytest.mark.parametrize(("level", "answer"), [("deny", "deny"), ("per-call", "allow")])
 def test_the_page_of_a_question_sets_the_level_for_later_calls(level: str, answer: str, url: str, state: Path) -> None:
     with connect_sync(url, approve=page_approver(press(level, answer))) as remote:

@@ -57,13 +57,13 @@ def document(tmp_path: Path, listen: Callable[..., Any], said: Callable[..., byt
     return file
 
 
-@pytest.mark.requirement("CV-25")
+@pytest.mark.requirement("CV-25", "FU-20")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_that_takes_a_site_takes_the_same_options(command: str) -> None:
     assert vars(read_command([command, *COMMANDS[command]], "1")).keys() >= OPTIONS
 
 
-@pytest.mark.requirement("CV-25")
+@pytest.mark.requirement("CV-25", "FU-20")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_any_openapi_document_is_served_on_every_wire(document: Path, workers: int) -> None:
     argv = (document, "--include", "all", "--match", "get_*", "--workers", workers)

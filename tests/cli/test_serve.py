@@ -129,6 +129,7 @@ def test_a_worker_that_cannot_start_ends_the_server_with_1(write: Callable[..., 
     assert "Traceback" not in out + err
 
 
+@pytest.mark.requirement("FU-14")
 def test_a_file_that_changes_is_served_anew(write: Callable[..., Path]) -> None:
     text = "from toolwire import Toolkit\nkit = Toolkit('Kit')\n@kit.tool(approval='auto', safe=True)\ndef {}(): ...\n"
     file = write("kit.py", text.format("old"))

@@ -78,12 +78,14 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
+@pytest.mark.requirement("FU-14")
 def test_a_file_of_a_package_may_import_its_neighbours(package: Path) -> None:
     target = read_target("deskparts/inner/served.py")
     assert titles(target) == "Parts"
     assert find_import_folder(target) == package / "deskparts"  # type: ignore[arg-type]  # it is a file
 
 
+@pytest.mark.requirement("FU-14")
 def test_a_name_with_dots_is_a_module_where_there_is_one(package: Path) -> None:
     assert read_target("deskparts.inner.served") == ModuleTarget("deskparts.inner.served")
     assert titles(read_target("deskparts.inner.served")) == "Parts"
@@ -91,12 +93,14 @@ def test_a_name_with_dots_is_a_module_where_there_is_one(package: Path) -> None:
     assert "deskparts" in sys.modules, "it was imported by the call above, and not before"
 
 
+@pytest.mark.requirement("FU-14")
 def test_reading_a_target_imports_nothing(package: Path) -> None:
     (package / "deskparts" / "__init__.py").write_text("raise SystemExit('it ran')\n")
     assert read_target("deskparts.inner.served") == ModuleTarget("deskparts.inner.served")
     assert "deskparts" not in sys.modules
 
 
+@pytest.mark.requirement("FU-14")
 @pytest.mark.parametrize("name", ["api.example.com", "api.deskparts.ai"])
 def test_a_folder_cannot_turn_the_name_of_a_site_into_code(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

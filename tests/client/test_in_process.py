@@ -54,6 +54,7 @@ def make_kit() -> tuple[Toolkit, list[str]]:
     return kit, wiped
 
 
+@pytest.mark.requirement("FU-12")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_toolkit_is_called_without_a_network_over_every_protocol(protocol: str) -> None:
     kit, _ = make_kit()
@@ -163,6 +164,7 @@ def test_a_tool_that_takes_too_long_is_a_problem() -> None:
     assert result.details["reason"] == "timeout"
 
 
+@pytest.mark.requirement("FU-12")
 def test_an_application_of_another_framework_is_called_with_its_lifespan() -> None:
     events: list[str] = []
 
@@ -206,6 +208,7 @@ def test_a_key_is_checked_as_over_a_network() -> None:
         assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
 
 
+@pytest.mark.requirement("FU-12")
 def test_a_module_or_several_toolkits_as_one_can_be_connected_to() -> None:
     kit, _ = make_kit()
     module = types.ModuleType("tools")
@@ -224,6 +227,7 @@ def test_anything_else_is_refused_with_what_can_be_connected_to(target: object) 
         connect_sync(target)  # type: ignore[arg-type]
 
 
+@pytest.mark.requirement("FU-12")
 def test_a_connection_that_is_not_open_says_how_to_open_it() -> None:
     with pytest.raises(AttributeError, match="`with connect_sync"):
         connect_sync("http://127.0.0.1:1").call("add")  # type: ignore[attr-defined]
@@ -231,6 +235,7 @@ def test_a_connection_that_is_not_open_says_how_to_open_it() -> None:
         connect("http://127.0.0.1:1").tools  # type: ignore[attr-defined]  # noqa: B018 - reading it is the mistake
 
 
+@pytest.mark.requirement("FU-12")
 def test_unwrap_returns_the_value_or_raises_the_problem() -> None:
     assert Value({"a": 1}).unwrap() == {"a": 1}
     problem = Problem(kind=Kind.DENIED, message="Nobody allowed it.")

@@ -104,7 +104,7 @@ def test_the_items_of_a_stream_are_returned_without_it() -> None:
     assert result.value == seen == [{"name": "ada"}, {"name": "ada"}]
 
 
-@pytest.mark.requirement("XL-103", "OQ-5")
+@pytest.mark.requirement("XL-103", "OQ-5", "CC-08")
 def test_a_model_reads_that_a_list_was_cut_and_whose_data_it_is() -> None:
     app = make_site({"type": "array", "items": {"type": "integer"}}, list(range(60_000)))
     with connect_sync(app, selection=Selection(include="all"), approve=lambda _: True) as remote:

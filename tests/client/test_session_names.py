@@ -47,6 +47,7 @@ def test_connections_to_one_host_have_the_lowest_free_numbers() -> None:
     assert [session.admit("", "host", EMPTY) for _ in range(3)] == ["host", "host4", "host6"]
 
 
+@pytest.mark.requirement("FU-23")
 def test_a_number_after_a_port_is_no_part_of_the_port() -> None:
     session = Session()
     names = [session.admit("", "127.0.0.1:9627", EMPTY) for _ in range(2)]

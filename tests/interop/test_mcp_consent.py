@@ -62,7 +62,7 @@ def replying(action: str, *, allow: bool | None = None) -> tuple[Answer, list[st
     return answer, shown
 
 
-@pytest.mark.requirement("XL-049", "XL-053")
+@pytest.mark.requirement("XL-049", "XL-053", "CC-05")
 def test_a_person_of_the_official_client_sees_the_whole_call_and_allows_it(gateway: Gateway) -> None:
     answer, shown = replying("accept", allow=True)
     result = call(gateway.url, answer)
@@ -73,7 +73,7 @@ def test_a_person_of_the_official_client_sees_the_whole_call_and_allows_it(gatew
     assert json.dumps({"name": "old.txt"}, separators=(",", ":")) in text
 
 
-@pytest.mark.requirement("XL-053")
+@pytest.mark.requirement("XL-053", "CC-05")
 @pytest.mark.parametrize(
     ("action", "allow"), [("accept", False), ("accept", None), ("decline", None), ("cancel", None), ("decline", True)]
 )
@@ -86,7 +86,7 @@ def test_anything_but_yes_runs_nothing(gateway: Gateway, action: str, allow: boo
     assert "did not allow" in result.content[0].text
 
 
-@pytest.mark.requirement("XL-053")
+@pytest.mark.requirement("XL-053", "CC-05")
 def test_a_client_that_cannot_be_asked_runs_nothing_unless_it_is_trusted_to_ask(
     gateway: Gateway, request: pytest.FixtureRequest
 ) -> None:
@@ -96,7 +96,7 @@ def test_a_client_that_cannot_be_asked_runs_nothing_unless_it_is_trusted_to_ask(
     assert result.is_error is not trusted
 
 
-@pytest.mark.requirement("XL-056")
+@pytest.mark.requirement("XL-056", "CC-05")
 def test_a_server_that_wants_its_own_destructive_tools_confirmed_asks_so_too() -> None:
     kit, deleted = Toolkit("Disk"), list[str]()
 
@@ -138,7 +138,7 @@ def ask(url: str, arguments: dict[str, Any], tool: str = "delete", **params: Any
 ALLOWED = {"consent": {"action": "accept", "content": {"allow": True}}}
 
 
-@pytest.mark.requirement("XL-053", "XL-056")
+@pytest.mark.requirement("XL-053", "XL-056", "CC-05")
 def test_an_answer_is_good_once_for_the_call_that_was_shown_alone(gateway: Gateway) -> None:
     shown = ask(gateway.url, {"name": "old.txt"})
     assert shown["resultType"] == "input_required"
@@ -153,7 +153,7 @@ def test_an_answer_is_good_once_for_the_call_that_was_shown_alone(gateway: Gatew
     assert gateway.deleted == ["old.txt"]
 
 
-@pytest.mark.requirement("XL-053")
+@pytest.mark.requirement("XL-053", "CC-05")
 @pytest.mark.parametrize(
     "responses",
     [
@@ -174,6 +174,7 @@ def test_the_state_without_a_yes_runs_nothing(gateway: Gateway, responses: Any) 
     assert gateway.deleted == []
 
 
+@pytest.mark.requirement("CC-05")
 @pytest.mark.parametrize("state", ["", "x", "x" * 100_000, "\u202eevil", 5, None, {}])
 def test_a_state_that_was_never_given_confirms_nothing(gateway: Gateway, state: Any) -> None:
     result = ask(gateway.url, {"name": "old.txt"}, requestState=state, inputResponses=ALLOWED)
@@ -181,6 +182,7 @@ def test_a_state_that_was_never_given_confirms_nothing(gateway: Gateway, state: 
     assert gateway.deleted == []
 
 
+@pytest.mark.requirement("CC-05")
 def test_a_call_that_is_too_large_to_be_shown_is_not_asked_about(gateway: Gateway) -> None:
     result = ask(gateway.url, {"name": "x" * 30_000})
     assert result["isError"] is True

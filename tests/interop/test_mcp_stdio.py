@@ -112,6 +112,7 @@ def host(tools: str) -> Iterator[Host]:
         yield host
 
 
+@pytest.mark.requirement("MC-01")
 def test_the_official_client_lists_and_calls(tools: str) -> None:
     async def story() -> Any:
         server = StdioServerParameters(
@@ -124,6 +125,7 @@ def test_the_official_client_lists_and_calls(tools: str) -> None:
     assert anyio.run(story) == (["add", "count", "sleep"], {"result": 3})
 
 
+@pytest.mark.requirement("MC-01")
 def test_an_older_host_opens_calls_and_ends_and_the_output_has_messages_alone(host: Host) -> None:
     opened = host.ask(1, "initialize", **OPENING)
     assert opened["result"]["protocolVersion"] == "2025-11-25"
@@ -137,6 +139,7 @@ def test_an_older_host_opens_calls_and_ends_and_the_output_has_messages_alone(ho
     assert b"so is this" in errors
 
 
+@pytest.mark.requirement("MC-01")
 def test_calls_run_side_by_side_and_progress_comes_before_the_answer(host: Host) -> None:
     host.ask(1, "initialize", **OPENING)
     host.write({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "sleep", "arguments": {}}})
@@ -150,6 +153,7 @@ def test_calls_run_side_by_side_and_progress_comes_before_the_answer(host: Host)
     assert message["result"]["structuredContent"] == {"result": [0, 1]}
 
 
+@pytest.mark.requirement("MC-01")
 def test_a_call_that_the_host_cancels_gets_no_answer(host: Host) -> None:
     host.ask(1, "initialize", **OPENING)
     host.write({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "sleep", "arguments": {}}})
@@ -158,6 +162,7 @@ def test_a_call_that_the_host_cancels_gets_no_answer(host: Host) -> None:
     assert host.end()[0] == b""
 
 
+@pytest.mark.requirement("MC-01")
 @pytest.mark.parametrize(
     ("line", "code"),
     [
@@ -178,6 +183,7 @@ def test_a_line_that_is_no_call_gets_an_error_and_the_next_one_is_answered(host:
     assert host.ask(8, "ping")["id"] == 8
 
 
+@pytest.mark.requirement("MC-01")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_server(host: Host, number: int) -> None:
     host.ask(1, "ping")
@@ -199,7 +205,7 @@ def site() -> Iterator[tuple[str, list[str]]]:
         yield url, deleted
 
 
-@pytest.mark.requirement("XL-053")
+@pytest.mark.requirement("XL-053", "MC-03", "CC-05")
 @pytest.mark.parametrize("allowed", [True, False])
 def test_any_url_is_bridged_and_its_official_host_asks_its_person(site: tuple[str, list[str]], allowed: bool) -> None:
     url, deleted = site
@@ -221,7 +227,7 @@ def test_any_url_is_bridged_and_its_official_host_asks_its_person(site: tuple[st
     assert '"old.txt"' in shown[0]
 
 
-@pytest.mark.requirement("XL-053")
+@pytest.mark.requirement("XL-053", "CC-05")
 @pytest.mark.parametrize(
     ("answer", "runs"),
     [
@@ -249,7 +255,7 @@ def test_an_older_host_is_asked_by_a_request_while_its_call_waits(
         host.end()
 
 
-@pytest.mark.requirement("XL-053")
+@pytest.mark.requirement("XL-053", "CC-05")
 def test_an_older_host_that_cannot_be_asked_runs_nothing(site: tuple[str, list[str]]) -> None:
     url, deleted = site
     with starting(url) as host:

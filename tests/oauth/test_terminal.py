@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -157,3 +158,13 @@ def test_nobody_is_asked_where_there_is_no_terminal(
     site = Running(tmp_path, serve, registration=True)
     assert main(["call", site.url, "list_tasks", "--protocol", "otc", "--agree"]) != 0
     assert "Sign in?" not in capfd.readouterr().err
+
+
+@pytest.mark.requirement("FU-16")
+def test_a_login_to_a_port_that_nobody_listens_at_says_so(at: Callable[..., Terminal]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    terminal = at("login", f"http://127.0.0.1:{port}")
+    assert terminal.end() == 4
+    assert b"could not be reached: it does not take connections" in terminal.shown

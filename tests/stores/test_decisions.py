@@ -106,7 +106,7 @@ def test_an_approver_waits_for_the_answer_of_another_thread(tmp_path: Path) -> N
     approvals.close()
 
 
-@pytest.mark.requirement("XL-055")
+@pytest.mark.requirement("XL-055", "CC-07")
 def test_the_record_is_a_chain_that_shows_every_change(tmp_path: Path) -> None:
     audit = StoredAudit(tmp_path)
     for number in range(5):
@@ -128,7 +128,7 @@ def test_the_record_is_a_chain_that_shows_every_change(tmp_path: Path) -> None:
     audit.close()
 
 
-@pytest.mark.requirement("XL-055")
+@pytest.mark.requirement("XL-055", "CC-07")
 def test_two_processes_add_to_one_chain(tmp_path: Path) -> None:
     first, second = StoredAudit(tmp_path), StoredAudit(tmp_path)
     for audit in (first, second, second, first):
@@ -139,7 +139,7 @@ def test_two_processes_add_to_one_chain(tmp_path: Path) -> None:
     second.close()
 
 
-@pytest.mark.requirement("XL-055")
+@pytest.mark.requirement("XL-055", "CC-07")
 def test_the_record_goes_on_in_a_new_file_and_its_chain_does_too(tmp_path: Path) -> None:
     first, second = (StoredAudit(tmp_path, file_bytes=40_000) for _ in range(2))
     for number in range(200):
@@ -161,7 +161,7 @@ def test_the_record_goes_on_in_a_new_file_and_its_chain_does_too(tmp_path: Path)
     audit.close()
 
 
-@pytest.mark.requirement("XL-055")
+@pytest.mark.requirement("XL-055", "CC-07")
 def test_a_record_in_memory_that_is_full_drops_the_oldest_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
     audit = MemoryAudit(3)
     for number in range(5):

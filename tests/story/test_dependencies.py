@@ -82,6 +82,7 @@ class Desk:
             return stock[name]
 
 
+@pytest.mark.requirement("FU-11")
 def test_nobody_sees_what_is_filled() -> None:
     tool: Any = Desk().kit.catalog().find("sell")
     assert list(tool.parameters) == ["name", "how_many"]
@@ -89,6 +90,7 @@ def test_nobody_sees_what_is_filled() -> None:
     assert "$defs" not in tool.input_schema
 
 
+@pytest.mark.requirement("FU-11")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_lifespan_is_entered_once_and_left_at_the_end_on_every_wire(protocol: str) -> None:
     desk = Desk()
@@ -106,6 +108,7 @@ def test_a_lifespan_is_entered_once_and_left_at_the_end_on_every_wire(protocol: 
     assert desk.events.count("opened") == desk.events.count("closed") == 1
 
 
+@pytest.mark.requirement("FU-11")
 def test_what_a_dependency_began_is_undone_where_the_tool_fails() -> None:
     desk = Desk()
     with connect_sync(desk.kit, agree=lambda _: True) as remote:
@@ -116,6 +119,7 @@ def test_what_a_dependency_began_is_undone_where_the_tool_fails() -> None:
         assert remote.call("count", {"name": "tea"}).unwrap() == 2
 
 
+@pytest.mark.requirement("FU-11")
 @pytest.mark.parametrize("plain", [True, False])
 def test_a_mounted_application_begins_with_its_first_call(plain: bool) -> None:
     desk = Desk(plain=plain)
@@ -127,6 +131,7 @@ def test_a_mounted_application_begins_with_its_first_call(plain: bool) -> None:
         assert desk.events.count("opened") == 1
 
 
+@pytest.mark.requirement("FU-11")
 def test_many_first_calls_at_once_open_it_once() -> None:
     desk = Desk()
 
@@ -140,6 +145,7 @@ def test_many_first_calls_at_once_open_it_once() -> None:
     assert desk.events.count("opened") == 1
 
 
+@pytest.mark.requirement("FU-11")
 def test_a_plain_function_and_what_it_needs_stay_in_one_thread(tmp_path: Path) -> None:
     file, threads = tmp_path / "desk.sqlite3", list[int]()
 
@@ -179,6 +185,7 @@ def test_a_plain_function_and_what_it_needs_stay_in_one_thread(tmp_path: Path) -
     assert all(one == other for one, other in zip(threads[::2], threads[1::2], strict=True))
 
 
+@pytest.mark.requirement("FU-11")
 def test_a_cancelled_call_is_cleaned_up() -> None:
     closed = threading.Event()
 
@@ -212,6 +219,7 @@ def test_a_cancelled_call_is_cleaned_up() -> None:
     assert closed.is_set()
 
 
+@pytest.mark.requirement("FU-11")
 def test_a_lifespan_that_fails_says_so_and_is_tried_again() -> None:
     tries: list[int] = []
 
@@ -244,6 +252,7 @@ def loop_of(function: Callable[..., Any]) -> Callable[..., Any]:
     return around
 
 
+@pytest.mark.requirement("FU-11")
 def test_what_cannot_be_filled_is_refused_when_the_tool_is_defined() -> None:
     kit = Toolkit("Desk")
 
@@ -274,6 +283,7 @@ def test_what_cannot_be_filled_is_refused_when_the_tool_is_defined() -> None:
     assert kit.catalog().tools == ()
 
 
+@pytest.mark.requirement("FU-11")
 def test_the_mark_may_be_the_default() -> None:
     kit = Toolkit("Desk")
 
@@ -290,6 +300,7 @@ def test_the_mark_may_be_the_default() -> None:
         assert remote.call("show").unwrap() == 3
 
 
+@pytest.mark.requirement("FU-11")
 def test_the_command_line_opens_and_closes_it_too(tmp_path: Path) -> None:
     file = tmp_path / "desk.py"
     file.write_text(

@@ -42,6 +42,7 @@ def tool(name: str) -> Any:
     return hotel().catalog().find(name)
 
 
+@pytest.mark.requirement("FU-13")
 def test_a_method_is_refused_with_what_to_write_instead() -> None:
     kit = Toolkit("Desk")
     with pytest.raises(DefinitionError, match=r"Desk\.open\(\) takes self, .* with kit\.add\(Desk\(\)\.open\)\."):
@@ -64,6 +65,7 @@ def test_a_method_is_refused_with_what_to_write_instead() -> None:
     assert kit.catalog().tools == ()
 
 
+@pytest.mark.requirement("FU-13")
 def test_the_methods_of_an_object_are_added_after_its_class() -> None:
     class Counter:
         def __init__(self, start: int) -> None:

@@ -182,6 +182,7 @@ CAT = {"properties": {"kind": {"const": "cat"}, "lives": {"type": "integer"}}, "
 DOG = {"properties": {"kind": {"const": "dog"}, "name": {"type": "string"}}, "required": ["kind", "name"]}
 
 
+@pytest.mark.requirement("FU-16")
 @pytest.mark.parametrize(
     ("schema", "value", "text"),
     [
@@ -208,6 +209,7 @@ def test_a_choice_that_nothing_fits_says_what_each_form_asks_for(schema: Any, va
     assert said == text if text else "listed in the" not in said
 
 
+@pytest.mark.requirement("FU-16")
 def test_many_forms_are_told_in_a_bounded_text_with_one_full_stop() -> None:
     forms = [{"required": [f"member{number}"]} for number in range(50)]
     problem = verdict({"properties": {"a": {"anyOf": forms}}}, {"a": {"x": "y" * 1_000}})

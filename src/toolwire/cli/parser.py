@@ -16,6 +16,7 @@ HOST: Final = "127.0.0.1"
 PORT: Final = 9627
 _TARGET: Final = "URL | file.py | file.py:name | package.module:name"
 _CONVERTED: Final = ("opentool", "otc", "oxp", "openapi", "jsonschema", "mcp")
+_HOSTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "zed")
 _EPILOG: Final = f"""\
 TARGET is {_TARGET}.
 Exit codes: 0 success, 1 the tool failed, 2 wrong usage, 3 denied, 4 not reachable or no protocol found.
@@ -87,6 +88,7 @@ def _build_parser(version: str) -> Parser:
     parser.add_argument("-V", "--version", action="version", version=f"toolwire {version}")
     add = parser.add_subparsers(dest="command", metavar="COMMAND").add_parser
     _add_serve(_add_command(add, "serve", "serve tools over every protocol at once"))
+    _add_install(_add_command(add, "install", "let a host of MCP, such as Claude Desktop, use the tools"))
     _add_tools(_add_command(add, "tools", "list the tools of a target"))
     _add_show(_add_command(add, "show", "show one tool: its arguments, what a call needs, and an example call"))
     _add_call(_add_command(add, "call", "call a tool, with your consent"))
@@ -199,6 +201,26 @@ def _add_serve(parser: Parser) -> None:
         choices=["text", "json"],
         default="text",
         help="the format of the log; json has a line for each call (text)",
+    )
+    _add_remote(parser)
+    _add_selection(parser)
+
+
+def _add_install(parser: Parser) -> None:
+    parser.set_defaults(more="targets")
+    parser.add_argument("host", choices=_HOSTS, metavar="HOST", help=", ".join(_HOSTS))
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"{_TARGET}; several are served together")
+    parser.add_argument("--name", metavar="NAME", help="the name of the server in the host (default: by the target)")
+    parser.add_argument("--project", action="store_true", help="only for the project in this folder")
+    parser.add_argument("--file", metavar="FILE", help="change this file instead of that of the host")
+    parser.add_argument("--print", action="store_true", help="print the change, and write nothing")
+    parser.add_argument("--replace", action="store_true", help="replace another server of this name")
+    parser.add_argument("--remove", action="store_true", help="remove the server again")
+    parser.add_argument("--connections", metavar="FILE", help="also serve the connections in this file")
+    parser.add_argument("--document", metavar="FILE", help="the OpenTool document of a class")
+    _add_agree(parser)
+    parser.add_argument(
+        "--consent", choices=["ask", "hints"], default="ask", help="who asks before calls of other servers (ask)"
     )
     _add_remote(parser)
     _add_selection(parser)

@@ -119,7 +119,7 @@ def test_a_missing_key_is_asked_for() -> None:
     assert jsontext.read(response.body)["message"] == "Send a key."
 
 
-@pytest.mark.requirement("XL-101")
+@pytest.mark.requirement("XL-101", "FU-16")
 @pytest.mark.parametrize(
     ("body", "message"),
     [

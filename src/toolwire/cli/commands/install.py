@@ -1,0 +1,136 @@
+"""``toolwire install``: let a host of MCP, such as Claude Desktop, start ``toolwire serve TARGET --stdio``."""
+# MC-04
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from toolwire import __version__
+from toolwire.cli.exits import OK, UsageError
+from toolwire.cli.parser import list_commands
+from toolwire.cli.targets.host_files import HOSTS, Host, HostFile, build_entry, read_host_file
+from toolwire.cli.targets.target import FileTarget, ModuleTarget, read_target
+from toolwire.cli.terminal.screen import escaped, print_instruction
+from toolwire.client.discovery.discover import complete_url
+from toolwire.client.discovery.local_files import file_url
+from toolwire.core.model import Json
+from toolwire.core.url_origin import get_host
+
+_PATHS: Final = ("connections", "document", "overlay", "ca_file")
+_NOT_PASSED: Final = frozenset(("targets", "help", "debug", "stdio", "host", "key", *_PATHS))
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Add, replace or remove one entry of the file of the host."""
+    host = HOSTS[arguments.host]
+    file = read_host_file(host, _find_file(arguments, host))
+    name = arguments.name or _choose_name(arguments.targets)
+    if _NAME.fullmatch(name) is None:
+        raise UsageError(f"{name!r} is no name for a server: use 1 to 64 letters, digits, '.', '_' and '-'.")
+    if arguments.remove:
+        return _remove(file, name)
+    variables = _list_variables(arguments)
+    entry = build_entry(host, _build_command(arguments), variables)
+    if arguments.print:
+        print(f"{escaped(str(file.path))}:")
+        print(json.dumps({host.section: {name: entry}}, indent=2, ensure_ascii=False))
+        return OK
+    return _add(file, name, entry, variables, replace=arguments.replace)
+
+
+def _list_variables(arguments: argparse.Namespace) -> list[str]:
+    """Return the variables of the environment that the options name."""
+    named = [text.partition("=")[2] for text in arguments.header_env]
+    return [arguments.key_env, *named] if arguments.key_env else named
+
+
+def _add(file: HostFile, name: str, entry: dict[str, Json], variables: Sequence[str], *, replace: bool) -> int:
+    known = file.servers().get(name)
+    if known == entry:
+        print(f"{file.host.title} has {name} already.")
+        return OK
+    if known is not None and not replace:
+        raise UsageError(f"{file.host.title} has another server {name!r}: give --name NAME, or --replace.")
+    backup = file.write_entry(name, entry)
+    kept = "" if backup is None else f" The file as it was is {escaped(backup.name)}."
+    print(f"{file.host.title} starts {name} now, by {escaped(str(file.path))}.{kept} Restart it.")
+    if variables and file.host.refer is None:
+        named = " and ".join(variables)
+        print_instruction(f"{file.host.title} cannot refer to a variable in this file: start it where {named} is set.")
+    return OK
+
+
+def _remove(file: HostFile, name: str) -> int:
+    if name not in file.servers():
+        names = ", ".join(map(escaped, file.servers()))
+        raise UsageError(f"{file.host.title} has no server {name!r}; it has {names or 'none'}.")
+    file.write_entry(name, None)
+    print(f"{file.host.title} no longer starts {name}. Restart it.")
+    return OK
+
+
+def _find_file(arguments: argparse.Namespace, host: Host) -> Path:
+    if arguments.file is not None:
+        return Path(arguments.file)
+    if not arguments.project:
+        return host.user_file()
+    if not host.project:
+        raise UsageError(f"{host.title} has no file for one project: leave out --project.")
+    return Path.cwd() / host.project
+
+
+def _choose_name(targets: list[str]) -> str:
+    """Return a name for the server made from the first target."""
+    if not targets:
+        raise UsageError("install needs a TARGET, or --name NAME with --remove.")
+    target = read_target(targets[0])
+    if isinstance(target, FileTarget):
+        text = target.name or target.path.stem
+    elif isinstance(target, ModuleTarget):
+        text = target.name or target.module
+    elif file_url(target.text):
+        text = Path(target.text).stem
+    else:
+        text = get_host(complete_url(target.text))
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-_")[:64] or "toolwire"
+
+
+def _build_command(arguments: argparse.Namespace) -> list[str]:
+    """Return the command line of the server, in which no path depends on the folder that the host starts it in."""
+    if not arguments.targets and arguments.connections is None:
+        raise UsageError("install needs a TARGET, or --connections FILE.")
+    if arguments.key is not None:
+        raise UsageError("A key is not written into a file that other programs read: use --key-env NAME.")
+    command = [sys.executable, "-m", "toolwire", "serve", *map(_make_absolute, arguments.targets)]
+    for action in list_commands(__version__)["serve"]._actions:
+        if not action.option_strings or action.dest not in arguments:
+            continue
+        value, option = getattr(arguments, action.dest), action.option_strings[-1]
+        if action.dest in _PATHS and value is not None:
+            command += [option, str(Path(value).resolve())]
+        elif action.dest in _NOT_PASSED or value == action.default:
+            continue
+        elif value is True:
+            command.append(option)
+        else:
+            for one in value if isinstance(value, list) else [value]:
+                command += [option, str(one)]
+    return [*command, "--stdio"]
+
+
+def _make_absolute(text: str) -> str:
+    target = read_target(text)
+    if isinstance(target, FileTarget):
+        name = "" if target.name is None else f":{target.name}"
+        return f"{target.path.resolve()}{name}"
+    if isinstance(target, ModuleTarget):
+        raise UsageError(f"{shlex.quote(text)} depends on the folder that it is started in: give its file instead.")
+    return str(Path(text).resolve()) if file_url(text) else complete_url(text)

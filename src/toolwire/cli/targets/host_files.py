@@ -1,0 +1,196 @@
+"""Know the files in which hosts of MCP keep their servers, and change one entry of such a file.
+
+Rules:
+- A file that is not plain JSON is never written: its comments would be lost.
+- A file is replaced in one step, and the text before the change is kept beside it.
+- No secret is written, only a reference to the variable of the environment that has it.
+"""
+# MC-04
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from toolwire.cli.exits import UsageError
+from toolwire.core.model import Json
+from toolwire.framing import jsontext
+
+BACKUP_SUFFIX: Final = ".bak"
+_MAX_BYTES: Final = 16 * 1024 * 1024
+_INDENT: Final = re.compile(r"^\{\r?\n([ \t]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """A host of MCP: where it keeps its servers, and what an entry looks like.
+
+    ``section`` is the member with the servers. ``members`` are in every entry. ``refer`` writes the reference to a
+    variable of the environment; None if the host knows no such reference. ``project`` is the file of one project,
+    relative to its folder, or "" if there is none.
+    """
+
+    title: str
+    section: str
+    user_file: Callable[[], Path]
+    project: str = ""
+    members: Mapping[str, str]
+    refer: Callable[[str], str] | None = None
+
+
+def _find_settings(*parts: str) -> Path:
+    """Return a file below the folder of settings of this user: as the system has it."""
+    if sys.platform == "darwin":
+        return Path.home().joinpath("Library", "Application Support", *parts)
+    if sys.platform == "win32":
+        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming").joinpath(*parts)
+    given = os.environ.get("XDG_CONFIG_HOME", "")
+    return (Path(given) if given.startswith("/") else Path.home() / ".config").joinpath(*parts)
+
+
+def _find_zed_settings() -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / ".config" / "zed" / "settings.json"
+    return _find_settings("Zed" if sys.platform == "win32" else "zed", "settings.json")
+
+
+def _refer_to_env(name: str) -> str:
+    return f"${{env:{name}}}"
+
+
+HOSTS: Final[Mapping[str, Host]] = {
+    "claude-desktop": Host(
+        title="Claude Desktop",
+        section="mcpServers",
+        user_file=lambda: _find_settings("Claude", "claude_desktop_config.json"),
+        members={},
+    ),
+    "claude-code": Host(
+        title="Claude Code",
+        section="mcpServers",
+        user_file=lambda: Path.home() / ".claude.json",
+        project=".mcp.json",
+        members={"type": "stdio"},
+        refer=lambda name: f"${{{name}}}",
+    ),
+    "cursor": Host(
+        title="Cursor",
+        section="mcpServers",
+        user_file=lambda: Path.home() / ".cursor" / "mcp.json",
+        project=".cursor/mcp.json",
+        members={},
+        refer=_refer_to_env,
+    ),
+    "vscode": Host(
+        title="VS Code",
+        section="servers",
+        user_file=lambda: _find_settings("Code", "User", "mcp.json"),
+        project=".vscode/mcp.json",
+        members={"type": "stdio"},
+        refer=_refer_to_env,
+    ),
+    "windsurf": Host(
+        title="Windsurf",
+        section="mcpServers",
+        user_file=lambda: Path.home() / ".codeium" / "windsurf" / "mcp_config.json",
+        members={},
+        refer=_refer_to_env,
+    ),
+    "zed": Host(
+        title="Zed",
+        section="context_servers",
+        user_file=_find_zed_settings,
+        project=".zed/settings.json",
+        members={"source": "custom"},
+    ),
+}
+"""The hosts by the names that the command line knows them by."""
+
+
+def build_entry(host: Host, command: Sequence[str], variables: Sequence[str]) -> dict[str, Json]:
+    """Return the entry with which ``host`` starts ``command``. ``variables`` are referred to where the host can."""
+    entry: dict[str, Json] = {**host.members, "command": command[0], "args": list(command[1:])}
+    if variables and host.refer is not None:
+        entry["env"] = {name: host.refer(name) for name in variables}
+    return entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFile:
+    """The file of a host as it is now: its text (None if there is no file) and its data."""
+
+    host: Host
+    path: Path
+    text: str | None
+    data: dict[str, Json]
+
+    def servers(self) -> Mapping[str, Any]:
+        """Return the entries of the file, by name."""
+        found: Mapping[str, Any] = self.data.get(self.host.section, {})
+        return found
+
+    def write_entry(self, name: str, entry: Mapping[str, Json] | None) -> Path | None:
+        """Set the entry ``name``, or remove it with None, and return the copy of the file as it was before.
+
+        Raises:
+            UsageError: the file cannot be written; it is as it was.
+        """
+        servers = {**self.servers(), name: entry} if entry is not None else {**self.servers()}
+        if entry is None:
+            del servers[name]
+        found = None if self.text is None else _INDENT.match(self.text)
+        text = json.dumps(
+            {**self.data, self.host.section: servers}, indent=found[1] if found else 2, ensure_ascii=False
+        )
+        backup = None if self.text is None else self.path.with_name(self.path.name + BACKUP_SUFFIX)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            mode = self.path.stat().st_mode & 0o777 if self.text is not None else 0o600
+            if backup is not None and self.text is not None:
+                _replace_file(backup, self.text, mode)
+            _replace_file(self.path, f"{text}\n", mode)
+        except OSError as error:
+            raise UsageError(f"{self.path} cannot be written: {error.strerror or error}. It is as it was.") from error
+        return backup
+
+
+def read_host_file(host: Host, path: Path) -> HostFile:
+    """Return the file at ``path``, which need not exist.
+
+    Raises:
+        UsageError: it is no plain JSON, or not in the form of the host's settings; the sentence says where and why.
+    """
+    path = path.resolve()  # a link leads to the file that is meant
+    try:
+        raw = path.read_bytes() if path.exists() else None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
+    if raw is None or not raw.strip():
+        return HostFile(host=host, path=path, text=None if raw is None else "", data={})
+    data = jsontext.read_without_duplicates(raw.removeprefix(b"\xef\xbb\xbf")) if len(raw) <= _MAX_BYTES else None
+    if not isinstance(data, dict):
+        raise UsageError(f"{path} is not plain JSON (it may have comments), so it is left alone.")
+    if not isinstance(data.get(host.section, {}), dict):
+        raise UsageError(f'"{host.section}" in {path} is no object, so the file is left alone.')
+    return HostFile(host=host, path=path, text=raw.decode("utf-8"), data=data)
+
+
+def _replace_file(path: Path, text: str, mode: int) -> None:
+    new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,230 @@
+"""``toolwire install`` changes one entry of a host's file, and the official client starts what it wrote."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from toolwire.cli.targets.host_files import HOSTS
+from toolwire.framing import jsontext
+
+FILES = {
+    "claude-desktop": (".config/Claude/claude_desktop_config.json", "mcpServers", {}),
+    "claude-code": (".claude.json", "mcpServers", {"type": "stdio"}),
+    "cursor": (".cursor/mcp.json", "mcpServers", {}),
+    "vscode": (".config/Code/User/mcp.json", "servers", {"type": "stdio"}),
+    "windsurf": (".codeium/windsurf/mcp_config.json", "mcpServers", {}),
+    "zed": (".config/zed/settings.json", "context_servers", {"source": "custom"}),
+}
+PROJECT = {
+    "claude-code": ".mcp.json",
+    "cursor": ".cursor/mcp.json",
+    "vscode": ".vscode/mcp.json",
+    "zed": ".zed/settings.json",
+}
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    return folder
+
+
+def read(file: Path) -> Any:
+    return jsontext.read(file.read_bytes())
+
+
+def list_tools(entry: dict[str, Any]) -> list[str]:
+    """Start the entry as a host does, in a folder of its own, and return the names of its tools."""
+
+    async def start() -> list[str]:
+        parameters = StdioServerParameters(command=entry["command"], args=entry["args"], cwd="/")
+        async with Client(stdio_client(parameters)) as client:
+            return [tool.name for tool in (await client.list_tools()).tools]
+
+    return anyio.run(start)
+
+
+@pytest.mark.requirement("MC-04")
+@pytest.mark.parametrize("host", FILES)
+def test_a_host_starts_the_tools_of_its_entry(host: str, home: Path, desk: Path, toolwire: Run) -> None:
+    place, section, members = FILES[host]
+    told = toolwire("install", host, desk, "--name", "desk")
+    assert (told.code, told.err) == (0, "")
+    assert str(home / place) in told.out
+    entry = read(home / place)[section]["desk"]
+    assert {name: entry[name] for name in members} == members
+    assert entry.keys() == {*members, "command", "args"}
+    assert "add" in list_tools(entry)
+    assert (home / place).stat().st_mode & 0o777 == 0o600
+    again = toolwire("install", host, desk, "--name", "desk")
+    assert again.out == f"{HOSTS[host].title} has desk already.\n"
+
+
+@pytest.mark.requirement("MC-04")
+@pytest.mark.parametrize("host", FILES)
+def test_the_rest_of_a_file_stays_as_it_was(host: str, home: Path, desk: Path, toolwire: Run) -> None:
+    place, section, _ = FILES[host]
+    file = home / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    before = {"theme": "Ä", section: {"other": {"command": "x", "args": [], "env": {"A": "1"}}}, "z": [1.50, None]}
+    text = json.dumps(before, indent=4, ensure_ascii=False)
+    file.write_text(text, encoding="utf-8")
+    file.chmod(0o640)
+    assert toolwire("install", host, desk, "--name", "desk").code == 0
+    after = read(file)
+    assert list(after) == list(before)
+    assert {**after, section: {"other": after[section]["other"]}} == before
+    assert file.read_text(encoding="utf-8").startswith('{\n    "theme": "Ä"'), "its indentation stays too"
+    assert file.with_name(f"{file.name}.bak").read_text(encoding="utf-8") == text
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert toolwire("install", host, "--remove", "--name", "desk").code == 0
+    assert read(file) == before
+    assert {one.name for one in file.parent.iterdir()} == {file.name, f"{file.name}.bak"}, "and nothing else is left"
+
+
+@pytest.mark.requirement("MC-04")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{\n  // my servers\n  "mcpServers": {}\n}', "is not plain JSON"),
+        ('{"mcpServers": {}, "mcpServers": {"a": {}}}', "is not plain JSON"),
+        ('{"mcpServers": []}', "is no object"),
+        ("[1]", "is not plain JSON"),
+        ('{"mcpServers": {', "is not plain JSON"),
+        (b"\xff\xfe{}", "is not plain JSON"),
+    ],
+)
+def test_a_file_that_is_not_understood_is_left_alone(
+    text: str | bytes, said: str, home: Path, desk: Path, toolwire: Run
+) -> None:
+    file = home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    before = file.read_bytes()
+    told = toolwire("install", "cursor", desk)
+    assert (told.code, told.out) == (2, "")
+    assert said in told.err
+    assert "left alone" in told.err
+    assert file.read_bytes() == before
+    assert list(file.parent.iterdir()) == [file]
+
+
+@pytest.mark.requirement("MC-04")
+def test_a_print_shows_the_entry_and_writes_nothing(home: Path, desk: Path, toolwire: Run) -> None:
+    told = toolwire("install", "vscode", desk, "--name", "desk", "--print")
+    place, _, shown = told.out.partition(":\n")
+    assert place == str(home / FILES["vscode"][0])
+    assert list(json.loads(shown)["servers"]) == ["desk"]
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.requirement("MC-04")
+@pytest.mark.parametrize("host", FILES)
+def test_a_key_is_a_reference_and_never_in_the_file(
+    host: str, home: Path, toolwire: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, section, _ = FILES[host]
+    monkeypatch.setenv("PET_KEY", "hunter2")
+    url = "https://petstore.example/openapi.json"
+    told = toolwire("install", host, url, "--include", "all", "--tag", "pet", "--tag", "x y", "--key-env", "PET_KEY")
+    assert told.code == 0
+    entry = read(home / place)[section]["petstore-example"]
+    assert "hunter2" not in (home / place).read_text()
+    wanted = [
+        *("serve", url, "--key-env", "PET_KEY", "--include", "all", "--tag", "pet", "--tag", "x y", "--stdio"),
+    ]
+    assert sorted(entry["args"][2:]) == sorted(wanted)
+    referred = {"claude-code": "${PET_KEY}", "cursor": "${env:PET_KEY}", "vscode": "${env:PET_KEY}"}
+    referred["windsurf"] = "${env:PET_KEY}"
+    assert entry.get("env") == ({"PET_KEY": referred[host]} if host in referred else None)
+    assert ("where PET_KEY is set" in told.err) == (host not in referred)
+    told = toolwire("install", host, url, "--name", "two", "--header-env", "X-Key=PET_KEY", "--header", "X-Version: 2")
+    assert told.code == 0
+    second = read(home / place)[section]["two"]
+    assert second["args"][4:8] == ["--header", "X-Version: 2", "--header-env", "X-Key=PET_KEY"]
+    assert second.get("env") == entry.get("env")
+    refused = toolwire("install", host, url, "--key", "hunter2")
+    assert (refused.code, "hunter2" in refused.err) == (2, False)
+
+
+@pytest.mark.requirement("MC-04")
+def test_what_depends_on_a_folder_is_made_absolute_or_refused(
+    home: Path, desk: Path, toolwire: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(desk.parent)
+    overlay = desk.parent / "mine.yaml"
+    told = toolwire("install", "cursor", desk.name, "petstore.example", "--overlay", "mine.yaml", "--print")
+    arguments = json.loads(told.out.partition(":\n")[2])["mcpServers"][desk.stem]["args"]
+    assert arguments[2:] == [
+        *("serve", str(desk), "https://petstore.example", "--overlay", str(overlay), "--stdio"),
+    ]
+    assert Path(desk.parent / "mine.yaml") == overlay
+    refused = toolwire("install", "cursor", f"{desk.stem}:kit")
+    assert (refused.code, "give its file instead" in refused.err) == (2, True)
+
+
+@pytest.mark.requirement("MC-04")
+@pytest.mark.parametrize("host", FILES)
+def test_a_project_has_a_file_of_its_own(
+    host: str, home: Path, desk: Path, tmp_path: Path, toolwire: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    told = toolwire("install", host, desk, "--project")
+    if host not in PROJECT:
+        assert (told.code, "has no file for one project" in told.err) == (2, True)
+        return
+    assert list(read(project / PROJECT[host])[FILES[host][1]]) == [desk.stem]
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.requirement("MC-04")
+def test_another_server_of_the_name_is_replaced_only_if_that_is_said(home: Path, desk: Path, toolwire: Run) -> None:
+    file = home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text('{"mcpServers": {"desk": {"url": "https://example.com/mcp"}}}')
+    refused = toolwire("install", "cursor", desk, "--name", "desk")
+    assert (refused.code, "another server 'desk'" in refused.err) == (2, True)
+    assert toolwire("install", "cursor", desk, "--name", "desk", "--replace").code == 0
+    assert "command" in read(file)["mcpServers"]["desk"]
+    assert toolwire("install", "cursor", "--remove", "--name", "shop").code == 2
+    for name in ("", "a b", "../x", "x" * 65):
+        assert toolwire("install", "cursor", desk, "--name", name or " ").code == 2
+
+
+@pytest.mark.requirement("MC-04")
+def test_a_folder_that_cannot_be_written_is_said(home: Path, desk: Path, toolwire: Run) -> None:
+    (home / ".cursor").touch()
+    told = toolwire("install", "cursor", desk)
+    assert (told.code, "cannot be written" in told.err) == (2, True)
+
+
+@pytest.mark.requirement("MC-04")
+def test_a_link_leads_to_the_file_that_is_meant(home: Path, desk: Path, tmp_path: Path, toolwire: Run) -> None:
+    real = tmp_path / "dotfiles.json"
+    real.write_text("{}")
+    (home / ".cursor").mkdir()
+    (home / ".cursor" / "mcp.json").symlink_to(real)
+    assert toolwire("install", "cursor", desk, "--name", "desk").code == 0
+    assert (home / ".cursor" / "mcp.json").is_symlink()
+    assert "desk" in read(real)["mcpServers"]
+
+
+def test_the_hosts_are_those_of_the_help(toolwire: Run) -> None:
+    told = toolwire("install", "--help").out
+    assert re.sub(r"\s+", " ", told).count(", ".join(HOSTS)) == 1
