@@ -162,7 +162,7 @@ def test_none_of_our_pages_can_be_framed(
         "/connected",
         "/sign-up",
         "/nothing",
-        "/static/style.css",
+        "/static/tasks.css",
         "/oauth/login",
         "/oauth/consent",
         "/oauth/nothing",

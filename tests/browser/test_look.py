@@ -95,12 +95,25 @@ def test_a_call_that_destroys_is_allowed_by_keyboard_with_the_words_alone(
 
 
 @pytest.mark.requirement("FU-32")
-def test_sign_in_consent_and_connected_apps_look_alike(
-    page: Any, tasks: str, enter: Callable[..., str], client_id: str, look: Callable[[str], None]
+def test_every_page_of_the_sample_and_of_its_authorization_server_looks_alike(
+    page: Any,
+    tasks: str,
+    enter: Callable[..., str],
+    add_task: Callable[[Any, str], None],
+    client_id: str,
+    look: Callable[[str], None],
 ) -> None:
+    page.goto(tasks)
+    look("welcome")
+    page.goto(f"{tasks}/sign-up")
+    look("sign-up")
     page.goto(f"{tasks}/oauth/login")
     look("sign-in")
     enter(page, tasks)
+    page.goto(tasks)
+    add_task(page, "Water the plants")
+    page.get_by_role("heading", name="Water the plants").wait_for()
+    look("tasks")
     page.goto(
         f"{tasks}/oauth/authorize?response_type=code&client_id={client_id}"
         "&redirect_uri=http%3A%2F%2F127.0.0.1%2Fcallback&scope=tasks:read%20tasks:write%20tasks:delete&state=s"
@@ -110,6 +123,8 @@ def test_sign_in_consent_and_connected_apps_look_alike(
     look("consent")
     page.goto(f"{tasks}/connected")
     look("connected")
+    page.goto(f"{tasks}/nothing")
+    look("error")
     page.goto(f"{tasks}/oauth/consent")
     page.get_by_role("heading", name="This did not work").wait_for()
 

@@ -35,13 +35,14 @@ def allow(page: Any, address: str, picture: Callable[..., None]) -> None:
     assert [box.is_checked() for box in page.get_by_role("checkbox").all()] == [True, False, False]
     page.get_by_label("Add and change your tasks").check()
     assert "at most 90 days" in page.inner_text("main")
+    assert page.get_by_role("link", name="what you allowed").get_attribute("href") == "/connected"
     picture(page, "consent")
     page.get_by_role("button", name="Allow", exact=True).click()
     page.wait_for_url("http://127.0.0.1:*/callback**")
 
 
 @pytest.mark.requirement(
-    "XL-110", "XL-111", "XL-115", "XL-116", "XL-117", "XL-130", "XL-133", "XL-134", "XL-137", "AS-07"
+    "XL-110", "XL-111", "XL-115", "XL-116", "XL-117", "XL-130", "XL-133", "XL-134", "XL-137", "AS-07", "FU-03", "FU-31"
 )
 def test_a_person_lets_an_assistant_in_watches_it_and_sends_it_away(
     page: Any,
@@ -57,6 +58,8 @@ def test_a_person_lets_an_assistant_in_watches_it_and_sends_it_away(
     sign_up(page, tasks)
     add_task(page, "Water the plants")
     page.get_by_role("heading", name="Water the plants").wait_for()
+    # The site cannot see whether an assistant asks, and does not say that it can.
+    assert "asks assistants to ask you before each change, and cannot see whether they do" in page.inner_text("aside")
 
     before = toolwire("call", tasks, "listTasks").end()
     assert before[0] in (3, 4), before
@@ -98,7 +101,7 @@ def test_a_person_lets_an_assistant_in_watches_it_and_sends_it_away(
             "See your tasks tasks:read",
             "Add and change your tasks tasks:write",
         ]
-        assert page.locator("main .facts").inner_text().startswith("Allowed today Last used today Ends ")
+        assert page.locator("main .marks").inner_text().startswith("Allowed today Last used today Ends ")
         picture(page, "connected")
         page.get_by_role("button", name="Revoke: toolwire").click()
         page.get_by_text("You have allowed no app anything.").wait_for()
@@ -107,7 +110,7 @@ def test_a_person_lets_an_assistant_in_watches_it_and_sends_it_away(
         assert after.kind in (Kind.UNAUTHORIZED, Kind.DENIED)
 
 
-@pytest.mark.requirement("XL-133")
+@pytest.mark.requirement("XL-133", "FU-31")
 def test_a_wrong_password_costs_no_second_typing_of_the_name(
     page: Any, tasks: str, sign_up: Callable[..., None], picture: Callable[..., None]
 ) -> None:

@@ -145,7 +145,8 @@ details>:last-child{margin-bottom:12px}
 .items .name{color:var(--accent);font-weight:600}
 .items .badges{margin:0 0 12px}
 .search{display:flex;gap:8px;align-items:flex-end;margin:4px 0 16px}
-.search input{margin:0}
+.search input{margin:0;min-width:0;flex:1}
+.search button{flex:none}
 @media (max-width:60rem){
   .split{grid-template-columns:minmax(0,1fr);gap:8px}
 }

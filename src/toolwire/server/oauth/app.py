@@ -27,6 +27,7 @@ from toolwire.server.limits import ServerLimits
 from toolwire.stores.oauth.database import StoreUnavailableError
 
 from .authorization_endpoint import handle_authorization, handle_consent
+from .connected_page import handle_connected, list_grants, list_last_uses, revoke_own_grant
 from .pages import build_error_page
 from .registration import handle_registration
 from .server_context import CORS, Account, OAuthRequest, ServerContext, build_error_response
@@ -107,41 +108,22 @@ class AuthorizationServer:
 
     async def list_grants(self, user_id: str) -> list[Grant]:
         """Return the active grants of a user, newest first, for a page of connected clients."""
-        return await self._context.run_in_thread(self._list_grants, user_id)
+        return await self._context.run_in_thread(list_grants, self._context, user_id)
 
     async def list_last_uses(self, user_id: str) -> Mapping[str, float]:
         """Return when each grant of a user last got a token, by the id of the grant, in seconds since 1970.
 
         An app that is in use gets a new access token every ten minutes.
         """
-        return await self._context.run_in_thread(self._list_last_uses, user_id)
+        return await self._context.run_in_thread(list_last_uses, self._context, user_id)
 
     async def disconnect(self, user_id: str, grant_id: str) -> bool:
         """Revoke a grant of a user with all its tokens. Return False if the user has no such grant."""
         # XL-116
-        return await self._context.run_in_thread(self._disconnect, user_id, grant_id)
+        return await self._context.run_in_thread(revoke_own_grant, self._context, user_id, grant_id)
 
     def _paths(self) -> frozenset[str]:
         return frozenset(self._endpoints) | frozenset(self._documents)
-
-    def _list_grants(self, user_id: str) -> list[Grant]:
-        with self._context.store.read_transaction() as rows:
-            return [grant for grant in rows.list_grants(user_id) if grant.used and grant.is_active(self._context.now())]
-
-    def _list_last_uses(self, user_id: str) -> Mapping[str, float]:
-        with self._context.store.read_transaction() as rows:
-            return rows.list_last_uses(user_id)
-
-    def _disconnect(self, user_id: str, grant_id: str) -> bool:
-        with self._context.store.write_transaction() as rows:
-            grant = rows.find_grant(grant_id)
-            if grant is None or grant.user != user_id:
-                return False
-            self._context.revoke_grant(rows, grant_id)
-            self._context.record_event(
-                rows, "revoked by the user", user=user_id, client_id=grant.client_id, grant=grant_id
-            )
-        return True
 
     async def _answer(self, scope: Scope, exchange: Exchange) -> Response:
         path, method = scope["path"], scope["method"]
@@ -225,6 +207,8 @@ def _build_endpoints(context: ServerContext) -> Mapping[str, tuple[tuple[str, ..
         f"{base}/token": (("POST",), handle_token, True),
         f"{base}/revoke": (("POST",), handle_revocation, True),
     }
+    if not context.settings.connected_url:
+        found[f"{base}/connected"] = (("GET", "POST"), handle_connected, False)
     if not context.settings.login_url:
         found[f"{base}/login"] = (("GET", "POST"), handle_login, False)
     if context.settings.registration:

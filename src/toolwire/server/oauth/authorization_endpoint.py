@@ -31,7 +31,7 @@ from toolwire.core.http import Response
 
 from .client_lookup import find_client
 from .pages import ConsentForm, build_consent_page, build_error_page
-from .server_context import Account, OAuthRequest, ServerContext, build_redirect
+from .server_context import Account, OAuthRequest, ServerContext, build_login_url, build_redirect
 from .sessions import BrowserSession, build_cookie, find_session, read_own_form
 from .settings import OAuthSettings
 from .token_issuing import create_code
@@ -59,7 +59,7 @@ async def handle_authorization(context: ServerContext, request: OAuthRequest) ->
             else build_error_page(authorization.description)
         )
     if session.user is None:
-        return build_redirect(_build_login_url(context, f"{request.path}?{request.query}"))
+        return build_redirect(build_login_url(context, f"{request.path}?{request.query}"))
     earlier = await context.run_in_thread(_compare_earlier, context, session.user, client, authorization)
     if earlier == "same":
         return await _send_code(context, authorization, client, session.user, authorization.scopes)
@@ -151,7 +151,7 @@ async def _show_consent(
             (scope, words[scope], scope in context.settings.offered_scopes.defaults) for scope in authorization.scopes
         ],
         lifetime=_describe_lifetime(context.settings),
-        connected_url=context.settings.connected_url,
+        connected_url=context.settings.grants_url,
         notes=notes,
         action=f"{context.settings.base_path}/consent",
         hidden=[("request", handle), ("token", session.form_token)],
@@ -219,9 +219,3 @@ def _take_question(
 
 def _redirect_back(context: ServerContext, redirect_uri: str, state: str, members: dict[str, str]) -> Response:
     return build_redirect(build_response_url(redirect_uri, context.settings.issuer, state, members))
-
-
-def _build_login_url(context: ServerContext, onward: str) -> str:
-    """Return the URL of the sign-in page, which leads on to ``onward``."""
-    url = context.settings.login_url or f"{context.settings.base_path}/login"
-    return f"{url}{'&' if '?' in url else '?'}next={quote(onward, safe='')}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import NamedTuple
 from unicodedata import category
 
 from toolwire.core.http import Response
@@ -99,6 +100,47 @@ def build_login_page(
     return build_page("Sign in", body, product=site, status=status if problem else 200)
 
 
+class ConnectedApp(NamedTuple):
+    """One grant on the page of connected apps: the id of the grant, the app, what it may do, and days in words."""
+
+    grant: str
+    name: str
+    scopes: Sequence[tuple[str, str]]
+    since: str
+    last_use: str
+    until: str
+
+
+def build_connected_page(
+    site: str, user: str, apps: Sequence[ConnectedApp], *, base: str, token: str, home: str
+) -> Response:
+    """Return the page on which a user sees what apps may do, and takes it back."""
+    # FU-31, XL-116
+    hidden = build_hidden_fields([("token", token)])
+    cards = "".join(_build_app(app, f"{base}/connected", hidden) for app in apps)
+    none = '<p class="empty">You have allowed no app anything. An app asks you here when you connect it.</p>'
+    body = f"<h1>Connected apps</h1><p>These apps may use {escape(site)} for you. What you take back ends at once.</p>"
+    logout = (
+        f'<form method="post" action="{escape(base)}/logout">{hidden}'
+        f"{build_hidden_fields([('next', home)])}<button>Sign out</button></form>"
+    )
+    return build_page(
+        "Connected apps", f"{body}{cards or none}", product=site, account_html=f"<span>{escape(user)}</span>{logout}"
+    )
+
+
+def _build_app(app: ConnectedApp, action: str, hidden: str) -> str:
+    name = escape(clean_name(app.name))
+    scopes = "".join(f"<li>{escape(words)} <small>{escape(scope)}</small></li>" for scope, words in app.scopes)
+    rows = [("It may", f'<ul class="value-list">{scopes}</ul>')]
+    rows += [("Allowed", escape(app.since)), ("Last used", escape(app.last_use)), ("Ends", escape(app.until))]
+    return (
+        f'<section aria-label="{name}"><h2>{name}</h2>{build_facts(rows)}<form method="post" action="{escape(action)}">'
+        f"{hidden}{build_hidden_fields([('grant', app.grant)])}"
+        f'<button class="danger" aria-label="Take back: {name}">Take back</button></form></section>'
+    )
+
+
 def build_error_page(sentence: str, status: int = 400) -> Response:
     """Return a page that says what went wrong. It has no link and no redirect."""
     # AS-01
@@ -110,12 +152,20 @@ def build_error_page(sentence: str, status: int = 400) -> Response:
 
 
 def build_page(
-    title: str, body: str, *, product: str = "toolwire", status: int = 200, form: str = "'self'"
+    title: str,
+    body: str,
+    *,
+    product: str = "toolwire",
+    status: int = 200,
+    form: str = "'self'",
+    account_html: str = "",
 ) -> Response:
     """Return a page with the HTML ``body``. ``form`` lists the origins that its forms may lead to."""
     # D-23
     # The one stylesheet is allowed by its digest, so nothing that is injected, not even a style, has an effect.
-    html = build_html_page(title, f'<div class="card">{body}</div>', product=product, width="narrow")
+    html = build_html_page(
+        title, f'<div class="card">{body}</div>', product=product, account_html=account_html, width="narrow"
+    )
     headers = (
         (b"content-type", b"text/html; charset=utf-8"),
         (b"content-security-policy", build_policy(form=form).encode("latin-1", "replace")),

@@ -11,6 +11,7 @@ from ipaddress import ip_address, ip_network
 from time import time
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from urllib.parse import quote
 
 from anyio import CapacityLimiter, WouldBlock, fail_after, sleep, to_thread
 
@@ -211,3 +212,9 @@ def build_redirect(url: str, *more: tuple[bytes, bytes]) -> Response:
     # AS-19
     headers = ((b"location", url.encode("latin-1", "replace")), *_NO_STORE, (b"referrer-policy", b"no-referrer"), *more)
     return Response(303, headers)
+
+
+def build_login_url(context: ServerContext, onward: str) -> str:
+    """Return the URL of the sign-in page, which leads on to ``onward``."""
+    url = context.settings.login_url or f"{context.settings.base_path}/login"
+    return f"{url}{'&' if '?' in url else '?'}next={quote(onward, safe='')}"

@@ -31,8 +31,8 @@ class OAuthSettings:
     registration, and ``local_documents`` http metadata documents on this machine. ``cache_s`` is how long other
     processes may accept a revoked token. ``body_s`` is how long a form may take to arrive, ``store_s`` how long the
     database may take to answer. ``key`` makes access tokens JWTs. ``login_url`` is the sign-in page of your
-    application, and ``connected_url`` its page of grants. ``sign_up_url`` is the page where a user creates an account;
-    the sign-in page links to it.
+    application, and ``connected_url`` its page of grants; without it, this server has one. ``sign_up_url`` is the page
+    where a user creates an account; the sign-in page links to it.
 
     Raises:
         DefinitionError: a URL is not https (http is allowed on this machine only), or a scope is not a single word.
@@ -63,6 +63,11 @@ class OAuthSettings:
     connected_url: str = ""
     sign_up_url: str = ""
     offered_scopes: OfferedScopes = field(init=False)
+
+    @property
+    def grants_url(self) -> str:
+        """The page where users see and take back their grants."""
+        return self.connected_url or f"{self.base_path}/connected"
 
     def __post_init__(self) -> None:
         for what, url in (("issuer", self.issuer), ("resource", self.resource)):
