@@ -132,6 +132,21 @@ def test_a_lock_holds_a_connection_to_what_it_was(
     assert toolwire("diff", site, *options).code == 2
 
 
+@pytest.mark.requirement("D-04")
+def test_a_link_in_place_of_the_lock_is_replaced_and_not_followed(
+    site: str, tmp_path: Path, toolwire: Callable[..., Any], state: Path
+) -> None:
+    lock, elsewhere = tmp_path / "toolwire.lock", tmp_path / "elsewhere"
+    lock.symlink_to(elsewhere)
+    assert toolwire("lock", site, "--file", lock).code == 0
+    assert not elsewhere.exists()
+    assert not lock.is_symlink()
+    assert lock.stat().st_mode & 0o777 == 0o600
+    assert [one.name for one in tmp_path.iterdir() if "lock" in one.name] == ["toolwire.lock"]
+    refused = toolwire("lock", site, "--file", tmp_path / "nowhere" / "toolwire.lock")
+    assert (refused.code, "cannot be written" in refused.err) == (2, True)
+
+
 @pytest.mark.requirement("XL-055", "CC-07")
 def test_the_log_is_searched_and_exported(site: str, state: Path, toolwire: Callable[..., Any]) -> None:
     for name, argument in (("note", "text=a"), ("shred", "pages=[1]"), ("note", "text=b")):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from http.client import HTTPConnection
+from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 import pytest
 
 from toolwire.client.approvers.browser_approver import page_approver
+from toolwire.client.approvers.peer_user import is_other_user
 from toolwire.core.check import Answer, Question
 from toolwire.core.model import Approval, Call, Tool
 
@@ -130,6 +135,57 @@ def test_what_destroys_is_allowed_only_by_its_name_and_yes() -> None:
         one.post(token=token, answer="allow", confirm="shred yes")
 
     assert asked(SHRED, visit).allowed
+
+
+ANOTHER_USER = 12_345
+_AS_ANOTHER_USER = """
+import os, socket, sys, urllib.parse
+import encodings.idna
+os.setuid(int(sys.argv[5]))
+port, path, token = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+form = urllib.parse.urlencode({"token": token, "answer": "allow"}).encode()
+head = f"POST {path} HTTP/1.1\\r\\nHost: 127.0.0.1:{port}\\r\\nContent-Length: {len(form)}\\r\\n\\r\\n".encode()
+with socket.create_connection(("127.0.0.1", port)) as connection:
+    connection.sendall(head + form)
+    if sys.argv[4] == "waits":
+        print(connection.makefile("rb").readline().decode().split()[1])
+"""
+
+
+@pytest.mark.requirement("D-19")
+@pytest.mark.skipif(
+    os.getuid() != 0 or not sys.platform.startswith("linux"), reason="only root can act as another user"
+)
+@pytest.mark.parametrize("how", ["waits", "leaves"])
+def test_a_program_of_another_user_cannot_answer_although_it_knows_the_address(how: str) -> None:
+    said: list[str] = []
+
+    def visit(one: Visitor) -> None:
+        words = [sys.executable, "-c", _AS_ANOTHER_USER, str(one.port), one.path, one.token(), how, str(ANOTHER_USER)]
+        said.append(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+        _done(one.post(token=one.token(), answer="deny"))
+
+    assert asked(QUESTION, visit) == Answer(allowed=False, channel="page")
+    assert said == [{"waits": "403\n", "leaves": ""}[how]]
+
+
+@pytest.mark.requirement("D-19")
+def test_a_connection_belongs_to_the_user_that_the_system_names(tmp_path: Path) -> None:
+    table = tmp_path / "tcp"
+    own, root, other = os.getuid(), 0, ANOTHER_USER
+    listens = "0: 0100007F:1F90 00000000:0000 0A 0:0 0:0 0 0 0 5 1"
+
+    def write(*rows: str) -> None:
+        table.write_text("\n".join(["sl local rem st", *rows, ""]))
+
+    for uid, socket_number, expected in ((own, 7, False), (root, 7, False), (other, 7, True), (own, 0, True)):
+        write(listens, f"1: 0100007F:C000 0100007F:1F90 01 0:0 0:0 0 {uid} 0 {socket_number} 1")
+        assert is_other_user(0xC000, 0x1F90, table) is expected
+    write(listens)
+    assert is_other_user(0xC000, 0x1F90, table) is True
+    write()
+    assert is_other_user(0xC000, 0x1F90, table) is False
+    assert is_other_user(0xC000, 0x1F90, tmp_path / "nowhere") is False
 
 
 def test_nobody_there_is_a_no() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import secrets
 from pathlib import Path
 
 from toolwire.cli.exits import OK, UsageError
@@ -37,11 +38,20 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Write ``text`` into ``file``, which then only its owner can read and write."""
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as opened:
-        if os.name == "posix":
-            os.fchmod(opened.fileno(), 0o600)
-        opened.write(text)
+    """Write ``text`` into a new file that takes the place of ``file``; only its owner can read and write it.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    # A link in its place is replaced, not followed: a folder from elsewhere may hold one that leads anywhere.
+    new = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as opened:
+            opened.write(text)
+        new.replace(file)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise UsageError(f"The lock cannot be written to {file}: {error.strerror}.") from error
 
 
 def fetch_definitions(url: str, options: UrlOptions) -> FetchedDefinitions:

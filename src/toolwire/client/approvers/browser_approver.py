@@ -2,6 +2,7 @@
 
 Rules:
 - The server answers only under its own address, and takes an answer only with the token of its page.
+- On Linux, it answers only programs of the user who was asked.
 - To allow a destructive call, the user must type its name and ``yes``.
 """
 
@@ -26,6 +27,8 @@ from toolwire.consent.display import confirmation_text, find_secrets, needs_type
 from toolwire.consent.question_page import PAGE_HEADERS, build_final_page, build_question_page
 from toolwire.core.check import Answer, Question
 from toolwire.core.model import Approval
+
+from .peer_user import is_other_user
 
 _MAX_BYTES = 4 << 20
 _LEVELS = {"per-call": Approval.PER_CALL, "deny": Approval.DENY}
@@ -155,6 +158,9 @@ def _handler(question_server: QuestionServer) -> type[BaseHTTPRequestHandler]:  
             elsewhere |= self.command == "POST" and self.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin"
             if self.headers.get("Host") != own or elsewhere:
                 self._send(403, build_final_page("This page answers to its own address alone."))
+                return False
+            if is_other_user(self.client_address[1], question_server.port):
+                self._send(403, build_final_page("This page answers to the user who was asked alone."))
                 return False
             if not compare_digest(self.path.encode(), question_server.path.encode()):
                 self._send(404, build_final_page("There is no such page."))

@@ -20,6 +20,9 @@ from toolwire.consent.display import DisplayRow, build_display_rows
 from toolwire.core.check import Answer, Question
 from toolwire.stores.database import Database
 
+from .private_folder import check_folder
+
+APPROVALS_FILE = "approvals.sqlite3"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS questions (
   id TEXT PRIMARY KEY, binding TEXT NOT NULL, shown TEXT NOT NULL, always_allowed INTEGER NOT NULL,
@@ -56,7 +59,8 @@ class Approvals:
     def __init__(
         self, folder: Path, *, clock: Callable[[], float] = time.time, valid_s: float = DECISION_VALID_S
     ) -> None:
-        self._database = Database(folder / "approvals.sqlite3", _SCHEMA)
+        check_folder(folder, APPROVALS_FILE)
+        self._database = Database(folder / APPROVALS_FILE, _SCHEMA)
         self._clock = clock
         self._valid_s = valid_s
 

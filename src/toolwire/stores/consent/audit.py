@@ -18,6 +18,8 @@ from typing import Any
 from toolwire.consent.decision_record import FIRST, ChainedDecision, ChainStart, Decision, compute_chain_digest
 from toolwire.stores.database import Database
 
+from .private_folder import check_folder
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS audit (number INTEGER PRIMARY KEY, record TEXT NOT NULL, digest TEXT NOT NULL);;
 CREATE TRIGGER IF NOT EXISTS audit_is_not_changed BEFORE UPDATE ON audit
@@ -46,6 +48,7 @@ class StoredAudit:
         self._folder, self._file_bytes = folder, file_bytes
         self._lock = threading.Lock()
         files = list_audit_files(folder)
+        check_folder(folder, *(file.name for file in files))
         self._file = files[-1] if files else folder / AUDIT_FILE
         self._database = Database(self._file, _SCHEMA)
 

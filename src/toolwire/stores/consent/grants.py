@@ -13,6 +13,9 @@ from toolwire.consent.grant import GRANT_LIFETIME_S, MAX_CLOCK_STEP_BACK_S, Gran
 from toolwire.core.model import Json
 from toolwire.stores.database import Database
 
+from .private_folder import check_folder
+
+GRANTS_FILE = "grants.sqlite3"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS grants (
   id TEXT PRIMARY KEY, principal TEXT NOT NULL, connection TEXT NOT NULL, origin TEXT NOT NULL, tool TEXT NOT NULL,
@@ -42,7 +45,8 @@ class StoredGrants:
     def __init__(
         self, folder: Path, *, clock: Callable[[], float] = time.time, valid_s: float = GRANT_LIFETIME_S
     ) -> None:
-        self._database = Database(folder / "grants.sqlite3", _SCHEMA)
+        check_folder(folder, GRANTS_FILE)
+        self._database = Database(folder / GRANTS_FILE, _SCHEMA)
         self._clock = clock
         self._valid_s = valid_s
 

@@ -23,6 +23,8 @@ from toolwire.consent.policy import NO_PREFERENCES, Preferences
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval
 
+from .private_folder import check_folder, check_owner
+
 PREFERENCES_FILE = "preferences.json"
 EVERY_TOOL = "*"
 """In place of the name of a tool: every tool of the site."""
@@ -52,6 +54,7 @@ class StoredPreferences:
         self._state: tuple[int, ...] = ()
         self._levels: dict[str, dict[str, Approval]] = {}
         self._found: dict[str, Preferences] = {}
+        check_folder(folder)
         self._refresh()
 
     def find(self, site: str) -> Preferences:
@@ -142,6 +145,7 @@ class StoredPreferences:
         except OSError as error:
             raise DefinitionError(f"{self._file} cannot be read: {error.strerror or error}.") from error
         # A renamed file has another inode, so a change is seen even within one tick of the clock.
+        check_owner(self._file, there)
         state = (there.st_ino, there.st_mtime_ns, there.st_size)
         if state == self._state:
             return

@@ -1,0 +1,38 @@
+"""Find out whether a program of another user of this machine sent a request to a loopback port.
+
+The address of a page is given to the browser on its command line, which other users of the machine can read.
+"""
+# D-19
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_TABLE = Path("/proc/net/tcp")
+_ROOT = 0
+_LISTENS = "0A"
+_NO_SOCKET = "0"
+
+
+def is_other_user(peer_port: int, own_port: int, table: Path = _TABLE) -> bool:
+    """Return whether another user has the other end of a connection from ``peer_port`` to ``own_port``.
+
+    Only Linux tells: elsewhere, and where the system shows no table of its connections, it is False. A connection whose
+    other end is closed already has no user any more, and counts as another user's: no browser closes before it has
+    the page.
+    """
+    try:
+        rows = [line.split() for line in table.read_text("ascii").splitlines()[1:]]
+    except OSError:
+        return False
+    if not any(row[1].endswith(f":{own_port:04X}") and row[3] == _LISTENS for row in rows):
+        return False  # a table without our own port says nothing
+    ends = (f":{peer_port:04X}", f":{own_port:04X}")
+    return not any(
+        row[1].endswith(ends[0])
+        and row[2].endswith(ends[1])
+        and row[9] != _NO_SOCKET
+        and int(row[7]) in (os.getuid(), _ROOT)
+        for row in rows
+    )
