@@ -13,7 +13,7 @@ from mcp import Client
 
 from tests.cli.test_serve import serving
 from tests.client import conftest
-from toolwire import Value, connect_sync
+from toolwire import Answer, Question, Selection, Value, connect_sync
 from toolwire.cli.parser import read_command
 from toolwire.protocols import BUILTIN
 
@@ -32,6 +32,7 @@ OPTIONS = {
     "server",
     "overlay",
     "follow",
+    "any_version",
     "document_bytes",
 }
 COMMANDS = {
@@ -113,3 +114,33 @@ def test_what_options_are_not_for_is_said(
 ) -> None:
     outcome = toolwire(*(desk if word == "CODE" else word for word in argv))
     assert (outcome.code, why in outcome.err) == (2, True), outcome.err
+
+
+@pytest.mark.requirement("XL-028", "OQ-3")
+def test_a_later_major_version_is_read_only_if_the_user_insists_and_then_each_call_asks(
+    document: Path, toolwire: Callable[..., Any]
+) -> None:
+    policy = {"approval": "auto", "blanketApprovalAllowed": True}
+    data = json.loads(document.read_text())
+    for operation in data["paths"]["/things"].values():
+        operation["x-llm"] = policy
+    document.write_text(json.dumps({**data, "x-llm": {"version": "1.0", "defaultApproval": "auto"}}))
+    refused = toolwire("tools", document)
+    assert refused.code != 0
+    assert "later major version" in refused.err
+    assert "--any-version" in refused.err
+    told = toolwire("tools", document, "--any-version", "--json")
+    assert {tool["name"]: (tool["consent"], tool["blanket_allowed"]) for tool in json.loads(told.out)} == {
+        "get_things": ("per-call", False),
+        "post_things": ("per-call", False),
+    }
+    assert "each call needs consent" in toolwire("tools", document, "--any-version", "--findings").out
+    asked: list[Question] = []
+
+    def approve(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(allowed=True, always=True)
+
+    with connect_sync(document, selection=Selection(any_version=True), approve=approve) as remote:
+        assert [remote.call("get_things").ok, remote.call("get_things").ok] == [True, True]
+    assert [question.always_allowed for question in asked] == [False, False]

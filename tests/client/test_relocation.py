@@ -145,6 +145,38 @@ def test_a_path_is_taken_along_and_one_that_is_named_is_gone_to(site: Any, sendi
         assert result.ok
 
 
+@pytest.mark.requirement("XL-015", "D-07", "D-08")
+@pytest.mark.parametrize("agreed", [True, False])
+def test_an_llm_json_leads_to_a_document_elsewhere_only_if_the_user_agrees(
+    listen: Any, said: Any, site: Any, visit: Open, agreed: bool
+) -> None:
+    there = site("/docs/notes.json")
+    named = json.dumps({"openapi": f"{there.origin}/docs/notes.json"}).encode()
+
+    def answer(seen: Any) -> list[bytes]:
+        known = seen.line.split()[1] == "/.well-known/llm.json"
+        return [said(named, "content-type: application/json") if known else said(b"{}", status="404 None")]
+
+    here = listen(answer)
+    asked: list[tuple[str, str]] = []
+
+    def moved(first: str, second: str) -> bool:
+        asked.append((first, second))
+        return agreed
+
+    options = {"api_key": KEY, "approve": lambda _: True, "approve_relocation": moved}
+    if agreed:
+        url, _, result = visit(here.origin, **options)
+        assert (url, result.ok) == (there.origin + "/docs/notes.json", True)
+    else:
+        with pytest.raises(ConnectError, match="names a document on another site"):
+            visit(here.origin, **options)
+        assert there.connections == 0
+    assert asked == [(here.origin, there.origin)]
+    with pytest.raises(ConnectError):
+        visit(here.origin, api_key=KEY)
+
+
 @pytest.mark.requirement("XL-011")
 def test_what_is_found_where_it_was_looked_for_needs_no_move(listen: Any, said: Any, site: Any) -> None:
     other = site()

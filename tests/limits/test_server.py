@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from joserfc import jwt
+from joserfc.jwk import OctKey
 
 import toolwire
 from toolwire import Kind, Problem, RateLimit, Toolkit
+from toolwire.auth.caller_token import ExpectedClaims, read_secret
 from toolwire.client.calls.session import Session
 from toolwire.core.http import Request, Response, get_header
 from toolwire.limits import ClientRateLimits
 from toolwire.limits.headers import read_pause_s
+from toolwire.protocols import BUILTIN
+from toolwire.server.access.signed_tokens import SignedTokenCallers
 from toolwire.testing.loopback import background
 from toolwire.testing.wire import HERE, AppTransport
 
@@ -102,6 +108,38 @@ def test_two_callers_do_not_share_a_limit_and_a_client_hears_when_to_come_back(k
             again = remote.call("look")
             assert isinstance(again, Problem)
             assert again.details["rate_limited"] is True
+
+
+SECRET = b"a secret of the server, long enough"
+
+
+def signed_for(subject: str, client: str) -> str:
+    claims = {"sub": subject, "exp": time.time() + 600, **({"client_id": client} if client else {})}
+    return jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(SECRET))
+
+
+@pytest.mark.requirement("XL-066", "XL-062")
+@pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
+def test_a_limit_counts_for_each_user_and_oauth_client(protocol: str) -> None:
+    callers = SignedTokenCallers(read_secret(SECRET), ExpectedClaims())
+    with background(toolwire.asgi(kit(), callers=callers)) as url:
+
+        def run_all(subject: str, client: str, calls: int) -> list[bool]:
+            with toolwire.connect_sync(
+                url,
+                api_key=signed_for(subject, client),
+                protocol=protocol,
+                agree=lambda _: True,
+                retries=0,
+                session=Session(limits=UNLIMITED),
+            ) as remote:
+                return [remote.call("look").ok for _ in range(calls)]
+
+        assert run_all("ada", "mail", 31) == [True] * 30 + [False]
+        assert run_all("ada", "mail", 1) == [False]  # another token of the same client
+        assert run_all("ada", "notes", 1) == [True]
+        assert run_all("bob", "mail", 1) == [True]
+        assert run_all("ada", "", 1) == [True]
 
 
 @pytest.mark.requirement("XL-066", "A-42")

@@ -70,11 +70,12 @@ class Keyring:
 
 
 class CallerToken(NamedTuple):
-    """A valid token: the name of its caller, its scopes, and its end in seconds since 1970."""
+    """A valid token: the name of its caller, its scopes, its end in seconds since 1970, and its OAuth client if any."""
 
     name: str
     scopes: frozenset[str]
     expires: float
+    client_id: str = ""
 
 
 class UnknownKey(NamedTuple):
@@ -205,9 +206,8 @@ def _read_claims(claims: Mapping[str, Json], keyring: Keyring, expected: Expecte
 
 def _build_token(claims: Mapping[str, Json], text: bytes, expected: ExpectedClaims) -> CallerToken:
     expires = claims.get("exp")
-    return CallerToken(
-        _read_name(claims, text), _read_scopes(claims), math.inf if expires is None else expires + expected.leeway_s
-    )
+    until = math.inf if expires is None else expires + expected.leeway_s
+    return CallerToken(_read_name(claims, text), _read_scopes(claims), until, _read_client(claims))
 
 
 def _is_time(value: Json) -> TypeGuard[float]:
@@ -229,6 +229,12 @@ def _read_name(claims: Mapping[str, Json], text: bytes) -> str:
         if isinstance(name, str) and 0 < len(name) <= _MAX_NAME:
             return f"jwt:{name}"
     return f"jwt-{sha256(text).hexdigest()[:12]}"
+
+
+def _read_client(claims: Mapping[str, Json]) -> str:
+    """Return the OAuth client of a token: the claim of RFC 9068, or that of OpenID Connect."""
+    found = (claims.get(claim) for claim in ("client_id", "azp"))
+    return next((name for name in found if isinstance(name, str) and 0 < len(name) <= _MAX_NAME), "")
 
 
 def _read_scopes(claims: Mapping[str, Json]) -> frozenset[str]:

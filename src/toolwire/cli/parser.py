@@ -188,6 +188,7 @@ def _add_serve(parser: Parser) -> None:
     parser.add_argument("--workers", type=_workers, default=1, metavar="N", help="the number of processes (1)")
     parser.add_argument("--access-log", action="store_true", help="print a line for each request")
     _add_agree(parser)
+    _add_site_description(parser)
     parser.add_argument(
         "--consent",
         choices=["ask", "hints"],
@@ -219,6 +220,7 @@ def _add_install(parser: Parser) -> None:
     parser.add_argument("--connections", metavar="FILE", help="also serve the connections in this file")
     parser.add_argument("--document", metavar="FILE", help="the OpenTool document of a class")
     _add_agree(parser)
+    _add_site_description(parser)
     parser.add_argument(
         "--consent", choices=["ask", "hints"], default="ask", help="who asks before calls of other servers (ask)"
     )
@@ -290,6 +292,7 @@ def _add_chat(parser: Parser) -> None:
     parser.add_argument("--base-url", metavar="URL", help="the URL of another provider")
     parser.add_argument("--model-key-env", metavar="NAME", help="the environment variable with the provider's key")
     _add_agree(parser)
+    _add_site_description(parser)
     _add_remote(parser)
     _add_sign_in(parser)
     _add_context(parser)
@@ -463,6 +466,14 @@ def _add_sign_in(parser: Parser) -> None:
     )  # fmt: skip
 
 
+def _add_site_description(parser: Parser) -> None:
+    parser.add_argument(
+        "--include-site-description",
+        action="store_true",
+        help="let models read what a site says of itself, beside its tools",
+    )
+
+
 def _add_agree(parser: Parser) -> None:
     parser.add_argument(
         "--agree",
@@ -497,6 +508,11 @@ def _add_selection(parser: Parser) -> None:
     which.add_argument("--server", metavar="URL", help="call this server instead of the server in the document")
     which.add_argument("--overlay", metavar="FILE", help="apply this OpenAPI Overlay to the document first")
     which.add_argument("--follow", action="store_true", help="also read the documents that the document refers to")
+    which.add_argument(
+        "--any-version",
+        action="store_true",
+        help="also read an x-llm of a later major version, and ask about each call",
+    )
     which.add_argument(
         "--document-bytes", type=_bytes, default=DOCUMENT_BYTES, metavar="N",
         help="the largest size of a document (%(default)s)",

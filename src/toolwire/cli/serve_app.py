@@ -50,10 +50,12 @@ _REMOTE_OPTIONS = (
     "server",
     "overlay",
     "follow",
+    "any_version",
     "document_bytes",
     "allow_private",
     "allow_http",
     "ca_file",
+    "include_site_description",
 )
 # A word of this process that nobody else learns: it never leaves it.
 _HOST_CONFIRMATION = secrets.token_urlsafe(32)
@@ -198,6 +200,7 @@ def open_toolbox(
         selection=options.selection,
         access=options.access,
         headers=options.headers,
+        include_site_description=options.include_site_description,
     )
 
 

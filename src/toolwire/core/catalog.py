@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from unicodedata import combining, normalize
@@ -96,6 +97,12 @@ class Catalog:
             return found
         first, mark, rest = found.message.partition(" There is: ")
         return replace(found, message=f"{first} Did you mean {near}?{mark}{rest}")
+
+    def with_description(self, description: str) -> Catalog:
+        """Return the same tools under another ``description``; nothing is sorted or named again."""
+        other = copy(self)
+        object.__setattr__(other, "description", description)
+        return other
 
     def search(self, words: str, limit: int = 20) -> tuple[Tool, ...]:
         """Return at most ``limit`` tools that ``words`` describe, best first; the newest version of each."""

@@ -224,7 +224,8 @@ def pause(seconds: float) -> Flow[None]:
 class Probe:
     """One request made to find out which protocol a server speaks. ``status`` is ``None`` if there was no response.
 
-    ``reason`` is then the Problem's reason for programs, if the codec passes it on.
+    ``reason`` is then the Problem's reason for programs, if the codec passes it on. ``names`` is the URL of another
+    origin that the response names as the place of the tools; it was not requested.
     """
 
     # XL-005
@@ -235,6 +236,7 @@ class Probe:
     meaning: str
     accepted: bool = False
     reason: str = ""
+    names: str = ""
 
     def __repr__(self) -> str:
         return f"Probe(protocol={self.protocol!r}, url={show_url(self.url)!r}, status={self.status!r})"

@@ -24,10 +24,11 @@ class Selection:
     - ``elsewhere``: a document may refer to other documents of its own site, and to files beside it.
     - ``server``: the URL to call, instead of the one that the document names at its root.
     - ``overlay``: an OpenAPI Overlay, as data, applied to the document before it is read.
+    - ``any_version``: also read a document whose ``x-llm`` is of a later major version; each call then needs consent.
     - ``document_bytes``: the largest document to read, in bytes; documents that it refers to share this limit.
     """
 
-    # XL-009, XL-034, CV-25, CV-26
+    # XL-009, XL-034, OQ-3, CV-25, CV-26
 
     include: str = "declared"
     tags: tuple[str, ...] = ()
@@ -39,6 +40,7 @@ class Selection:
     elsewhere: bool = False
     server: str = ""
     overlay: Json = None
+    any_version: bool = False
     document_bytes: int = DOCUMENT_BYTES
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from .window import Windows
 
 
 def build_rate_check(windows: Windows, local: LocalRates | None = None) -> Check:
-    """Return a check that refuses a call beyond its tool's limit, counted for each caller and tool.
+    """Return a check that refuses a call beyond its tool's limit, counted for each caller, OAuth client and tool.
 
     It must be the last check, so that calls that another check refuses do not count. Calls that cannot be
     counted in ``windows`` at the moment count in ``local``; without it, a tool with a limit does not run then.
@@ -25,7 +25,7 @@ def build_rate_check(windows: Windows, local: LocalRates | None = None) -> Check
         limit = call.tool.rate_limit
         if limit is None:
             return ALLOW
-        key = f"{call.context.principal}\0{call.tool.id}"
+        key = f"{call.context.principal}\0{call.context.client_id}\0{call.tool.id}"
         wait = windows.take(key, limit)
         if local is not None and isinf(wait):
             wait = local.take(key, call.tool)

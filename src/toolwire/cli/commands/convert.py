@@ -66,7 +66,8 @@ def _read_source(text: str, options: UrlOptions) -> bytes | Catalog:
             raise UsageError(f"{path} is no OpenAPI document, and tools can be selected only in one.")
     if path.suffix in _DOCUMENTS and "://" not in text and len(path.parts) == 1:
         raise UsageError(f"There is no file {text}.")
-    with open_target(text, options, build_terminal_approver("ask")) as source:
+    # A document is for people and programs, so it keeps what the site says of itself.
+    with open_target(text, replace(options, include_site_description=True), build_terminal_approver("ask")) as source:
         catalog = source.catalog()
     return _remove_hints(catalog) if isinstance(read_target(text), UrlTarget) else catalog
 

@@ -83,6 +83,7 @@ class UrlOptions:
     access: NetworkAccess = field(default_factory=NetworkAccess, compare=False)
     headers: Mapping[str, str | Secret] = field(default_factory=dict)
     result_limits: ResultLimits = field(default=DEFAULT_RESULT_LIMITS, compare=False)
+    include_site_description: bool = field(default=False, compare=False)
 
 
 def read_selection(arguments: Namespace) -> Selection:
@@ -106,6 +107,7 @@ def read_selection(arguments: Namespace) -> Selection:
         server=arguments.server or "",
         elsewhere=arguments.follow,
         overlay=laid,
+        any_version=arguments.any_version,
         document_bytes=arguments.document_bytes,
     )
 
@@ -130,6 +132,7 @@ def read_url_options(arguments: Namespace, urls: Sequence[str]) -> UrlOptions:
         selection=read_selection(arguments),
         access=read_access(arguments),
         headers=headers,
+        include_site_description=getattr(arguments, "include_site_description", False),
     )
 
 
@@ -247,6 +250,7 @@ def open_target(
             context=reach.context,
             approve_relocation=confirm_relocation,
             headers=reach.headers,
+            include_site_description=reach.include_site_description,
             **reach.access,
         )
     except ValueError as error:

@@ -162,6 +162,10 @@ class CallPipeline:
         # XL-044: the user agrees to them as a list, or each call of them is asked about.
         return self._agreements.find_unapproved(self.peer.catalog.tools)
 
+    def has_grant(self, tool: Tool) -> bool:
+        """Return whether the user's "always" covers calls of ``tool``."""
+        return tool.blanket_allowed and self.session.grants.has_grant(self._agreements.grant_key(tool))
+
     def needs_consent(self, tool: Tool) -> bool:
         """Return whether each call of ``tool`` needs an answer of the user, whatever its arguments."""
         return self.find_level(tool) is not Approval.AUTO

@@ -271,6 +271,7 @@ def connect_without_user(
     selection: Selection = DEFAULT_SELECTION,
     access: NetworkAccess = _NO_ACCESS,
     headers: Mapping[str, str | Secret] = _NO_HEADERS,
+    include_site_description: bool = False,
 ) -> Remote:
     """Return a Remote without stored credentials of a user: for a server in front of other servers.
 
@@ -291,6 +292,7 @@ def connect_without_user(
             protocol=protocol,
             selection=selection,
             headers=headers,
+            include_site_description=include_site_description,
             timeout_s=TransportLimits().total_s,
             **access,
             caps=COMPLETE_RESULTS,  # a client of the server in front cuts what its own model cannot take

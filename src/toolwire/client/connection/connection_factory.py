@@ -170,19 +170,31 @@ class ConnectionFactory:
         return authenticate_on_challenge(fetching) if is_signed else fetching, builder
 
     def add_source(self, found: Discovery, builder: SnapshotBuilder) -> Discovery:
-        """Return ``found`` with the document it was made from and the snapshot of all documents."""
+        """Return ``found`` with the document it was made from and the snapshot of all documents.
+
+        Without ``include_site_description``, the catalog has no description.
+        """
         # XL-017: a user can see which document decides what is called.
         if found.peer is None:
             return found
+        if found.peer.catalog.description and not self.options.include_site_description:
+            # XL-029: a catalog goes to models, also through a gateway, and a site has no other word to them.
+            found = replace(found, peer=replace(found.peer, catalog=found.peer.catalog.with_description("")))
         url = find_document_url(found.peer, found.probes)
         source = build_source(get_origin(url), url, self._cache.find(url, self.credential().identity))
         return replace(found, source=source, snapshot=builder.build(url))
 
     def relocate(self, found: Discovery, relocation: Relocation | None) -> ConnectionFactory | None:
-        """Return the factory for the origin that the site redirects to, or None if nothing must be connected there."""
+        """Return the factory for the origin that the site leads to, or None if nothing must be connected there."""
         options = self.options
-        if found.peer is not None or relocation is None:
+        if found.peer is not None:
             return None
+        if relocation is None:
+            # XL-015: an llm.json that names a document on another origin is a redirect in other words.
+            named = next((probe for probe in found.probes if probe.names), None)
+            if named is None:
+                return None
+            relocation = Relocation(named.url, named.names)
         private = allow_origins_in_private_networks(options.allow_private, options.allow_http)
         url = resolve_relocation(complete_url(options.address), relocation, options.approve_relocation, private)
         return ConnectionFactory(replace(options, url=url), self._cache) if url else None

@@ -2,6 +2,7 @@
 
 Rules:
 - Before a call, if the documents are no longer fresh. After a call, if its response contradicts them.
+- Before a call that a grant would let run without a question, if the documents are ten seconds old.
 - At most once in ten seconds for the same reason. Concurrent calls wait for the same fetch.
 - If a fetch shows that the site withdrew a tool, its grants are void and it is not called any more.
 """
@@ -96,6 +97,14 @@ class Freshness:
         if self.withdrawal is None and self._session.wall() < self.connection.snapshot.fresh_until:
             return False
         return self._session.clock() - self._fetched_at >= MIN_INTERVAL_S
+
+    def is_grant_due(self, reference: str) -> bool:
+        """Return whether the tool would run on a grant, and its documents were fetched ten seconds ago or earlier."""
+        # XL-048: freshness is the site's word for reading. A permission that it takes back must not last as long.
+        if self._session.clock() - self._fetched_at < MIN_INTERVAL_S or not self.connection.snapshot.digests:
+            return False
+        tool = self.connection.peer.find(reference)
+        return isinstance(tool, Tool) and self.connection.pipeline.has_grant(tool)
 
     def is_doubted(self) -> bool:
         """Return whether to fetch the documents after a doubtful response. A True counts as done."""

@@ -82,12 +82,14 @@ class ConnectOptions:
     a tool that leads to another origin is not called. ``allow_private`` lists https origins in private networks that
     may be called. ``allow_http`` lists http origins that may be called too, at private addresses only: what is sent to
     them, keys included, can be read on the way. The certificates in ``ca_file`` (PEM) are trusted in addition to those
-    of the system. ``approve_relocation`` is asked when the site redirects to another origin. If it returns True, the
-    connection is made there, and the key is sent there too; otherwise connecting fails.
+    of the system. ``approve_relocation`` is asked when the site redirects to another origin, or its llm.json names a
+    document there. If it returns True, the connection is made there, and the key is sent there too; otherwise
+    connecting fails.
 
     ``selection`` says which tools to use; ``Selection(include="all")`` uses those of a document without ``x-llm`` too.
     ``overlay`` is an OpenAPI Overlay (a file or its data), which is applied to the document before it is read. ``caps``
-    limits how much of a result is passed on; the whole result is at ``remote.resource(handle)``.
+    limits how much of a result is passed on; the whole result is at ``remote.resource(handle)``. What the site says of
+    itself is not in ``remote.catalog()``, because a model may read that; ``include_site_description`` puts it there.
 
     Raises:
         ValueError: ``protocol`` is unknown, ``retries`` is not 0 to 10, or ``allow_origins`` has something that is not
@@ -121,6 +123,7 @@ class ConnectOptions:
     overlay: str | Path | Mapping[str, Json] | None = None
     headers: Mapping[str, str | Secret] = field(default_factory=dict, repr=False)  # XL-089
     approve_relocation: ApproveRelocation | None = None  # XL-011: only the user lets an origin take another's place
+    include_site_description: bool = False  # XL-029: a site must not speak to the model beside its tools
     address: str = field(init=False)
     app: Asgi | None = field(init=False, repr=False)
     origins: AllowedOrigins = field(init=False, repr=False, compare=False)

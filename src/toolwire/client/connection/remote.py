@@ -175,7 +175,7 @@ class Remote(_RemoteFacts):
         ``notify`` is a coroutine function that gets each Progress of a tool that streams, in order. ``context``
         replaces that of the connection.
         """
-        refusal = await self._ensure_fresh()
+        refusal = await self._ensure_fresh(name)
         if refusal is not None:
             return refusal
         tool = self.find(name)
@@ -186,7 +186,7 @@ class Remote(_RemoteFacts):
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run ``call`` on the server; see ``Toolbox.run``."""
-        refusal = await self._ensure_fresh()
+        refusal = await self._ensure_fresh(call.tool.id)
         return await self._run(call, notify) if refusal is None else refusal
 
     async def _run(self, call: Call, notify: Notify) -> Result:
@@ -219,12 +219,16 @@ class Remote(_RemoteFacts):
         problem = await self._refetch(_always, anew=True)
         return problem if problem is not None else find_differences(before, self._connection)
 
-    async def _ensure_fresh(self) -> Problem | None:
+    async def _ensure_fresh(self, reference: str) -> Problem | None:
         """Fetch the documents if that is due, and return why nothing may be called, or None."""
         if self.closed:
             return _CLOSED
-        if self._fetch_peer is not None and self._freshness.is_due():
+        if self._fetch_peer is None:
+            return self._freshness.withdrawal
+        if self._freshness.is_due():
             await self._refetch(self._freshness.is_due)
+        elif self._freshness.is_grant_due(reference):
+            await self._refetch(lambda: self._freshness.is_grant_due(reference), anew=True)
         return self._freshness.withdrawal
 
     async def _refetch(self, wanted: Callable[[], bool], *, anew: bool = False) -> Problem | None:
@@ -269,7 +273,7 @@ class SyncRemote(_RemoteFacts):
         ``notify`` is a function that gets each Progress of a tool that streams, in order. ``context`` replaces that of
         the connection.
         """
-        refusal = self._ensure_fresh()
+        refusal = self._ensure_fresh(name)
         if refusal is not None:
             return refusal
         connection = self._connection
@@ -302,12 +306,16 @@ class SyncRemote(_RemoteFacts):
         problem = self._refetch(_always, anew=True)
         return problem if problem is not None else find_differences(before, self._connection)
 
-    def _ensure_fresh(self) -> Problem | None:
+    def _ensure_fresh(self, reference: str) -> Problem | None:
         """Fetch the documents if that is due, and return why nothing may be called, or None."""
         if self.closed:
             return _CLOSED
-        if self._fetch_peer is not None and self._freshness.is_due():
+        if self._fetch_peer is None:
+            return self._freshness.withdrawal
+        if self._freshness.is_due():
             self._refetch(self._freshness.is_due)
+        elif self._freshness.is_grant_due(reference):
+            self._refetch(lambda: self._freshness.is_grant_due(reference), anew=True)
         return self._freshness.withdrawal
 
     def _refetch(self, wanted: Callable[[], bool], *, anew: bool = False) -> Problem | None:

@@ -71,6 +71,7 @@ class _ProbeResult(NamedTuple):
     meaning: str
     document: Loaded | None = None
     next: tuple[_PlannedProbe, ...] = ()
+    elsewhere: str = ""
 
 
 def find(url: str, selection: Selection = DEFAULT_SELECTION) -> Flow[Finding]:
@@ -105,7 +106,7 @@ def find(url: str, selection: Selection = DEFAULT_SELECTION) -> Flow[Finding]:
             sight = sight._replace(meaning=meaning)
         status = None if isinstance(answer, Problem) else answer.status
         reason = str(answer.details.get("reason", "")) if isinstance(answer, Problem) else ""
-        probes.append(Probe(NAME, look.url, status, sight.meaning, peer is not None, reason))
+        probes.append(Probe(NAME, look.url, status, sight.meaning, peer is not None, reason, sight.elsewhere))
         if peer is not None:
             return Finding(peer, tuple(probes))
         # What an answer names comes before the remaining guesses, in the order in which it was named.
@@ -203,7 +204,8 @@ def _read_llm_json(look: _PlannedProbe, loaded: Loaded, home: str, linked: tuple
     if where != home:
         return _ProbeResult(
             f"is an llm.json that names a document on another site, {where[:200]}: that is refused; "
-            "give the URL of the document itself if you trust it"
+            "give the URL of the document itself if you trust it",
+            elsewhere=url,
         )
     return _ProbeResult(
         "is an llm.json: it names the document",

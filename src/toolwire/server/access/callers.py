@@ -23,15 +23,17 @@ Fields: TypeAlias = Mapping[bytes, bytes]
 class Caller:
     """The sender of a request. ``scopes`` are those of the credentials, None if they have no scopes.
 
+    ``client_id`` is the OAuth client that the caller uses, empty if the credentials name none.
     ``context`` is the context of calls that bring none of their own; it is built once for all of them.
     """
 
     name: str
     scopes: frozenset[str] | None = None
+    client_id: str = ""
     context: Context = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "context", Context(principal=self.name, scopes=self.scopes))
+        object.__setattr__(self, "context", Context(principal=self.name, scopes=self.scopes, client_id=self.client_id))
 
 
 ANONYMOUS_CALLER = Caller(ANONYMOUS.principal)

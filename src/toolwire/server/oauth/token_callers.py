@@ -72,7 +72,7 @@ class TokenCallers:
         if found is None:
             return _BAD_TOKEN
         known, grant = found
-        caller = Caller(grant.user, frozenset(known.scopes))
+        caller = Caller(grant.user, frozenset(known.scopes), grant.client_id)
         left_s = min(context.settings.cache_s, known.until - context.now(), grant.until - context.now())
         # A revocation during the lookup may be about this token: then it is not cached.
         if left_s > 0 and generation == self._generation:

@@ -27,7 +27,10 @@ _DESCRIPTION_CHARACTERS = 500
 
 
 class SitePolicy(NamedTuple):
-    """The root ``x-llm``. ``cautious``: its version is newer than 0.1; no blanket approval, ``auto`` for reads only."""
+    """The root ``x-llm``. ``cautious``: its version is newer than 0.1; no blanket approval, ``auto`` for reads only.
+
+    ``supported`` is false for a later major version; if such a document is read, each call needs consent.
+    """
 
     name: str
     description: str = ""
@@ -94,7 +97,10 @@ def read_operation(
         policy = policy._replace(exposed=False)
     if operation.get("x-openai-isConsequential") is True:
         policy = policy._replace(approval=Approval.PER_CALL, blanket_allowed=False)
-    if site.cautious:
+    if not site.supported:
+        # OQ-3: the words of another major version may mean something else, so not even reading goes unasked.
+        policy = policy._replace(approval=Approval.PER_CALL, blanket_allowed=False)
+    elif site.cautious:
         # A later version may have a stricter member that is not known here, so nothing that changes data goes unasked.
         approval = policy.approval if method in SAFE_METHODS else Approval.PER_CALL
         policy = policy._replace(approval=approval, blanket_allowed=False)

@@ -88,8 +88,9 @@ def explain_unfit(document: dict[str, Any], selection: Selection = DEFAULT_SELEC
     if not isinstance(version, str) or _VERSION.fullmatch(version) is None:
         return f"is OpenAPI {str(version)[:20]}, which is not read: ask for OpenAPI 3"
     site = read_site(document)
-    if not site.supported:
-        return "has an x-llm of a later major version, which is not read"
+    if not site.supported and not selection.any_version:
+        text = "has an x-llm of a later major version, which is not read"
+        return f"{text} (any_version=True, or --any-version, reads it, and asks about each call)"
     if selection.include == "all" or site.declared:
         return ""
     if not any(get_extension(one.node) is not None for one in list_operations(References(document), [])):
@@ -273,8 +274,10 @@ def _check_document(document: dict[str, Any], site: SitePolicy, hides: HiddenTex
         yield Note("", "The root x-llm is no object and counts as absent", "/x-llm")
     if isinstance(root, dict) and "version" not in root:
         yield Note("", "The root x-llm has no version: 0.1 is assumed", "/x-llm")
-    if site.cautious:
+    if site.cautious or not site.supported:
         text = "The x-llm is of a later version: nothing is always allowed, and only reading goes unasked"
+        if not site.supported:
+            text = "The x-llm is of a later major version: each call needs consent, and nothing is always allowed"
         yield Note("", text, "/x-llm/version")
     if "x-llm" in document and "x-opentools" in document:
         yield Note("", "There is an x-llm and an x-opentools: the x-llm holds", "/x-opentools")
