@@ -29,6 +29,11 @@ def url() -> Iterator[str]:
         return context.tokens["gh"].reveal() + context.secrets["K"].reveal() + str(context.user_id)
 
     @toolkit.tool(approval="auto")
+    async def echo(data: dict[str, Any]) -> Any:
+        """Give back what came."""
+        return data
+
+    @toolkit.tool(approval="auto")
     async def crash() -> int:
         """Fail without a plan."""
         raise ValueError("a secret of the server")
@@ -262,3 +267,87 @@ def test_an_operation_takes_its_query_or_says_what_is_wrong(ask, query, status, 
     else:
         assert headers["content-type"] == "application/problem+json"
         assert json.loads(answer)["detail"]
+
+
+RFC = "https://github.com/ArcadeAI/OpenToolCalling/tree/main/specification/http/1.0/openapi.json"
+NEWEST = {"/call": RFC, "/tools/call": "urn:oxp:1.0"}
+
+
+@pytest.mark.requirement("OTC-014")
+@pytest.mark.parametrize("path", ["/call", "/tools/call", "/uts/tools/call"])
+@pytest.mark.parametrize("more", [{}, {"context": {}}, {"context": None}])
+def test_a_tool_without_requirements_runs_without_any_context(ask, path, more):
+    body = {"request": {"tool_id": "Raw.add", "input": {"a": 1, "b": 2}, **more}}
+    status, _, answer = ask("POST", path, body | ({"$schema": "otc://1.0"} if path.startswith("/uts") else {}))
+    said = json.loads(answer)
+    outcome = said if path != "/tools/call" else said["result"]
+    assert (status, outcome["success"]) == (200, True)
+    assert (outcome.get("output") or outcome)["value"] == 3
+
+
+@pytest.mark.requirement("OTC-039", "A-52")
+@pytest.mark.parametrize("path", ["/call", "/tools/call"])
+@pytest.mark.parametrize("more", [{}, {"$schema": None}])
+def test_a_request_without_a_schema_is_answered_as_the_newest_version_of_its_path(ask, path, more):
+    newest = NEWEST[path]
+    assert json.loads(ask("GET", "/tools")[2])["$schema"] == RFC
+    status, _, answer = ask("POST", path, otc() | more)
+    assert (status, json.loads(answer)["$schema"]) == (200, newest)
+    named = ask("POST", path, {"$schema": newest, **otc()})
+    assert named[0] == 200
+    assert json.loads(named[2]).keys() >= json.loads(answer).keys()
+    for older in ("urn:oxp:1.0", "otc://1.0"):  # only who names another form gets it
+        assert json.loads(ask("POST", path, {"$schema": older, **otc()})[2])["$schema"] == older
+
+
+@pytest.mark.requirement("OTC-040", "OTC-041", "OTC-044", "A-52")
+@pytest.mark.parametrize("path", ["/call", "/tools/call"])
+def test_each_answer_to_a_call_names_its_schema_and_fails_before_the_tool_with_400_or_422(ask, path):
+    """The RFC says "must" in lower case here: the schema of each answer, and the status of what did not run."""
+    cases = [
+        (200, otc()),
+        (200, otc("Raw.crash", {})),
+        (200, otc("Raw.refuse", {})),
+        (400, otc("nope")),
+        (400, otc("Raw.needs", {})),
+        (400, {}),
+        (400, {"request": 7}),
+        (400, b"{not json"),
+        (400, b"[]"),
+        (422, otc("Raw.add", {"a": "one", "b": 2})),
+        (422, otc("Raw.add", {})),
+    ]
+    for expected, body in cases:
+        status, _, answer = ask("POST", path, body)
+        assert (status, json.loads(answer)["$schema"]) == (expected, NEWEST[path]), body
+    # What HTTP itself refuses has its status, and the schema too.
+    refused = [
+        ask("GET", path),
+        ask("POST", path, b"a=1", **{"content-type": "text/plain"}),
+        ask("POST", path, otc(), host="evil.example"),
+        ask("POST", path, otc(), origin="http://evil.example"),
+    ]
+    assert [(status, json.loads(answer)["$schema"]) for status, _, answer in refused] == [
+        (405, RFC),
+        (415, NEWEST[path]),
+        (421, RFC),
+        (403, RFC),
+    ]
+
+
+@pytest.mark.requirement("OTC-022")
+@pytest.mark.parametrize("path", ["/call", "/tools/call"])
+def test_the_inputs_of_a_call_are_any_object(ask, path):
+    given = {
+        "text": "é\U0001f375",
+        "list": [1, [2.5, None, {"a": True}]],
+        "deep": {"a": {"b": [{}]}},
+        "": 0,
+        "$ref": "x",
+    }
+    status, _, answer = ask("POST", path, otc("Raw.echo", {"data": given}))
+    said = json.loads(answer)
+    outcome = said["output"] if path == "/call" else said["result"]
+    assert (status, outcome["value"]) == (200, given)
+    for other in ([], "text", 7, True):
+        assert ask("POST", path, otc("Raw.echo", other))[0] == 400

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import socket
 import threading
@@ -21,12 +20,6 @@ from toolwire.opentool import (
 
 from .conftest import DOCUMENT, QUICK, Notes, Serve
 from .foreign_clients import ask
-
-
-@pytest.mark.requirement("S-1", "A-27")
-def test_it_is_on_this_machine_alone_at_9627_unless_told_otherwise() -> None:
-    parameters = inspect.signature(OpenToolServer).parameters
-    assert (parameters["host"].default, parameters["port"].default) == ("127.0.0.1", 9627)
 
 
 def test_it_is_gone_after_stop_and_can_start_again() -> None:

@@ -205,8 +205,9 @@ class Context:
 
     A tool with a parameter of this type gets the context of its call, with exactly the tokens and secrets that its
     requirements name. ``scopes`` is what the caller may do; ``None`` means that callers have no scopes and may call
-    everything. ``client_id`` is the OAuth client that the caller uses, if any. ``traceparent`` is the W3C trace context of the call, ``trace_id`` its id. ``confirmation`` is the word
-    that the caller confirms the call with, or empty. ``state`` is what the lifespan of the toolkit yielded.
+    everything. ``client_id`` is the OAuth client that the caller uses, if any. ``traceparent`` is the W3C trace context
+    of the call, ``trace_id`` its id. ``confirmation`` is the word that the caller confirms the call with, or empty.
+    ``state`` is what the lifespan of the toolkit yielded.
     """
 
     # OTC-023

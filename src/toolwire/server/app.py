@@ -389,7 +389,9 @@ def _set_peer_address(call: Call, scope: Scope) -> Call:
 
 def _set_caller(call: Call, caller: Caller) -> Call:
     context = call.context
-    context = caller.context if context is ANONYMOUS else replace(
-        context, principal=caller.name, scopes=caller.scopes, client_id=caller.client_id
+    context = (
+        caller.context
+        if context is ANONYMOUS
+        else replace(context, principal=caller.name, scopes=caller.scopes, client_id=caller.client_id)
     )
     return make_call((call.tool, call.arguments, call.call_id, context, call.key))

@@ -249,10 +249,15 @@ def explain_failure(found: Discovery, *, keyed: bool = False) -> str:
             return f"{url} does not accept this key."
         how = "give one with api_key=... or --key, or sign in with toolwire login"
         return f"{url} wants a key before it shows its tools: {how}."
+    return _explain_no_protocol(found)
+
+
+def _explain_no_protocol(found: Discovery) -> str:
     named = next((probe for probe in found.probes if probe.names), None)
     if named is not None:
         how = "connect to that document, or agree with approve_relocation=... or at a terminal"
         return f"{show_url(named.url)} {named.meaning.partition(':')[0]}: that is not used unless you trust it; {how}."
+    url = show_url(found.url)
     elsewhere = 'an MCP server at a path that does not end with /mcp is found with protocol="mcp" or --protocol mcp'
     return f"{url} speaks none of our protocols; `toolwire explain {url}` shows every look that was taken; {elsewhere}."
 

@@ -175,14 +175,15 @@ class ConnectionFactory:
         Without ``include_site_description``, the catalog has no description.
         """
         # XL-017: a user can see which document decides what is called.
-        if found.peer is None:
+        peer = found.peer
+        if peer is None:
             return found
-        if found.peer.catalog.description and not self.options.include_site_description:
+        if peer.catalog.description and not self.options.include_site_description:
             # XL-029: a catalog goes to models, also through a gateway, and a site has no other word to them.
-            found = replace(found, peer=replace(found.peer, catalog=found.peer.catalog.with_description("")))
-        url = find_document_url(found.peer, found.probes)
+            peer = replace(peer, catalog=peer.catalog.with_description(""))
+        url = find_document_url(peer, found.probes)
         source = build_source(get_origin(url), url, self._cache.find(url, self.credential().identity))
-        return replace(found, source=source, snapshot=builder.build(url))
+        return replace(found, peer=peer, source=source, snapshot=builder.build(url))
 
     def relocate(self, found: Discovery, relocation: Relocation | None) -> ConnectionFactory | None:
         """Return the factory for the origin that the site leads to, or None if nothing must be connected there."""
