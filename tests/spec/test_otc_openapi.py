@@ -173,6 +173,17 @@ def test_oxp_has_no_room_for_more_members_and_an_answer_has_room_for_its_value(c
     )
 
 
+@pytest.mark.requirement("A-46", "OTC-016")
+def test_a_required_token_needs_an_id_and_a_list_takes_no_body(conforms: Conforms) -> None:
+    good = definitions()[0]
+    for entry, fits in ([{"id": "gh"}], True), ([{}], False), ([{"oauth2": {"scopes": []}}], False):
+        assert conforms("components/schemas/ToolDefinition", {**good, "requirements": {"authorization": entry}}) is fits
+    assert "requestBody" not in DESCRIPTION["paths"]["/tools"]["get"]
+    for body in ({"value": 3}, {"error": {"message": "No."}}):
+        ended = {"$schema": "urn:oxp:1.0", "result": {"call_id": "c", "success": "value" in body, **body}}
+        assert conforms("components/schemas/OxpCallToolResponse", ended)
+
+
 @pytest.mark.requirement("OTC-038")
 def test_the_requests_and_responses_of_the_rfc_fit(conforms: Conforms) -> None:
     requests = [entry for entry in VECTORS if entry["half"] == "request" and "seed 003" in entry["source"]]

@@ -75,6 +75,18 @@ def test_each_schema_is_valid_and_has_an_id_with_its_version(file: str) -> None:
     assert f"urn:toolwire:x-llm/0.1/{NAMES[1]}.schema.json" in (SPEC.parent / "docs/spec/x-llm.md").read_text()
 
 
+@pytest.mark.requirement("XL-144")
+def test_the_text_for_the_registry_of_extensions_names_what_is_published() -> None:
+    page = (SPEC.parent / "docs/spec/x-llm.md").read_text()
+    text = page.partition("## 10. Registration")[2].split("```")[1]
+    assert "Name:        x-llm\n" in text
+    for file in ("root", "operation"):
+        assert schema(f"{file}.schema.json")["$id"] in text
+    assert {line.partition(":")[0] for line in text.splitlines() if line[:1].isalpha() and ":" in line} >= {
+        "Name", "Where", "Versions", "Value", "Schemas", "Summary", "Security",
+    }  # fmt: skip
+
+
 @pytest.mark.requirement("XL-142")
 def test_there_are_enough_examples_good_and_bad() -> None:
     verdicts = [one.values[1]["open"] for one in EXAMPLES]
