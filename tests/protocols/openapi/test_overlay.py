@@ -13,7 +13,8 @@ from toolwire.core.selection import Selection
 from toolwire.framing import jsontext
 from toolwire.protocols.openapi.discovery import find
 from toolwire.protocols.openapi.document import overlay
-from toolwire.protocols.openapi.document.overlay import Action, Overlay
+from toolwire.protocols.openapi.document.overlay import Action, Overlay, OverlayOutcome
+from toolwire.protocols.openapi.document.overlay_target import MIN_STEPS, StepBudget, find_locations
 from toolwire.protocols.openapi.tools import operations
 
 DOCUMENT: dict[str, Any] = {
@@ -39,9 +40,15 @@ def made(*actions: dict[str, Any]) -> Overlay:
     return found
 
 
+def applied(found: Overlay, document: dict[str, Any]) -> OverlayOutcome:
+    outcome = overlay.apply(found, document)
+    assert isinstance(outcome, OverlayOutcome)
+    return outcome
+
+
 def test_actions_merge_append_and_remove_in_their_order() -> None:
     before = deepcopy(DOCUMENT)
-    done = overlay.apply(
+    done = applied(
         made(
             {"target": "$.paths.*.get", "update": {"summary": "Find pets", "tags": ["new"], "x-llm": {"hint": "h"}}},
             {"target": "$.tags", "update": {"name": "d"}},
@@ -71,12 +78,12 @@ def test_actions_merge_append_and_remove_in_their_order() -> None:
     ],
 )
 def test_a_member_is_removed_with_all_that_is_in_it(target: str, left: dict[str, Any]) -> None:
-    done = overlay.apply(made({"target": target, "remove": True}), DOCUMENT).document
+    done = applied(made({"target": target, "remove": True}), DOCUMENT).document
     assert {path: item for path, item in done["paths"].items() if path == "/pets"} == left
 
 
 def test_what_a_path_meets_twice_is_changed_once_and_the_whole_is_never_removed() -> None:
-    done = overlay.apply(
+    done = applied(
         made(
             {"target": "$.tags[0, 0]", "remove": True},
             {"target": "$['tags', 'tags']", "update": {"name": "d"}},
@@ -92,7 +99,7 @@ def test_what_a_path_meets_twice_is_changed_once_and_the_whole_is_never_removed(
 
 
 def test_an_action_that_meets_nothing_is_a_finding() -> None:
-    done = overlay.apply(
+    done = applied(
         made({"target": "$.paths['/nowhere']", "update": {}}, {"target": "$.tags[9]", "remove": True}), DOCUMENT
     )
     assert len(done.notes) == 2
@@ -115,7 +122,7 @@ def test_what_is_no_overlay_is_said_to_be_none(data: Any) -> None:
 @pytest.mark.parametrize("update", [None, 7, "x", [], [{}], {"x-llm": None}])
 @pytest.mark.parametrize("target", ["$", "$.info.title", "$.tags", "$.tags[0]", "$..*"])
 def test_an_odd_update_never_raises(target: str, update: Any) -> None:
-    assert isinstance(overlay.apply(made({"target": target, "update": update}), DOCUMENT).document, dict)
+    assert isinstance(applied(made({"target": target, "update": update}), DOCUMENT).document, dict)
 
 
 def test_a_starter_makes_tools_of_an_api_that_is_not_ours() -> None:
@@ -132,7 +139,7 @@ def test_a_starter_makes_tools_of_an_api_that_is_not_ours() -> None:
     }  # fmt: skip
     found = overlay.read(start)
     assert isinstance(found, Overlay)
-    done = overlay.apply(found, DOCUMENT)
+    done = applied(found, DOCUMENT)
     assert done.notes == []
     tools = {
         tool.name: tool
@@ -155,7 +162,7 @@ def test_a_target_is_found_however_deep_a_document_may_be() -> None:
     deep: dict[str, Any] = {"x-llm": {}}
     for _ in range(180):
         deep = {"more": deep}
-    done = overlay.apply(made({"target": "$..['x-llm']", "update": {"hint": "h"}}), {**DOCUMENT, "x-deep": deep})
+    done = applied(made({"target": "$..['x-llm']", "update": {"hint": "h"}}), {**DOCUMENT, "x-deep": deep})
     assert done.notes == []
     found = done.document["x-deep"]
     for _ in range(180):
@@ -165,7 +172,7 @@ def test_a_target_is_found_however_deep_a_document_may_be() -> None:
 
 def test_a_target_that_was_never_read_and_is_no_path_meets_nothing() -> None:
     by_hand = Overlay(title="By hand", actions=(Action(target="paths[", remove=True),))
-    done = overlay.apply(by_hand, DOCUMENT)
+    done = applied(by_hand, DOCUMENT)
     assert done.document == DOCUMENT
     assert [note.text for note in done.notes] == ["The overlay's target paths[ is not in the document"]
 
@@ -195,6 +202,97 @@ def test_a_starter_finds_operations_behind_references() -> None:
     ]
     made = overlay.read(start)
     assert isinstance(made, overlay.Overlay)
-    done = overlay.apply(made, document)
+    done = applied(made, document)
     assert done.notes == []
     assert overlay.build_starter(done.document)["actions"] == []
+
+
+def nest(levels: int, inner: dict[str, Any]) -> dict[str, Any]:
+    for _ in range(levels):
+        inner = {"a": inner}
+    return inner
+
+
+GROWS = [{"target": "$.info", "update": {"x": {}}}]
+WIDE = {**DOCUMENT, "x-many": [{"text": "a" * 200, "other": [number]} for number in range(3_000)]}
+
+
+@pytest.mark.requirement("D-15", "D-17")
+@pytest.mark.parametrize(
+    "actions",
+    [
+        [{"target": "$..[?count($..*)>count($..[?count($..*)>1])]", "update": {"x": 1}}],
+        [{"target": "$..[?$..[?@.never]]", "update": {"x": 1}}],
+        [{"target": "$..*..*..*..*[?@.never == 1]", "update": {"x": 1}}] * 1_000,
+        [{"target": "$..*", "update": {"q": 1}}] * 10_000,
+        [{"target": "$..nothing", "update": {"q": 1}}] * 10_000,
+        [{"target": "$['x-many'][?match(@.text, @.text)]", "update": {"q": 1}}] * 10_000,
+        GROWS + [{"target": "$..x", "update": {"l": {"x": {}}, "r": {"x": {}}}}] * 40,
+        [{"target": "$..*", "update": {"y": ["z" * 1_000] * 1_000}}],
+        [{"target": "$.info", "update": {"x": [1] * 100_000}}] * 100,
+        [{"target": "$.info", "update": nest(150, {"z": {}})}, {"target": "$..z", "update": nest(150, {})}],
+    ],
+)
+def test_an_overlay_that_works_or_grows_without_end_is_refused_in_one_sentence(actions: list[dict[str, Any]]) -> None:
+    before = deepcopy(WIDE)
+    outcome = overlay.apply(made(*actions), WIDE)
+    assert isinstance(outcome, Problem)
+    assert outcome.message.startswith("The overlay cannot be used: ")
+    assert before == WIDE
+
+
+@pytest.mark.requirement("D-17")
+def test_the_work_of_a_target_is_counted_in_the_values_that_it_looks_at() -> None:
+    def count(target: str, document: Any) -> int:
+        budget = StepBudget()
+        find_locations(target, document, budget)
+        return MIN_STEPS - budget.left
+
+    assert count("$.a.b", {"a": {"b": 1, "c": [1] * 1_000}}) == 2
+    assert count("$.a[*]", {"a": [1] * 1_000}) == 1_002
+    assert count("$.a[?@.b == 1]", {"a": [{"b": 2}] * 1_000}) == 2_002
+    assert 1_000 < count("$..a", {"a": [[1] * 10] * 100}) < 2_000
+    quadratic = count("$.a[?$.a[?@ == 5]]", {"a": list(range(100))})
+    assert quadratic > 10_000
+
+
+@pytest.mark.requirement("D-15")
+@pytest.mark.parametrize(
+    ("filter_", "names"),
+    [
+        ("match(@.name, 'b.*')", ["bar", "baz"]),
+        ("match(@.name, 'ba')", []),
+        ("match(@.name, 'foo|bar')", ["foo", "bar"]),
+        ("search(@.name, 'a')", ["bar", "baz"]),
+        ("search(@.name, '[oz]+')", ["foo", "baz"]),
+        ("match(@.name, 1)", []),
+        ("match(@.name, '(')", []),
+        ("match(@.none, 'a')", []),
+        ("length(@.name) == 3 && @.name != 'foo'", ["bar", "baz"]),
+        ("count(@.*) == 1", ["foo", "bar", "baz"]),
+    ],
+)
+def test_filters_match_as_rfc_9535_says(filter_: str, names: list[str]) -> None:
+    document = {"paths": {}, "list": [{"name": name} for name in ("foo", "bar", "baz")]}
+    done = applied(made({"target": f"$.list[?{filter_}]", "update": {"x": 1}}), document).document
+    assert [one["name"] for one in done["list"] if "x" in one] == names
+
+
+@pytest.mark.requirement("D-01")
+def test_text_that_an_overlay_hides_makes_its_tool_ask_each_time() -> None:
+    document = {**DOCUMENT, "x-llm": {"version": "0.1", "name": "Pets", "description": "", "defaultApproval": "auto"}}
+    for hint, level in (("Look.", Approval.AUTO), ("Look.\u200b\U000e0041", Approval.PER_CALL)):
+        update = {"x-llm": {"enabled": True, "approval": "auto", "hint": hint}}
+        laid = {"overlay": "1.0.0", "actions": [{"target": "$.paths['/pets'].get", "update": update}]}
+        flow = find("https://a.example/openapi.json", Selection(overlay=laid))
+        body = jsontext.write(document)
+        step = next(flow)
+        while True:
+            try:
+                step = flow.send(Response(200, ((b"content-type", b"application/json"),), body))
+            except StopIteration as stop:
+                peer = stop.value.peer
+                break
+        assert step is not None
+        (tool,) = [one for one in peer.catalog.tools if one.name == "listPets"]
+        assert tool.approval is level

@@ -29,7 +29,7 @@ from .document import bundle, hidden_text, llm_json, overlay, swagger_20
 from .document.consent_policy import get_extension, read_site
 from .document.findings import SHOWN, Note
 from .document.llm_json import Entry
-from .document.loading import Loaded, load_document
+from .document.loading import Loaded, add_overlay_facts, load_document
 from .document.paths import CATALOG, CONVENTIONAL, NAME, WELL_KNOWN
 from .document.references import References, Unusable
 from .document.servers import choose_server, join_url, list_unfilled_variables
@@ -172,8 +172,11 @@ def _check_document(look: _PlannedProbe, loaded: Loaded, selection: Selection) -
         said = overlay.read(selection.overlay)
         if isinstance(said, Problem):
             return _ProbeResult(f"is a document, but {said.message[:1].lower()}{said.message[1:].rstrip('.')}")
-        data, notes = overlay.apply(said, data)
-        loaded = loaded._replace(data=data, notes=tuple(notes), write_only=True)
+        outcome = overlay.apply(said, data)
+        if isinstance(outcome, Problem):
+            return _ProbeResult(f"is a document, but {outcome.message[:1].lower()}{outcome.message[1:].rstrip('.')}")
+        data = outcome.document
+        loaded = add_overlay_facts(loaded, selection.overlay)._replace(data=data, notes=tuple(outcome.notes))
     # At a guessed path a document counts only if its author meant it for models; the user may say otherwise (--include
     # all).
     if look.sort is _ProbeKind.CONVENTION and selection.include != "all" and not isinstance(get_extension(data), dict):

@@ -74,6 +74,21 @@ def load_document(text: bytes, media_type: str = "", name: str = "") -> Loaded |
         return _load(text, media_type, name)
 
 
+def add_overlay_facts(loaded: Loaded, overlay: Json) -> Loaded:
+    """Return ``loaded`` with what a search of the text of ``overlay`` finds, whose updates become part of it."""
+    # D-01: an overlay may hide text as well as a document does.
+    try:
+        text = jsontext.write(overlay)
+    except (TypeError, ValueError):  # data of a program that is no JSON: no file can hold it
+        return loaded._replace(hidden=True, write_only=True)
+    return loaded._replace(
+        hidden=loaded.hidden or text_cleaning.may_hide(text),
+        references=loaded.references | _find_references(text),
+        named=loaded.named or _NAMES.search(text) is not None,
+        write_only=True,
+    )
+
+
 def read_data(text: bytes, media_type: str = "", name: str = "") -> Reading:
     """Return the data of ``text`` or a Problem, and the format, JSON or YAML, that it was read as."""
     text = _convert_to_utf_8(text)

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from toolwire.core.json_pointer import parse_reference
@@ -24,7 +23,8 @@ from .findings import Note
 _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
 _VERSION: Final = re.compile(r"1\.\d{1,3}\.\d{1,3}", re.ASCII)
 _MOST_ACTIONS: Final = 10_000
-_MOST_TARGETS: Final = 100_000
+_MOST_ADDED: Final = 1_000_000
+_CHARACTERS_OF_VALUE: Final = 32
 _MOST_HOPS: Final = 32
 _Step: TypeAlias = str | int
 
@@ -46,6 +46,13 @@ class Overlay:
     actions: tuple[Action, ...]
 
 
+class _Size(NamedTuple):
+    """How many values something has, a long text counting as several, and how many levels."""
+
+    values: int
+    depth: int
+
+
 class OverlayOutcome(NamedTuple):
     """A document with an overlay applied, and a finding for each target without a match."""
 
@@ -55,6 +62,8 @@ class OverlayOutcome(NamedTuple):
 
 def read(data: Json) -> Overlay | Problem:
     """Return the overlay in ``data``, or a Problem that says why it cannot be used."""
+    from .overlay_target import check_target  # only users with an overlay need the library of JSONPath
+
     if not isinstance(data, dict):
         return _build_problem(f"an overlay is an object, not {describe_type(data)}")
     version, listed = data.get("overlay"), data.get("actions")
@@ -70,7 +79,7 @@ def read(data: Json) -> Overlay | Problem:
             case _:
                 return _build_problem(f"action {number} has no target")
         try:
-            _compile_target(actions[-1].target)
+            check_target(actions[-1].target)
         except ValueError as error:
             return _build_problem(f"the target of action {number} is no JSONPath: {error}")
     info = data.get("info")
@@ -78,14 +87,33 @@ def read(data: Json) -> Overlay | Problem:
     return Overlay(title=title if isinstance(title, str) else "Overlay", actions=tuple(actions))
 
 
-def apply(overlay: Overlay, document: Mapping[str, Any]) -> OverlayOutcome:
-    """Return a copy of ``document`` with every action of ``overlay`` applied."""
+def apply(overlay: Overlay, document: Mapping[str, Any]) -> OverlayOutcome | Problem:
+    """Return a copy of ``document`` with every action of ``overlay`` applied.
+
+    Return a Problem if its targets look at each value of the document more than ten times (a small document: half a
+    million values in all), or its updates add more than a million values, or make it deeper than 200 levels.
+    """
+    # D-17: an overlay is often somebody else's file.
+    from .overlay_target import StepBudget, WorkExceededError, find_locations  # see ``read``
+
     changed = deepcopy(dict(document))
     notes: list[Note] = []
-    for action in overlay.actions:
-        places = _find_locations(action.target, changed)
+    budget, room = StepBudget(_measure(changed).values), _MOST_ADDED
+    for number, action in enumerate(overlay.actions):
+        try:
+            places = find_locations(action.target, changed, budget)
+        except ValueError:
+            places = []
+        except WorkExceededError:
+            return _build_problem(f"its targets up to action {number} take too much work: name the places more exactly")
         if not places:
             notes.append(Note("", f"The overlay's target {action.target[:200]} is not in the document"))
+        added = _measure(action.update)
+        room -= 0 if action.remove else added.values * len(places)
+        if room < 0:
+            return _build_problem(f"its updates up to action {number} add more than {_MOST_ADDED:,} values")
+        if not action.remove and added.depth + max(map(len, places), default=0) > MAX_DEPTH:
+            return _build_problem(f"action {number} makes the document deeper than {MAX_DEPTH} levels")
         for steps in sorted(places, key=_order_from_last, reverse=True) if action.remove else places:
             changed = _remove_at(changed, steps) if action.remove else _merge_at(changed, steps, action.update)
     return OverlayOutcome(changed, notes)
@@ -159,26 +187,21 @@ def _build_starter_update(method: str, node: Mapping[str, Any]) -> dict[str, Jso
     return {"x-llm": policy} if node.get("summary") else {"summary": "", "x-llm": policy}
 
 
-def _compile_target(target: str) -> Any:
-    # Imported here because only users with an overlay need it.
-    from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError
-
-    environment = JSONPathEnvironment()
-    environment.max_recursion_depth = 2 * MAX_DEPTH  # deeper than any document that can be read
-    try:
-        return environment.compile(target)
-    except (JSONPathError, RecursionError) as error:
-        raise ValueError(str(error).partition("\n")[0][:200]) from None
-
-
-def _find_locations(target: str, document: Json) -> list[tuple[_Step, ...]]:
-    """Return the steps to each match of ``target``, without duplicates."""
-    try:
-        return list(
-            dict.fromkeys(node.location for node in islice(_compile_target(target).finditer(document), _MOST_TARGETS))
-        )
-    except ValueError:
-        return []
+def _measure(data: Json) -> _Size:
+    """Return how large and how deep ``data`` is."""
+    values, characters, deepest = 0, 0, 0
+    waiting: list[tuple[Any, int]] = [(data, 1)]
+    while waiting:
+        value, depth = waiting.pop()
+        values, deepest = values + 1, max(deepest, depth)
+        if isinstance(value, dict):
+            characters += sum(map(len, value))
+            waiting.extend((member, depth + 1) for member in value.values())
+        elif isinstance(value, list):
+            waiting.extend((item, depth + 1) for item in value)
+        elif isinstance(value, str):
+            characters += len(value)
+    return _Size(values + characters // _CHARACTERS_OF_VALUE, deepest)
 
 
 def _order_from_last(steps: tuple[_Step, ...]) -> tuple[int, int]:
