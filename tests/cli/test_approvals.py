@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from toolwire.consent.tool_definition import compute_digest
 from toolwire.core.check import Question
 from toolwire.core.model import Approval, Call, Tool
 from toolwire.stores.consent.approvals import Approvals
@@ -130,6 +131,34 @@ def test_a_lock_holds_a_connection_to_what_it_was(
     assert toolwire("tools", desk, "--locked", *options[:2]).code == 2
     lock.write_text("{}")
     assert toolwire("diff", site, *options).code == 2
+
+
+_ESCAPES = "\x1b]0;title\x07\x1b[2J\x9b31m\u202e\r\x08"
+
+
+@pytest.mark.requirement("D-03", "D-04")
+@pytest.mark.parametrize("fmt", [(), ("--json",)])
+def test_nothing_in_a_lock_from_elsewhere_steers_the_terminal_or_ends_in_a_traceback(
+    fmt: tuple[str, ...], site: str, tmp_path: Path, toolwire: Callable[..., Any], state: Path
+) -> None:
+    lock = tmp_path / "toolwire.lock"
+    options = ("--file", lock, "--protocol", "openapi")
+    assert toolwire("lock", site, *options).code == 0
+    data = json.loads(lock.read_text())
+    (url,) = data["connections"]
+    tools = data["connections"][url]
+    for entry in tools.values():
+        odd = {_ESCAPES: 1, "description": _ESCAPES, "rate_limit": {"max": "x"}, "scopes": [[1]], "cost": {}}
+        entry["definition"] |= {**odd, "input_schema": [[1]], "approval": [1]}
+        entry["sha256"] = compute_digest(entry["definition"])
+    lock.write_text(json.dumps(data))
+    for words in (("diff", site), ("tools", site, "--locked"), ("tools", site, "--locked", "--findings")):
+        outcome = toolwire(*words, *options, *fmt)
+        assert outcome.code == 1
+        said = outcome.out + outcome.err
+        assert said
+        assert "Traceback" not in said
+        assert not any(character in said for character in _ESCAPES if not character.isprintable())
 
 
 @pytest.mark.requirement("D-04")

@@ -15,8 +15,9 @@ from enum import Enum
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Json, RateLimit, Schema, Tool
-from toolwire.framing.visible_text import make_visible_json
+from toolwire.framing.visible_text import make_visible, make_visible_json
 
 from .policy import site_level
 
@@ -39,7 +40,7 @@ class Change(NamedTuple):
     def sentence(self) -> str:
         """The change as one line of visible characters."""
         before, after = (_truncate(make_visible_json(value)) for value in (self.before, self.after))
-        return f"{self.part} ({self.direction}): {before} -> {after}"
+        return f"{make_visible(self.part)} ({self.direction}): {before} -> {after}"
 
 
 def build_definition(tool: Tool, *, target: str = "", credential: str = "", plan: Any = None) -> dict[str, Json]:
@@ -111,7 +112,10 @@ def _judge_change(part: str, before: Mapping[str, Json], after: Mapping[str, Jso
     if part in _TEXT_PARTS:
         return "same"
     judge = _JUDGES.get(part)
-    return "wider" if judge is None else judge(before.get(part), after.get(part))
+    try:
+        return "wider" if judge is None else judge(before.get(part), after.get(part))
+    except (TypeError, ValueError, KeyError, DefinitionError):  # a lock from elsewhere can hold anything
+        return "wider"
 
 
 def _judge_risky_flag(_: Json, new: Json) -> Direction:

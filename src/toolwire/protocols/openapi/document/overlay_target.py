@@ -104,12 +104,17 @@ class _Environment(JSONPathEnvironment):
 class _Match(FilterFunction):
     """``match`` or ``search`` of RFC 9535."""
 
-    arg_types = [ExpressionType.VALUE, ExpressionType.VALUE]  # noqa: RUF012 - as the library has it
-    return_type = ExpressionType.LOGICAL
-
     def __init__(self, budget: StepBudget, form: str) -> None:
         self._budget = budget
         self._form = form
+
+    @property
+    def arg_types(self) -> list[ExpressionType]:
+        return [ExpressionType.VALUE, ExpressionType.VALUE]
+
+    @property
+    def return_type(self) -> ExpressionType:
+        return ExpressionType.LOGICAL
 
     def __call__(self, text: object, pattern: object) -> bool:
         if not isinstance(text, str) or not isinstance(pattern, str):
