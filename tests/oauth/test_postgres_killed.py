@@ -17,94 +17,14 @@ import httpx2
 import pytest
 
 from tests.process.amounts import report
-from tests.programs import postgres_user, require_postgres
+from tests.postgres import PATIENCE_S, Postgres, postgres  # noqa: F401 - the fixture
 from toolwire.core.model import Kind, Problem
 
 from .conftest import ISSUER, Site
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not here: install toolwire[postgres] to prove this")
-APPS, PATIENCE_S, SOON_S = 4, 30.0, 5.0
+APPS, SOON_S = 4, 5.0
 KILLS = int(os.environ.get("TOOLWIRE_KILLS", "0")) // 50 or 3
-
-
-class Postgres:
-    """A server of its own on a socket in a new folder, as often as it is started."""
-
-    def __init__(self, folder: Path, user: str | None) -> None:
-        self.folder, self._user = folder, user
-        self._do(
-            require_postgres("initdb"),
-            "--no-sync",
-            "--auth=trust",
-            "--username=toolwire",
-            "--encoding=UTF8",
-            "--locale=C",
-            "-D",
-            self._data,
-        )
-        self.start()
-
-    @property
-    def url(self) -> str:
-        return f"postgresql+psycopg://toolwire@/postgres?host={self.folder}"
-
-    @property
-    def _data(self) -> str:
-        return str(self.folder / "data")
-
-    def start(self) -> None:
-        settings = ["-c", "listen_addresses=", "-k", str(self.folder), "-c", "fsync=off", "-c", "shared_buffers=16MB"]
-        with (self.folder / "log").open("ab") as log:
-            argv = [require_postgres("postgres"), "-D", self._data, *settings]
-            self._process = subprocess.Popen(argv, stderr=log, user=self._user, cwd=self.folder)
-
-    def kill(self) -> None:
-        """Kill it with all that it started, as when the machine takes them."""
-        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
-        for each in (self._process.pid, *map(int, children)):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(each, signal.SIGKILL)
-        self._process.wait(PATIENCE_S)
-
-    @contextlib.contextmanager
-    def stopped(self) -> Iterator[None]:
-        """Let it hang, with all that it started: it takes connections and says nothing."""
-        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
-        everything = (self._process.pid, *map(int, children))
-        for each in everything:
-            os.kill(each, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            for each in everything:
-                os.kill(each, signal.SIGCONT)
-
-    def answers(self) -> bool:
-        with contextlib.suppress(psycopg.Error), self.connection():
-            return True
-        return False
-
-    def connection(self) -> psycopg.Connection[tuple[object, ...]]:
-        return psycopg.connect(host=str(self.folder), user="toolwire", dbname="postgres", connect_timeout=5)
-
-    def _do(self, *command: str) -> None:
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=self.folder, user=self._user, timeout=60)
-
-
-@pytest.fixture
-def postgres() -> Iterator[Postgres]:
-    user = postgres_user()
-    folder = Path(tempfile.mkdtemp(prefix="toolwire-pg-"))
-    try:
-        if user is not None:
-            shutil.chown(folder, user)
-        server = Postgres(folder, user)
-        try:
-            yield server
-        finally:
-            server.kill()
-    finally:
-        shutil.rmtree(folder)
 
 
 @dataclass

@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
+from tests.postgres import LedgerDatabase, running_postgres, wait_until_answering
 from toolwire.core.ledger import CallEnding, Claim, ClaimOutcome, Ledger, Ticket
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result, Tool, Value
 from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.server.run.idempotency import IdempotencyRunner
 from toolwire.stores.ledger.memory import MemoryLedger
+from toolwire.stores.ledger.postgres import PostgresLedger
 from toolwire.stores.ledger.sqlite import SqliteLedger
 
 TOOLS = {"pay": Tool(name="pay", toolkit="Kit"), "put": Tool(name="put", toolkit="Kit", idempotent=True)}
@@ -307,6 +309,44 @@ class InFile(Machine):
     def teardown(self) -> None:
         super().teardown()
         self.folder.cleanup()
+
+
+class InPostgres(Machine):
+    """Machines that share a database, are killed, and start again. Time is the database's."""
+
+    database: LedgerDatabase
+
+    def __init__(self) -> None:
+        self.database.empty()
+        super().__init__()
+
+    @precondition(lambda self: self.servers)
+    @rule(data=st.data())
+    def kill(self, data: Any) -> None:
+        self._kill(data.draw(st.sampled_from(self.servers)))
+        self._go_on()
+
+    @rule(seconds=st.sampled_from([0.5, 60.0, 3_600.0]))
+    def jump(self, seconds: float) -> None:
+        """Time passes, in which each process renews its lease."""
+        self.now += seconds
+        self.database.pass_time(seconds)
+
+    def open(self) -> Ledger:
+        return PostgresLedger(self.database.url)
+
+    def close(self, ledger: Ledger) -> None:
+        assert isinstance(ledger, PostgresLedger)
+        self.loop.run_until_complete(ledger.end())
+
+
+@pytest.mark.requirement("ST-02", "R8", "A-42", "OTC-019")
+def test_no_order_of_events_runs_a_call_twice_on_several_machines() -> None:
+    with running_postgres() as server:
+        wait_until_answering(server)
+        with closing(LedgerDatabase(server)) as InPostgres.database:
+            cases = settings(max_examples=5_000 if HUNT else 40, stateful_step_count=30)
+            run_state_machine_as_test(InPostgres, settings=cases)
 
 
 @pytest.mark.requirement("R8", "R14", "A-42", "OTC-019")

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing
 from functools import partial
 from itertools import pairwise
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.postgres import LedgerDatabase, shared_postgres  # noqa: F401 - the fixture
 from toolwire import Context, Kind, Problem, Requirements, ServerLimits, Toolkit, Value, asgi
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request
@@ -31,6 +32,7 @@ from toolwire.core.model import Result
 from toolwire.stores.group_commit import GroupCommit
 from toolwire.stores.ledger.clock import ClockMark, read_boot_id, resume_age
 from toolwire.stores.ledger.memory import MemoryLedger
+from toolwire.stores.ledger.postgres import PostgresLedger
 from toolwire.stores.ledger.sqlite import SqliteLedger
 from toolwire.testing.wire import HERE, AppTransport
 
@@ -39,8 +41,20 @@ ONE = Value(1)
 
 
 class Clock:
+    """The clock of a ledger. ``pass_time`` is how a database's is moved."""
+
     def __init__(self) -> None:
-        self.now = 50_000.0
+        self._now = 50_000.0
+        self.pass_time: Callable[[float], None] = lambda _: None
+
+    @property
+    def now(self) -> float:
+        return self._now
+
+    @now.setter
+    def now(self, now: float) -> None:
+        self.pass_time(now - self._now)
+        self._now = now
 
     def __call__(self) -> float:
         return self.now
@@ -54,14 +68,26 @@ def clock() -> Clock:
 Open = Callable[..., Ledger]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def make(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Open:
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def make(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Open]:
+    shared: list[PostgresLedger] = []
+    if request.param == "postgres":
+        database = LedgerDatabase(request.getfixturevalue("shared_postgres"))
+        clock.pass_time = database.pass_time
+
     def opening(**limits: Any) -> Ledger:
+        if request.param == "postgres":
+            shared.append(PostgresLedger(database.url, LedgerLimits(**limits)))
+            return shared[-1]
         if request.param == "memory":
             return MemoryLedger(LedgerLimits(**limits), clock=clock)
         return SqliteLedger(tmp_path / "calls.sqlite", LedgerLimits(**limits), clock=clock, boot="one")
 
-    return opening
+    yield opening
+    for ledger in shared:
+        do(ledger.end())
+    if request.param == "postgres":
+        database.close()
 
 
 def do(work: Coroutine[Any, Any, Any]) -> Any:
@@ -147,7 +173,7 @@ def test_another_call_under_a_key_is_refused_however_long_it_is(make: Open, leng
 def test_the_oldest_ended_calls_make_room_and_running_ones_do_not(
     make: Open, limited: str, request: pytest.FixtureRequest
 ) -> None:
-    room_for_three = {"memory": 2_800, "sqlite": 1_900}[request.node.callspec.params["make"]]
+    room_for_three = {"memory": 2_800, "sqlite": 1_900, "postgres": 1_900}[request.node.callspec.params["make"]]
     ledger = make(**{limited: 4 if limited == "rows" else room_for_three})
     for name in "abcd":
         run(ledger, name)

@@ -27,13 +27,15 @@ _LONGEST_PAUSE_S = 0.004
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-class _Change(NamedTuple):
-    """A change and where its outcome goes. ``on_refusal`` returns the outcome if the file cannot be written.
+class Change(NamedTuple):
+    """A change and where its outcome goes. ``on_refusal`` returns the outcome if it cannot be made.
+
+    ``work`` is what the thread that commits has to do; in a GroupCommit, a function.
 
     ``on_abandon`` gets the outcome of a change whose task was cancelled. Without ``future`` no task waits for it.
     """
 
-    work: Callable[[], Any]
+    work: Any
     on_refusal: Callable[[], Any]
     on_abandon: Callable[[Any], None]
     future: asyncio.Future[Any] | None = None
@@ -57,7 +59,7 @@ class GroupCommit:
     ) -> None:
         self._begin_now, self._commit_now, self._roll_back_now = begin, commit, roll_back
         self._busy_s = busy_s
-        self._queue: queue.SimpleQueue[_Change] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Change] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._running = False
 
@@ -73,14 +75,14 @@ class GroupCommit:
         if self._queue.qsize() >= _MAX_QUEUE:
             return on_refusal()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._enqueue(_Change(work, on_refusal, on_abandon or _ignore_outcome, future))
+        self._enqueue(Change(work, on_refusal, on_abandon or ignore_outcome, future))
         return await future
 
     def post_change(self, work: Callable[[], object]) -> None:
         """Make a change without waiting for it. Whether it succeeds is not reported."""
-        self._enqueue(_Change(work, _return_none, _ignore_outcome))
+        self._enqueue(Change(work, _return_none, ignore_outcome))
 
-    def _enqueue(self, change: _Change) -> None:
+    def _enqueue(self, change: Change) -> None:
         self._queue.put(change)
         with self._lock:
             if not self._running:
@@ -101,8 +103,8 @@ class GroupCommit:
                 continue
             self._commit([first, *self._drain(_MAX_BATCH - 1)])
 
-    def _drain(self, most: int) -> list[_Change]:
-        taken: list[_Change] = []
+    def _drain(self, most: int) -> list[Change]:
+        taken: list[Change] = []
         while len(taken) < most:
             try:
                 taken.append(self._queue.get_nowait())
@@ -110,29 +112,29 @@ class GroupCommit:
                 break
         return taken
 
-    def _commit(self, changes: Sequence[_Change]) -> None:
+    def _commit(self, changes: Sequence[Change]) -> None:
         # A task that left before its change began wants nothing any more.
         wanted = [change for change in changes if change.future is None or not change.future.cancelled()]
         try:
             outcomes = self._transact(wanted)
         except _LockedError:  # the changes that came meanwhile have waited too
             wanted += self._drain(_MAX_QUEUE)
-            _deliver([(change, change.on_refusal()) for change in wanted])
+            deliver_outcomes([(change, change.on_refusal()) for change in wanted])
             return
         except Exception:  # noqa: BLE001 - one of them failed; each is tried alone
             # One change is at fault; alone, each of the others succeeds.
             outcomes = [self._transact_alone(change) for change in wanted]
-        _deliver(list(zip(wanted, outcomes, strict=True)))
+        deliver_outcomes(list(zip(wanted, outcomes, strict=True)))
 
-    def _transact_alone(self, change: _Change) -> Any:
+    def _transact_alone(self, change: Change) -> Any:
         try:
             return self._transact([change])[0]
         except (_LockedError, sqlite3.Error, OSError):
             return change.on_refusal()
         except Exception as error:  # noqa: BLE001 - the task that asked for the change gets it
-            return _Failure(error)
+            return Failure(error)
 
-    def _transact(self, changes: Sequence[_Change]) -> list[Any]:
+    def _transact(self, changes: Sequence[Change]) -> list[Any]:
         """Return the outcome of each change, committed.
 
         Raises:
@@ -168,13 +170,15 @@ class _LockedError(Exception):
     """Others had the file for longer than a change waits."""
 
 
-class _Failure(NamedTuple):
+class Failure(NamedTuple):
+    """An error that the task gets which asked for the change."""
+
     error: Exception
 
 
-def _deliver(outcomes: Sequence[tuple[_Change, Any]]) -> None:
+def deliver_outcomes(outcomes: Sequence[tuple[Change, Any]]) -> None:
     """Give each outcome to the task that waits for it."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Change, Any]]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Change, Any]]] = {}
     for change, outcome in outcomes:
         if change.future is not None:
             by_loop.setdefault(change.future.get_loop(), []).append((change, outcome))
@@ -187,17 +191,17 @@ def _deliver(outcomes: Sequence[tuple[_Change, Any]]) -> None:
                 change.on_abandon(outcome)
 
 
-def _settle(outcomes: Sequence[tuple[_Change, Any]]) -> None:
+def _settle(outcomes: Sequence[tuple[Change, Any]]) -> None:
     for change, outcome in outcomes:
         if change.future is None or change.future.cancelled():
             change.on_abandon(outcome)
-        elif isinstance(outcome, _Failure):
+        elif isinstance(outcome, Failure):
             change.future.set_exception(outcome.error)
         else:
             change.future.set_result(outcome)
 
 
-def _ignore_outcome(_: object) -> None:
+def ignore_outcome(_: object) -> None:
     """Ignore an outcome that no task waits for."""
 
 

@@ -21,9 +21,10 @@ from toolwire.core.ledger import UNAVAILABLE, CallEnding, Claim, ClaimOutcome, L
 from toolwire.stores.group_commit import GroupCommit
 
 from . import tables as sql
-from .clock import LedgerClock, read_boot_id
-from .process_lock import ProcessLock
-from .sqlite_calls import SqliteCalls, row_bytes
+from .clock import ClockMark, LedgerClock, read_boot_id
+from .process_lock import ProcessLock, find_owners, is_alive
+from .sql_calls import SqlCalls, row_bytes
+from .statements import AGE, FORGET_AGE, SAVE_AGE, SQLITE
 from .tally import LedgerTally
 
 ON_DISK = LedgerLimits()
@@ -51,8 +52,15 @@ class SqliteLedger:
         self._path = Path(path).absolute()
         self._limits = limits
         self._age = LedgerClock(read_boot_id() if boot is None else boot, clock)
-        self._tally = LedgerTally()
-        self._calls = SqliteCalls(self._path, limits, age=self._age, tally=self._tally)
+        self._tally = LedgerTally(SQLITE)
+        self._calls = SqlCalls(
+            SQLITE,
+            limits,
+            self._tally,
+            now=self._age.now,
+            is_alive=partial(is_alive, self._path),
+            after_sweep=self._save_age,
+        )
         self._unsaved: dict[Ticket, CallEnding | None] = {}
         self._saved: set[Ticket] = set()
         self._counted = self._tally.totals
@@ -102,7 +110,7 @@ class SqliteLedger:
         size = row_bytes(key)
         if self._calls.is_sweep_due() or not self._tally.has_ample_room(1, size, self._limits):
             return None
-        if not self._connection.execute(sql.ADD_NEW, (*key, fingerprint, rerun, self._owner.number, 1, size)).rowcount:
+        if not self._connection.execute(SQLITE.add, (*key, fingerprint, rerun, False, self._owner.number, 1, size)).rowcount:
             return None
         self._calls.new_calls += 1
         self._tally.add(key.principal, 1, size)
@@ -152,11 +160,24 @@ class SqliteLedger:
         except sqlite3.Error as failure:
             _log.error("the ledger %s could not go back: %s", self._path.name, failure)
 
+    def _attach(self) -> None:
+        """Take the age of the ledger up, count what is in it, and note calls whose owner is gone as interrupted."""
+        self._calls.attach(self._connection)
+        mark = self._connection.execute(AGE).fetchone()
+        self._age.resume(None if mark is None else ClockMark(*mark))
+        self._save_age()
+        self._calls.recount()
+        self._calls.interrupt_orphans(find_owners(self._path))
+
+    def _save_age(self) -> None:
+        self._connection.execute(FORGET_AGE)
+        self._connection.execute(SAVE_AGE, self._age.mark())
+
     def _open_file(self) -> None:
         self._connection = sql.connect_ledger(self._path, _BUSY_S)
         try:
             self._begin_transaction()
-            self._calls.attach(self._connection)
+            self._attach()
             self._commit()
             self._owner = ProcessLock(self._path)
         except (sqlite3.Error, OSError) as error:

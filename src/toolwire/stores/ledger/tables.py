@@ -1,14 +1,14 @@
-"""Define the tables of an SQLite ledger, and every statement on them."""
+"""Define the tables of an SQLite ledger, and open its file."""
 
 from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import NamedTuple
 
 from toolwire.core.errors import DefinitionError
 from toolwire.stores.write_ahead import write_ahead
 
+_BY_PRINCIPAL = "CREATE INDEX IF NOT EXISTS by_principal ON calls (principal)"
 _HEADER = (1_953_460_076, 1)  # the file's head says whose it is ("tool"), and the version of its tables
 
 _TABLES = """
@@ -28,62 +28,6 @@ PRAGMA application_id = 1953460076;
 PRAGMA user_version = 1;
 COMMIT;
 """
-
-FIND = (
-    "SELECT number, fingerprint, state, owner, pinned, attempt, bytes, until, answer FROM calls"
-    " WHERE principal = ? AND tool = ? AND call_id = ?"
-)
-ADD = "INSERT INTO calls VALUES (NULL, ?, ?, ?, ?, 'running', ?, 0, ?, ?, ?, NULL, NULL)"
-ADD_NEW = f"{ADD} ON CONFLICT DO NOTHING"
-AGAIN = (
-    "UPDATE calls SET number = (SELECT max(number) + 1 FROM calls), state = 'running', rerun = ?, owner = ?,"
-    " attempt = ?, until = NULL WHERE number = ?"
-)
-SETTLE = (
-    "UPDATE calls SET state = ?, pinned = ?, answer = ?, bytes = bytes + ?, until = ?"
-    " WHERE principal = ? AND tool = ? AND call_id = ? AND owner = ? AND attempt = ? AND until IS NULL"
-)
-EARLIER = (
-    "SELECT number, bytes, answer FROM calls"
-    " WHERE principal = ? AND tool = ? AND call_id = ? AND owner = ? AND attempt = ? AND until IS NULL"
-)
-RESTORE = "UPDATE calls SET state = ?, attempt = attempt - 1, until = ? WHERE number = ?"
-INTERRUPT = "UPDATE calls SET state = 'interrupted', pinned = ?, answer = ?, bytes = ?, until = ? WHERE number = ?"
-FORGET = (
-    "DELETE FROM calls"
-    " WHERE principal = ? AND tool = ? AND call_id = ? AND owner = ? AND attempt = ? AND until IS NULL RETURNING bytes"
-)
-REMOVE = "DELETE FROM calls WHERE number = ?"
-OLDEST_OF = (
-    "SELECT number, principal, bytes FROM calls WHERE principal = ? AND until IS NOT NULL ORDER BY number LIMIT 1"
-)
-EXPIRED = (
-    "SELECT number, principal, bytes FROM (SELECT number, principal, bytes, until FROM calls ORDER BY number LIMIT 64)"
-    " WHERE until <= ?"
-)
-SHARE = "SELECT count(*), coalesce(sum(bytes), 0) FROM calls WHERE principal = ?"
-RUNNING = "SELECT number, principal, tool, call_id, rerun, owner, bytes FROM calls WHERE until IS NULL"
-COUNT = "UPDATE held SET rows = rows + ?, bytes = bytes + ? RETURNING rows, bytes"
-RECOUNT = "UPDATE held SET (rows, bytes) = (SELECT count(*), coalesce(sum(bytes), 0) FROM calls) RETURNING rows, bytes"
-_BY_PRINCIPAL = "CREATE INDEX IF NOT EXISTS by_principal ON calls (principal)"
-AGE = "SELECT boot, clock, age FROM age"
-FORGET_AGE = "DELETE FROM age"
-SAVE_AGE = "INSERT INTO age VALUES (?, ?, ?)"
-
-
-class LedgerRow(NamedTuple):
-    """A row, as ``FIND`` finds it."""
-
-    number: int
-    fingerprint: bytes
-    state: str
-    owner: int
-    pinned: int
-    attempt: int
-    size: int
-    until: float | None
-    answer: bytes | None
-
 
 def connect_ledger(path: Path, busy_s: float) -> sqlite3.Connection:
     """Return a connection to the ledger at ``path``, which is made where there is none.

@@ -1,13 +1,38 @@
-"""Count the rows and bytes of an SQLite ledger without a query each time."""
+"""Count the rows and bytes of a ledger in a database without a query each time."""
 
 from __future__ import annotations
 
-import sqlite3
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 from toolwire.core.ledger import LedgerLimits, has_room
 
-from . import tables as sql
+from .statements import LedgerStatements
+
+
+class Rows(Protocol):
+    """What a statement did."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows it changed."""
+        ...
+
+    def fetchone(self) -> Any:
+        """Return the next row, or None."""
+        ...
+
+    def fetchall(self) -> Sequence[Any]:
+        """Return all rows that are left."""
+        ...
+
+
+class SqlConnection(Protocol):
+    """What ledgers need of a connection to a database: sqlite3's and psycopg's have it."""
+
+    def execute(self, statement: Any, values: Any = (), /) -> Rows:
+        """Run one statement."""
+        ...
 
 
 class TallyDelta(NamedTuple):
@@ -26,7 +51,8 @@ class LedgerTally:
     that died is made good by the next that starts. What one caller has is counted only where a ledger is nearly full.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, statements: LedgerStatements) -> None:
+        self._sql = statements
         self.totals = TallyDelta()
         self._shares: dict[str, tuple[int, int]] = {}
 
@@ -35,7 +61,7 @@ class LedgerTally:
         held, held_size = self.totals[:2]
         return 4 * (held + rows) <= 3 * limits.rows and 4 * (held_size + size) <= 3 * limits.bytes
 
-    def has_room(self, db: sqlite3.Connection, principal: str, rows: int, size: int, limits: LedgerLimits) -> bool:
+    def has_room(self, db: SqlConnection, principal: str, rows: int, size: int, limits: LedgerLimits) -> bool:
         """Return whether ``principal`` may have ``rows`` and ``size`` more."""
         if self.has_ample_room(rows, size, limits):
             return True
@@ -56,23 +82,23 @@ class LedgerTally:
         """Forget how much each caller has; it is counted again when that is asked."""
         self._shares.clear()
 
-    def exchange_counts(self, db: sqlite3.Connection) -> None:
+    def exchange_counts(self, db: SqlConnection) -> None:
         """Tell the others what is new, and hear their news."""
         before = self.totals
-        self.totals = TallyDelta(*db.execute(sql.COUNT, (before.new_rows, before.new_size)).fetchall()[0])
+        self.totals = TallyDelta(*db.execute(self._sql.exchange_counts, (before.new_rows, before.new_size)).fetchall()[0])
         if self.totals[:2] != before[:2]:
             self.forget_shares()
 
-    def recount(self, db: sqlite3.Connection) -> None:
+    def recount(self, db: SqlConnection) -> None:
         """Count what is there, for everybody."""
-        self.totals = TallyDelta(*db.execute(sql.RECOUNT).fetchall()[0])
+        self.totals = TallyDelta(*db.execute(self._sql.recount).fetchall()[0])
 
-    def _count_share(self, db: sqlite3.Connection, principal: str) -> tuple[int, int]:
+    def _count_share(self, db: SqlConnection, principal: str) -> tuple[int, int]:
         share = self._shares.get(principal)
         if share is None:
             if len(self._shares) >= _MAX_SHARES:
                 self._shares.clear()
-            rows, size = db.execute(sql.SHARE, (principal,)).fetchone()
+            rows, size = db.execute(self._sql.count_share, (principal,)).fetchone()
             share = self._shares[principal] = (rows, size)
         return share
 

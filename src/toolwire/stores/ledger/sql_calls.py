@@ -1,4 +1,4 @@
-"""Claim and settle the rows of an SQLite ledger.
+"""Claim and settle the calls of a ledger in a database, one by one.
 
 Rules:
 - Whatever is public here runs inside one transaction, which whoever calls begins and ends.
@@ -7,8 +7,7 @@ Rules:
 
 from __future__ import annotations
 
-import sqlite3
-from pathlib import Path
+from collections.abc import Callable
 
 from toolwire.core.ledger import (
     FULL,
@@ -30,10 +29,8 @@ from toolwire.core.ledger import (
 )
 
 from . import result_bytes
-from . import tables as sql
-from .clock import ClockMark, LedgerClock
-from .process_lock import find_owners, is_alive
-from .tally import LedgerTally
+from .statements import LedgerStatements, StoredCall
+from .tally import LedgerTally, SqlConnection
 
 ROW_BYTES = 400
 """What a row and its index take besides its texts, in bytes."""
@@ -42,27 +39,46 @@ _MAX_REMOVED = 64
 """How many calls one other call removes at the most."""
 
 
-class SqliteCalls:
-    """The calls in the ledger at ``path``. ``taken`` is how many new ones were taken in here."""
+class SqlCalls:
+    """The calls of one ledger, on the connection that ``attach`` gave.
 
-    def __init__(self, path: Path, limits: LedgerLimits, *, age: LedgerClock, tally: LedgerTally) -> None:
+    ``new_calls`` is how many new ones were taken in here. ``now`` reads the clock of the ledger, and ``is_alive`` says
+    whether the owner with a number still lives. ``after_sweep`` runs in the transaction of each sweep.
+    """
+
+    def __init__(
+        self,
+        statements: LedgerStatements,
+        limits: LedgerLimits,
+        tally: LedgerTally,
+        *,
+        now: Callable[[], float],
+        is_alive: Callable[[int], bool],
+        after_sweep: Callable[[], None] | None = None,
+    ) -> None:
         self.new_calls = 0
-        self._path = path
+        self._sql = statements
         self._limits = limits
-        self._age = age
         self._tally = tally
-        self._connection: sqlite3.Connection
+        self._now = now
+        self._is_alive = is_alive
+        self._after_sweep = after_sweep
+        self._connection: SqlConnection
 
-    def attach(self, db: sqlite3.Connection) -> None:
-        """Work on ``db``: take its age up, count what is in it, and note calls whose owner is gone as interrupted."""
-        self._connection = db
-        mark = db.execute(sql.AGE).fetchone()
-        self._age.resume(None if mark is None else ClockMark(*mark))
-        self._save_age()
-        self._tally.recount(db)
-        there = find_owners(self._path)
-        for number, principal, tool, call_id, rerun, owner, size in db.execute(sql.RUNNING).fetchall():
-            if owner not in there:
+    def attach(self, connection: SqlConnection) -> None:
+        """Work on ``connection`` from now on."""
+        self._connection = connection
+
+    def recount(self) -> None:
+        """Count what is in the ledger, for everybody."""
+        self._tally.recount(self._connection)
+
+    def interrupt_orphans(self, owners: set[int]) -> None:
+        """Note that calls whose owner is not among ``owners`` were interrupted."""
+        for number, principal, tool, call_id, rerun, owner, size in self._connection.execute(
+            self._sql.find_running
+        ).fetchall():
+            if owner not in owners:
                 self._interrupt(number, CallKey(principal, tool, call_id), size, rerun=bool(rerun))
 
     def claim(self, claim: Claim, owner: int) -> ClaimOutcome:
@@ -85,18 +101,18 @@ class SqliteCalls:
         """Remember how the call of ``ticket`` ended; None forgets this run of it."""
         mine, earlier, principal = (*ticket.key, ticket.owner, ticket.attempt), 0, ticket.key.principal
         if ticket.attempt > 1:
-            found = self._connection.execute(sql.EARLIER, mine).fetchone()
+            found = self._connection.execute(self._sql.find_earlier, mine).fetchone()
             if found is None or ending is None:
                 return None if found is None else self._restore(ticket.key, *found)
             earlier = len(found[2] or b"")
         elif ending is None:
-            gone = self._connection.execute(sql.FORGET, mine).fetchall()
+            gone = self._connection.execute(self._sql.forget, mine).fetchall()
             return self._tally.add(principal, -len(gone), -sum(size for (size,) in gone))
         answer = result_bytes.write_result(ending.result, self._limits.answer_bytes)
         more = len(answer) - earlier
-        values = (ending.state.value, ending.pinned, answer, more, self._age.now() + self._limits.keep_s, *mine)
+        values = (ending.state.value, ending.pinned, answer, more, self._now() + self._limits.keep_s, *mine)
         self._make_room(principal, 0, more)  # while this call runs, so that it is not among those that go
-        if self._connection.execute(sql.SETTLE, values).rowcount:
+        if self._connection.execute(self._sql.settle, values).rowcount:
             self._tally.add(principal, 0, more)
         return None
 
@@ -110,7 +126,7 @@ class SqliteCalls:
         for _ in range(_MAX_REMOVED):
             if self._tally.has_room(self._connection, principal, rows, size, self._limits):
                 return True
-            oldest = self._connection.execute(sql.OLDEST_OF, (principal,)).fetchone()
+            oldest = self._connection.execute(self._sql.find_oldest, (principal,)).fetchone()
             if oldest is None:
                 return False
             self._remove(*oldest)
@@ -119,30 +135,31 @@ class SqliteCalls:
 
     def sweep(self) -> None:
         """Remove the oldest of what is kept no longer, and tell the others what was counted here."""
-        for expired in self._connection.execute(sql.EXPIRED, (self._age.now(),)).fetchall():
+        for expired in self._connection.execute(self._sql.find_expired, (self._now(),)).fetchall():
             self._remove(*expired)
         self._tally.exchange_counts(self._connection)
-        self._save_age()
+        if self._after_sweep is not None:
+            self._after_sweep()
 
     def is_sweep_due(self) -> bool:
         """Return whether a sweep goes with the next call that is taken in."""
         return (self.new_calls + 1) % _SWEEP_EVERY == 0
 
-    def _find(self, key: CallKey) -> sql.LedgerRow | None:
-        values = self._connection.execute(sql.FIND, key).fetchone()
+    def _find(self, key: CallKey) -> StoredCall | None:
+        values = self._connection.execute(self._sql.find, key).fetchone()
         if values is None:
             return None
-        found = sql.LedgerRow(*values)
-        if found.until is not None and found.until <= self._age.now():
+        found = StoredCall(*values)
+        if found.until is not None and found.until <= self._now():
             self._remove(found.number, key.principal, found.size)
             return None
         return found
 
-    def _row(self, found: sql.LedgerRow, owner: int) -> LedgerRow:
-        owned = found.until is None and (found.owner == owner or is_alive(self._path, found.owner))
+    def _row(self, found: StoredCall, owner: int) -> LedgerRow:
+        owned = found.until is None and (found.owner == owner or self._is_alive(found.owner))
         return LedgerRow(found.fingerprint, CallState(found.state), owned, bool(found.pinned), found.attempt)
 
-    def _start_call(self, claim: Claim, found: sql.LedgerRow | None, owner: int) -> ClaimOutcome:
+    def _start_call(self, claim: Claim, found: StoredCall | None, owner: int) -> ClaimOutcome:
         if found is not None:
             return self._restart_call(claim, found, owner)
         self.new_calls += 1
@@ -152,14 +169,15 @@ class SqliteCalls:
         size = row_bytes(key)
         if not self._make_room(key.principal, 1, size):
             return FULL
-        self._connection.execute(sql.ADD, (*key, fingerprint, rerun, owner, 1, size))
+        if not self._connection.execute(self._sql.add, (*key, fingerprint, rerun, False, owner, 1, size)).rowcount:
+            return InFlight(1)  # another has just taken the key: whoever waits for that one claims again
         self._tally.add(key.principal, 1, size)
         return Ticket(key, owner, 1)
 
-    def _restart_call(self, claim: Claim, found: sql.LedgerRow, owner: int) -> Ticket:
+    def _restart_call(self, claim: Claim, found: StoredCall, owner: int) -> Ticket:
         """Return the ticket for another run of a call; what is known of the last stays until this one has ended."""
         attempt = found.attempt + 1
-        self._connection.execute(sql.AGAIN, (claim.can_rerun, owner, attempt, found.number))
+        self._connection.execute(self._sql.restart, (claim.can_rerun, owner, attempt, found.number))
         return Ticket(claim.key, owner, attempt)
 
     def _restore(self, key: CallKey, number: int, size: int, answer: bytes | None) -> None:
@@ -168,23 +186,19 @@ class SqliteCalls:
             self._interrupt(number, key, size, rerun=True)
             answer = b""
         state = get_state(result_bytes.read_result(answer)) if answer else CallState.INTERRUPTED
-        self._connection.execute(sql.RESTORE, (state.value, self._age.now() + self._limits.keep_s, number))
+        self._connection.execute(self._sql.restore, (state.value, self._now() + self._limits.keep_s, number))
 
     def _remove(self, number: int, principal: str, size: int) -> None:
-        self._connection.execute(sql.REMOVE, (number,))
+        self._connection.execute(self._sql.remove, (number,))
         self._tally.add(principal, -1, -size)
 
     def _interrupt(self, number: int, key: CallKey, size: int, *, rerun: bool) -> bytes:
         """Note that nobody knows what became of a call; return the answer to it."""
         answer = result_bytes.write_result(build_interrupted(key), self._limits.answer_bytes)
-        until = self._age.now() + self._limits.keep_s
-        self._connection.execute(sql.INTERRUPT, (not rerun, answer, size + len(answer), until, number))
+        until = self._now() + self._limits.keep_s
+        self._connection.execute(self._sql.interrupt, (not rerun, answer, size + len(answer), until, number))
         self._tally.add(key.principal, 0, len(answer))
         return answer
-
-    def _save_age(self) -> None:
-        self._connection.execute(sql.FORGET_AGE)
-        self._connection.execute(sql.SAVE_AGE, self._age.mark())
 
 
 def row_bytes(key: CallKey) -> int:

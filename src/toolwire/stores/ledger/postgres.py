@@ -1,0 +1,405 @@
+"""Keep a ledger of calls in PostgreSQL, which several machines share.
+
+Rules:
+- One thread of each process makes all changes on one connection. New calls, and endings, that wait at the same time
+  are one statement each, so the time that the network takes is paid once for many calls.
+- A running call belongs to its process for as long as that one renews its lease, by the clock of the database. Whoever
+  is taken for gone by mistake loses at most an answer: no other runs what must not run twice, and an ending that comes
+  after another process has taken the call up changes nothing.
+- A database that does not answer in time is left alone: new calls are refused at once until it answers again, which
+  the thread tries once a second. Endings are kept in memory meanwhile, one for each call that ran when it was lost.
+"""
+# R8, R11
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import psycopg
+
+from toolwire.core.ledger import (
+    UNAVAILABLE,
+    CallEnding,
+    CallKey,
+    Claim,
+    ClaimOutcome,
+    LedgerLimits,
+    Ticket,
+    digest_fingerprint,
+)
+from toolwire.core.model import Kind, Problem
+from toolwire.stores.group_commit import Change, deliver_outcomes
+from toolwire.stores.postgres import (
+    PostgresConnection,
+    PostgresPlace,
+    describe_error,
+    is_connection_lost,
+    migrate_schema,
+)
+
+from . import postgres_tables as sql
+from . import result_bytes
+from .postgres_tables import POSTGRES
+from .sql_calls import SqlCalls, row_bytes
+from .tally import LedgerTally
+
+LEASE_S = 3.0
+"""How long after its last renewal a process still has its running calls, in seconds of the database's clock."""
+SHARED = LedgerLimits()
+_RENEW_S = 1.0
+_RECONNECT_S = 1.0
+_END_S = 5.0
+_MAX_BATCH = 256
+_MAX_QUEUE = 4_096
+_SWEEP_EVERY = 64
+
+_T = TypeVar("_T")
+_log = logging.getLogger("toolwire.ledger")
+
+
+class _Settlement(NamedTuple):
+    """How the call of ``ticket`` ended."""
+
+    ticket: Ticket
+    ending: CallEnding | None
+
+
+class PostgresLedger:
+    """The ledger in the database at ``url``. Its tables are made or brought to this version when it is opened.
+
+    Raises:
+        DefinitionError: the database cannot be used, or its tables are of a newer version.
+    """
+
+    def __init__(self, url: str, limits: LedgerLimits = SHARED, *, lease_s: float = LEASE_S) -> None:
+        self._place = PostgresPlace(url)
+        migrate_schema(self._place, "calls", sql.MIGRATIONS)
+        self._limits = limits
+        self._lease_s = lease_s
+        self._owner = secrets.randbits(62)
+        self._session = 0
+        self._tally = LedgerTally(POSTGRES)
+        self._calls = SqlCalls(POSTGRES, limits, self._tally, now=self._read_now, is_alive=self._is_alive)
+        self._queue: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._connection: PostgresConnection | None = None
+        self._connected_at = 0.0
+        self._now = 0.0
+        self._is_lost = False
+        self._is_counted = False
+        self._next_try = self._next_renewal = 0.0
+        self._new_calls = 0
+        self._live: set[Ticket] = set()
+        self._unsaved: dict[Ticket, CallEnding | None] = {}
+
+    async def begin(self) -> None:
+        """Connect, where that has not been done."""
+        self._start()
+
+    async def end(self) -> None:
+        """Give the lease up and disconnect. Calls that still run are then as those of a process that died."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            self._queue.put(None)
+            await asyncio.to_thread(thread.join, _END_S)
+
+    async def claim(self, claim: Claim) -> ClaimOutcome:
+        """Return the ticket for a call that may run now, or why it does not."""
+        if self._is_lost or self._queue.qsize() >= _MAX_QUEUE:
+            return UNAVAILABLE
+        return await self._submit(digest_fingerprint(claim), _refuse, self._give_back)
+
+    async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
+        """Remember how the call of ``ticket`` ended; None forgets this run of it."""
+        work = _Settlement(ticket, ending)
+        if self._is_lost:
+            return self._keep_unsaved(work)
+        return await self._submit(work, lambda: self._keep_unsaved(work), _ignore_outcome)
+
+    async def _submit(self, work: Any, on_refusal: Callable[[], _T], on_abandon: Callable[[_T], None]) -> _T:
+        future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
+        self._queue.put(Change(work, on_refusal, on_abandon, future))
+        if self._thread is None:
+            self._start()
+        return await future
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="toolwire-ledger", daemon=True)
+                self._thread.start()
+
+    def _give_back(self, outcome: ClaimOutcome) -> None:
+        """Forget a call whose caller left before they knew that it may run."""
+        if isinstance(outcome, Ticket):
+            self._queue.put(Change(_Settlement(outcome, None), _return_none, _ignore_outcome))
+
+    def _keep_unsaved(self, work: _Settlement) -> None:
+        # The first ending holds, as in the database.
+        self._unsaved.setdefault(work.ticket, work.ending)
+
+    # What the thread does
+
+    def _work(self) -> None:
+        while True:
+            changes, is_ending = self._take_changes()
+            try:
+                self._connect_if_due()
+                if self._connection is not None:
+                    wanted, changes = changes, []
+                    self._make_changes(self._connection, wanted)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the calls that wait are answered
+                self._disconnect(error)
+            deliver_outcomes([(change, change.on_refusal()) for change in changes])
+            if is_ending:
+                return self._finish()
+
+    def _take_changes(self) -> tuple[list[Change], bool]:
+        """Return the changes that wait, and whether the thread is to end; wait until the lease must be renewed."""
+        due = self._next_try if self._connection is None else self._next_renewal
+        taken: list[Change] = []
+        try:
+            change = self._queue.get(timeout=max(due - time.monotonic(), 0.001))
+            while change is not None:
+                taken.append(change)
+                if len(taken) >= _MAX_BATCH:
+                    return taken, False
+                change = self._queue.get_nowait()
+        except queue.Empty:
+            return taken, False
+        return taken, True
+
+    def _connect_if_due(self) -> None:
+        if self._connection is not None:
+            if time.monotonic() >= self._next_renewal:
+                self._renew_lease(self._connection)
+            return
+        if time.monotonic() < self._next_try:
+            return
+        self._next_try = time.monotonic() + _RECONNECT_S
+        connection = self._place.connect()
+        self._connection = connection
+        self._session = secrets.randbits(62)
+        # From here on, no statement of an earlier connection can change anything.
+        [(self._connected_at,)] = connection.execute(
+            sql.BEGIN_SESSION, (self._owner, self._session, self._lease_s)
+        ).fetchall()
+        self._next_renewal = time.monotonic() + _RENEW_S
+        self._calls.attach(connection)
+        if not self._is_counted:
+            self._in_transaction(connection, self._calls.recount)
+            self._is_counted = True
+        self._forget_unknown(connection)
+        self._save_endings(connection)
+        if self._is_lost:
+            self._is_lost = False
+            _log.warning("the ledger in %s can be reached again", self._place)
+
+    def _disconnect(self, error: Exception) -> None:
+        if not self._is_lost:
+            self._is_lost = True
+            why = describe_error(error) if isinstance(error, psycopg.Error) else repr(error)
+            _log.error("the ledger in %s cannot be reached: %s", self._place, why)
+        self._next_try = time.monotonic() + _RECONNECT_S
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _finish(self) -> None:
+        """Give the lease up, if that is possible."""
+        if self._connection is None:
+            return
+        try:
+            self._in_transaction(self._connection, self._calls.sweep)
+            self._connection.execute(sql.END_LEASE, (self._owner, self._session))
+        except psycopg.Error as error:
+            _log.warning("the ledger in %s could not be left: %s", self._place, describe_error(error))
+        self._connection.close()
+        self._connection = None
+        self._live.clear()
+
+    def _renew_lease(self, connection: PostgresConnection) -> None:
+        self._next_renewal = time.monotonic() + _RENEW_S
+        values = (self._lease_s, self._owner, self._session)
+        if not connection.execute(sql.RENEW_LEASE, values).rowcount:
+            raise psycopg.OperationalError("the lease of this process is gone")
+        self._save_endings(connection)
+
+    def _forget_unknown(self, connection: PostgresConnection) -> None:
+        """Forget calls that a lost connection recorded without this process hearing of it: they did not run."""
+        for principal, tool, call_id, attempt in connection.execute(sql.FIND_OWN, (self._owner,)).fetchall():
+            ticket = Ticket(CallKey(principal, tool, call_id), self._owner, attempt)
+            if ticket not in self._live:
+                self._settle_alone(connection, _Settlement(ticket, None))
+
+    def _save_endings(self, connection: PostgresConnection) -> None:
+        for ticket, ending in list(self._unsaved.items()):
+            self._settle_alone(connection, _Settlement(ticket, ending))
+            self._unsaved.pop(ticket, None)
+
+    def _make_changes(self, connection: PostgresConnection, changes: Sequence[Change]) -> None:
+        """Make ``changes`` and deliver their outcomes; what a lost connection did not do is refused.
+
+        Raises:
+            psycopg.Error: the connection is lost.
+        """
+        wanted = [change for change in changes if change.future is None or not change.future.cancelled()]
+        left = dict(enumerate(wanted))
+        try:
+            endings = [number for number, change in left.items() if isinstance(change.work, _Settlement)]
+            for numbers, make in (
+                (endings, self._settle_all),
+                ([number for number in left if number not in set(endings)], self._claim_all),
+            ):
+                outcomes = make(connection, [left[number].work for number in numbers])
+                deliver_outcomes([(left.pop(number), outcome) for number, outcome in zip(numbers, outcomes, strict=True)])
+        finally:
+            deliver_outcomes([(change, change.on_refusal()) for change in left.values()])
+
+    def _claim_all(self, connection: PostgresConnection, claims: Sequence[Claim]) -> list[ClaimOutcome]:
+        if not claims:
+            return []
+        won = self._add_new(connection, claims)
+        outcomes: list[ClaimOutcome] = []
+        for claim in claims:
+            ticket = won.pop(claim.key, None)
+            outcome = self._claim_alone(connection, claim) if ticket is None else ticket
+            if isinstance(outcome, Ticket):
+                self._live.add(outcome)
+            outcomes.append(outcome)
+        return outcomes
+
+    def _add_new(self, connection: PostgresConnection, claims: Sequence[Claim]) -> dict[CallKey, Ticket]:
+        """Return the tickets for the calls among ``claims`` that are new, by one statement."""
+        self._new_calls += len(claims)
+        sizes = [row_bytes(claim.key) for claim in claims]
+        if self._new_calls >= _SWEEP_EVERY:
+            self._new_calls = 0
+            self._in_transaction(connection, lambda: self._sweep(connection))
+        if not self._tally.has_ample_room(len(claims), sum(sizes), self._limits):
+            return {}
+        rows = sorted((*claim.key, claim.fingerprint, claim.can_rerun, size) for claim, size in zip(claims, sizes, strict=True))
+        values = (self._owner, self._session, self._owner, *map(list, zip(*rows, strict=True)))
+        try:
+            added = connection.execute(sql.ADD_ALL, values).fetchall()
+        except (psycopg.Error, ValueError) as error:  # one of them cannot be stored; each is tried alone
+            self._raise_if_lost(connection, error)
+            return {}
+        tickets = {}
+        for names in added:
+            key = CallKey(*names)
+            tickets[key] = Ticket(key, self._owner, 1)
+            self._tally.add(key.principal, 1, row_bytes(key))
+        return tickets
+
+    def _claim_alone(self, connection: PostgresConnection, claim: Claim) -> ClaimOutcome:
+        try:
+            return self._in_transaction(connection, lambda: self._calls.claim(claim, self._owner))
+        except (psycopg.DataError, UnicodeEncodeError):
+            return _NOT_STORABLE
+        except psycopg.Error as error:
+            self._raise_if_lost(connection, error)
+            _log.error("the ledger in %s refused a call: %s", self._place, describe_error(error))
+            return UNAVAILABLE
+
+    def _settle_all(self, connection: PostgresConnection, endings: Sequence[_Settlement]) -> list[None]:
+        plain = [
+            (*work.ticket.key, work.ticket.attempt, work.ending.state.value, work.ending.pinned, answer)
+            for work in endings
+            if work.ending is not None and work.ticket.attempt == 1
+            for answer in [result_bytes.write_result(work.ending.result, self._limits.answer_bytes)]
+        ]
+        size = sum(len(row[-1]) for row in plain)
+        is_ample = bool(plain) and self._tally.has_ample_room(0, size, self._limits)
+        if is_ample:
+            columns = map(list, zip(*plain, strict=True))
+            values = (self._owner, self._session, self._limits.keep_s, *columns, self._owner)
+            try:
+                connection.execute(sql.SETTLE_ALL, values)
+            except psycopg.Error as error:
+                self._raise_if_lost(connection, error)
+                is_ample = False
+        if is_ample:
+            for row in plain:
+                self._tally.add(row[0], 0, len(row[-1]))
+        for work in endings:
+            if is_ample and work.ending is not None and work.ticket.attempt == 1:
+                self._live.discard(work.ticket)
+                continue
+            try:
+                self._settle_alone(connection, work)
+            except psycopg.Error as error:
+                self._raise_if_lost(connection, error)
+                self._keep_unsaved(work)
+        return [None] * len(endings)
+
+    def _settle_alone(self, connection: PostgresConnection, work: _Settlement) -> None:
+        self._in_transaction(connection, lambda: self._calls.settle(*work))
+        self._live.discard(work.ticket)
+
+    def _in_transaction(self, connection: PostgresConnection, work: Callable[[], _T]) -> _T:
+        """Return what ``work`` returns, once it is committed in this session."""
+        counted = self._tally.totals
+        connection.execute("BEGIN")
+        try:
+            row = connection.execute(sql.LOCK_SESSION, (self._owner, self._session)).fetchone()
+            if row is None:
+                raise psycopg.OperationalError("the lease of this process is gone")
+            self._now = row[0]
+            outcome = work()
+            connection.execute("COMMIT")
+        except BaseException as error:
+            self._tally.totals = counted
+            self._tally.forget_shares()
+            if isinstance(error, psycopg.Error) and is_connection_lost(connection, error):
+                raise
+            connection.execute("ROLLBACK")
+            raise
+        return outcome
+
+    def _sweep(self, connection: PostgresConnection) -> None:
+        self._calls.sweep()
+        connection.execute(sql.FORGET_OWNERS, (self._now - self._limits.keep_s,))
+
+    def _raise_if_lost(self, connection: PostgresConnection, error: Exception) -> None:
+        if isinstance(error, psycopg.Error) and is_connection_lost(connection, error):
+            raise error
+
+    def _read_now(self) -> float:
+        return self._now
+
+    def _is_alive(self, owner: int) -> bool:
+        """Return whether process ``owner`` has its lease.
+
+        Leases may have run out while the database itself stood still: whoever had one until this process connected has
+        the same time to renew it.
+        """
+        assert self._connection is not None
+        row = self._connection.execute(sql.FIND_LEASE, (owner,)).fetchone()
+        return row is not None and self._now < max(row[0], self._connected_at + self._lease_s)
+
+
+def _refuse() -> ClaimOutcome:
+    return UNAVAILABLE
+
+
+def _return_none() -> None:
+    """Return nothing for a change that no task waits for."""
+
+
+def _ignore_outcome(_: object) -> None:
+    """Take no notice of an outcome that no task waits for."""
+
+
+_NOT_STORABLE = Problem(
+    kind=Kind.MALFORMED, message="The id of the call has a character that PostgreSQL cannot store; the call did not run."
+)

@@ -1,0 +1,168 @@
+"""Connect to PostgreSQL with a deadline for each statement, and bring its tables to the version of this program.
+
+Rules:
+- No wait for the database is longer than the deadline. A connection that missed it is closed and not used again.
+- No text of an error has the password or the rest of the URL: a URL is described by its host, port and database.
+- A part of the schema only grows: a program of an earlier version works beside a newer one during a rollout. A change
+  that it could not work with says so in ``Migration.works_with``, and then that program is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from toolwire.core.errors import DefinitionError
+
+try:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+except ModuleNotFoundError as error:
+    raise DefinitionError("State in PostgreSQL needs psycopg: pip install 'toolwire[postgres]'.") from error
+
+_T = TypeVar("_T")
+
+DEADLINE_S = 1.0
+"""How long one statement waits for the database."""
+_CONNECT_S = 2
+_UNREADABLE = (
+    "The URL of PostgreSQL cannot be read: write postgresql://USER:PASSWORD@HOST/DATABASE, with % forms for signs such"
+    " as @ and / in the password (%40, %2F)."
+)
+_ABANDONED_MS = 5_000
+"""After how many milliseconds the database itself ends what a client left behind."""
+_MIGRATION_LOCK = 1_953_460_077
+_MIGRATION_S = 60.0
+_READ_ONLY = "25006"
+"""The database has become a standby: another server has taken its place."""
+
+
+def is_postgres_url(where: str) -> bool:
+    """Return whether ``where`` names a database of PostgreSQL."""
+    return where.partition("://")[0] in ("postgresql", "postgres", "postgresql+psycopg")
+
+
+class PostgresPlace:
+    """The database that a URL names. ``str()`` of it shows no password."""
+
+    def __init__(self, url: str) -> None:
+        """Read ``url``.
+
+        Raises:
+            DefinitionError: it is no URL of PostgreSQL.
+        """
+        scheme, _, rest = url.partition("://")
+        self._dsn = f"{scheme.partition('+')[0]}://{rest}"
+        try:
+            parts: dict[str, Any] = conninfo_to_dict(self._dsn)
+        except psycopg.Error:  # the driver's text shows the URL
+            raise DefinitionError(_UNREADABLE) from None
+        # A password with a "/" or "@" of its own shifts the parts, and an error about a part would show it.
+        ports = str(parts.get("port") or "5432").split(",")
+        if any("@" in str(parts.get(name, "")) for name in ("host", "dbname")) or not all(map(str.isdigit, ports)):
+            raise DefinitionError(_UNREADABLE)
+        self._patience = {} if "connect_timeout" in parts else {"connect_timeout": _CONNECT_S}
+        host = parts.get("host") or parts.get("hostaddr") or "localhost"
+        self._name = f"{host}:{parts.get('port') or 5432}/{parts.get('dbname') or parts.get('user') or ''}"
+
+    def __str__(self) -> str:
+        return self._name
+
+    def connect(self, deadline_s: float = DEADLINE_S) -> PostgresConnection:
+        """Return a new connection whose statements each wait for at most ``deadline_s``.
+
+        Raises:
+            psycopg.Error: the database cannot be reached.
+        """
+        connection = PostgresConnection.connect(
+            self._dsn, autocommit=True, application_name="toolwire", **self._patience
+        )
+        connection.deadline_s = deadline_s
+        try:
+            connection.execute(
+                "SELECT set_config('statement_timeout', %s, false),"
+                " set_config('idle_in_transaction_session_timeout', %s, false), set_config('lock_timeout', %s, false)",
+                tuple(str(int(ms)) for ms in (max(_ABANDONED_MS, 1000 * deadline_s), _ABANDONED_MS, 500 * deadline_s)),
+            )
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that waits for the database for at most ``deadline_s`` at a time."""
+
+    deadline_s = DEADLINE_S
+
+    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        """Return what the database answers.
+
+        Raises:
+            psycopg.OperationalError: it does not answer in time.
+        """
+        return super().wait(gen, interval, self.deadline_s if timeout is None else timeout)
+
+
+class Migration(NamedTuple):
+    """The statements that make one version of a part of the schema of the version before.
+
+    ``works_with`` is the earliest version of the program's own schema that works with these tables.
+    """
+
+    statements: str
+    works_with: int = 1
+
+
+def migrate_schema(place: PostgresPlace, part: str, migrations: Sequence[Migration]) -> None:
+    """Bring ``part`` of the schema to the last of ``migrations``; of several processes, one does it.
+
+    Raises:
+        DefinitionError: the database cannot be used, or its tables are of a newer version that this program cannot
+            work with.
+    """
+    try:
+        with place.connect(_MIGRATION_S) as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+            connection.execute(_VERSIONS)
+            row = connection.execute(_READ_VERSION, (part,)).fetchone()
+            version, works_with = row or (0, 1)
+            if version and works_with > len(migrations):
+                raise DefinitionError(
+                    f"The tables of {part} in {place} have version {version}, and this toolwire knows versions up to"
+                    f" {len(migrations)}: install a newer toolwire."
+                )
+            for number, migration in enumerate(migrations[version:], version + 1):
+                connection.execute(migration.statements.encode())
+                connection.execute(_WRITE_VERSION, (part, number, migration.works_with))
+    except psycopg.Error as error:
+        raise build_unusable_error(place, error) from None
+
+
+def build_unusable_error(place: PostgresPlace, error: psycopg.Error) -> DefinitionError:
+    """Return the error that says why the database cannot be used."""
+    return DefinitionError(f"The database {place} cannot be used: {describe_error(error)}.")
+
+
+def is_connection_lost(connection: PostgresConnection, error: psycopg.Error) -> bool:
+    """Return whether ``connection`` is of no use after ``error``; otherwise only its statement failed."""
+    if connection.closed or connection.broken or error.sqlstate == _READ_ONLY:
+        return True
+    return error.sqlstate is None and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+
+
+def describe_error(error: psycopg.Error) -> str:
+    """Return the last line of what the driver says, which is the server's reason, or the kind of error."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1].rstrip(".") if lines else type(error).__name__
+
+
+_VERSIONS = (
+    "CREATE TABLE IF NOT EXISTS toolwire_schema"
+    " (part text PRIMARY KEY, version integer NOT NULL, works_with integer NOT NULL)"
+)
+_READ_VERSION = "SELECT version, works_with FROM toolwire_schema WHERE part = %s"
+_WRITE_VERSION = (
+    "INSERT INTO toolwire_schema VALUES (%s, %s, %s)"
+    " ON CONFLICT (part) DO UPDATE SET version = excluded.version, works_with = excluded.works_with"
+)

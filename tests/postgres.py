@@ -1,0 +1,166 @@
+"""A PostgreSQL of a test's own, on a socket in a new folder; without its programs, the test is skipped."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.programs import postgres_user, require_postgres
+from toolwire.stores.ledger.postgres import PostgresLedger
+
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not here: install toolwire[postgres] to prove this")
+PATIENCE_S = 30.0
+
+
+class Postgres:
+    """A server of its own on a socket in a new folder, as often as it is started."""
+
+    def __init__(self, folder: Path, user: str | None) -> None:
+        self.folder, self._user = folder, user
+        self._do(
+            require_postgres("initdb"),
+            "--no-sync",
+            "--auth=trust",
+            "--username=toolwire",
+            "--encoding=UTF8",
+            "--locale=C",
+            "-D",
+            self._data,
+        )
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"postgresql+psycopg://toolwire@/postgres?host={self.folder}"
+
+    @property
+    def _data(self) -> str:
+        return str(self.folder / "data")
+
+    def start(self) -> None:
+        settings = ["-c", "listen_addresses=", "-k", str(self.folder), "-c", "fsync=off", "-c", "shared_buffers=16MB"]
+        with (self.folder / "log").open("ab") as log:
+            argv = [require_postgres("postgres"), "-D", self._data, *settings]
+            self._process = subprocess.Popen(argv, stderr=log, user=self._user, cwd=self.folder)
+
+    def kill(self) -> None:
+        """Kill it with all that it started, as when the machine takes them."""
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        for each in (self._process.pid, *map(int, children)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        self._process.wait(PATIENCE_S)
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Let it hang, with all that it started: it takes connections and says nothing."""
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        everything = (self._process.pid, *map(int, children))
+        for each in everything:
+            os.kill(each, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for each in everything:
+                os.kill(each, signal.SIGCONT)
+
+    def create_database(self) -> str:
+        """Return the URL of a new, empty database."""
+        name = f"t{secrets.token_hex(6)}"
+        with psycopg.connect(host=str(self.folder), user="toolwire", dbname="postgres", autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return f"postgresql://toolwire@/{name}?host={self.folder}"
+
+    def answers(self) -> bool:
+        with contextlib.suppress(psycopg.Error), self.connection():
+            return True
+        return False
+
+    def connection(self) -> psycopg.Connection[tuple[object, ...]]:
+        return psycopg.connect(host=str(self.folder), user="toolwire", dbname="postgres", connect_timeout=5)
+
+    def _do(self, *command: str) -> None:
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=self.folder, user=self._user, timeout=60)
+
+
+class LedgerDatabase:
+    """A database with the tables of a ledger, whose time a test sets."""
+
+    def __init__(self, server: Postgres) -> None:
+        self.url = server.create_database()
+        PostgresLedger(self.url)
+        self.connection = psycopg.connect(self.url, autocommit=True)
+        self.connection.execute("CREATE TABLE test_time (now double precision)")
+        self.connection.execute("INSERT INTO test_time VALUES (1000000)")
+        self.connection.execute(
+            "CREATE OR REPLACE FUNCTION toolwire_now() RETURNS double precision LANGUAGE sql VOLATILE"
+            " AS 'SELECT now FROM test_time'"
+        )
+
+    def empty(self) -> None:
+        """Forget all calls and owners, and let the time begin anew."""
+        self.connection.execute("TRUNCATE toolwire_calls, toolwire_owners")
+        self.connection.execute("UPDATE toolwire_held SET rows = 0, bytes = 0")
+        self.connection.execute("UPDATE test_time SET now = 1000000")
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass in which each process renews its lease."""
+        self.connection.execute("UPDATE test_time SET now = now + %s", (seconds,))
+        self.connection.execute("UPDATE toolwire_owners SET until = until + %s", (seconds,))
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def end_leases(self) -> None:
+        """Let all leases run out, also for processes that connected a moment ago."""
+        self.connection.execute("UPDATE test_time SET now = now + 10")
+        self.connection.execute("UPDATE toolwire_owners SET until = 0")
+
+
+@contextlib.contextmanager
+def running_postgres() -> Iterator[Postgres]:
+    user = postgres_user()
+    folder = Path(tempfile.mkdtemp(prefix="toolwire-pg-"))
+    try:
+        if user is not None:
+            shutil.chown(folder, user)
+        server = Postgres(folder, user)
+        try:
+            yield server
+        finally:
+            server.kill()
+    finally:
+        shutil.rmtree(folder)
+
+
+def wait_until_answering(server: Postgres) -> None:
+    """Wait until ``server`` takes connections."""
+    for _ in range(int(PATIENCE_S / 0.05)):
+        if server.answers():
+            return
+        time.sleep(0.05)
+    raise AssertionError("PostgreSQL does not start")
+
+
+@pytest.fixture
+def postgres() -> Iterator[Postgres]:
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def shared_postgres() -> Iterator[Postgres]:
+    """One server for all tests of a module, which answers."""
+    with running_postgres() as server:
+        wait_until_answering(server)
+        yield server

@@ -1,0 +1,264 @@
+"""The ledger on PostgreSQL: leases, a database that hangs or is killed, versions of its tables, and no password."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
+
+import pytest
+
+from tests.postgres import LedgerDatabase, Postgres, postgres, psycopg, shared_postgres, wait_until_answering  # noqa: F401
+from toolwire.core.errors import DefinitionError
+from toolwire.core.ledger import (
+    CallEnding,
+    CallKey,
+    CallState,
+    Claim,
+    ClaimOutcome,
+    InFlight,
+    StoredResult,
+    Ticket,
+    UNAVAILABLE,
+)
+from toolwire.core.model import Kind, Problem, Value
+from toolwire.stores.ledger.postgres import PostgresLedger
+from toolwire.stores.postgres import Migration, PostgresPlace, migrate_schema
+
+DONE = CallEnding(CallState.DONE, Value(1), pinned=True)
+PASSWORD = "hunter2"  # noqa: S105 - of nobody
+
+
+def claim(name: str = "a", *, rerun: bool = False, fingerprint: bytes = b"f") -> Claim:
+    return Claim(CallKey("ada", "Kit.pay", name), fingerprint, rerun)
+
+
+@pytest.fixture
+def database(shared_postgres: Postgres) -> Iterator[LedgerDatabase]:  # noqa: F811 - the fixture
+    with closing(LedgerDatabase(shared_postgres)) as opened:
+        yield opened
+
+
+@pytest.mark.requirement("ST-02")
+@pytest.mark.parametrize("rerun", [False, True])
+def test_an_owner_whose_lease_another_took_up_cannot_settle(database: LedgerDatabase, rerun: bool) -> None:
+    slow, other = PostgresLedger(database.url), PostgresLedger(database.url)
+
+    async def check() -> None:
+        lost = await slow.claim(claim(rerun=rerun))
+        assert isinstance(lost, Ticket)
+        assert await other.claim(claim(rerun=rerun)) == InFlight(1)
+        database.end_leases()
+        taken = await other.claim(claim(rerun=rerun))
+        if rerun:
+            assert isinstance(taken, Ticket)
+            assert taken.attempt == 2
+        else:
+            assert isinstance(taken, StoredResult)
+            assert isinstance(taken.result, Problem)
+            assert taken.result.kind is Kind.INTERRUPTED
+        await slow.settle(lost, CallEnding(CallState.DONE, Value("late"), pinned=True))
+        if isinstance(taken, Ticket):
+            await other.settle(taken, DONE)
+            assert await slow.claim(claim(rerun=rerun)) == StoredResult(Value(1))
+        else:
+            assert await slow.claim(claim(rerun=rerun)) == taken
+        await slow.end()
+        await other.end()
+
+    asyncio.run(check())
+
+
+@pytest.mark.requirement("ST-02")
+def test_a_lease_lasts_while_its_process_renews_it(database: LedgerDatabase) -> None:
+    busy, other = PostgresLedger(database.url), PostgresLedger(database.url)
+
+    async def check() -> None:
+        ticket = await busy.claim(claim())
+        assert isinstance(ticket, Ticket)
+        await other.claim(claim("other"))
+        database.connection.execute("UPDATE test_time SET now = now + 2")
+        until = "SELECT until - (SELECT now FROM test_time) FROM toolwire_owners WHERE owner = %s"
+        await _until(lambda: database.connection.execute(until, (ticket.owner,)).fetchone()[0] == 3.0)  # type: ignore[index]
+        database.connection.execute("UPDATE test_time SET now = now + 2")
+        assert await other.claim(claim()) == InFlight(1)
+        await busy.settle(ticket, DONE)
+        assert await other.claim(claim()) == StoredResult(Value(1))
+        await busy.end()
+        await other.end()
+
+    asyncio.run(check())
+
+
+@pytest.mark.requirement("ST-02", "R11")
+def test_what_a_lost_connection_left_on_its_way_changes_nothing(database: LedgerDatabase) -> None:
+    ledger = PostgresLedger(database.url)
+
+    async def check() -> None:
+        ticket = await ledger.claim(claim("kept"))
+        assert isinstance(ticket, Ticket)
+        # As a statement whose answer never came: it is in the table, and no ticket was given out.
+        database.connection.execute(
+            "INSERT INTO toolwire_calls (principal, tool, call_id, fingerprint, state, rerun, pinned, owner, attempt, bytes)"
+            " VALUES ('ada', 'Kit.pay', 'lost', 'x', 'running', false, false, %s, 1, 400)",
+            (ticket.owner,),
+        )
+        assert await ledger.claim(claim("lost", fingerprint=b"y")) != UNAVAILABLE
+        _end_connections(database)
+        again = await _when_available(lambda: ledger.claim(claim("lost")))
+        assert isinstance(again, Ticket), "it did not run"
+        assert await ledger.claim(claim("kept")) == InFlight(1), "this one did"
+        await ledger.settle(ticket, DONE)
+        assert await ledger.claim(claim("kept")) == StoredResult(Value(1))
+        await ledger.end()
+
+    asyncio.run(check())
+
+
+@pytest.mark.requirement("ST-05", "R11")
+def test_a_database_that_hangs_delays_nobody_for_longer_than_the_deadline(
+    postgres: Postgres, caplog: pytest.LogCaptureFixture  # noqa: F811 - the fixture
+) -> None:
+    wait_until_answering(postgres)
+    ledger = PostgresLedger(postgres.create_database())
+
+    async def check() -> None:
+        running = await ledger.claim(claim("running"))
+        assert isinstance(running, Ticket)
+        with postgres.stopped():
+            async with asyncio.timeout(10):
+                assert await asyncio.gather(*(ledger.claim(claim(f"new-{n}")) for n in range(50))) == [UNAVAILABLE] * 50
+            for number in range(50):
+                refused = asyncio.ensure_future(ledger.claim(claim(f"later-{number}")))
+                await asyncio.sleep(0)
+                assert refused.done(), "it waits for nothing"
+                assert refused.result() == UNAVAILABLE
+            ending = asyncio.ensure_future(ledger.settle(running, DONE))
+            await asyncio.sleep(0)
+            assert ending.done()
+        assert isinstance(await _when_available(lambda: ledger.claim(claim("new-1"))), Ticket), "nothing ran for it"
+        assert await ledger.claim(claim("running")) == StoredResult(Value(1)), "its ending was kept meanwhile"
+        await ledger.end()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(check())
+    said = [record.message for record in caplog.records if record.name == "toolwire.ledger"]
+    assert len(said) == 2
+    assert "cannot be reached" in said[0]
+    assert "can be reached again" in said[1]
+
+
+@pytest.mark.requirement("R11", "ST-05")
+def test_a_database_that_is_killed_loses_no_ending(postgres: Postgres) -> None:  # noqa: F811 - the fixture
+    wait_until_answering(postgres)
+    ledger = PostgresLedger(postgres.create_database())
+
+    async def check() -> None:
+        tickets = [await ledger.claim(claim(f"call-{number}")) for number in range(30)]
+        for round_ in range(3):
+            postgres.kill()
+            mine = tickets[10 * round_ : 10 * round_ + 10]
+            await asyncio.gather(*(ledger.settle(ticket, DONE) for ticket in mine if isinstance(ticket, Ticket)))
+            assert await ledger.claim(claim("other")) == UNAVAILABLE
+            postgres.start()
+            first = await _when_available(lambda round_=round_: ledger.claim(claim(f"call-{10 * round_}")))  # type: ignore[misc]
+            assert first == StoredResult(Value(1))
+        assert {type(await ledger.claim(claim(f"call-{number}"))) for number in range(30)} == {StoredResult}
+        await ledger.end()
+
+    asyncio.run(check())
+
+
+@pytest.mark.requirement("ST-02")
+def test_an_id_that_the_database_cannot_store_is_refused_alone(database: LedgerDatabase) -> None:
+    ledger = PostgresLedger(database.url)
+
+    async def check() -> None:
+        names = ["a", "nul\0", "b", "half \ud800", "c"]
+        outcomes = await asyncio.gather(*(ledger.claim(claim(name)) for name in names))
+        assert [type(outcome) for outcome in outcomes] == [Ticket, Problem, Ticket, Problem, Ticket]
+        assert {outcome.kind for outcome in outcomes if isinstance(outcome, Problem)} == {Kind.MALFORMED}
+        await ledger.end()
+
+    asyncio.run(check())
+
+
+@pytest.mark.requirement("ST-04")
+def test_tables_go_forward_from_every_version_and_keep_their_rows(shared_postgres: Postgres) -> None:  # noqa: F811
+    steps = [
+        Migration("CREATE TABLE things (name text); INSERT INTO things VALUES ('kept')"),
+        Migration("ALTER TABLE things ADD COLUMN size integer DEFAULT 7"),
+        Migration("CREATE INDEX things_by_name ON things (name)"),
+    ]
+    for first in range(len(steps) + 1):
+        url = shared_postgres.create_database()
+        place = PostgresPlace(url)
+        migrate_schema(place, "things", steps[:first])
+        migrate_schema(place, "things", steps)
+        migrate_schema(place, "things", steps)
+        with psycopg.connect(url) as connection:
+            assert connection.execute("SELECT name, size FROM things").fetchall() == [("kept", 7)]
+
+
+@pytest.mark.requirement("ST-04")
+def test_an_older_program_works_beside_a_newer_one_until_the_tables_say_otherwise(database: LedgerDatabase) -> None:
+    database.connection.execute("UPDATE toolwire_schema SET version = 2")
+    old = PostgresLedger(database.url)
+    assert isinstance(asyncio.run(_claim_and_end(old)), Ticket)
+    database.connection.execute("UPDATE toolwire_schema SET works_with = 2")
+    with pytest.raises(DefinitionError, match=r"have version 2, .* knows versions up to 1: install a newer toolwire\.$"):
+        PostgresLedger(database.url)
+
+
+@pytest.mark.requirement("ST-04")
+def test_a_migration_that_fails_changes_nothing(shared_postgres: Postgres) -> None:  # noqa: F811 - the fixture
+    url = shared_postgres.create_database()
+    with pytest.raises(DefinitionError, match="cannot be used"):
+        migrate_schema(PostgresPlace(url), "things", [Migration("CREATE TABLE things (x int)"), Migration("DROP NOTHING")])
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT to_regclass('things')").fetchone() == (None,)
+
+
+@pytest.mark.requirement("ST-01")
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://ada:{PASSWORD}@127.0.0.1:1/none",
+        f"postgresql://ada:{PASSWORD}@[::1/none",
+        f"postgresql://ada:x@{PASSWORD}@127.0.0.1/none",
+        f"postgresql://ada:1/{PASSWORD}@127.0.0.1/none",
+        f"postgresql://ada:{PASSWORD}/x@127.0.0.1/none",
+        f"postgresql://127.0.0.1:1/none?password={PASSWORD}",
+    ],
+)
+def test_no_error_shows_a_password(url: str) -> None:
+    with pytest.raises(DefinitionError) as raised:
+        PostgresLedger(url)
+    assert "hunter" not in f"{raised.value}{raised.value.__cause__}"
+
+
+async def _claim_and_end(ledger: PostgresLedger) -> ClaimOutcome:
+    outcome = await ledger.claim(claim())
+    await ledger.end()
+    return outcome
+
+
+def _end_connections(database: LedgerDatabase) -> None:
+    database.connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE pid <> pg_backend_pid() AND datname = current_database() AND application_name = 'toolwire'"
+    )
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 - it is what is looked at
+            await asyncio.sleep(0.02)
+
+
+async def _when_available(ask: Callable[[], Awaitable[ClaimOutcome]]) -> ClaimOutcome:
+    async with asyncio.timeout(30):
+        while (outcome := await ask()) == UNAVAILABLE:
+            await asyncio.sleep(0.02)
+    return outcome
