@@ -132,7 +132,9 @@ def test_a_question_and_its_file_name_the_site_and_no_key(protocol: str, site: s
 
 
 @pytest.mark.requirement("D-26")
-@pytest.mark.parametrize("option", ["--connections", "--ledger", "--jwt-secret-file", "--api-key-file", "--rates"])
+@pytest.mark.parametrize(
+    "option", ["--connections", "--state", "--ledger", "--jwt-secret-file", "--api-key-file", "--rates"]
+)
 @pytest.mark.parametrize("form", _FORMS)
 def test_no_option_for_a_file_or_a_url_prints_a_pasted_key(
     option: str, form: str, desk: Path, toolwire: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -142,6 +144,27 @@ def test_no_option_for_a_file_or_a_url_prints_a_pasted_key(
     assert said.code == 2
     assert CANARY not in said.out + said.err
     assert [path for path in tmp_path.rglob("*") if CANARY in str(path)] == []
+
+
+@pytest.mark.requirement("ST-01", "D-26")
+@pytest.mark.parametrize("option", ["--state", "--ledger", "--rates"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "postgresql://ada:{key}@127.0.0.1:1/none",
+        "postgresql://ada:{key}/{key}@127.0.0.1:1/none",
+        "postgresql://ada:x@{key}@127.0.0.1:1/none",
+        "postgresql://127.0.0.1:1/none?password={key}",
+        "postgresql://[bad/?password={key}",
+    ],
+)
+def test_serve_never_prints_the_password_of_a_database(
+    option: str, form: str, desk: Path, toolwire: Callable[..., Any]
+) -> None:
+    said = toolwire("serve", str(desk), "--port", "0", option, form.format(key=CANARY))
+    assert said.code == 2
+    assert "PostgreSQL" in said.err or "127.0.0.1:1/none" in said.err
+    assert CANARY not in said.out + said.err
 
 
 @pytest.mark.requirement("D-26")

@@ -1,23 +1,18 @@
+# ruff: noqa: F811 - fixtures are imported
 """A PostgreSQL that is killed while apps refresh their tokens: none is lost, none has two successors."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import shutil
-import signal
-import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import httpx2
 import pytest
 
-from tests.process.amounts import report
 from tests.postgres import PATIENCE_S, Postgres, postgres  # noqa: F401 - the fixture
+from tests.process.amounts import report
 from toolwire.core.model import Kind, Problem
 
 from .conftest import ISSUER, Site

@@ -22,6 +22,8 @@ from typing import Any
 
 import pytest
 
+from tests.postgres import shared_postgres  # noqa: F401 - the fixture
+
 from .amounts import report
 from .peer import Gone, dial, until
 
@@ -50,15 +52,16 @@ class Calls:
 
 
 class Server:
-    """``toolwire serve`` on one ledger and one port, as often as it is started."""
+    """``toolwire serve`` on one state and one port, as often as it is started."""
 
-    def __init__(self, folder: Path, workers: int) -> None:
+    def __init__(self, folder: Path, workers: int, state: str) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
+        self.is_leased = "://" in state
         self.runs = folder / "runs.txt"
         self.errors = folder / "errors.txt"
         self._argv = [sys.executable, "-m", "toolwire", "serve", str(KIT), "--port", str(self.port)]
-        self._argv += ["--workers", str(workers), "--ledger", str(folder / "ledger.sqlite")]
+        self._argv += ["--workers", str(workers), "--state", state]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -84,12 +87,15 @@ class Server:
             self._process.wait(PATIENCE_S)
 
 
-@pytest.fixture
-def serving(tmp_path: Path) -> Iterator[Callable[[int], Server]]:
+@pytest.fixture(params=["folder", "postgresql"])
+def serving(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[int], Server]]:
     started: list[Server] = []
+    state = str(tmp_path / "state")
+    if request.param == "postgresql":
+        state = request.getfixturevalue("shared_postgres").create_database()
 
     def serve(workers: int) -> Server:
-        started.append(Server(tmp_path, workers))
+        started.append(Server(tmp_path, workers, state))
         started[-1].start()
         return started[-1]
 
@@ -100,12 +106,11 @@ def serving(tmp_path: Path) -> Iterator[Callable[[int], Server]]:
             server.kill()
 
 
-@pytest.mark.requirement("R2", "OTC-019")
+@pytest.mark.requirement("R2", "OTC-019", "ST-02")
 def test_no_call_is_lost_and_none_is_doubled_when_workers_are_killed(serving: Callable[[int], Server]) -> None:
-    kills = KILLS or 20
-
     async def story() -> None:
         server = serving(2)
+        kills = KILLS or (6 if server.is_leased else 20)  # a lease takes seconds to run out
         async with calling(server) as calls:
             for number in range(kills):
                 await until(lambda: len(server.workers()) == 2)
@@ -120,7 +125,7 @@ def test_no_call_is_lost_and_none_is_doubled_when_workers_are_killed(serving: Ca
     asyncio.run(story())
 
 
-@pytest.mark.requirement("R3")
+@pytest.mark.requirement("R3", "ST-02")
 def test_every_call_has_its_answer_soon_after_the_only_process_is_killed(serving: Callable[[int], Server]) -> None:
     kills, back = max(5, KILLS // 10), list[float]()
 

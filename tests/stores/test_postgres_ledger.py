@@ -1,3 +1,4 @@
+# ruff: noqa: F811 - fixtures are imported
 """The ledger on PostgreSQL: leases, a database that hangs or is killed, versions of its tables, and no password."""
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import pytest
 from tests.postgres import LedgerDatabase, Postgres, postgres, psycopg, shared_postgres, wait_until_answering  # noqa: F401
 from toolwire.core.errors import DefinitionError
 from toolwire.core.ledger import (
+    UNAVAILABLE,
     CallEnding,
     CallKey,
     CallState,
@@ -20,14 +22,13 @@ from toolwire.core.ledger import (
     InFlight,
     StoredResult,
     Ticket,
-    UNAVAILABLE,
 )
 from toolwire.core.model import Kind, Problem, Value
 from toolwire.stores.ledger.postgres import PostgresLedger
 from toolwire.stores.postgres import Migration, PostgresPlace, migrate_schema
 
 DONE = CallEnding(CallState.DONE, Value(1), pinned=True)
-PASSWORD = "hunter2"  # noqa: S105 - of nobody
+PASSWORD = "hunter2"
 
 
 def claim(name: str = "a", *, rerun: bool = False, fingerprint: bytes = b"f") -> Claim:
@@ -35,7 +36,7 @@ def claim(name: str = "a", *, rerun: bool = False, fingerprint: bytes = b"f") ->
 
 
 @pytest.fixture
-def database(shared_postgres: Postgres) -> Iterator[LedgerDatabase]:  # noqa: F811 - the fixture
+def database(shared_postgres: Postgres) -> Iterator[LedgerDatabase]:
     with closing(LedgerDatabase(shared_postgres)) as opened:
         yield opened
 
@@ -100,7 +101,8 @@ def test_what_a_lost_connection_left_on_its_way_changes_nothing(database: Ledger
         assert isinstance(ticket, Ticket)
         # As a statement whose answer never came: it is in the table, and no ticket was given out.
         database.connection.execute(
-            "INSERT INTO toolwire_calls (principal, tool, call_id, fingerprint, state, rerun, pinned, owner, attempt, bytes)"
+            "INSERT INTO toolwire_calls"
+            " (principal, tool, call_id, fingerprint, state, rerun, pinned, owner, attempt, bytes)"
             " VALUES ('ada', 'Kit.pay', 'lost', 'x', 'running', false, false, %s, 1, 400)",
             (ticket.owner,),
         )
@@ -118,7 +120,8 @@ def test_what_a_lost_connection_left_on_its_way_changes_nothing(database: Ledger
 
 @pytest.mark.requirement("ST-05", "R11")
 def test_a_database_that_hangs_delays_nobody_for_longer_than_the_deadline(
-    postgres: Postgres, caplog: pytest.LogCaptureFixture  # noqa: F811 - the fixture
+    postgres: Postgres,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     wait_until_answering(postgres)
     ledger = PostgresLedger(postgres.create_database())
@@ -150,7 +153,7 @@ def test_a_database_that_hangs_delays_nobody_for_longer_than_the_deadline(
 
 
 @pytest.mark.requirement("R11", "ST-05")
-def test_a_database_that_is_killed_loses_no_ending(postgres: Postgres) -> None:  # noqa: F811 - the fixture
+def test_a_database_that_is_killed_loses_no_ending(postgres: Postgres) -> None:
     wait_until_answering(postgres)
     ledger = PostgresLedger(postgres.create_database())
 
@@ -185,7 +188,7 @@ def test_an_id_that_the_database_cannot_store_is_refused_alone(database: LedgerD
 
 
 @pytest.mark.requirement("ST-04")
-def test_tables_go_forward_from_every_version_and_keep_their_rows(shared_postgres: Postgres) -> None:  # noqa: F811
+def test_tables_go_forward_from_every_version_and_keep_their_rows(shared_postgres: Postgres) -> None:
     steps = [
         Migration("CREATE TABLE things (name text); INSERT INTO things VALUES ('kept')"),
         Migration("ALTER TABLE things ADD COLUMN size integer DEFAULT 7"),
@@ -207,15 +210,19 @@ def test_an_older_program_works_beside_a_newer_one_until_the_tables_say_otherwis
     old = PostgresLedger(database.url)
     assert isinstance(asyncio.run(_claim_and_end(old)), Ticket)
     database.connection.execute("UPDATE toolwire_schema SET works_with = 2")
-    with pytest.raises(DefinitionError, match=r"have version 2, .* knows versions up to 1: install a newer toolwire\.$"):
+    with pytest.raises(
+        DefinitionError, match=r"have version 2, .* knows versions up to 1: install a newer toolwire\.$"
+    ):
         PostgresLedger(database.url)
 
 
 @pytest.mark.requirement("ST-04")
-def test_a_migration_that_fails_changes_nothing(shared_postgres: Postgres) -> None:  # noqa: F811 - the fixture
+def test_a_migration_that_fails_changes_nothing(shared_postgres: Postgres) -> None:
     url = shared_postgres.create_database()
     with pytest.raises(DefinitionError, match="cannot be used"):
-        migrate_schema(PostgresPlace(url), "things", [Migration("CREATE TABLE things (x int)"), Migration("DROP NOTHING")])
+        migrate_schema(
+            PostgresPlace(url), "things", [Migration("CREATE TABLE things (x int)"), Migration("DROP NOTHING")]
+        )
     with psycopg.connect(url) as connection:
         assert connection.execute("SELECT to_regclass('things')").fetchone() == (None,)
 
@@ -259,6 +266,6 @@ async def _until(condition: Callable[[], bool]) -> None:
 
 async def _when_available(ask: Callable[[], Awaitable[ClaimOutcome]]) -> ClaimOutcome:
     async with asyncio.timeout(30):
-        while (outcome := await ask()) == UNAVAILABLE:
+        while (outcome := await ask()) == UNAVAILABLE:  # noqa: ASYNC110 - it is what is looked at
             await asyncio.sleep(0.02)
     return outcome

@@ -159,7 +159,16 @@ def _add_serve(parser: Parser) -> None:
     parser.add_argument(
         "--document", metavar="FILE", help="the OpenTool document of a class: file.py:Class or package.module:Class"
     )
-    parser.add_argument("--ledger", metavar="FILE", help="store calls with an idempotency key in this SQLite file")
+    parser.add_argument(
+        "--state",
+        default="",
+        metavar="WHERE",
+        help="where to keep what must last: memory, a folder, or postgresql://HOST/DATABASE for several machines"
+        " (TOOLWIRE_STATE, or memory); it names the place of --ledger and --rates",
+    )
+    parser.add_argument(
+        "--ledger", metavar="WHERE", help="store calls with an idempotency key in this SQLite file or PostgreSQL"
+    )
     parser.add_argument(
         "--client-document", default="", metavar="URL", help="publish the client metadata document at this URL"
     )
@@ -167,7 +176,7 @@ def _add_serve(parser: Parser) -> None:
         "--rates",
         default="",
         metavar="WHERE",
-        help="count calls for rate limits in this folder, or at a URL such as redis://HOST",
+        help="count calls for rate limits in this folder, or at a URL such as redis://HOST or postgresql://HOST",
     )
     parser.add_argument(
         "--rates-fail",

@@ -71,6 +71,7 @@ class ServeSettings:
     hosts: Sequence[str] = ()
     origins: Sequence[str] = ()
     document: str | None = None
+    state: str = field(default="", repr=False)
     ledger: str | None = None
     rates: str = ""
     rates_fail: RatesFail = "open"
@@ -130,6 +131,7 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App:
         callers=build_callers(settings.tokens),
         hosts=settings.hosts,
         origins=settings.origins,
+        state=settings.state,
         ledger=settings.ledger,
         rates=settings.rates,
         rates_fail=settings.rates_fail,

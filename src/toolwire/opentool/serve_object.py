@@ -20,6 +20,7 @@ from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.asgi import combine_callers
 from toolwire.server.run.idempotency import open_ledger
 from toolwire.stores.limits.open import open_windows
+from toolwire.stores.paths import find_state_places
 
 from .description import Given, describe, load_description
 from .document_check import check_against, has_call
@@ -60,6 +61,7 @@ def build_app(  # noqa: PLR0913 - one keyword for each thing a server can be tol
     hosts: Iterable[str] = (),
     origins: Iterable[str] = (),
     limits: ServerLimits | None = None,
+    state: Path | str = "",
     ledger: Ledger | Path | str | None = None,
     rates: str = "",
     rates_fail: RatesFail = "open",
@@ -74,6 +76,7 @@ def build_app(  # noqa: PLR0913 - one keyword for each thing a server can be tol
     """
     base = STRICT if strict_jsonrpc else CODEC
     any_name = box.any if isinstance(box, ObjectToolbox) else ANY
+    places = find_state_places(state)
     own = build_codec(box.document, any_name, base)
     if admin_key is not None and stop is not None:
         own = add_stop(own, admin_key, stop)
@@ -88,8 +91,8 @@ def build_app(  # noqa: PLR0913 - one keyword for each thing a server can be tol
         guard=guard,
         limits=limits,
         codecs=codecs,
-        ledger=open_ledger(ledger),
-        rates=open_windows(rates, fail=rates_fail),
+        ledger=open_ledger(places.ledger if ledger is None else ledger),
+        rates=open_windows(rates or places.rates, fail=rates_fail),
         local_rates=local_rates,
         debug=debug,
     )

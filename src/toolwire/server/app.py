@@ -115,7 +115,8 @@ class App:
         self._idempotency = IdempotencyRunner(open_ledger(ledger), MemoryLedger(), wait_s=limits.repeat_s)
         scopes = (check_scopes,) if callers.needs_credentials else ()
         required = check_requirements if authorizer is None else build_requirements_check(authorizer)
-        counted = build_rate_counter(rates if rates is not None else open_windows(""), local_rates)
+        self._rates = rates if rates is not None else open_windows("")
+        counted = build_rate_counter(self._rates, local_rates)
         confirmed: tuple[Check, ...] = ()
         if require_confirmation is not None:
             confirmed = (build_confirmation_check(require_confirmation, ConfirmationWords(confirmations)),)
@@ -160,9 +161,10 @@ class App:
         )  # so that the first request does not wait for it
 
     async def end(self) -> None:
-        """End the Toolbox and the ledger, if they have a lifespan."""
+        """End the Toolbox, the ledger and the store of rate limits, if they have a lifespan."""
         await end_lifespan(self._toolbox)
         await end_lifespan(self._idempotency)
+        await end_lifespan(self._rates)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request, as ASGI specifies."""

@@ -15,6 +15,7 @@ from toolwire.framing import jsontext
 from toolwire.limits import LocalRates, RatesFail
 from toolwire.protocols import BUILTIN, STRICT_JSONRPC
 from toolwire.stores.limits.open import open_windows
+from toolwire.stores.paths import find_state_places
 from toolwire.telemetry.calls import Telemetry
 from toolwire.validation import Authorizer
 
@@ -38,6 +39,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     hosts: Iterable[str] = (),
     origins: Iterable[str] = (),
     limits: ServerLimits | None = None,
+    state: Path | str = "",
     ledger: Ledger | Path | str | None = None,
     rates: str = "",
     rates_fail: RatesFail = "open",
@@ -56,12 +58,16 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
 
     With ``api_keys``, calls and lists need a key; ``/``, ``/health``, ``llm.json`` and the OpenAPI document stay open,
     because clients discover tools without credentials. ``hosts`` are the accepted host names besides those of this
-    machine, ``origins`` the web origins whose pages may call. ``ledger`` records calls with an idempotency key: the
-    path of an SQLite file, which survives restarts and serves several processes, or None for this process only.
-    ``rates`` is where calls are counted against the limits of their tools: a folder or a URL such as ``redis://host``,
-    which several processes share, or ``""`` for this process only. While that store cannot be reached, ``rates_fail``
-    says what happens to tools with a limit: ``open`` counts in this process alone, by the limit divided by
-    ``rates_replicas``, the number of processes that share the store; ``closed`` refuses their calls with 503;
+    machine, ``origins`` the web origins whose pages may call.
+
+    ``state`` is where everything is kept that must last: ``"memory"`` of this process, a folder, which survives
+    restarts and serves the processes of one machine, or a URL such as ``postgresql://host/database``, for several
+    machines. ``""`` means the environment variable TOOLWIRE_STATE, and memory without it. ``ledger``, ``rates`` and
+    ``confirmations`` keep one thing elsewhere. ``ledger`` records calls with an idempotency key: the path of an SQLite
+    file, or the URL of a PostgreSQL. ``rates`` is where calls are counted against the limits of their tools: a folder
+    or a URL such as ``redis://host``, which several processes share. While that store cannot be reached,
+    ``rates_fail`` says what happens to tools with a limit: ``open`` counts in this process alone, by the limit divided
+    by ``rates_replicas``, the number of processes that share the store; ``closed`` refuses their calls with 503;
     ``closed-for-destructive`` does so for destructive tools only.
 
     ``callers`` is another way to identify callers, such as signed tokens; with ``api_keys`` too, either is accepted. A
@@ -85,11 +91,12 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     origin that leads here, or a URL below it. Sign in with ``toolwire login --client-document``.
 
     Raises:
-        DefinitionError: the ledger, the store of ``rates`` or the folder of ``confirmations`` cannot be opened,
-            ``rates_fail`` or ``rates_replicas`` cannot be, or no authorization server would accept a document from
-            ``client_document``.
+        DefinitionError: the state, the ledger, the store of ``rates`` or the folder of ``confirmations`` cannot be
+            opened, ``rates_fail`` or ``rates_replicas`` cannot be, or no authorization server would accept a document
+            from ``client_document``.
     """
     # XL-066, A-12, A-53, XL-056, XL-113
+    places = find_state_places(state)
     documents = _build_documents(client_document)
     local_rates = LocalRates(rates_fail, rates_replicas, time.monotonic)
     limits = limits if limits is not None else ServerLimits()
@@ -101,8 +108,8 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
         guard=guard,
         limits=limits,
         codecs=STRICT_JSONRPC if strict_jsonrpc else BUILTIN,
-        ledger=open_ledger(ledger),
-        rates=open_windows(rates, fail=rates_fail),
+        ledger=open_ledger(places.ledger if ledger is None else ledger),
+        rates=open_windows(rates or places.rates, fail=rates_fail),
         local_rates=local_rates,
         authorizer=authorizer,
         telemetry=telemetry,
@@ -110,7 +117,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
         require_confirmation=require_confirmation,
         documents=documents,
         host_confirmation=host_confirmation,
-        confirmations=confirmations,
+        confirmations=confirmations or places.confirmations,
     )
 
 

@@ -1,9 +1,14 @@
-"""Find the folders of toolwire on the disk."""
+"""Find the folders of toolwire on the disk, and where a server keeps what must last."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NamedTuple
+
+from toolwire.core.errors import DefinitionError
+
+STATE_VARIABLE = "TOOLWIRE_STATE"
 
 
 def find_state_folder() -> Path:
@@ -15,3 +20,39 @@ def find_state_folder() -> Path:
 def find_credentials_folder() -> Path:
     """Return the default folder of the stored credentials of this user."""
     return find_state_folder() / "credentials"
+
+
+def is_postgres_url(where: str) -> bool:
+    """Return whether ``where`` names a database of PostgreSQL."""
+    return where.partition("://")[0] in ("postgresql", "postgres", "postgresql+psycopg")
+
+
+class StatePlaces(NamedTuple):
+    """Where a server keeps its ledger, its rate limits and its confirmations. Empty: in the memory of the process."""
+
+    ledger: str | None = None
+    rates: str = ""
+    confirmations: str = ""
+
+
+def find_state_places(where: str | Path) -> StatePlaces:
+    """Return the places of the state at ``where``: ``memory``, a folder, which is created, or a PostgreSQL URL.
+
+    ``""`` is what the environment variable TOOLWIRE_STATE says, and memory if it says nothing.
+
+    Raises:
+        DefinitionError: it is another URL, or the folder cannot be used.
+    """
+    text = str(where) or os.environ.get(STATE_VARIABLE, "") or "memory"
+    if text == "memory":
+        return StatePlaces()
+    if is_postgres_url(text):
+        return StatePlaces(ledger=text, rates=text)
+    if ":/" in text:  # pathlib has made one slash of the two
+        raise DefinitionError("State is kept in memory, in a folder or at a URL such as postgresql://HOST/DATABASE.")
+    folder = Path(text)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise DefinitionError(f"State cannot be kept in {folder}: {error.strerror or error}.") from error
+    return StatePlaces(str(folder / "calls.sqlite"), str(folder), str(folder / "confirmations"))

@@ -37,11 +37,6 @@ _READ_ONLY = "25006"
 """The database has become a standby: another server has taken its place."""
 
 
-def is_postgres_url(where: str) -> bool:
-    """Return whether ``where`` names a database of PostgreSQL."""
-    return where.partition("://")[0] in ("postgresql", "postgres", "postgresql+psycopg")
-
-
 class PostgresPlace:
     """The database that a URL names. ``str()`` of it shows no password."""
 
@@ -61,7 +56,7 @@ class PostgresPlace:
         ports = str(parts.get("port") or "5432").split(",")
         if any("@" in str(parts.get(name, "")) for name in ("host", "dbname")) or not all(map(str.isdigit, ports)):
             raise DefinitionError(_UNREADABLE)
-        self._patience = {} if "connect_timeout" in parts else {"connect_timeout": _CONNECT_S}
+        self._patience: dict[str, Any] = {} if "connect_timeout" in parts else {"connect_timeout": _CONNECT_S}
         host = parts.get("host") or parts.get("hostaddr") or "localhost"
         self._name = f"{host}:{parts.get('port') or 5432}/{parts.get('dbname') or parts.get('user') or ''}"
 

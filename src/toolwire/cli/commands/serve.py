@@ -32,6 +32,7 @@ from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import read_connections
 from toolwire.opentool.keys import read_keys
 from toolwire.protocols import BUILTIN
+from toolwire.stores.paths import find_state_places
 
 try:
     from toolwire.server.http.process import TlsFiles, serve, serve_reloading, serve_workers
@@ -58,6 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--reload serves from one process: leave out --workers.")
     if arguments.stdio and (arguments.reload or arguments.workers > 1 or arguments.tls_cert):
         raise UsageError("--stdio serves one host from one process: leave out --reload, --workers and --tls-cert.")
+    if confirmations := find_state_places(arguments.state).confirmations:
+        return _serve(arguments, confirmations=confirmations)
     if arguments.workers == 1:
         return _serve(arguments)
     # A caller confirms a call with a word of one worker, and sends it to any worker.
@@ -80,6 +83,7 @@ def _serve(arguments: argparse.Namespace, *, confirmations: str = "") -> int:
         hosts=arguments.allow_host,
         origins=arguments.allow_origin,
         document=arguments.document,
+        state=arguments.state,
         ledger=arguments.ledger,
         rates=arguments.rates,
         rates_fail=arguments.rates_fail,
@@ -104,13 +108,14 @@ def _serve(arguments: argparse.Namespace, *, confirmations: str = "") -> int:
     boxes = open_toolboxes(settings)
     app = build_app(settings, boxes)
     _warn(arguments.host, settings, count_asking_tools(boxes))
-    if arguments.workers > 1 and settings.ledger is None:
+    places = find_state_places(settings.state)
+    if arguments.workers > 1 and settings.ledger is None and places.ledger is None:
         print_warning(
-            "Each worker remembers its own calls alone; with --ledger FILE a call that is sent again runs once."
+            "Each worker remembers its own calls alone; with --state FOLDER a call that is sent again runs once."
         )
-    if arguments.workers > 1 and not settings.rates and _has_rate_limits(boxes):
+    if arguments.workers > 1 and not settings.rates and not places.rates and _has_rate_limits(boxes):
         print_warning(
-            "Each worker counts calls alone; with --rates WHERE the limits of tools hold for all of them together."
+            "Each worker counts calls alone; with --state FOLDER the limits of tools hold for all of them together."
         )
     if arguments.stdio:
         run_stdio(app)

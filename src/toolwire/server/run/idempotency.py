@@ -36,6 +36,7 @@ from toolwire.core.toolbox import Notify
 from toolwire.framing import jsontext
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.stores.ledger.memory import MemoryLedger
+from toolwire.stores.paths import is_postgres_url
 
 from .large_results import is_large_result, write_in_parts
 
@@ -51,13 +52,17 @@ _MAX_TOOLS = 10_000
 
 
 def open_ledger(ledger: Ledger | Path | str | None) -> Ledger:
-    """Return ``ledger``, the ledger of an SQLite file at a path, or for None a ledger in memory.
+    """Return ``ledger``, the ledger of an SQLite file or a PostgreSQL URL, or for None a ledger in memory.
 
     Raises:
-        DefinitionError: the file is no ledger, or cannot be opened.
+        DefinitionError: the file or database is no ledger, or cannot be opened.
     """
     if ledger is None:
         return MemoryLedger()
+    if isinstance(ledger, str) and is_postgres_url(ledger):
+        from toolwire.stores.ledger.postgres import PostgresLedger  # only the extra brings its driver
+
+        return PostgresLedger(ledger)
     if isinstance(ledger, str | Path):
         from toolwire.stores.ledger.sqlite import SqliteLedger  # most servers do not need sqlite3
 

@@ -247,23 +247,20 @@ class PostgresLedger:
             self._unsaved.pop(ticket, None)
 
     def _make_changes(self, connection: PostgresConnection, changes: Sequence[Change]) -> None:
-        """Make ``changes`` and deliver their outcomes; what a lost connection did not do is refused.
-
-        Raises:
-            psycopg.Error: the connection is lost.
-        """
+        """Make ``changes`` and deliver their outcomes; what a lost connection did not do is refused."""
         wanted = [change for change in changes if change.future is None or not change.future.cancelled()]
-        left = dict(enumerate(wanted))
-        try:
-            endings = [number for number, change in left.items() if isinstance(change.work, _Settlement)]
-            for numbers, make in (
-                (endings, self._settle_all),
-                ([number for number in left if number not in set(endings)], self._claim_all),
-            ):
-                outcomes = make(connection, [left[number].work for number in numbers])
-                deliver_outcomes([(left.pop(number), outcome) for number, outcome in zip(numbers, outcomes, strict=True)])
-        finally:
-            deliver_outcomes([(change, change.on_refusal()) for change in left.values()])
+        endings = [change for change in wanted if isinstance(change.work, _Settlement)]
+        claims = [change for change in wanted if not isinstance(change.work, _Settlement)]
+        for some, make in ((endings, self._settle_all), (claims, self._claim_all)):
+            try:
+                if self._connection is None:
+                    outcomes: Sequence[Any] = [change.on_refusal() for change in some]
+                else:
+                    outcomes = make(connection, [change.work for change in some])
+            except Exception as error:  # noqa: BLE001 - whatever it is, the calls that wait are answered
+                self._disconnect(error)  # before anybody hears of it, so that nobody comes back to wait
+                outcomes = [change.on_refusal() for change in some]
+            deliver_outcomes(list(zip(some, outcomes, strict=True)))
 
     def _claim_all(self, connection: PostgresConnection, claims: Sequence[Claim]) -> list[ClaimOutcome]:
         if not claims:
@@ -273,9 +270,9 @@ class PostgresLedger:
         for claim in claims:
             ticket = won.pop(claim.key, None)
             outcome = self._claim_alone(connection, claim) if ticket is None else ticket
-            if isinstance(outcome, Ticket):
-                self._live.add(outcome)
             outcomes.append(outcome)
+        # Only now: where the connection was lost before, all are refused, and forgotten when there is one again.
+        self._live.update(outcome for outcome in outcomes if isinstance(outcome, Ticket))
         return outcomes
 
     def _add_new(self, connection: PostgresConnection, claims: Sequence[Claim]) -> dict[CallKey, Ticket]:
@@ -287,7 +284,9 @@ class PostgresLedger:
             self._in_transaction(connection, lambda: self._sweep(connection))
         if not self._tally.has_ample_room(len(claims), sum(sizes), self._limits):
             return {}
-        rows = sorted((*claim.key, claim.fingerprint, claim.can_rerun, size) for claim, size in zip(claims, sizes, strict=True))
+        rows = sorted(
+            (*claim.key, claim.fingerprint, claim.can_rerun, size) for claim, size in zip(claims, sizes, strict=True)
+        )
         values = (self._owner, self._session, self._owner, *map(list, zip(*rows, strict=True)))
         try:
             added = connection.execute(sql.ADD_ALL, values).fetchall()
@@ -380,12 +379,16 @@ class PostgresLedger:
     def _is_alive(self, owner: int) -> bool:
         """Return whether process ``owner`` has its lease.
 
-        Leases may have run out while the database itself stood still: whoever had one until this process connected has
-        the same time to renew it.
+        Leases may have run out while the database itself stood still: whoever had none any more when this process
+        connected has the same time again to renew it.
         """
-        assert self._connection is not None
+        if self._connection is None:
+            return True
         row = self._connection.execute(sql.FIND_LEASE, (owner,)).fetchone()
-        return row is not None and self._now < max(row[0], self._connected_at + self._lease_s)
+        if row is None:
+            return False
+        (until,) = row
+        return bool(self._now < (until if until > self._connected_at else self._connected_at + self._lease_s))
 
 
 def _refuse() -> ClaimOutcome:
@@ -401,5 +404,6 @@ def _ignore_outcome(_: object) -> None:
 
 
 _NOT_STORABLE = Problem(
-    kind=Kind.MALFORMED, message="The id of the call has a character that PostgreSQL cannot store; the call did not run."
+    kind=Kind.MALFORMED,
+    message="The id of the call has a character that PostgreSQL cannot store; the call did not run.",
 )

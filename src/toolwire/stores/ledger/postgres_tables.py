@@ -6,6 +6,8 @@ Rules:
 - Time is the database's: ``toolwire_now()``.
 """
 
+# ruff: noqa: S608 - only constants of this program are put in, never what a caller sent
+
 from __future__ import annotations
 
 from toolwire.stores.postgres import Migration
@@ -62,10 +64,7 @@ FORGET_OWNERS = (
     " AND NOT EXISTS (SELECT FROM toolwire_calls c WHERE c.owner = o.owner AND c.until IS NULL) LIMIT 64"
     " FOR UPDATE SKIP LOCKED)"
 )
-_OWN_SESSION = (
-    "WITH mine AS MATERIALIZED"
-    " (SELECT 1 FROM toolwire_owners WHERE owner = %s AND session = %s FOR SHARE)"
-)
+_OWN_SESSION = "WITH mine AS MATERIALIZED (SELECT 1 FROM toolwire_owners WHERE owner = %s AND session = %s FOR SHARE)"
 ADD_ALL = (
     f"{_OWN_SESSION} INSERT INTO toolwire_calls"
     " (principal, tool, call_id, fingerprint, state, rerun, pinned, owner, attempt, bytes)"

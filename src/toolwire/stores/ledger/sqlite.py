@@ -110,7 +110,9 @@ class SqliteLedger:
         size = row_bytes(key)
         if self._calls.is_sweep_due() or not self._tally.has_ample_room(1, size, self._limits):
             return None
-        if not self._connection.execute(SQLITE.add, (*key, fingerprint, rerun, False, self._owner.number, 1, size)).rowcount:
+        if not self._connection.execute(
+            SQLITE.add, (*key, fingerprint, rerun, False, self._owner.number, 1, size)
+        ).rowcount:
             return None
         self._calls.new_calls += 1
         self._tally.add(key.principal, 1, size)

@@ -29,6 +29,7 @@ PRAGMA user_version = 1;
 COMMIT;
 """
 
+
 def connect_ledger(path: Path, busy_s: float) -> sqlite3.Connection:
     """Return a connection to the ledger at ``path``, which is made where there is none.
 

@@ -85,7 +85,9 @@ class LedgerTally:
     def exchange_counts(self, db: SqlConnection) -> None:
         """Tell the others what is new, and hear their news."""
         before = self.totals
-        self.totals = TallyDelta(*db.execute(self._sql.exchange_counts, (before.new_rows, before.new_size)).fetchall()[0])
+        self.totals = TallyDelta(
+            *db.execute(self._sql.exchange_counts, (before.new_rows, before.new_size)).fetchall()[0]
+        )
         if self.totals[:2] != before[:2]:
             self.forget_shares()
 

@@ -6,10 +6,13 @@ import time
 from pathlib import Path
 
 from toolwire.limits import MemoryWindows, RatesFail, Windows
+from toolwire.stores.paths import is_postgres_url
 
 
 def open_windows(where: str, *, fail: RatesFail = "closed") -> Windows:
-    """Return the windows that ``where`` names: "" for this process, a folder, or a URL such as ``redis://host``.
+    """Return the windows that ``where`` names: "" for this process, a folder, or a URL.
+
+    The URL is that of a PostgreSQL, or one such as ``redis://host``.
 
     ``fail`` is what a loss of the store means, for the line in the log.
 
@@ -18,6 +21,10 @@ def open_windows(where: str, *, fail: RatesFail = "closed") -> Windows:
     """
     if not where:
         return MemoryWindows(time.monotonic)
+    if is_postgres_url(where):
+        from .postgres_windows import PostgresWindows  # only the extra brings its driver
+
+        return PostgresWindows(where, fail=fail)
     if "://" in where:
         from .library_windows import LibraryWindows  # only the extra brings it
 

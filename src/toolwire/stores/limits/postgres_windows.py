@@ -1,0 +1,129 @@
+"""Count calls for rate limits in PostgreSQL, for several machines, by the clock of the database.
+
+Rules:
+- A call waits for at most the deadline of one statement. Only the first waits for a connection: while one that was
+  lost is made again, by a thread, calls are not counted here.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from math import inf
+
+import psycopg
+
+from toolwire.core.model import RateLimit
+from toolwire.limits import RatesFail
+from toolwire.stores.postgres import (
+    DEADLINE_S,
+    Migration,
+    PostgresConnection,
+    PostgresPlace,
+    describe_error,
+    migrate_schema,
+)
+
+from .outage import StoreOutage
+
+_PAUSE_S = 1.0
+_TAKE = "SELECT toolwire_take_call(%s, %s, %s)"
+MIGRATIONS = (
+    Migration(
+        """
+CREATE TABLE toolwire_taken (key text NOT NULL, at double precision NOT NULL);
+CREATE INDEX toolwire_taken_by_key ON toolwire_taken (key, at);
+CREATE FUNCTION toolwire_take_call(taken text, most bigint, window_s double precision) RETURNS double precision
+LANGUAGE plpgsql AS $$
+DECLARE now_s double precision; held bigint; first double precision;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended(taken, 1953460078));
+  now_s := extract(epoch FROM clock_timestamp());
+  DELETE FROM toolwire_taken WHERE key = taken AND (at <= now_s - window_s OR at > now_s + 1);
+  SELECT count(*), min(at) INTO held, first FROM toolwire_taken WHERE key = taken;
+  IF held >= most THEN
+    RETURN greatest(first + window_s - now_s, 1e-9);
+  END IF;
+  INSERT INTO toolwire_taken VALUES (taken, now_s);
+  RETURN 0;
+END $$;
+"""
+    ),
+)
+
+
+class PostgresWindows:
+    """Moving windows in the database at ``url``. Thread-safe."""
+
+    # XL-066, R11
+
+    def __init__(self, url: str, *, fail: RatesFail = "closed") -> None:
+        """Make the tables that are missing.
+
+        Raises:
+            DefinitionError: the database cannot be used.
+        """
+        self._place = PostgresPlace(url)
+        migrate_schema(self._place, "rates", MIGRATIONS)
+        self._connection: PostgresConnection | None = None
+        self._is_new = True
+        self._turn = threading.Lock()
+        self._outage = StoreOutage(fail, pause_s=_PAUSE_S, clock=time.monotonic)
+
+    async def begin(self) -> None:
+        """Do nothing: the first call that is counted connects."""
+
+    async def end(self) -> None:
+        """Close the connection; the next call that is counted connects again."""
+        with self._turn:
+            self._disconnect()
+            self._is_new = True
+
+    def take(self, key: str, limit: RateLimit) -> float:
+        """Count a call and return 0.0, or return how many seconds must pass first and count nothing.
+
+        Infinite if the database does not answer.
+        """
+        if not self._outage.may_ask():
+            return inf
+        if not self._turn.acquire(timeout=DEADLINE_S):
+            return inf  # whoever has the turn records what is found
+        try:
+            if self._connection is None and self._is_new:
+                self._is_new = False
+                self._connection = self._place.connect()
+            if self._connection is None:
+                threading.Thread(target=self._reconnect, daemon=True).start()
+                return inf
+            # A text of the database cannot hold a null character or half of a character.
+            values = (key.replace("\0", "\ufffd").encode("utf-8", "replace").decode(), limit.max, limit.window_s)
+            [(wait,)] = self._connection.execute(_TAKE, values).fetchall()
+        except psycopg.Error as error:
+            self._disconnect()
+            self._outage.record_failure(describe_error(error))
+            return inf
+        finally:
+            self._turn.release()
+        self._outage.record_success()
+        return float(wait)
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            with suppress(psycopg.Error):
+                self._connection.close()
+            self._connection = None
+
+    def _reconnect(self) -> None:
+        try:
+            connection = self._place.connect()
+        except psycopg.Error as error:
+            self._outage.record_failure(describe_error(error))
+            return
+        with self._turn:
+            if self._connection is None and not self._is_new:
+                self._connection = connection
+                connection = None  # type: ignore[assignment]
+        if connection is not None:
+            connection.close()
+        self._outage.record_success()
