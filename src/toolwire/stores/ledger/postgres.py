@@ -312,15 +312,18 @@ class PostgresLedger:
 
     def _settle_all(self, connection: PostgresConnection, endings: Sequence[_Settlement]) -> list[None]:
         plain = [
-            (*work.ticket.key, work.ticket.attempt, work.ending.state.value, work.ending.pinned, answer)
+            (work.ticket, work.ending, result_bytes.write_result(work.ending.result, self._limits.answer_bytes))
             for work in endings
             if work.ending is not None and work.ticket.attempt == 1
-            for answer in [result_bytes.write_result(work.ending.result, self._limits.answer_bytes)]
         ]
-        size = sum(len(row[-1]) for row in plain)
+        size = sum(len(answer) for _, _, answer in plain)
         is_ample = bool(plain) and self._tally.has_ample_room(0, size, self._limits)
         if is_ample:
-            columns = map(list, zip(*plain, strict=True))
+            rows = [
+                (*ticket.key, ticket.attempt, ending.state.value, ending.pinned, answer)
+                for ticket, ending, answer in plain
+            ]
+            columns = map(list, zip(*rows, strict=True))
             values = (self._owner, self._session, self._limits.keep_s, *columns, self._owner)
             try:
                 connection.execute(sql.SETTLE_ALL, values)
@@ -328,8 +331,8 @@ class PostgresLedger:
                 self._raise_if_lost(connection, error)
                 is_ample = False
         if is_ample:
-            for row in plain:
-                self._tally.add(row[0], 0, len(row[-1]))
+            for ticket, _, answer in plain:
+                self._tally.add(ticket.key.principal, 0, len(answer))
         for work in endings:
             if is_ample and work.ending is not None and work.ticket.attempt == 1:
                 self._live.discard(work.ticket)
