@@ -75,12 +75,55 @@ NEXT: Final[Node] = {
 }
 TOKEN: Final = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+" + END
 
+
+def said_of(ops: list[str], value: Node) -> Node:
+    """Return that the value of a condition with one of ``ops`` is needed, and like ``value``."""
+    return {
+        "if": {"properties": {"op": {"enum": ops}}},
+        "then": {"required": ["value"], "properties": {"value": value}},
+    }
+
+
+CONDITION: Final[Node] = {
+    "type": "object",
+    "required": ["pointer", "op"],
+    "properties": {
+        "pointer": said(
+            "The argument, as a JSON Pointer into the arguments.",
+            {"type": "string", "maxLength": 500, "pattern": rf"^(?:/(?:[^~/]|~[01])*)+{END}"},
+        ),
+        "op": said(
+            "How the argument is compared.", {"enum": ["eq", "ne", "lt", "le", "gt", "ge", "in", "matches", "present"]}
+        ),
+        "value": {
+            "description": "What it is compared with: a number for lt, le, gt and ge, a list for in, a regular "
+            "expression for matches, true or false for present (default: true), any value for eq and ne.",
+        },
+    },
+    "patternProperties": {"^x-": True},
+    "additionalProperties": False,
+    "allOf": [
+        said_of(["eq", "ne"], {}),
+        said_of(["lt", "le", "gt", "ge"], {"type": "number"}),
+        said_of(["in"], {"type": "array", "minItems": 1, "maxItems": 1_000}),
+        said_of(["matches"], {"type": "string", "minLength": 1, "maxLength": 2_000}),
+        {"if": {"properties": {"op": {"const": "present"}}}, "then": {"properties": {"value": {"type": "boolean"}}}},
+    ],
+}
+
 OPERATION: Final[Node] = {
     "title": "x-llm of an operation",
     "type": ["object", "boolean"],
     "properties": {
         "enabled": said("Whether models may call the operation. Default: true.", {"type": "boolean"}),
         "approval": said("The least consent a call needs. Default: the root's `defaultApproval`.", APPROVAL),
+        "approvalWhen": said(
+            "For which arguments a call is asked about whatever `approval` says. One that holds is enough.",
+            {"type": "array", "maxItems": 16, "items": CONDITION},
+        ),
+        "question": said(
+            "What the user is asked, with arguments as `{/name}`.", {"type": "string", "minLength": 1, "maxLength": 500}
+        ),
         "blanketApprovalAllowed": said(
             "Whether a user may approve later calls too. Default: false.", {"type": "boolean"}
         ),
@@ -159,7 +202,8 @@ def schemas() -> dict[str, Node]:
 
 def tables() -> dict[str, str]:
     """Return the table of each object's members, as the page has it."""
-    objects = {"llm.json": LLM, "root": ROOT, "operation": OPERATION, "result": RESULT, "next": NEXT["items"]}
+    objects = {"llm.json": LLM, "root": ROOT, "operation": OPERATION, "condition": CONDITION}
+    objects |= {"result": RESULT, "next": NEXT["items"]}
     return {name: "\n".join(_rows(node)) for name, node in objects.items()}
 
 
@@ -192,7 +236,7 @@ def _sort(node: Node) -> str:
         case {"type": "object", "required": [*_]}:
             return "{" + ", ".join(f"`{name}`" for name in node["properties"]) + "}"
         case _:
-            return str(node["type"])
+            return str(node.get("type", "any"))
 
 
 def _published(name: str, node: Node) -> Node:

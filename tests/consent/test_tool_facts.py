@@ -43,6 +43,7 @@ def test_a_tool_says_its_approval_cost_rate_scopes_origin_and_hash() -> None:
     assert said == {
         "needsApproval": True,
         "approval": "per-call",
+        "approvalWhen": [],
         "destructive": True,
         "cost": "paid",
         "rate": {"max": 3, "window": "1m"},

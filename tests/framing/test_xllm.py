@@ -40,7 +40,7 @@ def test_a_tool_that_may_not_be_called_asks_at_least() -> None:
 @pytest.mark.requirement("XL-032")
 def test_what_is_missing_has_its_default() -> None:
     assert xllm.read({}) == Policy()
-    assert Policy() == (True, None, False, False, None, "", None, False, {})
+    assert Policy() == (True, None, (), "", False, False, None, "", None, False, {})
 
 
 @pytest.mark.requirement("XL-036")

@@ -139,6 +139,12 @@ ODD: list[Any] = [
 KNOWN: dict[str, list[Any]] = {
     "enabled": [],
     "approval": ["deny"],
+    "approvalWhen": [
+        [{"pointer": "/a", "op": "gt", "value": 5}],
+        [{"pointer": "/a", "op": "gt", "value": "5"}],
+        [{"pointer": "/a", "op": "present", "not": 1}],
+    ],
+    "question": ["Pay {/amount}?", "q" * 501],
     "blanketApprovalAllowed": [],
     "destructive": [],
     "rateLimit": [{"max": 5, "window": "2h"}, {"max": 5.0, "window": "2h"}, {"max": True, "window": "1m"}, {"max": 1}],
@@ -181,11 +187,13 @@ def test_schema_rules_and_reader_agree_on_any_operation(data: Any) -> None:
     strict = {"enabled": False, "approval": "per-call", "destructive": True, "costIndicator": "paid"}
     mended |= {name: value for name, value in strict.items() if name in bad}
     mended |= {"rateLimit": {"max": 60, "window": "1m"}} if "rateLimit" in bad else {}
-    mended |= {"blanketApprovalAllowed": False} if "approval" in bad else {}
+    asks_always = bool({"approval", "approvalWhen"} & bad)
+    mended |= {"blanketApprovalAllowed": False, "approval": "per-call"} if asks_always else {}
     assert xllm.read(mended)[:-1] == policy[:-1]  # what is bad is its strictest, and what is good is what it says
     good = {name: value for name, value in data.items() if name not in bad}
     assert policy.exposed is good.get("enabled", "enabled" not in bad)
-    assert policy.approval == good.get("approval", Approval.PER_CALL if "approval" in bad else None)
+    assert policy.approval == (Approval.PER_CALL if asks_always else good.get("approval"))
+    assert bool(policy.ask_when) is bool(good.get("approvalWhen"))
     assert policy.cost == good.get("costIndicator", Cost.PAID if "costIndicator" in bad else None)
     assert policy.destructive is good.get("destructive", "destructive" in bad)
     assert policy.hint == good.get("hint", "")

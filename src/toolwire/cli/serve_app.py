@@ -209,5 +209,8 @@ def open_toolbox(
 def count_asking_tools(toolboxes: Sequence[Toolbox]) -> int:
     """Return how many tools of remote toolboxes need the consent of their callers."""
     return sum(
-        toolbox.needs_consent(tool) for toolbox in toolboxes if isinstance(toolbox, Remote) for tool in toolbox.tools
+        toolbox.needs_consent(tool) or bool(tool.ask_when)
+        for toolbox in toolboxes
+        if isinstance(toolbox, Remote)
+        for tool in toolbox.tools
     )

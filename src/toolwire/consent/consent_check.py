@@ -7,6 +7,7 @@ from collections.abc import Callable
 from toolwire.core.check import ALLOW, Ask, Check, Deny, Question, Verdict
 from toolwire.core.model import Approval, Call, Cost, Kind, Problem, Tool
 
+from .conditions import find_condition_reasons
 from .grant import GrantKey, Grants, grant_key
 from .policy import (
     CLIENT_RULES,
@@ -56,6 +57,9 @@ def build_consent_check(
         if level is Approval.DENY:
             return Deny(build_denial(f"Your preferences do not allow calls of {tool.name}."))
         reasons = notices(call) if notices is not None else ()
+        if tool.ask_when:
+            # CC-01: these arguments are asked about although the tool, or an earlier answer, goes without a question.
+            reasons = (*reasons, *find_condition_reasons(call))
         if not reasons and level is Approval.AUTO:
             return ALLOW
         always = not reasons and can_allow_always(tool, preferred, rules)

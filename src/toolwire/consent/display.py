@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from toolwire.core.check import Question
 from toolwire.core.model import Json, Schema
+from toolwire.framing.question_text import fill_template
 from toolwire.framing.visible_text import count_hidden, make_visible, make_visible_json
 
 from .origin_display import display_origin, find_lookalike_warning
@@ -81,6 +82,10 @@ def _build_target_rows(question: Question) -> Iterator[DisplayRow]:
     if warning:
         yield DisplayRow("warning", "address", warning)
     yield DisplayRow("part", "tool", make_visible(tool.name), make_visible(tool.description.strip().partition("\n")[0]))
+    if tool.question:
+        # CC-02: beside the arguments, which follow in full, and never instead of them.
+        words = fill_template(tool.question, question.call.arguments, find_secrets(question))
+        yield DisplayRow("part", "the site asks", words, "the words of the site")
     yield DisplayRow("part", "sends", make_visible(question.target))
     if question.request is not None and question.request.body:
         yield DisplayRow("part", "body", f"{len(question.request.body):,} bytes")

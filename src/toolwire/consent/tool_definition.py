@@ -24,7 +24,7 @@ from .policy import site_level
 Direction: TypeAlias = Literal["wider", "narrower", "same"]
 """Whether a tool can do more, less or the same after a change, as far as we can tell."""
 
-_TEXT_PARTS = frozenset({"description", "hint", "deprecated", "idempotent", "output_name", "output_schema"})
+_TEXT_PARTS = frozenset({"description", "hint", "question", "deprecated", "idempotent", "output_name", "output_schema"})
 _MAX_SHOWN = 300
 
 

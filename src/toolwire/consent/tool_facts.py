@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from toolwire.core.condition import write_conditions
 from toolwire.core.model import Approval, Json, RateLimit, Tool
 
 from .policy import NO_PREFERENCES, Preferences, effective_level
@@ -20,8 +21,9 @@ def build_facts(tool: Tool, preferences: Preferences = NO_PREFERENCES, *, origin
     hints = tool.hints.get("openapi")
     openapi = hints if isinstance(hints, Mapping) else {}
     return {
-        "needsApproval": effective_level(tool, preferences) is not Approval.AUTO,
+        "needsApproval": effective_level(tool, preferences) is not Approval.AUTO or bool(tool.ask_when),
         "approval": effective_level(tool, preferences).value,
+        "approvalWhen": write_conditions(tool.ask_when),
         "destructive": tool.destructive,
         "cost": None if tool.cost is None else tool.cost.value,
         "rate": _describe_rate_limit(tool.rate_limit),

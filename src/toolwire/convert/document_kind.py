@@ -57,6 +57,8 @@ class DocumentForm:
 
 POLICY_POINTERS: Mapping[str, str] = {
     "approval": "/x-llm/approval",
+    "ask_when": "/x-llm/approvalWhen",
+    "question": "/x-llm/question",
     "blanket_allowed": "/x-llm/blanketApprovalAllowed",
     "cost": "/x-llm/costIndicator",
     "destructive": "/x-llm/destructive",

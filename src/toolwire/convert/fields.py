@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from toolwire.core.catalog import NAME
-from toolwire.core.model import Approval, Authorization, Cost, Json, RateLimit, Requirements, Tool
+from toolwire.core.condition import read_conditions, write_conditions
+from toolwire.core.model import Approval, Authorization, Condition, Cost, Json, RateLimit, Requirements, Tool
 from toolwire.framing import jsontext
 
 
@@ -98,6 +99,13 @@ def _read_object(data: Json) -> dict[str, Json]:
     raise ValueError(f"it is an object, not {jsontext.describe_type(data)}")
 
 
+def _read_conditions(data: Json) -> tuple[Condition, ...]:
+    conditions = read_conditions(data)
+    if conditions is None:
+        raise ValueError("it is a list of conditions, each with pointer, op and value")
+    return conditions
+
+
 def _read_seconds(data: Json) -> float:
     if isinstance(data, int | float) and not isinstance(data, bool) and 0 < data < float("inf"):
         return data
@@ -148,6 +156,8 @@ FIELDS: Mapping[str, Field] = {
     "approval": Field(
         "approval", lambda tool: None if tool.approval is None else tool.approval.value, _allow_none(Approval)
     ),
+    "ask_when": Field("conditions to ask", lambda tool: write_conditions(tool.ask_when), _read_conditions),
+    "question": Field("question", lambda tool: tool.question, _read_text),
     "blanket_allowed": Field("leave to approve in advance", lambda tool: tool.blanket_allowed, _read_flag),
     "destructive": Field("word that it destroys", lambda tool: tool.destructive, _read_flag),
     "idempotent": Field("word that it can be repeated", lambda tool: tool.idempotent, _read_flag),

@@ -104,6 +104,19 @@ NO_REQUIREMENTS = Requirements()
 """No requirements, as most tools have."""
 
 
+class Condition(NamedTuple):
+    """For which arguments a call is asked about: those where ``op`` holds for the value at ``pointer`` and ``value``.
+
+    ``pointer`` is a JSON Pointer into the arguments. ``op`` is eq, ne, lt, le, gt, ge, in, matches or present.
+    """
+
+    # CC-01
+
+    pointer: str
+    op: str
+    value: Json = True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """A tool: a function that can be called.
@@ -111,6 +124,8 @@ class Tool:
     - ``input_schema``: describes one object, the arguments.
     - ``output_schema``: ``{}`` for any value, ``None`` for a tool that returns nothing.
     - ``approval``: ``None`` if nothing is declared; a client then asks the user.
+    - ``ask_when``: a call for which one of these holds is asked about, whatever ``approval`` allows.
+    - ``question``: a text of the tool's author for the user who is asked, with arguments as ``{/name}``.
     - ``safe``: a call only reads. ``claimed_safe``: only the tool's server says so, and the tool is treated as one that
       changes something.
     - ``scopes``: what the caller's credentials must carry to see and call the tool, if the server has scopes.
@@ -129,6 +144,8 @@ class Tool:
     safe: bool = False
     claimed_safe: bool = False
     approval: Approval | None = None
+    ask_when: tuple[Condition, ...] = ()
+    question: str = ""
     blanket_allowed: bool = False
     destructive: bool = False
     idempotent: bool = False

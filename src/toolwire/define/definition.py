@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from toolwire.core.catalog import NAME
 from toolwire.core.errors import DefinitionError
-from toolwire.core.model import Tool
+from toolwire.core.json_pointer import parse_pointer
+from toolwire.core.model import Condition, Tool
 
 from .conversion import build_reader, build_writer
 from .docstring import read_docstring
@@ -40,6 +41,7 @@ def define_function(
     docstring = read_docstring(get_function_docstring(function))
     arguments = [build_argument(parameter, where) for parameter in signature.parameters]
     result = build_result_form(signature.returns, where)
+    _check_ask_when(facts["ask_when"], {one.name for one in signature.parameters}, where)
     tool = Tool(
         name=name,
         toolkit=toolkit,
@@ -68,6 +70,14 @@ def _check_name(name: str) -> None:
         raise DefinitionError("A lambda has no name: write a def, or give name=.")
     if NAME.fullmatch(name) is None:
         raise DefinitionError(f"A tool cannot be called {name!r}: use 1 to 64 letters, digits, '_' and '-'.")
+
+
+def _check_ask_when(conditions: Sequence[Condition], names: Collection[str], where: str) -> None:
+    # CC-01: a condition on an argument that does not exist would make every call one to ask about.
+    for one in conditions:
+        name = parse_pointer(one.pointer)[0]
+        if name not in names:
+            raise DefinitionError(f"{where}: ask_when has {one.pointer!r}, and there is no argument {name!r}.")
 
 
 def _read_inline(options: Options, kind: FunctionKind, where: str) -> bool:

@@ -8,25 +8,30 @@ from math import isfinite
 from typing import Any, Literal, TypedDict
 
 from toolwire.core.catalog import VERSION
+from toolwire.core.condition import MAX_QUESTION, read_ask_when
 from toolwire.core.errors import DefinitionError
-from toolwire.core.model import Approval, Cost, RateLimit, Requirements
+from toolwire.core.model import Approval, Condition, Cost, Json, RateLimit, Requirements
 
 
 class Options(TypedDict, total=False):
     """The options of ``@tool``; all may be left out.
 
     ``name`` and ``description`` come from the function otherwise, ``version`` from the toolkit. ``approval`` not
-    given leaves it to whoever asks for consent. ``safe`` (a call only reads) not given means: approval is automatic
-    and nothing is destroyed. ``rate_limit`` may be ``(max, window)``. ``requirements`` is what a call must bring for
-    the tool to use, ``scopes`` what its caller must have to see it and call it. ``timeout_s`` is in seconds.
-    ``inline`` says that a sync function is quick enough to run on the event loop, without a thread of its own.
-    ``hints`` is for one protocol each, by its name.
+    given leaves it to whoever asks for consent. ``ask_when`` says for which arguments a call is asked about all the
+    same: each condition is ``(pointer, op, value)``, such as ``("/amount", "gt", 50)``. ``question`` is a text for the
+    user who is asked, with arguments as ``{/amount}``. ``safe`` (a call only reads) not given means: approval is
+    automatic, no arguments are asked about, and nothing is destroyed. ``rate_limit`` may be ``(max, window)``.
+    ``requirements`` is what a call must bring for the tool to use, ``scopes`` what its caller must have to see it and
+    call it. ``timeout_s`` is in seconds. ``inline`` says that a sync function is quick enough to run on the event
+    loop, without a thread of its own. ``hints`` is for one protocol each, by its name.
     """
 
     name: str
     description: str
     version: str
     approval: Approval | Literal["auto", "per-call"] | None
+    ask_when: Sequence[Condition | tuple[str, str] | tuple[str, str, Json] | Mapping[str, Json]]
+    question: str
     blanket_allowed: bool
     destructive: bool
     idempotent: bool
@@ -48,6 +53,8 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "description": (str,),
     "version": (str,),
     "approval": (str, type(None)),
+    "ask_when": (tuple, list),
+    "question": (str,),
     "blanket_allowed": (bool,),
     "destructive": (bool,),
     "idempotent": (bool,),
@@ -93,6 +100,8 @@ def read_options(options: Options, where: str) -> dict[str, Any]:
             raise DefinitionError(f"{where}: the option {key!r} takes {kinds}, not {value!r}.")
     facts: dict[str, Any] = {key: given[key] for key in _AS_GIVEN if key in given}
     facts["approval"] = approval = _read_approval(options.get("approval"), where)
+    facts["ask_when"] = read_ask_when(options.get("ask_when", ()), where)
+    facts["question"] = _read_question(options.get("question", ""), where)
     facts["safe"] = _read_safe(options, approval, where)
     facts["cost"] = _read_cost(options.get("cost"), where)
     facts["rate_limit"] = _read_rate_limit(options.get("rate_limit"), where)
@@ -127,7 +136,14 @@ def _read_safe(options: Options, approval: Approval | None, where: str) -> bool:
     safe, destructive = options.get("safe"), options.get("destructive", False)
     if safe and destructive:
         raise DefinitionError(f"{where} cannot be both safe and destructive: a safe tool only reads.")
-    return (approval is Approval.AUTO and not destructive) if safe is None else safe
+    reads = approval is Approval.AUTO and not destructive and not options.get("ask_when")
+    return reads if safe is None else safe
+
+
+def _read_question(text: str, where: str) -> str:
+    if len(text) > MAX_QUESTION:
+        raise DefinitionError(f"{where}: the question has {len(text):,} characters; {MAX_QUESTION} are shown at most.")
+    return text
 
 
 def _read_cost(cost: str | None, where: str) -> Cost | None:

@@ -12,7 +12,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from toolwire.core.model import Approval, Cost, Json, RateLimit, Tool
+from toolwire.core.condition import read_conditions, write_conditions
+from toolwire.core.model import Approval, Condition, Cost, Json, RateLimit, Tool
+
+from .question_text import read_template
 
 HINTS_KEY: Final = "x-llm"
 """The key in ``Tool.hints`` of the ``x-llm`` members that ``Tool`` has no field for."""
@@ -23,6 +26,8 @@ _KNOWN: Final = frozenset(
     (
         "enabled",
         "approval",
+        "approvalWhen",
+        "question",
         "blanketApprovalAllowed",
         "destructive",
         "rateLimit",
@@ -43,6 +48,8 @@ class Policy(NamedTuple):
 
     exposed: bool = True
     approval: Approval | None = None
+    ask_when: tuple[Condition, ...] = ()
+    question: str = ""
     blanket_allowed: bool = False
     destructive: bool = False
     rate_limit: RateLimit | None = None
@@ -71,6 +78,10 @@ def write(tool: Tool) -> dict[str, Json]:
     data: dict[str, Json] = {"enabled": True}
     if tool.approval is not None:
         data["approval"] = "auto" if tool.approval is Approval.AUTO else "per-call"
+    if tool.ask_when:
+        data["approvalWhen"] = write_conditions(tool.ask_when)
+    if tool.question:
+        data["question"] = tool.question
     if tool.blanket_allowed:
         data["blanketApprovalAllowed"] = True
     if tool.destructive:
@@ -109,9 +120,14 @@ def read(data: Json) -> Policy:
     if not isinstance(data, dict):
         return HIDDEN_POLICY
     approval, blanket = _read_consent(data)
+    conditions = read_conditions(data.get("approvalWhen", []))
+    if conditions is None:  # CC-01: what cannot be read means ask
+        approval, blanket = Approval.PER_CALL, False
     return Policy(
         exposed=data.get("enabled", True) is True,
         approval=approval,
+        ask_when=conditions or (),
+        question=read_template(data.get("question")),
         blanket_allowed=blanket,
         destructive=data.get("destructive", False) is not False,
         rate_limit=_read_rate_limit(data),

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
+from toolwire.core.condition import MAX_CONDITIONS, MAX_QUESTION, find_condition_fault
 from toolwire.core.json_pointer import PathStep
 from toolwire.core.model import Cost, Json, RateLimit
 
@@ -131,6 +132,23 @@ def _check_hint(data: Json) -> Iterator[XllmFault]:
         yield _build_warning("XL-071", "The hint is empty: say when to use the operation, or leave it out.")
     elif isinstance(data, str) and len(data) > 1_024:
         yield _build_warning("XL-071", f"The hint has {len(data):,} characters; a model is shown 1,024.")
+
+
+def _check_conditions(data: Json) -> Iterator[XllmFault]:
+    if not isinstance(data, list) or len(data) > MAX_CONDITIONS:
+        what = f"{len(data)} conditions" if isinstance(data, list) else describe_type(data)
+        text = f"This is {what}; it must be a list of at most {MAX_CONDITIONS} conditions: each call is asked for."
+        yield _build_error("CC-01", text)
+        return
+    for number, one in enumerate(data):
+        fault = find_condition_fault(one)
+        if fault:
+            yield _build_error("CC-01", f"{fault} Until then each call is asked for.").prefix_path(number)
+
+
+def _check_question(data: Json) -> Iterator[XllmFault]:
+    if not isinstance(data, str) or not 1 <= len(data) <= MAX_QUESTION:
+        yield _build_error("CC-02", f"A question is a text of 1 to {MAX_QUESTION} characters: this one is not shown.")
 
 
 def _check_limit(data: Json) -> Iterator[XllmFault]:
@@ -254,6 +272,8 @@ _APPROVAL = _build_choice_rule("auto", "per-call", fallback="each call is asked 
 _OPERATION: Final[Mapping[str, Rule]] = {
     "enabled": _build_flag_rule("the operation is hidden"),
     "approval": _APPROVAL,
+    "approvalWhen": _check_conditions,
+    "question": _check_question,
     "blanketApprovalAllowed": _build_flag_rule("it counts as false"),
     "destructive": _build_flag_rule("it counts as true"),
     "rateLimit": _check_limit,

@@ -8,12 +8,13 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 
+from toolwire.core.condition import read_ask_when, write_conditions
 from toolwire.core.errors import DefinitionError
-from toolwire.core.model import Approval, Cost, Json, RateLimit
+from toolwire.core.model import Approval, Condition, Cost, Json, RateLimit
 from toolwire.framing.xllm_faults import XllmFault, check_operation
 
 Include: TypeAlias = Literal["all", "marked"]
@@ -49,6 +50,8 @@ class RouteMarks(TypedDict, total=False):
 
     enabled: bool
     approval: Literal["auto", "per-call"] | Approval
+    ask_when: Sequence[Condition | tuple[str, str] | tuple[str, str, Json] | Mapping[str, Json]]
+    question: str
     blanket_allowed: bool
     destructive: bool
     rate_limit: RateLimit | tuple[int, str] | Mapping[str, Any]
@@ -60,8 +63,10 @@ class RouteMarks(TypedDict, total=False):
     idempotency_key: str
 
 
+_OWN_NAMES: Final = ("enabled", "approval", "question", "destructive", "hint", "result", "next", "idempotent")
 _MEMBERS: Final = {
-    **{name: name for name in ("enabled", "approval", "destructive", "hint", "result", "next", "idempotent")},
+    **{name: name for name in _OWN_NAMES},
+    "ask_when": "approvalWhen",
     "blanket_allowed": "blanketApprovalAllowed",
     "rate_limit": "rateLimit",
     "cost": "costIndicator",
@@ -80,7 +85,7 @@ def x_llm(**said: Unpack[RouteMarks]) -> dict[str, Any]:
     for name, value in said.items():
         if name not in _MEMBERS:
             raise DefinitionError(f"x_llm has no {name!r}; there are: {', '.join(_MEMBERS)}.")
-        data[_MEMBERS[name]] = _write_limit(value) if name == "rate_limit" else _write_plain(value)
+        data[_MEMBERS[name]] = _WRITERS.get(name, _write_plain)(value)
     for found in check_operation(data):
         raise DefinitionError(f"x_llm: {'/'.join(map(str, found.path))}: {found.message}")
     return {"x-llm": data}
@@ -167,3 +172,10 @@ def _write_plain(value: Any) -> Json:
             return [_write_plain(one) for one in value]
         case _:
             return value
+
+
+def _write_conditions(value: Any) -> Json:
+    return write_conditions(read_ask_when(value, "x_llm"))
+
+
+_WRITERS: Final[Mapping[str, Callable[[Any], Json]]] = {"rate_limit": _write_limit, "ask_when": _write_conditions}

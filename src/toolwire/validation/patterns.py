@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import jsonschema_rs
 
-from .regex_size import measure_regex
+from .regex_size import looks_around, measure_regex
 
 MAX_CHARACTERS = 2_000
 _MAX_STATES = 400_000
@@ -28,6 +28,16 @@ def is_pattern(text: str) -> bool:
     except (jsonschema_rs.ValidationError, ValueError):
         return False
     return True
+
+
+def is_linear_pattern(text: str) -> bool:
+    """Return whether ``text`` is a pattern that is matched in time linear in the text: one without look-around.
+
+    A pattern with look-around or references back is matched by trying, and one that gives up looks like one that does
+    not match.
+    """
+    # CC-01, D-15
+    return not looks_around(text) and is_pattern(text)
 
 
 class PatternBudget:

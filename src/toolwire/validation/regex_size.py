@@ -21,11 +21,16 @@ class RegexSize(NamedTuple):
     steps: int
 
 
+def looks_around(pattern: str) -> bool:
+    """Return whether ``pattern`` has look-around, an atomic group or a reference back."""
+    return _LOOKS_AROUND.search(pattern) is not None
+
+
 @lru_cache(maxsize=4_096)
 def measure_regex(pattern: str) -> RegexSize:
     """Return the estimated size of ``pattern``, in time linear in its length. A broken one has some size too."""
     states = _count_states(pattern, _BROAD_STATES)
-    steps = _count_states(pattern, 1) + (_BACKTRACKING if _LOOKS_AROUND.search(pattern) else 0)
+    steps = _count_states(pattern, 1) + (_BACKTRACKING if looks_around(pattern) else 0)
     return RegexSize(states, steps)
 
 

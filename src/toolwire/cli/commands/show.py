@@ -15,6 +15,7 @@ from toolwire.cli.targets.target import read_target
 from toolwire.cli.terminal.screen import apply_style, escape_lines, escaped, json_text, print_error
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.consent import effective_level
+from toolwire.consent.conditions import describe_condition
 from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Approval, Json, Problem, Tool
 
@@ -99,6 +100,7 @@ def _list_needs(tool: Tool) -> list[str]:
     scopes = dict.fromkeys([*tool.scopes, *(scope for one in needed.authorization for scope in one.scopes)])
     sentences = (
         (True, "runs without a question" if effective_level(tool) is Approval.AUTO else asks),
+        *((True, f"asks you where {describe_condition(one)}") for one in tool.ask_when),
         (tool.destructive, "destroys something"),
         (tool.safe and not tool.destructive, "only reads"),
         (tool.idempotent, "changes nothing more if it is repeated"),

@@ -24,6 +24,7 @@ from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.consent import effective_level
 from toolwire.core.catalog import Catalog
+from toolwire.core.condition import write_conditions
 from toolwire.core.model import Approval, Json, Schema, Tool
 
 from .lock import find_differences, list_differences
@@ -121,6 +122,8 @@ def describe(tool: Tool, level: Approval | None = None) -> dict[str, Json]:
         "output_schema": None if tool.output_schema is None else dict(tool.output_schema),
         "approval": tool.approval,
         "consent": effective_level(tool) if level is None else level,
+        "ask_when": write_conditions(tool.ask_when),
+        "question": tool.question,
         "blanket_allowed": tool.blanket_allowed,
         "destructive": tool.destructive,
         "safe": tool.safe,

@@ -125,7 +125,7 @@ def _write_annotations(tool: Tool) -> dict[str, Json]:
     title = passed_on.get("title")
     title = title if isinstance(title, str) and title else tool.description.partition("\n")[0]
     hints: dict[str, Json] = {"title": title} if title else {}
-    hints["readOnlyHint"] = tool.safe
+    hints["readOnlyHint"] = tool.safe and not tool.ask_when  # CC-01: a host asks about nothing that only reads
     if tool.destructive or "annotations" not in passed_on or said.get("destructiveHint") is False:
         hints["destructiveHint"] = tool.destructive  # else it is not known, which clients take for yes
     hints["idempotentHint"] = tool.idempotent or tool.safe or said.get("idempotentHint") is True

@@ -16,6 +16,7 @@ from toolwire.framing.null_members import remove_nulls
 from toolwire.framing.report import MAX_FAULTS, Path, PathFault, warn_of_nulls
 from toolwire.framing.text_faults import Fault, find_faults, place_faults
 from toolwire.framing.xllm_faults import XllmFault, check_llm_json, check_operation, check_root
+from toolwire.validation.patterns import is_linear_pattern
 
 from .document import loading, swagger_20
 from .document.consent_policy import SAFE_METHODS, SitePolicy, get_extension, read_operation, read_site
@@ -236,6 +237,12 @@ def _check_operation(one: _Operation, site: SitePolicy, ids: frozenset[str]) -> 
     # Advice on the wording of a tool helps only where there is a tool.
     if not policy.exposed:
         return
+    for number, condition in enumerate(policy.ask_when):
+        if condition.op == "matches" and not is_linear_pattern(condition.value):
+            text = (
+                "The regular expression is not valid, too large, or looks around: each call with a value is asked for."
+            )
+            yield XllmFault((key, "approvalWhen", number, "value"), "error", "CC-01", text)
     yield from _check_policy(one, declared if isinstance(declared, dict) else {}, policy.hint)
     following = policy.extra_members.get("next")
     for number, step in enumerate(following if isinstance(following, list) else ()):

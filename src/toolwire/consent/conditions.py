@@ -1,0 +1,138 @@
+"""Decide whether a call is asked about because of its arguments.
+
+Rules:
+- A condition can only make a client ask. What cannot be decided means ask: a value that is not there and has no
+  default, or has another type than the operator compares, or a regular expression that is not valid or too expensive.
+- true is not 1, and a text is never a number.
+"""
+# CC-01
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from math import isnan
+from typing import Final
+
+import jsonschema_rs
+
+from toolwire.core.condition import find_condition_fault
+from toolwire.core.json_pointer import MISSING, parse_pointer, resolve_pointer, take_step
+from toolwire.core.model import Call, Condition, Json, Tool
+from toolwire.framing.visible_text import make_visible, make_visible_json
+from toolwire.validation.patterns import is_linear_pattern
+from toolwire.validation.regex_size import measure_regex
+
+_MAX_STEPS: Final = 10_000_000
+_MAX_SHOWN: Final = 200
+_WORDS: Final = {
+    "eq": "is",
+    "ne": "is not",
+    "lt": "is less than",
+    "le": "is at most",
+    "gt": "is more than",
+    "ge": "is at least",
+    "in": "is one of",
+    "matches": "matches",
+    "present": "is given:",
+}
+
+
+def find_condition_reasons(call: Call) -> tuple[str, ...]:
+    """Return a sentence for the first condition of the tool that makes ``call`` one to ask about; none if none does."""
+    for condition in call.tool.ask_when:
+        found = is_met(condition, call.tool, call.arguments)
+        if found is not False:
+            text = f"The site wants you to be asked where {describe_condition(condition)}"
+            return (f"{text}." if found else f"{text}; whether that holds here cannot be decided.",)
+    return ()
+
+
+def describe_condition(condition: Condition) -> str:
+    """Return ``condition`` in words, fit to show."""
+    pointer, value = make_visible(condition.pointer), make_visible_json(condition.value)
+    value = value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}..."
+    return f"{pointer[:_MAX_SHOWN]} {_WORDS.get(condition.op, 'is as declared:')} {value}"
+
+
+def is_met(condition: Condition, tool: Tool, arguments: Mapping[str, Json]) -> bool | None:
+    """Return whether ``condition`` holds for ``arguments``, or None if that cannot be decided."""
+    pointer, op, value = condition
+    if find_condition_fault(condition._asdict()):
+        return None
+    found = resolve_pointer(arguments, pointer)
+    if op == "present":
+        return (found is not MISSING) is value
+    if found is MISSING:
+        found = _find_default(tool, pointer)
+    return None if found is MISSING else _COMPARISONS[op](found, value)
+
+
+def is_equal(first: Json, second: Json) -> bool:
+    """Return whether two JSON values are equal: 1 equals 1.0 but not true, and the order of members does not count."""
+    if isinstance(first, bool) is not isinstance(second, bool):
+        return False
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        return first.keys() == second.keys() and all(is_equal(first[one], second[one]) for one in first)
+    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
+        pairs = zip(first, second, strict=False)
+        return len(first) == len(second) and all(is_equal(one, other) for one, other in pairs)
+    return bool(first == second)
+
+
+def _is_one_of(found: Json, values: Json) -> bool | None:
+    try:
+        return any(is_equal(found, one) for one in values)
+    except RecursionError:
+        return None
+
+
+def _is_other(found: Json, value: Json) -> bool | None:
+    equal = _is_one_of(found, (value,))
+    return None if equal is None else not equal
+
+
+def _build_ordering(compare: Callable[[float, float], bool]) -> Callable[[Json, Json], bool | None]:
+    def order(found: Json, value: Json) -> bool | None:
+        return compare(found, value) if _is_number(found) and _is_number(value) else None
+
+    return order
+
+
+def _is_number(value: Json) -> bool:
+    return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and not isnan(value))
+
+
+def _matches(found: Json, pattern: str) -> bool | None:
+    if not isinstance(found, str) or not is_linear_pattern(pattern):
+        return None
+    if measure_regex(pattern).steps * (len(found) + 1) > _MAX_STEPS:
+        return None
+    return _compile(pattern).is_valid(found)
+
+
+@lru_cache(maxsize=256)
+def _compile(pattern: str) -> jsonschema_rs.Draft202012Validator:
+    return jsonschema_rs.Draft202012Validator({"pattern": pattern}, validate_formats=False)
+
+
+def _find_default(tool: Tool, pointer: str) -> Json:
+    """Return what the tool says that it takes where the argument at ``pointer`` is missing, or ``MISSING``."""
+    schema: Json = tool.input_schema
+    for step in parse_pointer(pointer):
+        properties = schema.get("properties") if isinstance(schema, Mapping) else None
+        schema = take_step(properties, step)
+    return schema.get("default", MISSING) if isinstance(schema, Mapping) else MISSING
+
+
+_COMPARISONS: Final[Mapping[str, Callable[[Json, Json], bool | None]]] = {
+    "eq": lambda found, value: _is_one_of(found, (value,)),
+    "ne": _is_other,
+    "lt": _build_ordering(operator.lt),
+    "le": _build_ordering(operator.le),
+    "gt": _build_ordering(operator.gt),
+    "ge": _build_ordering(operator.ge),
+    "in": _is_one_of,
+    "matches": _matches,
+}
