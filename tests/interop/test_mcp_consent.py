@@ -115,6 +115,38 @@ def test_a_server_that_wants_its_own_destructive_tools_confirmed_asks_so_too() -
     assert "cannot be undone" in shown[0]
 
 
+@pytest.mark.requirement("CC-01", "CC-02")
+def test_the_official_client_is_asked_for_some_arguments_with_the_words_of_the_site() -> None:
+    kit, paid = Toolkit("Bank"), list[float]()
+
+    @kit.tool(approval="auto", safe=False, ask_when=[("/amount", "gt", 50)], question="Pay {/amount} to {/to}?")
+    def pay(amount: float, to: str) -> str:
+        """Pay somebody."""
+        paid.append(amount)
+        return "paid"
+
+    async def story(url: str, answer: Answer) -> tuple[Any, Any]:
+        async with Client(url, elicitation_callback=answer) as client:
+            tools = await client.list_tools()
+            assert tools.tools[0].annotations is not None
+            assert tools.tools[0].annotations.read_only_hint is False
+            small = await client.call_tool("pay", {"amount": 20, "to": "Ada"})
+            return small, await client.call_tool("pay", {"amount": 70, "to": "Ada"})
+
+    answer, shown = replying("decline")
+    with background(asgi(kit)) as url:
+        settings = ServeSettings(targets=[url], agree=True)
+        with background(build_app(settings, open_toolboxes(settings))) as front:
+            small, large = anyio.run(story, f"{front}/mcp", answer)
+    assert not small.is_error
+    assert large.is_error
+    assert paid == [20]
+    [text] = shown
+    assert "/amount is more than 50" in text
+    assert 'The site\'s words: Pay 70 to "Ada"?' in text
+    assert 'Arguments: {"amount":70,"to":"Ada"}' in text
+
+
 def ask(url: str, arguments: dict[str, Any], tool: str = "delete", **params: Any) -> dict[str, Any]:
     """Send one call as a client that shows forms, and return its result."""
     meta = {

@@ -18,6 +18,7 @@ from enum import Enum
 from toolwire.core.model import Call, Json, Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.framing.jsontext import get_object
+from toolwire.framing.question_text import fill_template
 from toolwire.framing.text_cleaning import clean_data
 
 from .revision import CAPABILITIES_META, SERVER_META
@@ -66,7 +67,9 @@ def write_question(id_: bytes, call: Call, problem: Problem, server: Mapping[str
     if problem.kind is not Kind.UNCONFIRMED or not isinstance(question, str) or not isinstance(word, str):
         return None
     arguments = jsontext.write(clean_data(call.arguments)).decode()
-    message = clean_data(f"{question}\n\nTool: {call.tool.name}\nArguments: {arguments}")
+    words = fill_template(call.tool.question, call.arguments) if call.tool.question else ""
+    said = f"The site's words: {words}\n" if words else ""  # CC-02: beside the arguments, never instead of them
+    message = clean_data(f"{question}\n\nTool: {call.tool.name}\n{said}Arguments: {arguments}")
     if len(message) > _MAX_QUESTION:
         return None
     allow = {"type": "boolean", "title": "Allow this call", "default": False}
