@@ -21,8 +21,9 @@ from urllib.request import Request, urlopen
 
 from calculator import calculator
 from pasta import find_and_save
-from recipes.app import Book, create_app
+from recipes.app import Settings, create_app
 from todo import todo
+from visitor import Visitor
 
 import toolwire
 from toolwire import Answer, Problem, Question, Result, SyncRemote, Toolkit, Value, connect, connect_sync
@@ -31,8 +32,10 @@ from toolwire.cli.commands.tools import COLUMNS, build_rows
 from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver, list_question
+from toolwire.client.login.sign_in import SignInUser
 from toolwire.consent.display import build_display_rows
 from toolwire.protocols import BUILTIN
+from toolwire.stores.credentials.files import CredentialStore
 from toolwire.testing.loopback import background
 
 TITLES = {codec.name: codec.title for codec in BUILTIN}
@@ -75,7 +78,7 @@ def main() -> int:
     started = perf_counter()
     try:
         with TemporaryDirectory(prefix="toolwire-demo-") as folder:
-            serve_and_use(Path(folder) / "todo.sqlite3", Person(build_terminal_approver("ask") if ask else None))
+            serve_and_use(Path(folder), Person(build_terminal_approver("ask") if ask else None))
     except (UnexpectedError, toolwire.ToolwireError) as error:
         print_error(str(error))
         return 1
@@ -84,19 +87,21 @@ def main() -> int:
     return 0
 
 
-def serve_and_use(database: Path, person: Person) -> None:
-    """Serve the examples on free ports, and use them."""
+def serve_and_use(folder: Path, person: Person) -> None:
+    """Serve the examples on free ports, and use them. Their data and the credentials are in ``folder``."""
+    database = folder / "todo.sqlite3"
     kits: tuple[Toolkit, Toolkit] = (calculator, todo(database))
-    book = Book()
+    product = Product()
     with (
         background(toolwire.asgi(kits[0])) as sums,
         background(toolwire.asgi(kits[1])) as lists,
-        background(create_app(book)) as recipes,
+        background(product) as recipes,
     ):
+        product.app = create_app(Settings(url=recipes, folder=folder))
         _title("Three servers on this machine")
         for title, url in ((kits[0].title, sums), (kits[1].title, lists), ("RecipeApp", recipes)):
             print(f"  {title:<11} {apply_style(url, 'green', sys.stdout)}")
-        print(_dim("  The first two are toolkits, the third is a FastAPI app with one more line: opentools(app)."))
+        print(_dim("  The first two are toolkits, the third is a product on FastAPI, with accounts and OAuth."))
         print(_dim("  From here on there is a client, which is given these URLs and nothing else."))
         for url in (sums, lists):
             expect(look(url), list(TITLES))
@@ -108,20 +113,46 @@ def serve_and_use(database: Path, person: Person) -> None:
             use_todo(remote, database, person)
         asyncio.run(same_on_every_wire(sums))
         expect(look(recipes), ["openapi"])
-        with connect_sync(recipes, approve=person) as remote:
-            show_tools(remote)
-            talk(remote, book, person)
+        use_recipes(recipes, folder, person)
 
 
-def talk(remote: SyncRemote, book: Book, person: Person) -> None:
+class Product:
+    """An application that knows its own URL, which is known when it is served."""
+
+    app: Any = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer as the application."""
+        await self.app(scope, receive, send)
+
+
+def use_recipes(url: str, folder: Path, person: Person) -> None:
+    """Make an account as a person does in a browser, let toolwire in, use the tools, and take it back."""
+    _title("A product with accounts: a person signs up, and lets toolwire in")
+    visitor = Visitor(url)
+    visitor.sign_up("Ada", "correct horse")
+    print(f"  Ada has an account, and a book of recipes of her own: {visitor.read('favorites')}")
+    user = SignInUser(show=lambda text: print(f"  {_dim(escaped(text))}"), open_page=visitor.open_page)
+    store = CredentialStore(folder / "credentials")
+    with connect_sync(url, approve=person, user=user, credential_store=store) as remote:
+        show_tools(remote)
+        talk(remote, visitor, person)
+        _title("She takes it back on the page of connected apps")
+        visitor.take_back()
+        ended = call(remote, "searchRecipes", {"query": "pasta", "cuisine": "italian"})
+        expect(ended.ok, False)
+
+
+def talk(remote: SyncRemote, visitor: Visitor, person: Person) -> None:
     """Let a model use a site's tools for a person, who is asked exactly once."""
     _title("A model with these tools, over the real SDK (what it says is scripted too)")
     asked = len(person.said)
     find_and_save(remote, print)
     expect(len(person.said) - asked, 1)
-    saved = ["r1"] if person.said[-1] else []
-    print(f"  {_dim('the favorites are:')} {json_text(saved) if saved else 'none'}")
-    expect(book.favorites, saved)
+    said = visitor.read("favorites")
+    print(f"  {_dim('her page says:')} {said}")
+    wanted = "Your favorites: Cacio e Pepe." if person.said[-1] else "You have no favorites yet: save a recipe below."
+    expect(said, wanted)
 
 
 def look(url: str) -> list[str]:

@@ -6,15 +6,18 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from mcp import Client
 
-from examples.recipes.app import Book, create_app
+from examples.recipes.app import Settings, create_app
+from examples.recipes.book import Books
 from examples.scripted_model import lines, provider
 from tests.cli.test_serve import serving
+from toolwire.oauth import Accounts, OAuthStore
 from toolwire.testing.loopback import background
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -25,15 +28,36 @@ STORY = (FIND, "Cacio e Pepe takes 20 minutes. Shall I save it?", SAVE, "Saved. 
 SAID = "Find me a good pasta recipe and save it"
 
 
-@pytest.fixture
-def book() -> Book:
-    return Book()
+GUEST = "pasta-for-everybody-1"
+
+
+class Book:
+    """The book of the guest, for looking behind the back of the site."""
+
+    def __init__(self, folder: Path) -> None:
+        self.books = Books(folder / "recipes.db")
+        account = Accounts(OAuthStore(folder / "accounts.db")).check("Guest", GUEST)
+        assert account is not None
+        self.owner = account.id
+
+    @property
+    def favorites(self) -> list[str]:
+        return self.books.list_favorites(self.owner)
+
+    @property
+    def recipes(self) -> list[str]:
+        return [one.id for one, _ in self.books.list_recipes(self.owner)]
 
 
 @pytest.fixture
-def recipes(book: Book) -> Iterator[str]:
-    with background(create_app(book)) as url:
+def recipes(tmp_path: Path) -> Iterator[str]:
+    with background(create_app(Settings(folder=tmp_path, guest_key=GUEST))) as url:
         yield url
+
+
+@pytest.fixture
+def book(recipes: str, tmp_path: Path) -> Book:
+    return Book(tmp_path)
 
 
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
@@ -43,7 +67,9 @@ def test_a_good_pasta_recipe_is_found_and_saved_with_exactly_one_question(
 ) -> None:
     with provider(lines(*STORY)) as model:
         base = model.url + ("/v1" if api == "openai" else "")
-        at = terminal("chat", recipes, "--api", api, "--base-url", base, "--model", "scripted", NO_COLOR="1")
+        at = terminal(
+            "chat", recipes, "--key", GUEST, "--api", api, "--base-url", base, "--model", "scripted", NO_COLOR="1"
+        )
         at.wait_for(b"you> ")
         at.type(SAID)
         at.wait_for(b"Shall I save it?\r\nyou> ")
@@ -69,7 +95,9 @@ def test_a_denied_call_is_told_to_the_model_and_not_made(
     recipes: str, book: Book, terminal: Callable[..., Any]
 ) -> None:
     with provider(lines([("deleteRecipe", {"id": "r1"})], "As you wish.")) as model:
-        at = terminal("chat", recipes, "--base-url", f"{model.url}/v1", "--model", "scripted", NO_COLOR="1")
+        at = terminal(
+            "chat", recipes, "--key", GUEST, "--base-url", f"{model.url}/v1", "--model", "scripted", NO_COLOR="1"
+        )
         at.wait_for(b"you> ")
         at.type("/tools")
         at.wait_for(b"asks, destroys")
@@ -224,9 +252,9 @@ def test_no_text_of_a_model_or_a_site_steers_the_terminal(
     recipes: str, book: Book, terminal: Callable[..., Any]
 ) -> None:
     nasty = "\x1b[2J\x1b]8;;https://evil.example\x07\u202egood"
-    book.recipes["r1"].name = nasty
+    book.books.rename(book.owner, "r1", nasty)
     with provider(lines([("searchRecipes", {"query": nasty + " pasta", "cuisine": "italian"})], nasty)) as model:
-        at = terminal("chat", recipes, "--base-url", f"{model.url}/v1", "--model", "scripted")
+        at = terminal("chat", recipes, "--key", GUEST, "--base-url", f"{model.url}/v1", "--model", "scripted")
         at.wait_for(b"you> ")
         at.type("Go")
         at.wait_for(b"<U+001B>[2J<U+001B>]8;;https://evil.example<U+0007><U+202E>good\r\n")

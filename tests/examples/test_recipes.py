@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from openapi_spec_validator import validate
 
-from examples.recipes.app import Book, create_app
+from examples.recipes.app import Settings, create_app
+from examples.recipes.book import Books, Choices
 from toolwire import Answer, Kind, Problem, Question, connect_sync
+from toolwire.oauth import Accounts, OAuthStore
 from toolwire.testing.loopback import background
 
+GUEST = "pasta-for-everybody-1"
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 @pytest.mark.requirement("XL-132")
-def test_the_document_says_what_the_proposal_says() -> None:
-    document = TestClient(create_app()).get("/.well-known/openapi.json").json()
+def test_the_document_says_what_the_proposal_says(tmp_path: Path) -> None:
+    site = TestClient(create_app(Settings(folder=tmp_path)), base_url="http://127.0.0.1:9640")
+    document = site.get("/.well-known/openapi.json").json()
     validate(document)
     assert document["x-llm"] == {
         "version": "0.1",
@@ -59,15 +64,15 @@ def test_the_document_says_what_the_proposal_says() -> None:
 
 
 @pytest.mark.requirement("XL-132", "XL-045")
-def test_saving_may_be_allowed_for_good_and_deleting_may_not() -> None:
+def test_saving_may_be_allowed_for_good_and_deleting_may_not(tmp_path: Path) -> None:
     asked: list[Question] = []
 
     def always(question: Question) -> Answer:
         asked.append(question)
         return Answer(allowed=True, always=True)
 
-    book = Book()
-    with background(create_app(book)) as url, connect_sync(url, approve=always) as remote:
+    app = create_app(Settings(folder=tmp_path, guest_key=GUEST))
+    with background(app) as url, connect_sync(url, approve=always, api_key=GUEST) as remote:
         for recipe in ("r1", "r2"):
             assert remote.call("addFavorite", {"recipeId": recipe}).ok
         for recipe in ("r3", "r4"):
@@ -79,5 +84,32 @@ def test_saving_may_be_allowed_for_good_and_deleting_may_not() -> None:
     assert isinstance(gone, Problem)
     assert gone.kind is Kind.NOT_FOUND
     assert "There is no recipe r3" in gone.message
-    assert book.favorites == ["r1", "r2"]
+    assert Books(tmp_path / "recipes.db").list_favorites(find_guest(tmp_path)) == ["r1", "r2"]
     assert [one["id"] for one in found.value] == ["r1", "r2"]
+
+
+@pytest.mark.requirement("XL-132", "XL-042")
+def test_a_book_belongs_to_its_owner_whose_settings_hold_for_every_app(tmp_path: Path) -> None:
+    app = create_app(Settings(folder=tmp_path, guest_key=GUEST))
+    books, guest = Books(tmp_path / "recipes.db"), find_guest(tmp_path)
+    books.open("somebody else")
+    with background(app) as url, connect_sync(url, approve=lambda _: True, api_key=GUEST) as remote:
+        books.choose(guest, Choices(save=True, delete=False))
+        refused: Any = remote.call("deleteRecipe", {"id": "r1"})
+        assert (refused.kind, "their settings" in refused.message) == (Kind.FORBIDDEN, True)
+        assert remote.call("addFavorite", {"recipeId": "r2"}).ok
+        books.choose(guest, Choices(save=False, delete=True))
+        assert not remote.call("addFavorite", {"recipeId": "r3"}).ok
+        assert remote.call("deleteRecipe", {"id": "r1"}).ok
+        with connect_sync(url, approve=lambda _: True) as stranger:
+            assert stranger.call("searchRecipes", {"query": "", "cuisine": "italian"}).kind is Kind.UNAUTHORIZED  # type: ignore[union-attr]  # it has no value
+    assert books.list_favorites(guest) == ["r2"]
+    assert [one.id for one, _ in books.list_recipes(guest)] == ["r2", "r3", "r4", "r5"]
+    assert [one.id for one, _ in books.list_recipes("somebody else")] == ["r1", "r2", "r3", "r4", "r5"]
+    assert books.list_favorites("somebody else") == []
+
+
+def find_guest(folder: Path) -> str:
+    account = Accounts(OAuthStore(folder / "accounts.db")).check("Guest", GUEST)
+    assert account is not None
+    return account.id

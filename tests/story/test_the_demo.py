@@ -57,7 +57,15 @@ def test_the_user_flow_of_the_proposal_asks_exactly_one_question(demo: subproces
     assert flow.count("May this be called?") == 1
     assert 'recipeId = "r1"' in flow
     assert "model> It is among your favorites now." in flow
-    assert 'the favorites are: ["r1"]' in flow
+    assert "her page says: Your favorites: Cacio e Pepe." in flow
+
+
+@pytest.mark.requirement("XL-132", "XL-110")
+def test_a_person_signs_up_lets_toolwire_in_and_takes_it_back(demo: subprocess.CompletedProcess[str]) -> None:
+    _, _, product = demo.stdout.partition("A product with accounts")
+    assert "Ada has an account, and a book of recipes of her own: You have no favorites yet" in product
+    assert product.index("searchRecipes") < product.index("She takes it back on the page of connected apps")
+    assert "-> denied: The sign-in failed: access_denied." in product.partition("She takes it back")[2]
 
 
 def test_there_is_no_colour_in_a_pipe(demo: subprocess.CompletedProcess[str]) -> None:

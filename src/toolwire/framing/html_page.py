@@ -91,7 +91,8 @@ def build_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         for row in rows
     )
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f'<table class="cards"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
+    table = f'<table class="cards"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div class="scroll" tabindex="0">{table}</div>'
 
 
 def build_quote(source: str, text: str) -> str:

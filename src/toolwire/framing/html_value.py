@@ -54,7 +54,7 @@ def _build_list(value: Sequence[Json], depth: int) -> str:
             for row in value
             if isinstance(row, Mapping)
         )
-        return f'<div class="scroll">{build_table([make_visible(name) for name in columns], cells)}</div>'
+        return build_table([make_visible(name) for name in columns], cells)
     items = "".join(f"<li>{build_value(one, depth + 1)}</li>" for one in value)
     return f'<ul class="value-list">{items}</ul>'
 

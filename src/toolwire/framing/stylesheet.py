@@ -73,6 +73,7 @@ main{max-width:44rem;margin:0 auto;padding:0 16px 32px}
 pre+button{min-height:36px;padding:4px 12px;font-size:.875rem;margin-bottom:12px}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
+th,td,button,.button{overflow-wrap:break-word}
 th,td{text-align:left;vertical-align:top;padding:8px 16px 8px 0;border-bottom:1px solid var(--line)}
 thead th{position:sticky;top:0;background:var(--surface);color:var(--muted);font-weight:500;font-size:.875rem}
 .number{text-align:right}

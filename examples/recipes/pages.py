@@ -1,0 +1,233 @@
+"""The pages of RecipeApp: the book, an account, and what apps may do. They look like those of the sign-in."""
+
+# No ``from __future__ import annotations``: FastAPI reads the annotations of the routes below.
+
+from dataclasses import dataclass
+from hmac import compare_digest
+from html import escape
+from urllib.parse import parse_qs, quote
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.exceptions import HTTPException as AnyHTTPException
+
+from toolwire.framing.html_page import (
+    build_hidden_fields,
+    build_html_page,
+    build_notice,
+    build_policy,
+    build_table,
+)
+from toolwire.oauth import Account, Accounts, AuthorizationServer
+
+from .book import Books, Choices
+
+_PASSWORDS_AT_ONCE = 2
+_HEADERS = {"content-security-policy": build_policy(), "cache-control": "no-store"}
+_WELCOME = """<div class="card"><h1>Your recipes, and an assistant that knows them</h1>
+<p>Save, organize, and discover recipes. If you let it, your assistant does that for you: you say what it may do, and
+take that back at any time.</p><div class="actions"><a class="button primary" href="/sign-up">Make an account</a>
+<a class="button" href="/oauth/login?next=%2F">Sign in</a></div></div>"""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What the pages work with."""
+
+    url: str
+    books: Books
+    people: Accounts
+    oauth: AuthorizationServer
+
+    async def build(self, request: Request, title: str, html: str, status: int = 200) -> HTMLResponse:
+        """Return a page for whoever is signed in."""
+        person = await self.oauth.find_user(request.headers.raw)
+        account = "" if person is None else _build_account(person, await self.token(request), request.url.path)
+        page = build_html_page(title, html, product="RecipeApp", home="/", account_html=account)
+        return HTMLResponse(page, status, _HEADERS)
+
+    async def token(self, request: Request) -> str:
+        """Return what each form of the session must bring back."""
+        return await self.oauth.form_token(request.headers.raw)
+
+    async def find_person(self, request: Request) -> Account:
+        """Return who is signed in.
+
+        Raises:
+            HTTPException: nobody is; the browser is sent to where one signs in.
+        """
+        person = await self.oauth.find_user(request.headers.raw)
+        if person is None:
+            onward = quote(request.url.path if request.method == "GET" else "/", safe="")
+            raise HTTPException(303, "Sign in first.", {"location": f"/oauth/login?next={onward}"})
+        return person
+
+    async def read_form(self, request: Request, *, with_token: bool = True) -> dict[str, str]:
+        """Return the fields of a form that one of our own pages sent.
+
+        Raises:
+            HTTPException: another site sent it, or it is too old.
+        """
+        origin, fetched = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+        if origin != self.url.rstrip("/") or fetched not in (None, "same-origin"):
+            raise HTTPException(403, "This form came from another site.")
+        given = parse_qs((await request.body()).decode("ascii", "replace"), keep_blank_values=True, max_num_fields=20)
+        fields = {name: values[0] for name, values in given.items()}
+        if with_token and not compare_digest(fields.get("token", "").encode(), (await self.token(request)).encode()):
+            raise HTTPException(403, "This form is too old. Go back, reload, and try again.")
+        return fields
+
+
+def add_pages(app: FastAPI, site: Site) -> None:
+    """Add the pages to ``app``."""
+    _add_book(app, site)
+    _add_account(app, site)
+    _add_settings(app, site)
+
+    @app.exception_handler(AnyHTTPException)
+    async def fail(request: Request, error: AnyHTTPException) -> Response:
+        if error.headers is not None and "location" in error.headers:
+            return RedirectResponse(error.headers["location"], error.status_code)
+        if "text/html" not in request.headers.get("accept", ""):
+            return JSONResponse({"detail": error.detail}, error.status_code)
+        notice = build_notice(str(error.detail), "destroys", role="alert")
+        html = f'<div class="card"><h1>This did not work</h1>{notice}<p><a href="/">Back to the recipes</a></p></div>'
+        return HTMLResponse(
+            build_html_page("This did not work", html, product="RecipeApp"), error.status_code, _HEADERS
+        )
+
+
+def _add_book(app: FastAPI, site: Site) -> None:
+    @app.get("/", include_in_schema=False)
+    async def home(request: Request) -> Response:
+        person = await site.oauth.find_user(request.headers.raw)
+        if person is None:
+            return await site.build(request, "RecipeApp", _WELCOME)
+        recipes = await to_thread.run_sync(site.books.list_recipes, person.id)
+        hidden = build_hidden_fields([("token", await site.token(request))])
+        rows = [
+            [
+                f"<strong>{escape(one.name)}</strong><br><small>{escape(', '.join(one.ingredients))}</small>",
+                escape(one.cuisine),
+                f"{one.minutes} min",
+                _build_change(f"/favorites/{one.id}", "Remove" if favorite else "Save", one.name, hidden),
+                _build_change(f"/recipes/{one.id}/delete", "Delete", one.name, hidden, style="danger"),
+            ]
+            for one, favorite in recipes
+        ]
+        saved = [one.name for one, favorite in recipes if favorite]
+        said = f"Your favorites: {', '.join(saved)}." if saved else "You have no favorites yet: save a recipe below."
+        html = (
+            f'<div class="card"><h1>Your recipes</h1><p id="favorites">{escape(said)}</p>'
+            f"{build_table(['recipe', 'cuisine', 'time', 'favorite', 'delete'], rows)}</div>"
+            '<div class="card"><h2>Let an assistant help</h2><p>Give it this address. You sign in and say what it may '
+            'do. Take that back under <a href="/oauth/connected">Connected apps</a>, or limit all apps in your '
+            f'<a href="/settings">Settings</a>.</p><pre class="block" tabindex="0">{escape(site.url)}</pre></div>'
+        )
+        return await site.build(request, "Your recipes", html)
+
+    @app.post("/favorites/{recipe}", include_in_schema=False)
+    async def save(request: Request, recipe: str) -> Response:
+        person, fields = await site.find_person(request), await site.read_form(request)
+        favorite = fields.get("change") == "Save"
+        await to_thread.run_sync(lambda: site.books.save(person.id, recipe, favorite=favorite))
+        return RedirectResponse("/", 303)
+
+    @app.post("/recipes/{recipe}/delete", include_in_schema=False)
+    async def delete(request: Request, recipe: str) -> Response:
+        person, _ = await site.find_person(request), await site.read_form(request)
+        await to_thread.run_sync(site.books.delete, person.id, recipe)
+        return RedirectResponse("/", 303)
+
+
+def _add_account(app: FastAPI, site: Site) -> None:
+    at_once = CapacityLimiter(_PASSWORDS_AT_ONCE)
+
+    async def show(request: Request, onward: str, name: str = "", problem: str = "") -> Response:
+        alert = build_notice(problem, "destroys", role="alert") if problem else ""
+        html = (
+            f'<div class="card"><h1>Make an account</h1>{alert}<form method="post" action="/sign-up">'
+            f'{build_hidden_fields([("next", onward)])}<p class="field"><label>Name<input name="name"'
+            f' value="{escape(name)}" autocomplete="username" maxlength="100" required></label></p>'
+            '<p class="field"><label>Password <small>At least 8 characters.</small><input name="password"'
+            ' type="password" autocomplete="new-password" minlength="8" maxlength="1024" required></label></p>'
+            '<div class="actions"><button class="primary">Make the account</button></div></form>'
+            f'<p>You have one? <a href="/oauth/login?next={quote(onward, safe="")}">Sign in</a>.</p></div>'
+        )
+        return await site.build(request, "Make an account", html, 422 if problem else 200)
+
+    @app.get("/sign-up", include_in_schema=False)
+    async def ask(request: Request) -> Response:
+        return await show(request, _keep_inside(request.query_params.get("next", "/")))
+
+    @app.post("/sign-up", include_in_schema=False)
+    async def sign_up(request: Request) -> Response:
+        fields = await site.read_form(request, with_token=False)  # there is no session yet
+        onward, name = _keep_inside(fields.get("next", "/")), fields.get("name", "")
+        try:
+            person = await to_thread.run_sync(site.people.add, name, fields.get("password", ""), limiter=at_once)
+        except ValueError as error:
+            return await show(request, onward, name, str(error))
+        if person is None:
+            return await show(request, onward, name, "Somebody has this name already.")
+        await to_thread.run_sync(site.books.open, person.id)
+        response = RedirectResponse(onward, 303)
+        response.raw_headers.append(await site.oauth.start_session(request.headers.raw, person.id))
+        return response
+
+
+def _add_settings(app: FastAPI, site: Site) -> None:
+    @app.get("/settings", include_in_schema=False)
+    async def settings(request: Request) -> Response:
+        person = await site.find_person(request)
+        choices = await to_thread.run_sync(site.books.find_choices, person.id)
+        boxes = "".join(
+            f'<label class="check"><input type="checkbox" name="{name}" value="yes"{" checked" if is_on else ""}>'
+            f"<span>{escape(words)}</span></label>"
+            for name, words, is_on in (
+                ("save", "save recipes to my favorites", choices.save),
+                ("delete", "delete recipes", choices.delete),
+            )
+        )
+        kept = build_notice("Your settings are kept.", "safe", role="status") if "kept" in request.query_params else ""
+        html = (
+            f'<div class="card"><h1>Settings</h1>{kept}<form method="post" action="/settings">'
+            f"{build_hidden_fields([('token', await site.token(request))])}"
+            f"<fieldset><legend>Apps that I connected may</legend>{boxes}</fieldset>"
+            '<p class="muted">This holds for every app, whatever it asked for: RecipeApp refuses the rest. Apps that '
+            "show you each call before they make it ask you there as well.</p>"
+            '<div class="actions"><button class="primary">Keep</button></div></form></div>'
+        )
+        return await site.build(request, "Settings", html)
+
+    @app.post("/settings", include_in_schema=False)
+    async def choose(request: Request) -> Response:
+        person, fields = await site.find_person(request), await site.read_form(request)
+        choices = Choices(save="save" in fields, delete="delete" in fields)
+        await to_thread.run_sync(site.books.choose, person.id, choices)
+        return RedirectResponse("/settings?kept=1", 303)
+
+
+def _build_account(person: Account, token: str, path: str) -> str:
+    links = "".join(
+        f'<a href="{href}"{" aria-current=page" if href == path else ""}>{words}</a>'
+        for href, words in (("/", "Recipes"), ("/settings", "Settings"), ("/oauth/connected", "Connected apps"))
+    )
+    logout = (
+        f'<form method="post" action="/oauth/logout">{build_hidden_fields([("token", token), ("next", "/")])}'
+        "<button>Sign out</button></form>"
+    )
+    return f'<nav aria-label="Pages">{links}</nav><span>{escape(person.name)}</span>{logout}'
+
+
+def _build_change(action: str, word: str, name: str, hidden: str, style: str = "") -> str:
+    return (
+        f'<form method="post" action="{escape(action)}">{hidden}<button class="{style}" name="change" value="{word}"'
+        f' aria-label="{word}: {escape(name)}">{word}</button></form>'
+    )
+
+
+def _keep_inside(path: str) -> str:
+    """Return ``path`` if it is a path of this site, else the start page."""
+    return path if path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() else "/"
