@@ -39,8 +39,8 @@ def test_a_target_is_read_as_it_is_meant(text: str, target: Target) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "word", "two words", "calc.py:", ":9627", "a:b:c", "-", "módulo"])
-def test_what_is_no_target_is_refused_with_the_four_forms(text: str) -> None:
-    with pytest.raises(UsageError, match=r"URL, file\.py, file\.py:name or package\.module:name"):
+def test_what_is_no_target_is_refused_with_the_forms(text: str) -> None:
+    with pytest.raises(UsageError, match=r"URL, file\.py, package\.module:name or stdio:COMMAND"):
         read_target(text)
 
 

@@ -14,7 +14,7 @@ from .exits import USAGE
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 9627
-_TARGET: Final = "URL | file.py | file.py:name | package.module:name"
+_TARGET: Final = "URL | file.py | file.py:name | package.module:name | stdio:COMMAND | mcp.json:NAME"
 _CONVERTED: Final = ("opentool", "otc", "oxp", "openapi", "jsonschema", "mcp")
 _HOSTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "zed")
 _EPILOG: Final = f"""\
@@ -102,7 +102,7 @@ def _build_parser(version: str) -> Parser:
     _add_approvals(_add_command(add, "approvals", "answer pending questions, and show the decisions"))
     _add_login(_add_command(add, "login", "sign in to a site, for later calls"))
     logout = _add_command(add, "logout", "revoke and delete the tokens of a site")
-    logout.add_argument("url", metavar="URL", help="the site")
+    logout.add_argument("url", metavar="URL", help="the site, or a command that you agreed to: stdio:COMMAND")
     _add_network(logout)
     connections = _add_command(add, "connections", "list the sites you are signed in to")
     connections.add_argument("--json", action="store_true", help="print the list as JSON")

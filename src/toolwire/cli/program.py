@@ -38,6 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None and threads is not None and threads.is_any_running():
         # A thread that uses standard output while the interpreter is taken down would abort the process.
         sys.stderr.flush()
+        if (programs := sys.modules.get("toolwire.client.transport.server_program")) is not None:
+            programs.end_programs()
         os._exit(code)
     return code
 

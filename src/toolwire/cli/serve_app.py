@@ -30,6 +30,7 @@ from .exits import UsageError
 from .targets.local_target import open_code
 from .targets.open_target import UrlOptions, read_url_options
 from .targets.target import Target, UrlTarget, read_target
+from .terminal.command_prompt import confirm_command
 from .token_options import TokenOptions, build_callers
 
 SETTINGS = "TOOLWIRE_SERVE"
@@ -203,6 +204,7 @@ def open_toolbox(
         access=options.access,
         headers=options.headers,
         include_site_description=options.include_site_description,
+        approve_command=confirm_command,
     )
 
 

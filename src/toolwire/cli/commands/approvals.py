@@ -11,17 +11,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from toolwire.cli.exits import FAILED, OK, UsageError
-from toolwire.cli.targets.open_target import UrlOptions, check_url, open_target
+from toolwire.cli.targets.open_target import UrlOptions, find_site, open_target
 from toolwire.cli.terminal.screen import escaped, json_text, print_error, print_warning
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import list_question
-from toolwire.client.discovery.discover import complete_url
 from toolwire.consent.decision_record import find_chain_fault
 from toolwire.core.check import Answer, Question
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Approval, Json, Problem
 from toolwire.core.selection import Selection
-from toolwire.core.url_origin import get_origin
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.stores.consent.audit import StoredAudit, list_audit_files
 from toolwire.stores.consent.grants import StoredGrants
@@ -116,7 +114,7 @@ def _change_level(store: StoredPreferences, arguments: argparse.Namespace) -> in
         raise UsageError(
             f"Say it like: toolwire approvals {arguments.action} SITE {how}, with --writes or --every for TOOL."
         )
-    site = get_origin(complete_url(check_url(arguments.id)))
+    site = find_site(arguments.id)
     what = f"{escaped(_SAID.get(tool, tool))} of {site}"
     if is_set:
         store.set(site, tool, Approval(level))

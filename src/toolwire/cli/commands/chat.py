@@ -24,6 +24,7 @@ from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.targets.context_options import read_context
 from toolwire.cli.targets.open_target import read_client, read_key, read_url_options
 from toolwire.cli.targets.target import UrlTarget, read_target
+from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.keyboard import read_line
 from toolwire.cli.terminal.relocation_prompt import confirm_relocation
 from toolwire.cli.terminal.result_display import print_result
@@ -75,6 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
                     sign_in=client,
                     context=context,
                     approve_relocation=confirm_relocation,
+                    approve_command=confirm_command,
                     agree=build_agreement(agreed=arguments.agree),
                     headers=options.headers,
                     include_site_description=options.include_site_description,

@@ -12,6 +12,7 @@ from typing import Final
 from toolwire.cli.exits import NOT_FOUND, OK, UsageError
 from toolwire.cli.targets.open_target import read_access, read_headers, read_key
 from toolwire.cli.targets.target import UrlTarget, read_target
+from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
@@ -24,6 +25,7 @@ from toolwire.client.transport.drivers import BRIEF_S
 from toolwire.client.transport.drivers import run as drive
 from toolwire.client.transport.limits import DISCOVERY_LIMITS, TransportLimits
 from toolwire.client.transport.network import NetworkAccess, SyncNetwork
+from toolwire.client.transport.program_network import SyncProgramNetwork
 from toolwire.core.codec import Peer, fetch
 from toolwire.core.model import Json, Secret
 from toolwire.core.url_display import show_url
@@ -41,12 +43,24 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("explain takes a URL; a file speaks no protocol before it is served.")
     key = read_key(arguments.key, arguments.key_env)
     with announce_if_slow(f"Probing {show_url(target.text)} for every protocol"):
-        found = survey_url(target.text, key, read_access(arguments), read_headers(arguments))
+        found = _survey_program(target.text) or survey_url(
+            target.text, key, read_access(arguments), read_headers(arguments)
+        )
     if arguments.json:
         print(json_text(describe(found), indent=2))
     else:
         _print(found)
     return OK if found.peer is not None else NOT_FOUND
+
+
+def _survey_program(text: str) -> Discovery | None:
+    """Return what the program speaks that ``text`` names, or None if it names a URL."""
+    factory = ConnectionFactory(ConnectOptions(text, approve_command=confirm_command))
+    program = factory.open_program()
+    if program is None:
+        return None
+    with closing(program):
+        return drive(factory.discover()[0], SyncProgramNetwork(program, DISCOVERY_LIMITS))
 
 
 def survey_url(

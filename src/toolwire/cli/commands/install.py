@@ -13,15 +13,19 @@ from pathlib import Path
 from typing import Final
 
 from toolwire import __version__
-from toolwire.cli.exits import OK, UsageError
+from toolwire.cli.exits import DENIED, OK, UsageError
 from toolwire.cli.parser import list_commands
 from toolwire.cli.targets.host_files import HOSTS, Host, HostFile, build_entry, read_host_file
 from toolwire.cli.targets.target import FileTarget, ModuleTarget, read_target
-from toolwire.cli.terminal.screen import escaped, print_instruction
+from toolwire.cli.terminal.command_prompt import confirm_command
+from toolwire.cli.terminal.screen import escaped, print_error, print_instruction
 from toolwire.client.discovery.discover import complete_url
 from toolwire.client.discovery.local_files import file_url
+from toolwire.client.transport.server_command import PREFIX, list_references, read_server_command
 from toolwire.core.model import Json
 from toolwire.core.url_origin import get_host
+from toolwire.stores.consent.agreed_commands import AgreedCommands
+from toolwire.stores.paths import find_state_folder
 
 _PATHS: Final = ("connections", "document", "overlay", "ca_file")
 _NOT_PASSED: Final = frozenset(("targets", "help", "debug", "stdio", "host", "key", *_PATHS))
@@ -43,13 +47,29 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{escaped(str(file.path))}:")
         print(json.dumps({host.section: {name: entry}}, indent=2, ensure_ascii=False))
         return OK
+    if not all(map(_agree_to_command, arguments.targets)):
+        print_error("Nothing was written.")
+        return DENIED
     return _add(file, name, entry, variables, replace=arguments.replace)
 
 
 def _list_variables(arguments: argparse.Namespace) -> list[str]:
-    """Return the variables of the environment that the options name."""
+    """Return the variables of the environment that the options and the commands of programs name."""
     named = [text.partition("=")[2] for text in arguments.header_env]
+    named += [name for text in arguments.targets for name in list_references(text)]
     return [arguments.key_env, *named] if arguments.key_env else named
+
+
+def _agree_to_command(text: str) -> bool:
+    """Ask about the command of a program now, because the host has no terminal. Return False if it is denied."""
+    # MC-02
+    command, agreed = read_server_command(text), AgreedCommands(find_state_folder())
+    if command is None or agreed.has(command.digest):
+        return True
+    if not confirm_command(command):
+        return False
+    agreed.add(command.digest, str(command))
+    return True
 
 
 def _add(file: HostFile, name: str, entry: dict[str, Json], variables: Sequence[str], *, replace: bool) -> int:
@@ -96,6 +116,8 @@ def _choose_name(targets: list[str]) -> str:
         text = target.name or target.path.stem
     elif isinstance(target, ModuleTarget):
         text = target.name or target.module
+    elif (command := read_server_command(targets[0])) is not None:
+        text = Path(command.words[-1]).name if targets[0].startswith(PREFIX) else targets[0].rpartition(":")[2]
     elif file_url(target.text):
         text = Path(target.text).stem
     else:
@@ -133,4 +155,9 @@ def _make_absolute(text: str) -> str:
         return f"{target.path.resolve()}{name}"
     if isinstance(target, ModuleTarget):
         raise UsageError(f"{shlex.quote(text)} depends on the folder that it is started in: give its file instead.")
-    return str(Path(text).resolve()) if file_url(text) else complete_url(text)
+    if text.startswith(PREFIX):
+        return text
+    if read_server_command(text) is not None:  # an entry of a file
+        file, _, name = text.rpartition(":")
+        return f"{Path(file).resolve()}:{name}"
+    return str(Path(text).resolve()) if file_url(text) else complete_url(target.text)

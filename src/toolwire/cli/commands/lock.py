@@ -10,6 +10,7 @@ from pathlib import Path
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.targets.open_target import UrlOptions, read_url_options
 from toolwire.cli.targets.target import UrlTarget, read_target
+from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.screen import escaped
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.client import Session, SyncRemote
@@ -66,6 +67,7 @@ def fetch_definitions(url: str, options: UrlOptions) -> FetchedDefinitions:
                 selection=options.selection,
                 access=options.access,
                 headers=options.headers,
+                approve_command=confirm_command,
             )
     except ValueError as error:
         raise UsageError(f"{error}.") from error

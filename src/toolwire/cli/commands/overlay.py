@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from toolwire.cli.exits import OK, UsageError
-from toolwire.cli.targets.open_target import read_access
+from toolwire.cli.targets.open_target import check_url, read_access
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import json_text
 from toolwire.client.discovery.discover import complete_url
@@ -52,7 +52,7 @@ def _fetch_document(text: str, access: NetworkAccess) -> dict[str, Any]:
         raise UsageError("overlay takes a URL, or a file that is an OpenAPI document.")
     transport = SyncNetwork(limits=DISCOVERY_LIMITS, **access)
     try:
-        return drive(_find_document(complete_url(target.text)), transport, None)
+        return drive(_find_document(complete_url(check_url(target.text))), transport, None)
     finally:
         transport.close()
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from toolwire.client.discovery.discover import complete_url
 from toolwire.client.discovery.local_files import file_url
+from toolwire.client.transport.server_command import read_server_command
 from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Json, Tool
 from toolwire.core.url_display import show_url
@@ -157,7 +158,8 @@ def write_python(target: Target, name: str, arguments: Mapping[str, Json]) -> st
     """Return the lines of Python that make the same call."""
     url = "http://127.0.0.1:9627"
     if isinstance(target, UrlTarget):
-        url = target.text if file_url(target.text) else show_url(complete_url(target.text))
+        is_local = file_url(target.text) or read_server_command(target.text)
+        url = target.text if is_local else show_url(complete_url(target.text))
     lines = [] if isinstance(target, UrlTarget) else ["# while `toolwire serve` serves this target"]
     given = f", {arguments!r}" if arguments else ""
     lines += [

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from toolwire.cli.exits import UsageError
+from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.relocation_prompt import confirm_relocation
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.terminal_approver import Approver
@@ -21,6 +22,7 @@ from toolwire.client.discovery.overlays import read_overlay
 from toolwire.client.transport.drivers import SyncNotify
 from toolwire.client.transport.network import NetworkAccess
 from toolwire.client.transport.request_headers import read_site_headers
+from toolwire.client.transport.server_command import read_server_command
 from toolwire.client.transport.tls import check_ca_file
 from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
 from toolwire.consent import DefinitionLock
@@ -29,6 +31,7 @@ from toolwire.core.model import ANONYMOUS, Approval, Context, Json, Problem, Res
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, ResultLimits
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_display import show_url
+from toolwire.core.url_origin import get_origin
 
 from .target import UrlTarget, read_target
 
@@ -251,6 +254,7 @@ def open_target(
             approve_relocation=confirm_relocation,
             headers=reach.headers,
             include_site_description=reach.include_site_description,
+            approve_command=confirm_command,
             **reach.access,
         )
     except ValueError as error:
@@ -277,12 +281,24 @@ def _check_tags(selection: Selection, tags: Mapping[str, int]) -> None:
             raise UsageError(f"There is no tag {tag!r} here: {there}.{meant}")
 
 
+def find_site(target: str) -> str:
+    """Return the origin that stands for ``target``: that of its URL, or of the program that it names.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    command = read_server_command(target)
+    return get_origin(complete_url(check_url(target)) if command is None else command.url)
+
+
 def check_url(url: str) -> str:
     """Return ``url``, which has a scheme or gets https.
 
     Raises:
         UsageError: it is not an http or https URL.
     """
+    if read_server_command(url) is not None:
+        raise UsageError("This target is a program on this machine, and this command takes the URL of a server.")
     found = read_url(complete_url(url))
     if isinstance(found, Problem):
         raise UsageError(f"{show_url(url)}: {found.message}")

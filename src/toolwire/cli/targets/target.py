@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 from toolwire.cli.exits import UsageError
 from toolwire.client.discovery.local_files import file_url
+from toolwire.client.transport.server_command import PREFIX, read_server_command, resolve_target
 
 _NAME: Final = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _MODULE: Final = re.compile(rf"(?P<module>{_NAME}):(?P<name>{_NAME})")
@@ -45,7 +46,7 @@ _USER: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://)?[^/?#]*@")
 
 @dataclass(frozen=True, slots=True)
 class UrlTarget:
-    """A server, as the user wrote it: its URL, or the path of its OpenAPI document on this machine."""
+    """A server, as the user wrote it: its URL, the path of its OpenAPI document, or the command that runs it."""
 
     text: str
 
@@ -75,8 +76,8 @@ def read_target(text: str) -> Target:
     Raises:
         UsageError: it is none of them.
     """
-    # XL-006
-    if "://" in text:
+    # XL-006, MC-02
+    if "://" in text or text.startswith(PREFIX) or ".json:" in text:
         return _read_url(text)
     if match := _FILE.fullmatch(text):
         return FileTarget(Path(match["path"]), match["name"])
@@ -85,12 +86,19 @@ def read_target(text: str) -> Target:
     if file_url(text):
         return UrlTarget(text)
     if _exists(text):
-        raise UsageError(f"{text} is no Python file: a target is a URL, file.py, file.py:name or package.module:name.")
+        raise UsageError(f"{text} is no Python file: a target is a URL, file.py, package.module:name or stdio:COMMAND.")
     if _DOTTED.fullmatch(text) and (file := _find_module_file(text)):
         return _read_module(text, file)
     if _HOST.fullmatch(text) or _USER.match(text):
         return _read_url(text)
-    raise UsageError(f"{text!r} is no target: write a URL, file.py, file.py:name or package.module:name.")
+    raise UsageError(f"{text!r} is no target: write a URL, file.py, package.module:name or stdio:COMMAND.")
+
+
+def _read_program(text: str) -> UrlTarget:
+    resolved = resolve_target(text)
+    if resolved == text and read_server_command(text) is None:
+        raise UsageError(f"{text.rpartition(':')[0]} is no file here: write FILE.json:NAME for a server in a file.")
+    return UrlTarget(resolved)
 
 
 def _read_module(text: str, file: str) -> ModuleTarget:
@@ -124,6 +132,8 @@ def _exists(text: str) -> bool:
 
 
 def _read_url(text: str) -> UrlTarget:
+    if text.startswith(PREFIX) or ("://" not in text and ".json:" in text):
+        return _read_program(text)
     if _USER.match(text):
         # The URL is not repeated: it may hold a password.
         raise UsageError("This URL has a user name or password in it: take it out, and give a key with --key-env.")

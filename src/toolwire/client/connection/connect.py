@@ -9,7 +9,7 @@ from inspect import cleandoc, signature
 from types import TracebackType
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
-from anyio import to_thread
+from anyio import CancelScope, to_thread
 from anyio.from_thread import BlockingPortal
 
 from toolwire.client.calls.session import Session
@@ -17,8 +17,10 @@ from toolwire.client.discovery.discover import Discovery
 from toolwire.client.discovery.relocation import MAX_RELOCATIONS
 from toolwire.client.transport.drivers import BRIEF_S, Approver, arun, run, send_briefly
 from toolwire.client.transport.in_process import AppLifespan, AppNetwork, SyncAppNetwork, open_portal
-from toolwire.client.transport.limits import TransportLimits
+from toolwire.client.transport.limits import DEFAULT_LIMITS, TransportLimits
 from toolwire.client.transport.network import Network, NetworkAccess, SyncNetwork
+from toolwire.client.transport.program_network import ProgramNetwork, SyncProgramNetwork
+from toolwire.client.transport.server_program import ServerProgram
 from toolwire.core.codec import Flow
 from toolwire.core.model import Json, Problem, Secret, Tool
 from toolwire.core.resources import COMPLETE_RESULTS
@@ -26,7 +28,7 @@ from toolwire.core.selection import DEFAULT_SELECTION, Selection
 
 from .connection import Connection
 from .connection_factory import ConnectionFactory, NetworkSettings
-from .options import ConnectOptions
+from .options import ApproveCommand, ConnectOptions
 from .remote import Remote, SyncRemote
 
 T = TypeVar("T")
@@ -39,7 +41,8 @@ class PendingConnection:
 
     def __init__(self, options: ConnectOptions) -> None:
         self._factory = ConnectionFactory(options)
-        self._network: Network | None = None
+        self._network: Network | ProgramNetwork | None = None
+        self._program: ServerProgram | None = None
         self._auth_network: SyncNetwork | None = None
         self._remote: Remote | None = None
         self._lifespan: AppLifespan | None = None
@@ -52,6 +55,7 @@ class PendingConnection:
             if self._factory.options.app is not None:
                 self._lifespan = AppLifespan(self._factory.options.app)
                 await self._lifespan.start()
+            self._program = await to_thread.run_sync(self._factory.open_program)
             found = await self._discover()
             factory, options = self._factory, self._factory.options
             if self._auth_network is not None:
@@ -78,10 +82,15 @@ class PendingConnection:
     def open_without_user(self) -> Remote:
         """Return the Remote without entering; see ``connect_without_user``."""
         factory, options = self._factory, self._factory.options
-        found = _discover_once(factory)
+        self._program = factory.open_program()
+        try:
+            found = self._discover_once()
+        except BaseException:
+            self._end_program()
+            raise
         # The document of a file may name any server, which then is the only origin that is called.
         peer_url = found.peer.url if options.document and found.peer is not None else ""
-        self._network = Network(**factory.call_network(peer_url))
+        self._network = self._open_network(factory.call_network(peer_url))
         return Remote(factory.build(found), self._network, options.approve, fetch_peer=self._refetch)
 
     async def _discover(self) -> Discovery:
@@ -115,7 +124,22 @@ class PendingConnection:
         finally:
             await network.aclose()
 
-    def _open_network(self, settings: NetworkSettings) -> Network:
+    def _discover_once(self) -> Discovery:
+        """Return what the URL offers, fetched blocking and without a stored credential of a user."""
+        factory = self._factory
+        flow, builder = factory.discover()
+        settings = factory.discovery_network()
+        network: SyncNetwork | SyncProgramNetwork
+        if self._program is None:
+            network = SyncNetwork(**settings)
+        else:
+            network = SyncProgramNetwork(self._program, settings.get("limits", DEFAULT_LIMITS))
+        with closing(network):
+            return factory.add_source(run(flow, factory.authorize_sync(network), None), builder)
+
+    def _open_network(self, settings: NetworkSettings) -> Network | ProgramNetwork:
+        if self._program is not None:
+            return ProgramNetwork(self._program, settings.get("limits", DEFAULT_LIMITS))
         app = self._factory.options.app
         return Network(**settings) if app is None else AppNetwork(app, **settings)
 
@@ -127,6 +151,14 @@ class PendingConnection:
         if self._lifespan is not None:
             await self._lifespan.stop()
             self._lifespan = None
+        if self._program is not None:
+            # The shield lets the program end although the task is being cancelled.
+            with CancelScope(shield=True):
+                await to_thread.run_sync(self._end_program)
+
+    def _end_program(self) -> None:
+        if self._program is not None:
+            self._program.close()
 
 
 class SyncPendingConnection:
@@ -134,7 +166,8 @@ class SyncPendingConnection:
 
     def __init__(self, options: ConnectOptions) -> None:
         self._factory = ConnectionFactory(options)
-        self._network: SyncNetwork | SyncAppNetwork | None = None
+        self._network: SyncNetwork | SyncAppNetwork | SyncProgramNetwork | None = None
+        self._program: ServerProgram | None = None
         self._auth_network: SyncNetwork | None = None
         self._remote: SyncRemote | None = None
         self._opened = ExitStack()
@@ -147,6 +180,7 @@ class SyncPendingConnection:
         try:
             if self._factory.options.app is not None:
                 self._portal = self._opened.enter_context(open_portal(self._factory.options.app))
+            self._program = self._factory.open_program()
             found = self._discover()
             factory, options = self._factory, self._factory.options
             if self._auth_network is not None:
@@ -199,7 +233,9 @@ class SyncPendingConnection:
         with closing(self._open_network(self._factory.discovery_network())) as network:
             return run(flow, self._factory.authorize_sync(network), None)
 
-    def _open_network(self, settings: NetworkSettings) -> SyncNetwork | SyncAppNetwork:
+    def _open_network(self, settings: NetworkSettings) -> SyncNetwork | SyncAppNetwork | SyncProgramNetwork:
+        if self._program is not None:
+            return SyncProgramNetwork(self._program, settings.get("limits", DEFAULT_LIMITS))
         app, portal = self._factory.options.app, self._portal
         return SyncNetwork(**settings) if app is None or portal is None else SyncAppNetwork(app, portal, **settings)
 
@@ -208,14 +244,9 @@ class SyncPendingConnection:
             self._network.close()
         if self._auth_network is not None:
             self._auth_network.close()
+        if self._program is not None:
+            self._program.close()
         self._opened.close()
-
-
-def _discover_once(factory: ConnectionFactory) -> Discovery:
-    """Return what the URL offers, fetched without a stored credential of a user."""
-    flow, builder = factory.discover()
-    with closing(SyncNetwork(**factory.discovery_network())) as network:
-        return factory.add_source(run(flow, factory.authorize_sync(network), None), builder)
 
 
 def _describe_unopened(pending: object, name: str, opening: str, function: str) -> str:
@@ -260,7 +291,7 @@ def connect_sync(options: ConnectOptions) -> SyncPendingConnection:
     return SyncPendingConnection(options)
 
 
-def connect_without_user(
+def connect_without_user(  # noqa: PLR0913 - these are the options of connect that do without a user
     url: str,
     session: Session,
     *,
@@ -272,6 +303,7 @@ def connect_without_user(
     access: NetworkAccess = _NO_ACCESS,
     headers: Mapping[str, str | Secret] = _NO_HEADERS,
     include_site_description: bool = False,
+    approve_command: ApproveCommand | None = None,
 ) -> Remote:
     """Return a Remote without stored credentials of a user: for a server in front of other servers.
 
@@ -294,6 +326,7 @@ def connect_without_user(
             headers=headers,
             include_site_description=include_site_description,
             timeout_s=TransportLimits().total_s,
+            approve_command=approve_command,
             **access,
             caps=COMPLETE_RESULTS,  # a client of the server in front cuts what its own model cannot take
         )
@@ -316,6 +349,7 @@ def list_definitions(
     selection: Selection = DEFAULT_SELECTION,
     access: NetworkAccess = _NO_ACCESS,
     headers: Mapping[str, str | Secret] = _NO_HEADERS,
+    approve_command: ApproveCommand | None = None,
 ) -> FetchedDefinitions:
     """Connect to ``url`` and return the definitions of the selected tools, for a lock. No tool is called.
 
@@ -324,6 +358,13 @@ def list_definitions(
         ValueError: ``protocol`` is unknown.
     """
     with connect_sync(
-        url, api_key=api_key, protocol=protocol, session=session, selection=selection, headers=headers, **access
+        url,
+        api_key=api_key,
+        protocol=protocol,
+        session=session,
+        selection=selection,
+        headers=headers,
+        approve_command=approve_command,
+        **access,
     ) as remote:
         return FetchedDefinitions(remote.url, remote.definitions())

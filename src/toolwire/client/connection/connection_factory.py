@@ -22,14 +22,17 @@ from toolwire.client.transport.limits import BREAKER_FAILURES, TransportLimits
 from toolwire.client.transport.network import NetworkAccess, SyncNetwork
 from toolwire.client.transport.origins import AllowedOrigins
 from toolwire.client.transport.request_rules import Credentials, SiteHeaders
+from toolwire.client.transport.server_program import ServerProgram
 from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
 from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef, compute_identity
 from toolwire.consent.policy import NO_PREFERENCES
 from toolwire.core.codec import Flow, Peer
+from toolwire.core.connect_error import ConnectError
 from toolwire.core.http import Request
-from toolwire.core.model import Problem, Secret, Tool
+from toolwire.core.model import Kind, Problem, Secret, Tool
 from toolwire.core.resources import Resources
 from toolwire.core.url_origin import get_origin
+from toolwire.stores.consent.agreed_commands import AgreedCommands
 from toolwire.stores.consent.preferences import StoredPreferences
 from toolwire.stores.paths import find_credentials_folder, find_state_folder
 
@@ -68,7 +71,7 @@ class ConnectionFactory:
         has_login = (
             options.credential_store is not None or options.user is not None or find_credentials_folder().is_dir()
         )
-        if options.key is not None or not has_login or options.app is not None:
+        if options.key is not None or not has_login or options.app is not None or options.command is not None:
             return
         from toolwire.client.login.saved_credentials import find_auth  # loads the code of sign-in
 
@@ -101,6 +104,29 @@ class ConnectionFactory:
     def sign_now(self, message: Request | None) -> Request | None:
         """Return ``message`` as it can be sent at once, or None if its token must be fetched first."""
         return message if message is None or self.auth is None else self.auth.sign_now(message)
+
+    # Programs
+
+    def open_program(self) -> ServerProgram | None:
+        """Return the program that the options name, not yet started, or None if they name no program.
+
+        Raises:
+            ConnectError: the user did not agree to its command.
+            DefinitionError: the file of the agreed commands cannot be read or written.
+        """
+        # MC-02
+        command, approve = self.options.command, self.options.approve_command
+        if command is None:
+            return None
+        agreed = AgreedCommands(find_state_folder())
+        if not agreed.has(command.digest):
+            if approve is None:
+                text = "nobody agreed to this command yet: pass approve_command=, or use it once at a terminal."
+                raise ConnectError(f"{command} was not run: {text}", kind=Kind.DENIED)
+            if approve(command) is not True:
+                raise ConnectError(f"{command} was not run: it was denied.", kind=Kind.DENIED)
+            agreed.add(command.digest, str(command))
+        return ServerProgram(command)
 
     # Networks
 
@@ -146,7 +172,8 @@ class ConnectionFactory:
     def discover(self) -> tuple[Flow[Discovery], SnapshotBuilder]:
         """Return the flow that finds what the URL offers, and what records the documents it fetches."""
         options = self.options
-        return self._fetch(discover(options.address, protocol=options.protocol, selection=options.selection))
+        protocol = options.protocol if options.command is None else "mcp"
+        return self._fetch(discover(options.address, protocol=protocol, selection=options.selection))
 
     def rediscover(
         self, connection: Connection, *, anew: bool
@@ -205,6 +232,9 @@ class ConnectionFactory:
     def build(self, found: Discovery) -> Connection:
         """Return the connection to what was found; see ``open_connection``."""
         options = self.options
+        if options.command is not None and found.peer is None:
+            meaning = found.probes[-1].meaning if found.probes else "it did not answer."
+            raise ConnectError(f"There is no MCP server at stdio:{options.command}: {meaning}", found.probes)
         if found.peer is not None:
             resources = Resources(secrets.token_bytes(32))
             peer = replace(found.peer, origins=options.origins, resources=resources, result_limits=options.caps)

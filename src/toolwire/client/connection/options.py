@@ -17,6 +17,7 @@ from toolwire.client.transport.drivers import Approver
 from toolwire.client.transport.in_process import APP_ORIGIN, Asgi
 from toolwire.client.transport.origins import AllowedOrigins, AllowOrigins
 from toolwire.client.transport.request_headers import read_site_headers
+from toolwire.client.transport.server_command import ServerCommand, read_server_command, resolve_target
 from toolwire.client.transport.tls import check_ca_file
 from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
 from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
@@ -37,6 +38,9 @@ if TYPE_CHECKING:  # signing in is rare, and a lot of code; so is the definition
 ConnectTarget: TypeAlias = "str | Path | Toolkit | Toolbox | ModuleType | Asgi"
 """What can be connected to: a URL, a document, a toolkit, a module with a toolkit, or an ASGI application."""
 
+ApproveCommand: TypeAlias = "Callable[[ServerCommand], bool]"
+"""Shows the user a command in full, and returns whether it may run."""
+
 # Loaded by name: the client does without a server, except where somebody connects to their own tools.
 (_build_app,) = import_lazily("toolwire.in_process", "build_app")
 
@@ -47,8 +51,10 @@ class ConnectOptions:
 
     ``url`` is the server to connect to, or the path of an OpenAPI document on this machine. It may also be a Toolkit or
     Toolbox, a module with one, or an ASGI application: that is called in this process, without a network, with the same
-    questions; use it in tests. ``protocol`` names the
-    protocol to use; without it each protocol is tried. ``timeout_s`` is the time limit of one call in seconds.
+    questions; use it in tests. ``stdio:COMMAND ARGS``, or ``FILE.json:NAME`` for an entry of an mcp.json, is an MCP
+    server that runs as a program: ``approve_command`` is shown the command before it runs for the first time. Without
+    it, only commands run to which the user agreed before. ``protocol`` names the protocol to use; without it each
+    protocol is tried. ``timeout_s`` is the time limit of one call in seconds.
     ``retries`` is how often a call may be repeated where that is safe, 0 to 10.
 
     ``approve`` is asked before each call that needs consent. Without it, such a call is denied and nothing is sent.
@@ -124,7 +130,9 @@ class ConnectOptions:
     headers: Mapping[str, str | Secret] = field(default_factory=dict, repr=False)  # XL-089
     approve_relocation: ApproveRelocation | None = None  # XL-011: only the user lets an origin take another's place
     include_site_description: bool = False  # XL-029: a site must not speak to the model beside its tools
+    approve_command: ApproveCommand | None = None  # MC-02: a program runs only if the user agreed to its command
     address: str = field(init=False)
+    command: ServerCommand | None = field(init=False, repr=False)
     app: Asgi | None = field(init=False, repr=False)
     origins: AllowedOrigins = field(init=False, repr=False, compare=False)
 
@@ -132,7 +140,12 @@ class ConnectOptions:
         find_codecs(self.protocol)
         app = None if isinstance(self.url, str | Path) else _build_app(self.url)
         object.__setattr__(self, "app", app)
-        object.__setattr__(self, "address", str(self.url) if app is None else APP_ORIGIN)
+        text = APP_ORIGIN if app is not None else resolve_target(str(self.url))
+        command = read_server_command(text)
+        if command is not None and (self.keys_by_scheme or self.protocol not in (None, "mcp")):
+            raise ValueError("a program speaks mcp, and takes keys from its environment: stdio:NAME=$NAME COMMAND")
+        object.__setattr__(self, "command", command)
+        object.__setattr__(self, "address", text if command is None else command.url)
         if self.overlay is not None:
             selection = replace(self.selection, overlay=read_overlay(self.overlay))
             object.__setattr__(self, "selection", selection)

@@ -9,10 +9,8 @@ Rules:
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import secrets
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +21,7 @@ from toolwire.consent.policy import NO_PREFERENCES, Preferences
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval
 
+from .private_file import lock_private_file, write_private_file
 from .private_folder import check_folder, check_owner
 
 PREFERENCES_FILE = "preferences.json"
@@ -109,31 +108,13 @@ class StoredPreferences:
 
     @contextmanager
     def _change(self) -> Generator[dict[str, dict[str, Approval]], None, None]:
-        try:
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # The lock is a file of its own: the file with the levels is replaced by each change.
-            lock = os.open(self._file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                self._refresh()
-                levels = {site: dict(tools) for site, tools in self._levels.items()}
-                yield levels
-                self._write(json.dumps({"version": 1, "sites": levels}, indent=1, sort_keys=True) + "\n")
-                self._refresh()
-            finally:
-                os.close(lock)
-        except OSError as error:
-            raise DefinitionError(f"{self._file} cannot be written: {error.strerror or error}.") from error
-
-    def _write(self, text: str) -> None:
-        new = self._file.with_suffix(f".{secrets.token_hex(8)}")
-        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            # Before the rename, so that a power failure leaves the old file or the new one, never half a file.
-            os.fsync(file.fileno())
-        new.replace(self._file)
+        with lock_private_file(self._file):
+            self._refresh()
+            levels = {site: dict(tools) for site, tools in self._levels.items()}
+            yield levels
+            text = json.dumps({"version": 1, "sites": levels}, indent=1, sort_keys=True) + "\n"
+            write_private_file(self._file, text)
+            self._refresh()
 
     def _refresh(self) -> None:
         """Read the file again if it is another one than was read last."""

@@ -1,0 +1,442 @@
+"""Run an MCP server as a program, and exchange its messages: one JSON-RPC message in a line.
+
+Rules:
+- The program runs in a process group and session of its own, which end with it: nothing that it started is left.
+- A program that ends is started again for the next request: at once, then after 1 s, 2 s, and so on up to a minute.
+- Nothing that it writes costs more than a bound: a line, what no request waits for, what is no JSON, the error output.
+- Threads read and write, so the blocking and the asynchronous client share one implementation.
+"""
+# MC-02
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from io import FileIO
+from queue import SimpleQueue
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+from weakref import WeakSet
+
+from toolwire.core.http import JSON_HEADERS, Headers, Request, Response, get_header
+from toolwire.core.model import Json, Problem
+from toolwire.framing import jsontext
+from toolwire.framing.jsonrpc import METHOD_NOT_FOUND
+from toolwire.framing.text_cleaning import clean
+from toolwire.protocols.mcp.revision import SESSION_HEADER
+
+from .failures import bad_response, unreachable
+from .server_command import ServerCommand
+
+MIB: Final = 1024 * 1024
+MAX_LINE: Final = 16 * MIB
+"""The longest line that is read, in bytes."""
+MAX_UNREAD: Final = 16 * MIB
+"""How many bytes of messages wait for the reader of one request."""
+MAX_UNSOLICITED: Final = 16 * MIB
+"""How many bytes a program may write between two answers that no request waits for."""
+MAX_JUNK: Final = 1_000
+"""How many lines between two answers may be something else than a message."""
+MAX_UNWRITTEN: Final = 32 * MIB
+"""How many bytes of messages wait for the program to read them."""
+MAX_ERRORS: Final = 8 * 1024
+"""How much of the end of the error output is kept, in bytes."""
+GRACE_S: Final = 2.0
+"""How long a program may take to end after its input is closed, and again after SIGTERM, in seconds."""
+MAX_BACK_OFF_S: Final = 60.0
+_STEADY_S: Final = 60.0
+"""A program that ran for so long is started again at once."""
+_CHUNK: Final = 65_536
+_SHOWN: Final = 300
+_ACCEPTED: Final = Response(202)
+_NO_STREAM: Final = Response(405, ((b"allow", b"POST"),))
+_NO_SESSION: Final = Response(404)
+_CANCELLED: Final = "notifications/cancelled"
+
+_running: WeakSet[ServerProgram] = WeakSet()
+
+
+class ExchangeEnd(NamedTuple):
+    """The end of an exchange: ``answer``, or the ``problem`` that says why there is none."""
+
+    problem: Problem | None = None
+    answer: bytes = b""
+
+
+Deliver: TypeAlias = Callable[[bytes | ExchangeEnd], None]
+"""Takes each message for a request, then the end. It is called from other threads and must not block."""
+
+
+@dataclass(eq=False, slots=True)
+class ProgramExchange:
+    """One request that waits for its answer. The reader of its messages calls ``count_read`` for each."""
+
+    id: Json
+    number: int
+    method: str
+    token: Json
+    deliver: Deliver
+    process: _Process
+    unread: int = 0
+    headers: Headers = JSON_HEADERS
+
+    def count_read(self, message: bytes) -> None:
+        """Take ``message`` off what waits for the reader."""
+        self.unread -= len(message)
+
+
+class ServerProgram:
+    """An MCP server that ``command`` runs: started by the first request, and again after it ended."""
+
+    def __init__(self, command: ServerCommand, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.command = command
+        self._clock = clock
+        self.lock = threading.RLock()
+        self._process: _Process | None = None
+        self._generation = 0
+        self._failures = 0
+        self._not_before = 0.0
+        self._closed = False
+        self._opening: tuple[int, bytes] | None = None
+        _running.add(self)
+
+    def begin(self, request: Request, deliver: Deliver) -> ProgramExchange | Response | Problem:
+        """Write ``request`` to the program. Return its exchange, or the response where none is awaited."""
+        message = jsontext.read(request.body) if request.method == "POST" else None
+        if not isinstance(message, dict):
+            return _NO_STREAM
+        method = message.get("method")
+        with self.lock:
+            if self._closed:
+                return unreachable(f"{self.name} was ended.", "closed", sent=False)
+            if not isinstance(method, str) or "id" not in message:
+                return self._notify(message)
+            session = get_header(request.headers, SESSION_HEADER)
+            if session and (session != str(self._generation) or self._find_process() is None):
+                return _NO_SESSION
+            process = self._find_process() or self._start()
+            if isinstance(process, Problem):
+                return process
+            return self._ask(process, message, method, deliver)
+
+    def cancel(self, exchange: ProgramExchange) -> None:
+        """Stop waiting for the answer of ``exchange``, and tell the program."""
+        with self.lock:
+            if exchange.process.pending.pop(exchange.number, None) is not None:
+                params: Json = {"requestId": exchange.number, "reason": "The caller does not wait for it any more."}
+                exchange.process.write({"jsonrpc": "2.0", "method": _CANCELLED, "params": params})
+
+    def close(self) -> None:
+        """End the program and everything that it started; this takes up to a few seconds."""
+        with self.lock:
+            self._closed = True
+            process, self._process = self._process, None
+        if process is not None:
+            process.end()
+        _running.discard(self)
+
+    @property
+    def name(self) -> str:
+        """What messages call the program: its command, shortened."""
+        text = str(self.command)
+        return text if len(text) <= 100 else f"{text[:100]}..."
+
+    def _find_process(self) -> _Process | None:
+        process = self._process
+        return process if process is not None and not process.has_ended else None
+
+    def _start(self) -> _Process | Problem:
+        wait = self._not_before - self._clock()
+        if wait > 0:
+            problem = unreachable(f"{self.name} ended, and is started again in {wait:.0f} s.", "ended", sent=False)
+            return _allow_retry(problem, max(1, int(wait * 1000)))
+        command = self.command
+        try:
+            popen = subprocess.Popen(  # noqa: S603 - the user agreed to this command
+                command.words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=command.build_environment(),
+                cwd=command.folder or None,
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError as error:
+            why = "there is no such program" if isinstance(error, FileNotFoundError) else error.strerror
+            return unreachable(f"{self.name} could not be started: {why}.", "refused", sent=False)
+        except ValueError:
+            return unreachable(f"{self.name} could not be started: its command is not valid.", "refused", sent=False)
+        self._generation += 1
+        pipes = _Pipes(cast("FileIO", popen.stdin), cast("FileIO", popen.stdout), cast("FileIO", popen.stderr))
+        self._process = _Process(popen, pipes, self, self._clock())
+        return self._process
+
+    def _ask(
+        self, process: _Process, message: dict[str, Json], method: str, deliver: Deliver
+    ) -> ProgramExchange | Response | Problem:
+        headers = (*JSON_HEADERS, (SESSION_HEADER, str(self._generation).encode())) if method == "initialize" else ()
+        if method == "initialize" and self._opening is not None and self._opening[0] == self._generation:
+            # Concurrent calls may each find that their session has ended; the program is opened once.
+            answer = jsontext.read(self._opening[1])
+            opened = {**answer, "id": message["id"]} if isinstance(answer, dict) else {}
+            return Response(200, headers, jsontext.write(opened))
+        process.number += 1
+        token = jsontext.get_object(jsontext.get_object(message, "params"), "_meta").get("progressToken")
+        exchange = ProgramExchange(message["id"], process.number, method, token, deliver, process)
+        if headers:
+            exchange.headers = headers
+        process.pending[exchange.number] = exchange
+        if not process.write({**message, "id": exchange.number}):
+            del process.pending[exchange.number]
+            return _allow_retry(unreachable(f"{self.name} does not read its input.", "blocked", sent=False), 1_000)
+        return exchange
+
+    def _notify(self, message: dict[str, Json]) -> Response:
+        """Write a notification, or an answer to a request of the program."""
+        process = self._find_process()
+        if process is None:
+            return _ACCEPTED
+        if message.get("method") == _CANCELLED:
+            wanted = jsontext.get_object(message, "params").get("requestId")
+            for exchange in [one for one in process.pending.values() if one.id == wanted]:
+                self.cancel(exchange)
+        else:
+            process.write(message)
+        return _ACCEPTED
+
+    def keep_opening(self, process: _Process, answer: bytes) -> None:
+        """Keep the answer to ``initialize``, for a second request to this process."""
+        with self.lock:
+            if self._process is process:
+                self._opening = (self._generation, answer)
+
+    def count_end(self, process: _Process) -> None:
+        """Decide when the program may be started again after ``process`` ended."""
+        with self.lock:
+            if self._process is not process:
+                return
+            self._failures = 0 if self._clock() - process.started >= _STEADY_S else self._failures + 1
+            delay = 0.0 if self._failures <= 1 else min(2.0 ** (self._failures - 2), MAX_BACK_OFF_S)
+            self._not_before = self._clock() + delay
+
+
+class _Pipes(NamedTuple):
+    """The pipes of a process, without buffers."""
+
+    input: FileIO
+    output: FileIO
+    errors: FileIO
+
+
+@dataclass(slots=True)
+class _ErrorOutput:
+    """The end of the error output of a process."""
+
+    chunks: deque[bytes] = field(default_factory=deque)
+    size: int = 0
+
+    def add(self, chunk: bytes) -> None:
+        self.chunks.append(chunk)
+        self.size += len(chunk)
+        while self.size - len(self.chunks[0]) >= MAX_ERRORS:
+            self.size -= len(self.chunks.popleft())
+
+    def get_last_line(self) -> str:
+        lines = b"".join(self.chunks)[-MAX_ERRORS:].decode("utf-8", "replace").strip().splitlines()
+        return clean(lines[-1]).text.strip()[-_SHOWN:] if lines else ""
+
+
+class _Process:
+    """One run of the program, with the threads that read, write and wait for it."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], pipes: _Pipes, program: ServerProgram, started: float) -> None:
+        self.started = started
+        self.number = 0
+        self.pending: dict[int, ProgramExchange] = {}
+        self.has_ended = False
+        self._popen, self._pipes, self._program = popen, pipes, program
+        self._errors = _ErrorOutput()
+        self._lines: SimpleQueue[bytes | None] = SimpleQueue()
+        self._unwritten = 0
+        self._unsolicited = self._junk = 0
+        self._fault = ""
+        self._exited = threading.Event()
+        self._threads = [
+            threading.Thread(target=run, name=f"toolwire-stdio-{run.__name__}", daemon=True)
+            for run in (self._read_output, self._read_errors, self._write_input, self._wait)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def write(self, message: Json) -> bool:
+        """Queue ``message`` for the program; return False if the program has left too much unread."""
+        line = jsontext.write(message) + b"\n"
+        if self._unwritten + len(line) > MAX_UNWRITTEN:
+            return False
+        self._unwritten += len(line)
+        self._lines.put(line)
+        return True
+
+    def end(self) -> None:
+        """End the process and its group: by the end of its input, then by signals."""
+        self._lines.put(None)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self._exited.wait(GRACE_S):
+                break
+            self._signal(number)
+        self._exited.wait(GRACE_S)
+
+    def _signal(self, number: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._popen.pid, number)
+
+    # Threads
+
+    def _write_input(self) -> None:
+        with suppress(OSError), self._pipes.input as stdin:
+            while (line := self._lines.get()) is not None:
+                view = memoryview(line)
+                while view:
+                    view = view[stdin.write(view) :]
+                with self._program.lock:
+                    self._unwritten -= len(line)
+
+    def _read_errors(self) -> None:
+        with suppress(OSError, ValueError):
+            while chunk := os.read(self._pipes.errors.fileno(), _CHUNK):
+                self._errors.add(chunk)
+
+    def _read_output(self) -> None:
+        buffer = bytearray()
+        with suppress(OSError, ValueError):
+            while chunk := os.read(self._pipes.output.fileno(), _CHUNK):
+                start = len(buffer)
+                buffer += chunk
+                end = buffer.rfind(b"\n", start)  # what was there before has no line break
+                if end >= 0:
+                    lines = bytes(buffer[:end]).split(b"\n")
+                    del buffer[: end + 1]
+                    for line in lines:
+                        self._take_line(line)
+                if len(buffer) > MAX_LINE:
+                    self._stop(f"wrote a line longer than {MAX_LINE:,} bytes")
+                if self._fault:
+                    return
+
+    def _wait(self) -> None:
+        pid = self._popen.pid
+        if hasattr(os, "waitid"):
+            # Not reaped yet: until the group is ended, no other process can get its number.
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            self._signal(signal.SIGKILL)
+        code = self._popen.wait()
+        for thread in self._threads[:2]:
+            thread.join(GRACE_S)  # what the program wrote before its end is still read
+        self._lines.put(None)
+        with self._program.lock:
+            self.has_ended = True
+            pending = list(self.pending.values())
+            self.pending.clear()
+            self._program.count_end(self)
+        problem = self._describe_end(code)
+        for exchange in pending:
+            exchange.deliver(ExchangeEnd(problem))
+        self._pipes.output.close()
+        self._pipes.errors.close()
+        self._exited.set()
+
+    def _describe_end(self, code: int) -> Problem:
+        name = self._program.name
+        if self._fault:
+            return bad_response(f"{name} was ended: it {self._fault}.", "too_large")
+        how = f"with code {code}" if code >= 0 else f"by signal {-code}"
+        last = self._errors.get_last_line()
+        said = f" Its last words: {last}" if last else ""
+        return unreachable(f"{name} ended {how} before its answer.{said}", "closed", sent=True)
+
+    # Messages
+
+    def _take_line(self, line: bytes) -> None:
+        if not line.strip() or self._fault:
+            return
+        if len(line) > MAX_LINE:
+            self._stop(f"wrote a line longer than {MAX_LINE:,} bytes")
+            return
+        message = jsontext.read(line)
+        if not isinstance(message, dict):
+            self._junk += 1
+            if self._junk > MAX_JUNK:
+                self._stop(f"wrote more than {MAX_JUNK:,} lines that are no messages")
+            return
+        with self._program.lock:
+            exchange = self._find_exchange(message)
+            if exchange is None:
+                self._take_unsolicited(message, len(line))
+                return
+            self._deliver(exchange, message)
+
+    def _find_exchange(self, message: dict[str, Any]) -> ProgramExchange | None:
+        """Return the exchange that ``message`` belongs to, or None if no request waits for it."""
+        method, id_ = message.get("method"), message.get("id")
+        if not isinstance(method, str):
+            return self.pending.get(id_) if type(id_) is int else None
+        if id_ is not None:
+            # A question of the program belongs to the call that it works on; with several, nothing says to which.
+            calls = [one for one in self.pending.values() if one.method == "tools/call"]
+            return calls[0] if len(calls) == 1 else None
+        token = jsontext.get_object(message, "params").get("progressToken")
+        if token is None:
+            return None
+        return next((one for one in self.pending.values() if one.token == token), None)
+
+    def _deliver(self, exchange: ProgramExchange, message: dict[str, Any]) -> None:
+        is_answer = "method" not in message
+        text = jsontext.write({**message, "id": exchange.id} if is_answer else message)
+        exchange.unread += len(text)
+        if exchange.unread > MAX_UNREAD:
+            self._program.cancel(exchange)
+            sentence = f"{self._program.name} sent more than {MAX_UNREAD:,} bytes that were not read yet."
+            exchange.deliver(ExchangeEnd(bad_response(sentence, "too_large")))
+            return
+        if not is_answer:
+            exchange.deliver(text)
+            return
+        self._unsolicited = self._junk = 0
+        del self.pending[exchange.number]
+        if exchange.method == "initialize" and "result" in message:
+            self._program.keep_opening(self, text)
+        exchange.deliver(ExchangeEnd(answer=text))
+
+    def _take_unsolicited(self, message: dict[str, Any], size: int) -> None:
+        self._unsolicited += size
+        if self._unsolicited > MAX_UNSOLICITED:
+            self._stop(f"wrote more than {MAX_UNSOLICITED:,} bytes that nothing had asked for")
+        elif isinstance(method := message.get("method"), str) and message.get("id") is not None:
+            answer: dict[str, Json] = {"jsonrpc": "2.0", "id": message["id"]}
+            refusal: Json = {"code": METHOD_NOT_FOUND, "message": f"This client does not offer {method[:100]!r} now."}
+            self.write({**answer, "result": {}} if method == "ping" else {**answer, "error": refusal})
+
+    def _stop(self, fault: str) -> None:
+        self._fault = self._fault or fault
+        self._signal(signal.SIGKILL)
+
+
+def _allow_retry(problem: Problem, after_ms: int) -> Problem:
+    return replace(problem, can_retry=True, retry_after_ms=after_ms)
+
+
+def end_programs() -> None:
+    """End every program that still runs."""
+    for program in list(_running):
+        program.close()
+
+
+atexit.register(end_programs)

@@ -1,0 +1,89 @@
+"""Store the commands of MCP servers that the user agreed to run, in one file that every process reads.
+
+Rules:
+- A command is known by its digest: other arguments, another folder or another variable make it another command.
+- The file is written under a new name and then renamed, so that it is never incomplete. Writers take turns.
+"""
+# MC-02
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from toolwire.core.errors import DefinitionError
+
+from .private_file import lock_private_file, write_private_file
+from .private_folder import check_folder
+
+COMMANDS_FILE = "commands.json"
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class AgreedCommands:
+    """The commands that the user agreed to, in ``folder``: the text of each, by its digest."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use ``folder``, which need not exist.
+
+        Raises:
+            DefinitionError: another user of the machine can write there.
+        """
+        check_folder(folder, COMMANDS_FILE)
+        self._file = folder / COMMANDS_FILE
+
+    def list_all(self) -> dict[str, str]:
+        """Return the text of each command, by its digest.
+
+        Raises:
+            DefinitionError: the file cannot be read.
+        """
+        try:
+            data: Any = json.loads(self._file.read_text(encoding="utf-8"))
+            if data["version"] != 1:
+                raise ValueError(data["version"])
+            found = {str(digest): str(text) for digest, text in data["commands"].items()}
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            text = f"{self._file} has the commands that you agreed to, and cannot be read: mend it, or delete it."
+            raise DefinitionError(text) from error
+        if not all(map(_DIGEST.fullmatch, found)):
+            raise DefinitionError(f"{self._file} has a command without a digest: mend the file, or delete it.")
+        return found
+
+    def has(self, digest: str) -> bool:
+        """Return whether the user agreed to the command with ``digest``.
+
+        Raises:
+            DefinitionError: the file cannot be read.
+        """
+        return digest in self.list_all()
+
+    def add(self, digest: str, text: str) -> None:
+        """Store that the user agreed to the command ``text`` with ``digest``.
+
+        Raises:
+            DefinitionError: the file cannot be read or written.
+        """
+        self._change({digest: text}, "")
+
+    def remove(self, digest: str) -> bool:
+        """Forget the command with ``digest``, and return whether it was there.
+
+        Raises:
+            DefinitionError: the file cannot be read or written.
+        """
+        return self._change({}, digest)
+
+    def _change(self, added: dict[str, str], removed: str) -> bool:
+        with lock_private_file(self._file):
+            commands = self.list_all()
+            had = commands.pop(removed, None) is not None
+            commands.update(added)
+            write_private_file(
+                self._file, json.dumps({"version": 1, "commands": commands}, indent=1, sort_keys=True) + "\n"
+            )
+        return had

@@ -1,0 +1,435 @@
+"""MCP servers that are programs: what runs is agreed to, gets no secrets, and can neither stay nor flood."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire import Kind, Problem, connect, connect_sync
+from toolwire.client.transport.limits import TransportLimits
+from toolwire.client.transport.program_network import SyncProgramNetwork
+from toolwire.client.transport.server_command import ServerCommand, read_server_command
+from toolwire.client.transport.server_program import ServerProgram
+from toolwire.core.connect_error import ConnectError
+from toolwire.core.errors import DefinitionError
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Progress
+from toolwire.core.resources import COMPLETE_RESULTS
+from toolwire.testing.loopback import background
+
+WAIT_S = 30.0
+SERVER = """
+import json, os, signal, subprocess, sys, time
+
+def write(message):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\\n")
+    sys.stdout.flush()
+
+def answer(asked, result):
+    write({"id": asked["id"], "result": result})
+
+TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("run", "environment", "die", "other")]
+
+def handle(asked):
+    method, params = asked.get("method"), asked.get("params", {})
+    if method == "initialize":
+        answer(asked, {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "Box"}})
+    elif method == "tools/list":
+        answer(asked, {"tools": TOOLS})
+    elif method == "tools/call" and params["name"] == "environment":
+        answer(asked, {"content": [{"type": "text", "text": json.dumps([dict(os.environ), os.getcwd()])}]})
+    elif method == "tools/call" and params["name"] == "die":
+        print("out of paper", file=sys.stderr)
+        os._exit(3)
+    elif method == "tools/call":
+        run(asked)
+    elif "id" in asked and method:
+        write({"id": asked["id"], "error": {"code": -32601, "message": "unknown"}})
+
+def run(asked):
+    answer(asked, {"content": [{"type": "text", "text": str(os.getpid())}]})
+
+BEHAVIOUR
+
+for line in sys.stdin:
+    handle(json.loads(line))
+"""
+Write = Callable[..., str]
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Write a server that behaves as the given code says, and return its target."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    def write(behaviour: str = "") -> str:
+        file = tmp_path / "server.py"
+        file.write_text(SERVER.replace("BEHAVIOUR", behaviour))
+        return f"stdio:{shlex.join([sys.executable, str(file)])}"
+
+    return write
+
+
+def agree(_: ServerCommand) -> bool:
+    return True
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def call(target: str, name: str = "run", **options: Any) -> Any:
+    with connect_sync(target, approve=lambda _: True, approve_command=agree, **options) as remote:
+        return remote.call(name)
+
+
+# What may run
+
+
+@pytest.mark.requirement("MC-02")
+def test_a_program_runs_only_after_its_whole_command_was_agreed_to_once(program: Write) -> None:
+    target = program()
+    with pytest.raises(ConnectError, match="nobody agreed to this command yet"), connect_sync(target):
+        pass
+    seen: list[str] = []
+
+    def note(command: ServerCommand) -> bool:
+        seen.append(str(command))
+        return len(seen) > 1
+
+    with pytest.raises(ConnectError, match="denied"), connect_sync(target, approve_command=note):
+        pass
+    with connect_sync(target, approve_command=note) as remote:
+        assert {tool.name for tool in remote.tools} == {"run", "environment", "die", "other"}
+    assert seen == [target.removeprefix("stdio:")] * 2
+    with connect_sync(target) as remote:  # now and later, without a question
+        assert remote.tools
+    with pytest.raises(ConnectError, match="nobody agreed"), connect_sync(f"{target} --other"):
+        pass
+
+
+@pytest.mark.requirement("MC-02")
+def test_the_digest_pins_command_arguments_folder_and_names_of_variables_and_no_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KEY", "1")
+
+    def digest(text: str) -> str:
+        command = read_server_command(f"stdio:{text}")
+        assert command is not None
+        return command.digest
+
+    first = digest("A=x server 'a b'")
+    assert first == digest("A=$KEY server 'a b'")
+    others = ["A=x server a b", "server 'a b'", "B=x server 'a b'", "A=x B=x server 'a b'", "A=x other 'a b'"]
+    assert len({first, *map(digest, others)}) == 6
+    moved = ServerCommand(words=("server", "a b"), variables={"A": "x"}, folder="/tmp")
+    assert moved.digest != first
+
+
+@pytest.mark.requirement("MC-02")
+def test_a_program_gets_its_own_variables_and_none_of_ours(
+    program: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "ours")
+    monkeypatch.setenv("TOOLWIRE_API_KEYS", "ours")
+    monkeypatch.setenv("SHOP_TOKEN", "theirs")
+    words = shlex.split(program().removeprefix("stdio:"))
+    entry = {"command": words[0], "args": words[1:], "env": {"TOKEN": "${env:SHOP_TOKEN}"}, "cwd": str(tmp_path)}
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"shop": entry}}))
+    for target in (f"{file}:shop", f"stdio:TOKEN=$SHOP_TOKEN {shlex.join(words)}"):
+        environment, folder = json.loads(call(target, "environment").unwrap())
+        assert environment["TOKEN"] == "theirs"
+        assert environment["PATH"] == os.environ["PATH"]
+        assert "ours" not in environment.values()
+        assert "SHOP_TOKEN" not in environment
+        assert folder == (str(tmp_path) if "mcp.json" in target else os.getcwd())
+
+
+@pytest.mark.requirement("MC-02", "D-29")
+def test_no_page_or_document_leads_to_a_program(program: Write, tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    command = f"stdio:touch {marker}"
+    pages = {
+        "/llm.json": {"openapi": command, "mcp": command, "url": command},
+        "/openapi.json": {
+            "openapi": "3.1.0",
+            "info": {"title": "a", "version": "1"},
+            "servers": [{"url": command}],
+            "paths": {"/a": {"get": {"operationId": "a", "x-llm": {}, "responses": {}}}},
+        },
+    }
+
+    async def app(scope: Any, _: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        page = pages.get(scope["path"])
+        headers = [(b"content-type", b"application/json")] if page else [(b"location", command.encode())]
+        await send({"type": "http.response.start", "status": 200 if page else 307, "headers": headers})
+        await send({"type": "http.response.body", "body": json.dumps(page).encode()})
+
+    with background(app) as url:
+        asked: list[object] = []
+
+        def note(command: ServerCommand) -> bool:
+            asked.append(command)
+            return True
+
+        try:
+            with connect_sync(url, approve=lambda _: True, approve_command=note) as remote:
+                assert isinstance(remote.call("a"), Problem)
+        except ConnectError:
+            pass
+        assert asked == []
+        assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        ("stdio:", "names no command"),
+        ("stdio:'a", "cannot be read"),
+        ("stdio:A=$TOOLWIRE_NOT_THERE server", "no variable TOOLWIRE_NOT_THERE"),
+        ("stdio:A=${input:key} server", "only its host can fill in"),
+    ],
+)
+def test_a_target_that_is_no_command_is_refused_in_one_sentence(target: str, sentence: str) -> None:
+    with pytest.raises(DefinitionError, match=sentence):
+        connect_sync(target)
+
+
+def test_a_program_that_is_not_there_is_said_to_be_not_there(program: Write) -> None:
+    program()
+    with pytest.raises(ConnectError, match="there is no such program"):
+        call("stdio:no-such-program-anywhere --stdio")
+
+
+# Calls
+
+
+@pytest.mark.requirement("MC-02")
+def test_both_forms_call_and_the_program_and_its_children_end_with_the_connection(
+    program: Write, tmp_path: Path
+) -> None:
+    target = program(
+        f"child = subprocess.Popen(['sleep', '1000'])\n"
+        f"open({str(tmp_path / 'child')!r}, 'w').write(str(child.pid))\n"
+        f"signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    )
+    pids = [int(call(target).unwrap())]
+    children = [int((tmp_path / "child").read_text())]
+
+    async def story() -> list[int]:
+        async with connect(target, approve=lambda _: True) as remote:
+            results = await asyncio.gather(*(remote.call("run") for _ in range(5)))
+            return [int(result.unwrap()) for result in results]
+
+    several = asyncio.run(story())
+    children.append(int((tmp_path / "child").read_text()))
+    assert len(set(several)) == 1
+    assert not any(map(is_alive, [*pids, *several, *children]))
+
+
+@pytest.mark.requirement("MC-02")
+def test_a_program_that_dies_is_started_again_and_a_call_that_may_have_run_is_not_repeated(program: Write) -> None:
+    with connect_sync(program(), approve=lambda _: True, approve_command=agree) as remote:
+        first = remote.call("run").unwrap()
+        died = remote.call("die")
+        assert isinstance(died, Problem)
+        assert died.kind == Kind.UNREACHABLE
+        assert "ended with code 3 before its answer. Its last words: out of paper" in died.message
+        assert remote.call("run").unwrap() != first
+
+
+@pytest.mark.requirement("MC-02")
+def test_a_program_that_dies_again_and_again_is_started_after_longer_and_longer_waits(program: Write) -> None:
+    command = read_server_command(program("os._exit(1)"))
+    assert command is not None
+    now = [0.0]
+    started = ServerProgram(command, clock=lambda: now[0])
+    waits: list[int] = []
+    starts_between_waits = [0]
+    try:
+        while len(waits) < 8:
+            problem = _initialize(started)
+            if problem.retry_after_ms is None:
+                assert "ended with code 1" in problem.message
+                starts_between_waits[-1] += 1
+                continue
+            waits.append(problem.retry_after_ms)
+            starts_between_waits.append(0)
+            now[0] += problem.retry_after_ms / 1000
+    finally:
+        started.close()
+    assert waits == [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]
+    assert starts_between_waits == [2, 1, 1, 1, 1, 1, 1, 1, 0], "the first start after a death is at once"
+
+
+def _initialize(program: ServerProgram) -> Problem:
+    ended = SyncProgramNetwork(program, TransportLimits()).send(_build_request("initialize"))
+    assert isinstance(ended, Problem)
+    return ended
+
+
+def _build_request(method: str) -> Request:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": {}}).encode()
+    return Request("POST", "https://program.invalid/mcp", (), body)
+
+
+@pytest.mark.requirement("MC-02")
+def test_a_call_that_is_left_is_cancelled_at_the_program(program: Write, tmp_path: Path) -> None:
+    marker = tmp_path / "cancelled"
+    target = program(f"""
+def run(asked):
+    write({{"method": "notifications/progress", "params": {{
+        "progressToken": asked["params"]["_meta"]["progressToken"], "progress": 1}}}})
+    told = json.loads(sys.stdin.readline())
+    assert told["method"] == "notifications/cancelled" and told["params"]["requestId"] == asked["id"], told
+    open({str(marker)!r}, "w").close()
+""")
+
+    async def story() -> None:
+        async with connect(target, approve=lambda _: True, approve_command=agree) as remote:
+            begun = asyncio.Event()
+
+            async def notify(_: Progress) -> None:
+                begun.set()
+
+            running = asyncio.ensure_future(remote.call("run", notify=notify))
+            await asyncio.wait_for(begun.wait(), WAIT_S)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+
+    asyncio.run(story())
+    assert marker.exists()
+
+
+# Hostile programs
+
+
+@pytest.mark.requirement("MC-02")
+@pytest.mark.parametrize(
+    ("behaviour", "sentence"),
+    [
+        ("def run(asked):\n  while True: sys.stdout.write('x' * 65536)", "a line longer than 16,777,216 bytes"),
+        (
+            "def run(asked):\n  while True: sys.stdout.write('not JSON\\n')",
+            "more than 1,000 lines that are no messages",
+        ),
+        (
+            "def run(asked):\n  while True: write({'method': 'notifications/x', 'params': {'a': 'x' * 65536}})",
+            "more than 16,777,216 bytes that nothing had asked for",
+        ),
+        ("def run(asked):\n  while True: write({'id': 'x', 'method': 'sampling/createMessage'})", "questions"),
+    ],
+    ids=["a line without end", "no JSON", "a flood of messages", "asks back without end"],
+)
+def test_a_program_that_floods_is_ended_and_said_so(program: Write, behaviour: str, sentence: str) -> None:
+    failed = call(program(behaviour))
+    assert isinstance(failed, Problem)
+    assert sentence in failed.message
+
+
+@pytest.mark.requirement("MC-02")
+def test_an_error_output_without_end_is_read_and_its_end_alone_is_kept(program: Write) -> None:
+    target = program("""
+def run(asked):
+    for _ in range(1_000):
+        sys.stderr.write("x" * 65_536)
+    sys.stderr.write("\\n\\033[31m" + "the end" + "\\n")
+    sys.stderr.flush()
+    os._exit(1)
+""")
+    failed = call(target)
+    assert isinstance(failed, Problem)
+    assert failed.message.endswith("Its last words: the end")
+
+
+@pytest.mark.requirement("MC-02")
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_program_that_never_answers_is_waited_for_as_long_as_the_call_may_take(program: Write, sync: bool) -> None:
+    target = program("def run(asked): pass")
+    if sync:
+        failed = call(target, timeout_s=0.2)
+    else:
+
+        async def story() -> Any:
+            async with connect(target, approve=lambda _: True, approve_command=agree, timeout_s=0.2) as remote:
+                return await remote.call("run")
+
+        failed = asyncio.run(story())
+    assert isinstance(failed, Problem)
+    assert failed.message.endswith("did not answer in time.")
+
+
+@pytest.mark.requirement("MC-02")
+def test_a_program_that_reads_nothing_does_not_fill_the_memory(program: Write) -> None:
+    target = program("def run(asked): time.sleep(1000)")
+    with connect_sync(target, approve=lambda _: True, approve_command=agree, timeout_s=0.2, retries=0) as remote:
+        problems = [remote.call("run", {"text": "x" * 12_000_000}) for _ in range(4)]
+    assert [isinstance(one, Problem) for one in problems] == [True] * 4
+    assert "does not read its input" in problems[3].message  # type: ignore[union-attr]  # each is a problem
+
+
+@pytest.mark.requirement("MC-02")
+def test_a_program_that_asks_back_is_refused_and_answers_all_the_same(program: Write) -> None:
+    target = program("""
+def run(asked):
+    write({"id": 7, "method": "ping"})
+    pong = json.loads(sys.stdin.readline())
+    write({"id": 8, "method": "sampling/createMessage", "params": {}})
+    refused = json.loads(sys.stdin.readline())
+    answer(asked, {"content": [{"type": "text", "text": json.dumps([pong, refused["error"]["code"]])}]})
+""")
+    assert json.loads(call(target).unwrap()) == [{"jsonrpc": "2.0", "id": 7, "result": {}}, -32601]
+
+
+def test_an_answer_of_megabytes_arrives(program: Write) -> None:
+    target = program("""
+def run(asked):
+    answer(asked, {"content": [{"type": "text", "text": "x" * 5_000_000}]})
+""")
+    assert call(target, caps=COMPLETE_RESULTS).unwrap() == "x" * 5_000_000
+
+
+def test_an_older_program_that_ends_at_the_first_question_is_opened_the_older_way(program: Write) -> None:
+    target = program("""
+known = handle
+
+def handle(asked):
+    if asked.get("method") == "server/discover":
+        os._exit(1)
+    known(asked)
+""")
+    assert int(call(target).unwrap()) > 0
+
+
+def test_an_older_program_that_does_not_answer_the_first_question_is_taken_not_to_know_it(program: Write) -> None:
+    command = read_server_command(program("def handle(asked): pass"))
+    assert command is not None
+    started = ServerProgram(command)
+    try:
+        response = SyncProgramNetwork(started, TransportLimits(total_s=0.2)).send(_build_request("server/discover"))
+    finally:
+        started.close()
+    assert isinstance(response, Response)
+    assert (response.status, json.loads(response.body)["error"]["code"]) == (400, -32601)
+
+
+def test_threads_end_with_the_program(program: Write) -> None:
+    call(program())
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("toolwire-stdio")]
