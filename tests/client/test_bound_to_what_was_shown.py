@@ -335,6 +335,10 @@ def device_at(url: str, code: str = "ABCD-EFGH") -> DeviceCode | Problem:
         "https://auth.example@evil.example/device",
         "https://auth.example\n.evil.example/",
         "http://127.0.0.1:1/x",
+        "vbscript:msgbox(1)",
+        "ms-settings:about",
+        "//auth.example/device",
+        "https:auth.example/device",
         "",
     ],
 )
