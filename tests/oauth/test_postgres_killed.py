@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import httpx2
 import pytest
 
-from tests.postgres import PATIENCE_S, Postgres, postgres  # noqa: F401 - the fixture
+from tests.postgres import PATIENCE_S, Postgres, postgres, wait_until_answering  # noqa: F401 - the fixture
 from tests.process.amounts import report
 from toolwire.core.model import Kind, Problem
 
@@ -83,6 +83,35 @@ def test_a_database_that_is_killed_loses_no_token_and_gives_none_two_successors(
     assert [count for _, count in alive] == [1] * APPS
     assert not any("reused" in event.kind for event in site.events)
     report("R11", "kills", kills_of_PostgreSQL=KILLS, refreshes=calls.refreshed, refused_and_sent_again=calls.refused)
+
+
+@pytest.mark.requirement("ST-05", "R11")
+def test_a_database_that_hangs_is_refused_by_its_own_deadline_on_every_route(
+    postgres: Postgres, open_site: Callable[..., Site]
+) -> None:
+    wait_until_answering(postgres)
+    site = open_site(where=postgres.url, store_s=600.0)  # no other wait ends within the patience of this test
+    token = site.tokens()["access_token"]
+
+    async def story() -> None:
+        with postgres.stopped():
+            async with asyncio.timeout(PATIENCE_S):
+                asked = [site.browser.client.get(site.ask()) for _ in range(40)]
+                answers = await asyncio.gather(*asked)
+                assert {(answer.status_code, answer.headers["retry-after"]) for answer in answers} == {(503, "1")}
+                form = {"grant_type": "refresh_token", "refresh_token": "somebody's", "client_id": "app"}
+                for path in ("/oauth/token", "/oauth/revoke"):
+                    refused = await site.browser.client.post(path, data={**form, "token": "somebody's"})
+                    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1"), path
+                said = await site.server.callers.verify({b"authorization": b"Bearer somebody's"})
+                assert isinstance(said, Problem)
+                assert (said.kind, said.can_retry) == (Kind.OVERLOADED, True)
+        shown = {b"authorization": f"Bearer {token}".encode()}
+        async with asyncio.timeout(PATIENCE_S):
+            while isinstance(await site.server.callers.verify(shown), Problem):  # noqa: ASYNC110 - it asks a process
+                await asyncio.sleep(0.01)
+
+    site.runner.run(story())
 
 
 @pytest.mark.requirement("R11", "R13")

@@ -9,7 +9,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from toolwire.core.errors import DefinitionError
@@ -25,6 +26,7 @@ _T = TypeVar("_T")
 DEADLINE_S = 1.0
 """How long one statement waits for the database."""
 _CONNECT_S = 2
+_OPEN_S = 5.0
 _UNREADABLE = (
     "The URL of PostgreSQL cannot be read: write postgresql://USER:PASSWORD@HOST/DATABASE, with % forms for signs such"
     " as @ and / in the password (%40, %2F)."
@@ -63,8 +65,12 @@ class PostgresPlace:
     def __str__(self) -> str:
         return self._name
 
-    def connect(self, deadline_s: float = DEADLINE_S) -> PostgresConnection:
+    def connect(
+        self, deadline_s: float = DEADLINE_S, *, on_timeout: Callable[[], object] | None = None
+    ) -> PostgresConnection:
         """Return a new connection whose statements each wait for at most ``deadline_s``.
+
+        ``on_timeout`` is called after a statement that took longer.
 
         Raises:
             psycopg.Error: the database cannot be reached.
@@ -72,7 +78,7 @@ class PostgresPlace:
         connection = PostgresConnection.connect(
             self._dsn, autocommit=True, application_name="toolwire", **self._patience
         )
-        connection.deadline_s = deadline_s
+        connection.deadline_s, connection.on_timeout = deadline_s, on_timeout
         try:
             connection.execute(
                 "SELECT set_config('statement_timeout', %s, false),"
@@ -86,9 +92,10 @@ class PostgresPlace:
 
 
 class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that waits for the database for at most ``deadline_s`` at a time."""
+    """A connection that waits for the database for at most ``deadline_s`` at a time; then it is closed."""
 
     deadline_s = DEADLINE_S
+    on_timeout: Callable[[], object] | None = None
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
         """Return what the database answers.
@@ -96,7 +103,32 @@ class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
         Raises:
             psycopg.OperationalError: it does not answer in time.
         """
-        return super().wait(gen, interval, self.deadline_s if timeout is None else timeout)
+        patience = self.deadline_s if timeout is None else timeout
+        until = time.monotonic() + patience
+        try:
+            return super().wait(gen, interval, patience)
+        except psycopg.OperationalError:
+            if time.monotonic() >= until:
+                self.close()
+                if self.on_timeout is not None:
+                    self.on_timeout()
+            raise
+
+
+class Breaker:
+    """Remembers that a database hangs, so that nobody waits for it again for a while."""
+
+    def __init__(self) -> None:
+        self._open_until = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the database must not be asked now."""
+        return time.monotonic() < self._open_until
+
+    def open(self) -> None:
+        """Let nobody ask for 5 seconds."""
+        self._open_until = time.monotonic() + _OPEN_S
 
 
 class Migration(NamedTuple):

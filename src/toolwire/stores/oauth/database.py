@@ -30,7 +30,7 @@ class OAuthStore:
     """The database at ``url``: an SQLAlchemy URL, or the path of an SQLite file."""
 
     def __init__(self, url: str | Path) -> None:
-        self._engine = open_engine(url)
+        self._engine, self._is_hanging = open_engine(url)
         self._turn = RLock() if is_in_memory(self._engine) else nullcontext()
 
     @contextmanager
@@ -40,6 +40,7 @@ class OAuthStore:
         Raises:
             StoreGoneError: the database cannot be asked.
         """
+        self._check_answering()
         try:
             with self._turn, self._engine.begin() as connection:
                 yield OAuthRows(connection)
@@ -53,11 +54,16 @@ class OAuthStore:
         Raises:
             StoreGoneError: the database cannot be asked.
         """
+        self._check_answering()
         try:
             with self._turn, self._engine.connect() as connection:
                 yield OAuthRows(connection.execution_options(**{READ_ONLY: True}))
         except UNAVAILABLE as error:
             raise StoreUnavailableError(f"the database cannot be asked: {type(error).__name__}") from error
+
+    def _check_answering(self) -> None:
+        if self._is_hanging():
+            raise StoreUnavailableError("the database did not answer a moment ago, and is asked again in some seconds")
 
     def close(self) -> None:
         """Close all connections."""

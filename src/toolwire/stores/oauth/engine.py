@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +25,31 @@ _CONNECT_S = 5
 _WAIT_S = 5.0
 
 
-def open_engine(where: str | Path) -> Engine:
-    """Return an engine for ``where``, an SQLAlchemy URL or the path of an SQLite file, and create missing tables."""
+def open_engine(where: str | Path) -> tuple[Engine, Callable[[], bool]]:
+    """Return an engine for ``where``, an SQLAlchemy URL or the path of an SQLite file, and create missing tables.
+
+    With it comes a function that returns whether the database hangs and must not be asked now.
+    """
     text = str(where)
     url = make_url(text if "://" in text else f"sqlite:///{text}")
+    if url.drivername in ("postgresql", "postgresql+psycopg"):
+        from .postgres_engine import PostgresConnector  # only the extra brings its driver
+
+        connector = PostgresConnector(url)
+        _create_tables(connector.engine)
+        connector.start_deadlines()
+        return connector.engine, lambda: connector.breaker.is_open
     engine = _open_sqlite(url) if url.get_backend_name() == "sqlite" else _open_server(url)
+    _create_tables(engine)
+    return engine, lambda: False
+
+
+def _create_tables(engine: Engine) -> None:
     with engine.begin() as connection:
         # Of several processes that start at once, only one may create the tables.
         if connection.dialect.name == "postgresql":
             connection.execute(select(func.pg_advisory_xact_lock(_CREATE_LOCK_ID)))
         METADATA.create_all(connection)
-    return engine
 
 
 def is_in_memory(engine: Engine) -> bool:
@@ -45,7 +60,7 @@ def is_in_memory(engine: Engine) -> bool:
 def _open_server(url: URL) -> Engine:
     """Return an engine for a database server, with short timeouts: it may go away and come back."""
     # R11
-    ours = url.drivername in ("postgresql", "postgresql+psycopg", "postgresql+psycopg2")  # those of libpq
+    ours = url.drivername == "postgresql+psycopg2"
     patience = {"connect_timeout": _CONNECT_S} if ours and "connect_timeout" not in url.query else {}
     return create_engine(url, pool_pre_ping=True, pool_timeout=_WAIT_S, connect_args=patience)
 
