@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sqlite3
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing
 from functools import partial
@@ -351,6 +352,44 @@ def test_a_change_that_cannot_be_made_fails_alone(tmp_path: Path) -> None:
         number for number in range(20) if number not in (7, 8)
     ]
     database.close()
+
+
+@pytest.mark.requirement("R13")
+def test_changes_that_come_while_the_file_is_locked_go_into_the_same_transaction() -> None:
+    batches: list[list[int]] = []
+    came, is_locked = threading.Event(), threading.Event()
+
+    def begin() -> None:
+        if not is_locked.is_set():  # another process has the file until all changes have come
+            is_locked.set()
+            assert came.wait(20)
+            locked = sqlite3.OperationalError("database is locked")
+            locked.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise locked
+        batches.append([])
+
+    commits = GroupCommit(begin=begin, commit=lambda: None, roll_back=lambda _: None, busy_s=20.0)
+
+    async def check() -> list[int]:
+        def change(number: int) -> asyncio.Task[int]:
+            def work() -> int:
+                batches[-1].append(number)
+                return number
+
+            return asyncio.ensure_future(commits.run_change(work, on_refusal=lambda: -1))
+
+        first = change(0)
+        assert await asyncio.to_thread(is_locked.wait, 20)
+        others = [change(number) for number in range(1, 300)]
+        left = change(300)
+        await asyncio.sleep(0)
+        left.cancel()
+        came.set()
+        return await asyncio.gather(first, *others)
+
+    assert do(check()) == list(range(300))
+    assert [len(batch) for batch in batches] == [256, 44]
+    assert [number for batch in batches for number in batch] == list(range(300))
 
 
 def test_a_call_of_which_nothing_ran_is_forgotten(make: Open) -> None:

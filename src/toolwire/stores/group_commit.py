@@ -2,8 +2,8 @@
 
 Rules:
 - No task blocks the event loop for the disk or for a lock. A slow or locked file delays only its own changes.
-- Changes that wait at the same time are committed together. A locked file makes them wait for a limited time, then
-  they are refused.
+- Changes that wait at the same time are committed together, also those that came while the file was locked. A locked
+  file makes them wait for a limited time, then they are refused.
 - If a change raises, the other changes of its transaction are made again without it.
 """
 
@@ -113,10 +113,9 @@ class GroupCommit:
         return taken
 
     def _commit(self, changes: Sequence[Change]) -> None:
-        # A task that left before its change began wants nothing any more.
-        wanted = [change for change in changes if change.future is None or not change.future.cancelled()]
+        wanted = _list_wanted(changes)
         try:
-            outcomes = self._transact(wanted)
+            outcomes = self._transact(wanted, most=_MAX_BATCH)
         except _LockedError:  # the changes that came meanwhile have waited too
             wanted += self._drain(_MAX_QUEUE)
             deliver_outcomes([(change, change.on_refusal()) for change in wanted])
@@ -134,13 +133,15 @@ class GroupCommit:
         except Exception as error:  # noqa: BLE001 - the task that asked for the change gets it
             return Failure(error)
 
-    def _transact(self, changes: Sequence[Change]) -> list[Any]:
-        """Return the outcome of each change, committed.
+    def _transact(self, changes: list[Change], *, most: int = 0) -> list[Any]:
+        """Return the outcome of each change, committed. Changes that came meanwhile are added, up to ``most`` in all.
 
         Raises:
             _Locked: others had the file for too long.
         """
         self._begin_transaction()
+        # While other processes had the file, more changes came: in this transaction they cost no further lock.
+        changes[:] = _list_wanted([*changes, *self._drain(most - len(changes))])
         try:
             outcomes = [change.work() for change in changes]
             self._commit_now()
@@ -164,6 +165,11 @@ class GroupCommit:
             # Other processes hold the file for a fraction of a millisecond, so it is tried again soon, and less often
             # later.
             pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+
+def _list_wanted(changes: Sequence[Change]) -> list[Change]:
+    """Return ``changes`` without those of tasks that left before their change began."""
+    return [change for change in changes if change.future is None or not change.future.cancelled()]
 
 
 class _LockedError(Exception):
