@@ -13,7 +13,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from toolwire.cli.targets.host_files import HOSTS
+from toolwire.cli.targets.host_files import HOSTS, HostFile, read_host_file
 from toolwire.framing import jsontext
 
 FILES = {
@@ -92,20 +92,54 @@ def test_the_rest_of_a_file_stays_as_it_was(host: str, home: Path, desk: Path, t
     assert file.with_name(f"{file.name}.bak").read_text(encoding="utf-8") == text
     assert file.stat().st_mode & 0o777 == 0o640
     assert toolwire("install", host, "--remove", "--name", "desk").code == 0
-    assert read(file) == before
+    assert file.read_text(encoding="utf-8") == text
     assert {one.name for one in file.parent.iterdir()} == {file.name, f"{file.name}.bak"}, "and nothing else is left"
+
+
+COMMENTED = """// Zed settings
+{
+  "theme": "a//b", // not a comment: "a//b", }
+  "SECTION": {
+    // the first
+    "x": {"command": "y", "args": ["\\"//"],},
+    /* the end, */
+  },
+}
+"""
+
+
+@pytest.mark.requirement("MC-04")
+@pytest.mark.parametrize("host", FILES)
+@pytest.mark.parametrize(
+    "text", [COMMENTED, '{"z":1}', '{"SECTION":{}}', '{\r\n\t"z": {}\r\n}', "", "{}", '\ufeff{"z": 1}']
+)
+def test_comments_and_every_other_character_stay(text: str, host: str, home: Path, desk: Path, toolwire: Run) -> None:
+    place, section, _ = FILES[host]
+    file = home / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = text.replace("SECTION", section)
+    file.write_bytes(text.encode())
+    assert toolwire("install", host, desk, "--name", "desk").code == 0
+    added = file.read_bytes().decode()
+    assert "desk" in HostFile.servers(read_host_file(HOSTS[host], file))
+    lines = iter(added.splitlines())
+    assert all(any(line.rstrip(",}") in other for other in lines) for line in text.splitlines()), "each in its order"
+    assert toolwire("install", host, desk, "--name", "desk", "--safe-only", "--replace").code == 0
+    assert toolwire("install", host, "--remove", "--name", "desk").code == 0
+    if section in text and "//" in text:
+        assert file.read_bytes().decode() == text
 
 
 @pytest.mark.requirement("MC-04")
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{\n  // my servers\n  "mcpServers": {}\n}', "is not plain JSON"),
-        ('{"mcpServers": {}, "mcpServers": {"a": {}}}', "is not plain JSON"),
+        ('{\n  // my servers\n  "mcpServers": {},,\n}', "is not a JSON object"),
+        ('{"mcpServers": {}, "mcpServers": {"a": {}}}', "is not a JSON object"),
         ('{"mcpServers": []}', "is no object"),
-        ("[1]", "is not plain JSON"),
-        ('{"mcpServers": {', "is not plain JSON"),
-        (b"\xff\xfe{}", "is not plain JSON"),
+        ("[1]", "is not a JSON object"),
+        ('{"mcpServers": {', "is not a JSON object"),
+        (b"\xff\xfe{}", "is not a JSON object"),
     ],
 )
 def test_a_file_that_is_not_understood_is_left_alone(

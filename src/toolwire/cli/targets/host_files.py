@@ -1,7 +1,7 @@
 """Know the files in which hosts of MCP keep their servers, and change one entry of such a file.
 
 Rules:
-- A file that is not plain JSON is never written: its comments would be lost.
+- Only the entry changes: comments, order and spaces of the file stay. A file that is not JSON is never written.
 - A file is replaced in one step, and the text before the change is kept beside it.
 - No secret is written, only a reference to the variable of the environment that has it.
 """
@@ -9,9 +9,7 @@ Rules:
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -21,11 +19,12 @@ from typing import Any, Final
 
 from toolwire.cli.exits import UsageError
 from toolwire.core.model import Json
-from toolwire.framing import jsontext
+
+from .json_edit import read_commented_json, remove_member, set_member
 
 BACKUP_SUFFIX: Final = ".bak"
 _MAX_BYTES: Final = 16 * 1024 * 1024
-_INDENT: Final = re.compile(r"^\{\r?\n([ \t]+)")
+_BYTE_ORDER_MARK: Final = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,20 +141,23 @@ class HostFile:
         Raises:
             UsageError: the file cannot be written; it is as it was.
         """
-        servers = {**self.servers(), name: entry} if entry is not None else {**self.servers()}
-        if entry is None:
-            del servers[name]
-        found = None if self.text is None else _INDENT.match(self.text)
-        text = json.dumps(
-            {**self.data, self.host.section: servers}, indent=found[1] if found else 2, ensure_ascii=False
-        )
+        mark = _BYTE_ORDER_MARK if self.text is not None and self.text.startswith(_BYTE_ORDER_MARK) else ""
+        before = (self.text or "").removeprefix(mark)
+        try:
+            text = (
+                remove_member(before, self.host.section, name)
+                if entry is None
+                else set_member(before, self.host.section, name, entry)
+            )
+        except ValueError as error:
+            raise UsageError(f"{self.path} is left alone: {error}.") from error
         backup = None if self.text is None else self.path.with_name(self.path.name + BACKUP_SUFFIX)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             mode = self.path.stat().st_mode & 0o777 if self.text is not None else 0o600
             if backup is not None and self.text is not None:
                 _replace_file(backup, self.text, mode)
-            _replace_file(self.path, f"{text}\n", mode)
+            _replace_file(self.path, mark + text, mode)
         except OSError as error:
             raise UsageError(f"{self.path} cannot be written: {error.strerror or error}. It is as it was.") from error
         return backup
@@ -165,7 +167,7 @@ def read_host_file(host: Host, path: Path) -> HostFile:
     """Return the file at ``path``, which need not exist.
 
     Raises:
-        UsageError: it is no plain JSON, or not in the form of the host's settings; the sentence says where and why.
+        UsageError: it is no JSON object, or not in the form of the host's settings; the sentence says where and why.
     """
     path = path.resolve()  # a link leads to the file that is meant
     try:
@@ -174,12 +176,16 @@ def read_host_file(host: Host, path: Path) -> HostFile:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
     if raw is None or not raw.strip():
         return HostFile(host=host, path=path, text=None if raw is None else "", data={})
-    data = jsontext.read_without_duplicates(raw.removeprefix(b"\xef\xbb\xbf")) if len(raw) <= _MAX_BYTES else None
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeError as error:
+        raise UsageError(f"{path} is not a JSON object, so it is left alone.") from error
+    data = read_commented_json(text.removeprefix(_BYTE_ORDER_MARK)) if len(raw) <= _MAX_BYTES else None
     if not isinstance(data, dict):
-        raise UsageError(f"{path} is not plain JSON (it may have comments), so it is left alone.")
+        raise UsageError(f"{path} is not a JSON object, so it is left alone.")
     if not isinstance(data.get(host.section, {}), dict):
         raise UsageError(f'"{host.section}" in {path} is no object, so the file is left alone.')
-    return HostFile(host=host, path=path, text=raw.decode("utf-8"), data=data)
+    return HostFile(host=host, path=path, text=text, data=data)
 
 
 def _replace_file(path: Path, text: str, mode: int) -> None:
