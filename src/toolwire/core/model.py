@@ -244,6 +244,8 @@ class Context:
     is_over: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     confirmation: str = field(default="", repr=False, compare=False)
     state: Any = field(default=None, repr=False, compare=False)
+    # Whether the client of the call shows forms to its user, so that the server may ask.
+    can_ask: bool = field(default=False, repr=False, compare=False)
 
     def token(self, provider: str) -> Secret:
         """Return the token for ``provider`` that the tool's requirements asked for.

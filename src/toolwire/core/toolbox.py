@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from .catalog import Catalog
-from .model import Call, Progress, Result
+from .model import Call, Progress, Result, Tool
 
 Notify: TypeAlias = Callable[[Progress], Coroutine[Any, Any, None]]
 """Receive each piece of progress, in order. Awaiting it applies back-pressure."""
@@ -14,6 +14,20 @@ Notify: TypeAlias = Callable[[Progress], Coroutine[Any, Any, None]]
 
 async def ignore_progress(progress: Progress) -> None:
     """Drop a piece of progress."""
+
+
+@runtime_checkable
+class AsksItself(Protocol):
+    """A Toolbox that may ask for consent to calls by itself, so that a server in front of it need not."""
+
+    def asks_itself(self, tool: Tool, /) -> bool:
+        """Return whether each call of ``tool`` passes a consent check of this Toolbox."""
+        ...
+
+
+def find_self_asking(toolbox: object) -> Callable[[Tool], bool]:
+    """Return a function that says of which tools ``toolbox`` asks for consent by itself."""
+    return toolbox.asks_itself if isinstance(toolbox, AsksItself) else lambda _: False
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
-from toolwire.core.toolbox import Notify, Toolbox, ignore_progress
+from toolwire.core.toolbox import Notify, Toolbox, find_self_asking, ignore_progress
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 
 from .ownership import Owned, Ownership
@@ -63,6 +63,10 @@ class _MergedToolbox:
         tools = tuple(owned.offered for _, owned in found)
         self._catalog = Catalog(title=self._title, tools=tools, allows=allows)
         self._homes = {owned.offered.id: (self._toolboxes[number], owned) for number, owned in found}
+
+    def asks_itself(self, tool: Tool) -> bool:
+        home = self._homes.get(tool.id)
+        return home is not None and find_self_asking(home[0])(home[1].tool)
 
     async def begin(self) -> None:
         for number, toolbox in enumerate(self._toolboxes):

@@ -23,7 +23,7 @@ from toolwire.core.codec import Codec, Pending, Reading, Site, Streaming, ToolCa
 from toolwire.core.http import Request, Response, make_request
 from toolwire.core.ledger import Ledger
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result, make_call
-from toolwire.core.toolbox import Notify, Toolbox, ignore_progress
+from toolwire.core.toolbox import Notify, Toolbox, find_self_asking, ignore_progress
 from toolwire.limits import LocalRates, Windows
 from toolwire.protocols import BUILTIN
 from toolwire.stores.ledger.memory import MemoryLedger
@@ -59,7 +59,13 @@ from .http.messages import (
 from .limits import ServerLimits
 from .page.form_fields import find_form_key
 from .route_table import NO_DOCUMENTS, RouteEntry, RouteTable
-from .run.confirmation import CONFIRMATION, ConfirmationQuestion, ConfirmationWords, build_confirmation_check
+from .run.confirmation import (
+    CONFIRMATION,
+    ConfirmationQuestion,
+    ConfirmationWords,
+    build_confirmation_check,
+    build_host_question,
+)
 from .run.function_toolbox import PEER_ADDRESS
 from .run.idempotency import KEY_HEADER, IdempotencyRunner, open_ledger, parse_key
 from .run.large_results import is_large_result
@@ -103,6 +109,7 @@ class App:
         documents: Mapping[str, Response] = NO_DOCUMENTS,
         host_confirmation: str = "",
         confirmations: Path | str = "",
+        ask_hosts: bool = True,
     ) -> None:
         self.older_clients = True
         self._toolbox = toolbox
@@ -117,9 +124,12 @@ class App:
         required = check_requirements if authorizer is None else build_requirements_check(authorizer)
         self._rates = rates if rates is not None else open_windows("")
         counted = build_rate_counter(self._rates, local_rates)
+        asked = require_confirmation
+        if ask_hosts:
+            asked = _add_host_question(require_confirmation, build_host_question(find_self_asking(toolbox)))
         confirmed: tuple[Check, ...] = ()
-        if require_confirmation is not None:
-            confirmed = (build_confirmation_check(require_confirmation, ConfirmationWords(confirmations)),)
+        if asked is not None:
+            confirmed = (build_confirmation_check(asked, ConfirmationWords(confirmations)),)
         # In this order: a caller without the right learns nothing about the arguments, and nobody confirms a call that
         # cannot run.
         checks = (*scopes, required, build_arguments_check(), *confirmed)
@@ -363,6 +373,11 @@ class App:
             host_confirmation=self._host_confirmation,
         )
         return RouteTable(catalog, self._codecs, site, self._documents)
+
+
+def _add_host_question(required: ConfirmationQuestion | None, ask_host: ConfirmationQuestion) -> ConfirmationQuestion:
+    """Return the question that the server requires of every caller, else the one for a host that shows forms."""
+    return ask_host if required is None else lambda call: required(call) or ask_host(call)
 
 
 def _build_arrival(request: Request, scope: Scope) -> Arrival:

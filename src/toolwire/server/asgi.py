@@ -53,6 +53,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     client_document: str = "",
     host_confirmation: str = "",
     confirmations: Path | str = "",
+    ask_hosts: bool = True,
 ) -> App:
     """Return an ASGI application that serves ``target`` on every protocol.
 
@@ -87,6 +88,9 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     be asked (they declare no forms): with it, their calls are left to what they ask their users themselves. Give the
     same word to ``toolwire.gateway.CallerConsent``.
 
+    With ``ask_hosts``, a call of an MCP client that shows forms (elicitation) is asked about in that client if its tool
+    needs consent, by its policy or by ``ask_when``; other clients see hints, and decide themselves whether to ask.
+
     ``client_document`` is the URL at which this application describes toolwire to authorization servers: an https
     origin that leads here, or a URL below it. Sign in with ``toolwire login --client-document``.
 
@@ -118,6 +122,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
         documents=documents,
         host_confirmation=host_confirmation,
         confirmations=confirmations or places.confirmations,
+        ask_hosts=ask_hosts,
     )
 
 

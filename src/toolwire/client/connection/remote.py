@@ -107,6 +107,10 @@ class _RemoteFacts:
         """Every tool of the server, by toolkit and name, versions ascending."""
         return self._connection.peer.catalog.tools
 
+    def asks_itself(self, _tool: Tool) -> bool:
+        """Return True: each call passes the consent of this connection, so a server in front of it need not ask."""
+        return True
+
     def needs_consent(self, tool: Tool) -> bool:
         """Return whether each call of ``tool`` needs an answer of the user, whatever its arguments."""
         return self._connection.pipeline.needs_consent(tool)

@@ -169,14 +169,15 @@ def _call_tool(catalog: Catalog, said: _ServerWords, asked: AskedMethod) -> Read
 def _read_context(params: Mapping[str, Json], tool: Tool, said: _ServerWords) -> Context | Problem:
     """Return the context of a call: its trace, and its confirmation; a Problem if its user did not allow it."""
     context = envelope.read_trace(params)
+    can_ask = consent_question.can_ask(params)
     if "requestState" in params:
         replied = consent_question.read_reply(params)
         if replied is consent_question.Reply.DECLINED:
             return consent_question.build_denial(tool.name)
-        return replace(context, confirmation=replied) if isinstance(replied, str) else context
-    if said.host_confirmation and not consent_question.can_ask(params):
-        return replace(context, confirmation=said.host_confirmation)
-    return context
+        return replace(context, can_ask=can_ask, confirmation=replied if isinstance(replied, str) else "")
+    if can_ask:
+        return replace(context, can_ask=True)
+    return replace(context, confirmation=said.host_confirmation) if said.host_confirmation else context
 
 
 def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, said: _ServerWords) -> Response:

@@ -12,6 +12,7 @@ import secrets
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
+from functools import cache
 from hashlib import sha256
 from hmac import compare_digest
 from hmac import digest as hmac_digest
@@ -19,8 +20,8 @@ from pathlib import Path
 from struct import Struct
 from typing import TypeAlias
 
-from toolwire.core.check import ALLOW, Check, Deny, Verdict
-from toolwire.core.model import Call, Json, Kind, Problem
+from toolwire.core.check import ALLOW, Ask, Check, Deny, Verdict
+from toolwire.core.model import Call, Json, Kind, Problem, Tool
 from toolwire.framing import jsontext
 from toolwire.stores.consent.spent_words import MemorySpentWords, SharedSpentWords, SpentWords
 
@@ -40,6 +41,31 @@ ConfirmationQuestion: TypeAlias = Callable[[Call], str]
 def ask_about_destructive(call: Call) -> str:
     """Return a question for each call of a destructive tool."""
     return f"{call.tool.name} cannot be undone. Do it?" if call.tool.destructive else ""
+
+
+def build_host_question(asks_itself: Callable[[Tool], bool]) -> ConfirmationQuestion:
+    """Return a question for each call that needs consent, if its caller is a host of MCP that shows forms.
+
+    ``asks_itself`` returns whether the Toolbox asks for consent to a tool by itself, as a remote server does.
+    """
+    # CC-05
+
+    def ask(call: Call) -> str:
+        if not call.context.can_ask or asks_itself(call.tool):
+            return ""
+        verdict = _load_consent_check()(call)
+        if not isinstance(verdict, Ask):
+            return ""
+        return f"{call.tool.name} needs your consent. {' '.join(verdict.question.reasons)}".rstrip()
+
+    return ask
+
+
+@cache
+def _load_consent_check() -> Check:
+    from toolwire.consent import build_consent_check  # most servers never ask
+
+    return build_consent_check(site="", has_agreement=lambda _: True)
 
 
 class ConfirmationWords:
