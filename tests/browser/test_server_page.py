@@ -14,6 +14,8 @@ from pydantic import BaseModel, Field
 import toolwire
 from tests.browser.test_attacks import PAYLOADS, SUBMIT, Watched, showing
 from toolwire import ServerLimits
+from toolwire.cli.serve_app import open_toolbox
+from toolwire.cli.targets.target import UrlTarget
 from toolwire.core.model import Cost
 from toolwire.server.run.confirmation import ask_about_destructive
 
@@ -217,6 +219,22 @@ def test_a_server_that_asks_for_a_confirmation_is_answered_on_the_page(
     page.get_by_label("Type wipe yes to allow it").fill("wipe yes")
     press(page, "Allow this call")
     page.get_by_text("wipe cannot be undone. Do it?").wait_for()
+    assert desk.wiped == []
+    press(page, "Confirm")
+    page.get_by_role("region", name="Answer").wait_for()
+    assert desk.wiped == ["/srv"]
+
+
+@pytest.mark.requirement("CO-01")
+def test_the_page_of_a_gateway_asks_before_the_server_behind_it_is_called(
+    page: Any, site: str, desk: Desk, serve: Callable[..., str]
+) -> None:
+    gateway = serve(lambda _: toolwire.asgi(open_toolbox(UrlTarget(site))))
+    page.goto(f"{gateway}/?tool=wipe&/folder=/srv")
+    press(page, "Try it")
+    page.get_by_label("Type wipe yes to allow it").fill("wipe yes")
+    press(page, "Allow this call")
+    page.get_by_role("heading", name="The server asks too").wait_for()
     assert desk.wiped == []
     press(page, "Confirm")
     page.get_by_role("region", name="Answer").wait_for()
