@@ -27,6 +27,7 @@ class Postgres:
 
     def __init__(self, folder: Path, user: str | None) -> None:
         self.folder, self._user = folder, user
+        self.settings = ["-c", "listen_addresses="]
         self._do(
             require_postgres("initdb"),
             "--no-sync",
@@ -48,7 +49,7 @@ class Postgres:
         return str(self.folder / "data")
 
     def start(self) -> None:
-        settings = ["-c", "listen_addresses=", "-k", str(self.folder), "-c", "fsync=off", "-c", "shared_buffers=16MB"]
+        settings = [*self.settings, "-k", str(self.folder), "-c", "fsync=off", "-c", "shared_buffers=16MB"]
         with (self.folder / "log").open("ab") as log:
             argv = [require_postgres("postgres"), "-D", self._data, *settings]
             self._process = subprocess.Popen(argv, stderr=log, user=self._user, cwd=self.folder)

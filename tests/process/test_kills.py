@@ -1,3 +1,4 @@
+# ruff: noqa: F811 - fixtures are imported
 """Servers that are killed while they work: no call is lost, and none that must not run twice does.
 
 ``TOOLWIRE_KILLS`` says how often (``make kills``: a thousand times, about twenty minutes); the figures are printed.
@@ -22,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from tests.postgres import shared_postgres  # noqa: F401 - the fixture
+from tests.postgres import Postgres, postgres, shared_postgres, wait_until_answering  # noqa: F401 - the fixtures
 
 from .amounts import report
 from .peer import Gone, dial, until
@@ -144,6 +145,35 @@ def test_every_call_has_its_answer_soon_after_the_only_process_is_killed(serving
         assert not KILLS or max(back) <= SOON_S
 
     asyncio.run(story())
+
+
+@pytest.mark.requirement("R11", "ST-05")
+def test_no_call_is_lost_and_none_is_doubled_when_the_database_is_killed(tmp_path: Path, postgres: Postgres) -> None:
+    wait_until_answering(postgres)
+    server = Server(tmp_path, 2, postgres.create_database())
+    kills, back = KILLS // 50 or 3, list[float]()
+
+    async def story() -> None:
+        async with calling(server) as calls:
+            for _ in range(kills):
+                await answered(calls, 2 * CALLERS)
+                postgres.kill()
+                before = calls.again
+                await until(lambda before=before: calls.again >= before + CALLERS)  # type: ignore[misc]  # a default
+                postgres.start()
+                await until(postgres.answers)
+                began = time.monotonic()
+                await answered(calls, 2 * CALLERS)
+                back.append(time.monotonic() - began)
+        report_kills("R11", kills, calls, check(calls, server), slowest_back_s=max(back))
+        assert not KILLS or max(back) <= SOON_S
+
+    server.start()
+    try:
+        asyncio.run(story())
+    finally:
+        server.kill()
+    assert "Traceback" not in server.errors.read_text()
 
 
 def check(calls: Calls, server: Server) -> Counter[Call]:
