@@ -122,9 +122,9 @@ class _Version(argparse.Action):
     def __call__(
         self,
         parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,  # noqa: ARG002 - argparse's shape
-        values: Any,  # noqa: ARG002 - argparse's shape
-        option_string: Any = None,  # noqa: ARG002 - argparse's shape
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: Any = None,
     ) -> NoReturn:
         find: Callable[[], str] = self.const
         sys.stdout.write(f"{parser.prog} {find()}\n")

@@ -44,7 +44,7 @@ class AppTransport:
         self.exchanges.append(RecordedExchange(request, response))
         return response
 
-    async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:  # noqa: ARG002  # no clock here
+    async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:
         """Return the response as ``send`` does, but pass an event stream to ``hear`` piece by piece."""
         async with run_app(self._app, request) as answer:
             start = await answer.read_start()
@@ -114,7 +114,7 @@ class CannedTransport:
             raise RuntimeError(f"more than {self._most} requests")
         return self._answers(request)
 
-    def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:  # noqa: ARG002  # no clock here
+    def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
         """Return the response to ``request``. An event stream is passed to ``hear`` in two pieces."""
         answer = self.send(request)
         if isinstance(answer, Problem) or not is_stream(answer):

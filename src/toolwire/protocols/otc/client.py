@@ -89,7 +89,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     return result
 
 
-def describe_target(peer: Peer, call: Call) -> str:  # noqa: ARG001  # every tool is called at one address
+def describe_target(peer: Peer, _call: Call) -> str:
     """Return the method and address of a call."""
     # XL-049
     memo: Memo = peer.memo

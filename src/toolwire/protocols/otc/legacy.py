@@ -78,7 +78,7 @@ def refuse(problem: Problem) -> Response:
     return Response(500 if status == 200 else status, FINAL, body)
 
 
-def _write_reply(result: Result, duration_ms: float) -> Response:  # noqa: ARG001 - a bare value has no room for it
+def _write_reply(result: Result, _duration_ms: float) -> Response:
     return refuse(result) if isinstance(result, Problem) else Response(200, JSON_HEADERS, write_json(result.value))
 
 

@@ -81,7 +81,7 @@ class TokenCallers:
             self._cache[hash_secret(token)] = CachedCaller(caller, self._clock() + left_s)
         return caller
 
-    def challenge(self, problem: Problem, path: str) -> Headers:  # noqa: ARG002 - one resource, whatever the path
+    def challenge(self, problem: Problem, _path: str, /) -> Headers:
         """Return the ``WWW-Authenticate`` field of a refused request: it asks for a token, or for more scopes."""
         # AS-15
         settings = self._context.settings

@@ -33,7 +33,7 @@ NESTED: tuple[Json, ...] = (
 def check_listing(session: CodecConnection) -> Iterator[str]:
     """Check that the client sees every tool with its description, arguments and approval."""
     ours = {tool.name: tool for tool in build_kit().catalog().tools}
-    theirs = {name: tool for name, tool in session.peer.catalog.names.items()}  # noqa: C416 - a Mapping to a dict
+    theirs = {name: tool for name, tool in session.peer.catalog.names.items()}
     if set(ours) != set(theirs):
         yield f"the tools are {sorted(theirs)}, not {sorted(ours)}"
     for name in set(ours) & set(theirs):

@@ -9,11 +9,11 @@ from typing import Any
 from toolwire.core.errors import ToolError
 from toolwire.define import Toolkit
 
-SECRET = "only for the log"  # noqa: S105 - a text to look for where it must not be
+SECRET = "only for the log"
 RETRY_AFTER_MS = 1_500
 
 
-def build_kit() -> Toolkit:  # noqa: C901 - each tool counts as a branch, and there is none
+def build_kit() -> Toolkit:
     """Return the toolkit: arithmetic, an echo, and one tool for each way in which a call can end."""
     tools = Toolkit("Bench", version="2.1.0", description="What every protocol is tried with.")
 

@@ -40,7 +40,7 @@ class Expected(NamedTuple):
 ANYTHING = Expected()
 
 
-def write(result: Result, duration_ms: float) -> Response:  # noqa: ARG001 - HTTP has no place for the duration
+def write(result: Result, _duration_ms: float) -> Response:
     """Return ``result`` as a response: status 200 with the value as JSON, or problem+json."""
     if isinstance(result, Value):
         return Response(200, JSON_HEADERS, jsontext.write(result.value))
