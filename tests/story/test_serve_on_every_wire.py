@@ -89,4 +89,5 @@ def test_a_person_with_a_browser_sees_what_is_here(site: str) -> None:
         page = response.read().decode()
     assert "Calculator" in page
     assert "Add two numbers." in page
-    assert "<script" not in page
+    assert page.count("<script") == 1, "the one script copies code, and is a file of this server"
+    assert '<script src="/page.js"' in page

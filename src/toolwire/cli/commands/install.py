@@ -23,6 +23,7 @@ from toolwire.client.discovery.discover import complete_url
 from toolwire.client.discovery.local_files import file_url
 from toolwire.client.transport.server_command import PREFIX, list_references, read_server_command
 from toolwire.core.model import Json
+from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_host
 from toolwire.stores.consent.agreed_commands import AgreedCommands
 from toolwire.stores.paths import find_state_folder
@@ -160,4 +161,10 @@ def _make_absolute(text: str) -> str:
     if read_server_command(text) is not None:  # an entry of a file
         file, _, name = text.rpartition(":")
         return f"{Path(file).resolve()}:{name}"
-    return str(Path(text).resolve()) if file_url(text) else complete_url(target.text)
+    if file_url(text):
+        return str(Path(text).resolve())
+    url = complete_url(target.text)
+    if show_url(url) != url:
+        # D-26: the file of a host is read by other programs, and often shared.
+        raise UsageError(f"{show_url(url)} may hold a secret, which is not written into a file: use --key-env NAME.")
+    return url

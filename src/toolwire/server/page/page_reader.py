@@ -28,6 +28,7 @@ from toolwire.core.check import Deny, Question
 from toolwire.core.codec import Codec, Pending, Reader, Reading, Site
 from toolwire.core.http import Request, Response
 from toolwire.core.model import ANONYMOUS, Approval, Call, Json, Kind, Problem, Result, Tool
+from toolwire.core.url_origin import has_same_origin
 from toolwire.framing import jsontext
 from toolwire.framing.html_form import change_items, read_form
 from toolwire.framing.html_page import build_hidden_fields, build_notice
@@ -197,8 +198,10 @@ def build_page_readers(catalog: Catalog, codecs: Sequence[Codec], wires: Wires, 
 def _is_from_here(request: Request) -> bool:
     """Return whether the page itself sent the form: browsers say where a form comes from."""
     fields = dict(request.headers)
-    origin = urlsplit(fields.get(b"origin", b"").decode("latin-1"))
-    same = origin.netloc.encode("latin-1") == fields.get(b"host", b"") if b"origin" in fields else True
+    origin = fields.get(b"origin", b"").decode("latin-1")
+    # Read in the same way on both sides, so that the host's case and the scheme's own port make no difference.
+    host = f"{origin.partition('://')[0]}://{fields.get(b'host', b'').decode('latin-1')}"
+    same = b"origin" not in fields or has_same_origin(origin, host)
     return same and fields.get(b"sec-fetch-site", b"same-origin") == b"same-origin"
 
 
