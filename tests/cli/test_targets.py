@@ -34,7 +34,11 @@ from toolwire.cli.targets.target import FileTarget, ModuleTarget, Target, UrlTar
         ("module:kit.part", ModuleTarget("module", "kit.part")),
     ],
 )
-def test_a_target_is_read_as_it_is_meant(text: str, target: Target) -> None:
+def test_a_target_is_read_as_it_is_meant(
+    text: str, target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [])  # the tests have a module of an example that is named like one of the sites
     assert read_target(text) == target
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any, NamedTuple
 
+from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Json, Schema
 
 ADD, REMOVE, COUNT = "add", "remove", "#"
@@ -129,9 +130,7 @@ def _resolve(schema: Schema, root: Schema) -> Schema:
     for _ in range(8):
         reference = schema.get("$ref")
         if isinstance(reference, str) and reference.startswith("#"):
-            target: Any = root
-            for part in reference[1:].split("/")[1:]:
-                target = target.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(target, Mapping) else None
+            target = resolve_reference(root, reference)
             if not isinstance(target, Mapping):
                 return {}
             schema = {**target, **{name: one for name, one in schema.items() if name != "$ref"}}

@@ -20,7 +20,6 @@ from pathlib import Path
 from struct import Struct
 from typing import TypeAlias
 
-from toolwire.consent.tool_definition import build_definition, definition_hash
 from toolwire.core.check import ALLOW, Ask, Check, Deny, Verdict
 from toolwire.core.model import Call, Json, Kind, Problem, Tool
 from toolwire.framing import jsontext
@@ -143,6 +142,8 @@ def build_challenge(call: Call, question: str, word: str, *, reasons: Sequence[s
 
 def _digest_call(call: Call) -> bytes:
     # CC-05: the definition too, so that a tool that changed meanwhile is asked about again.
+    from toolwire.consent.tool_definition import build_definition, definition_hash  # most servers never ask
+
     definition = definition_hash(build_definition(call.tool))
     parts = [call.context.principal, call.tool.id, definition, call.arguments]
     return sha256(jsontext.write_canonical(parts)).digest()
