@@ -1,4 +1,4 @@
-"""Store the ledger of calls, in memory or SQLite, so that no call with a key runs twice.
+"""Store the ledger of calls, in memory, SQLite or PostgreSQL, so that no call with a key runs twice.
 
-This room imports ``core.ledger`` for the rules, and ``stores.group_commit``.
+This room imports ``core.ledger`` for the rules, ``stores.group_commit`` and ``stores.postgres``.
 """

@@ -1,4 +1,4 @@
-"""Count calls for rate limits that several processes share, in SQLite or with the ``limits`` library.
+"""Count calls for rate limits that several processes share, in SQLite, PostgreSQL or with the ``limits`` library.
 
-This room imports ``limits`` for the rules, and ``stores.database``.
+This room imports ``limits`` for the rules, ``stores.database`` and ``stores.postgres``.
 """
