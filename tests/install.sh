@@ -1,11 +1,13 @@
 #!/bin/sh
-# Install the programs that tests need beside Python: Chromium, PostgreSQL, Redis and ip (Debian packages, as root), and
-# the MCP conformance suite with its Node (into .cache). What cannot be installed is left out: `make test` says at its
+# Install the programs that tests need beside Python: Chromium, PostgreSQL, Redis, ip, the proxies of docs/how-to/deploy.md
+# and two shells (Debian packages, as root), and the MCP conformance suite with its Node (into .cache). What cannot be installed is left out: `make test` says at its
 # end which tests did not run. So this ends with 0 in any case.
 set -u
 cd "$(dirname "$0")/.." || exit 0
 suite=.cache/mcp-conformance
 policy=/usr/sbin/policy-rc.d
+
+PATH=$PATH:/usr/sbin  # where Debian puts ip, nginx and haproxy, and where a user's PATH does not look
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
@@ -13,7 +15,9 @@ missing_packages() {
     has chromium || has chromium-browser || has google-chrome || echo chromium
     has initdb || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo postgresql
     has redis-server || echo redis-server
-    has ip || [ -x /usr/sbin/ip ] || echo iproute2
+    has ip || echo iproute2
+    has nginx || echo nginx-light
+    for name in caddy haproxy zsh fish; do has "$name" || echo "$name"; done
 }
 
 install_packages() {

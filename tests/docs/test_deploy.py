@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import json
+import os
 import shutil
 import socket
 import ssl
@@ -31,6 +32,7 @@ FILES = {
     if block.name
 }
 WAIT_S = 60.0
+PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"  # where Debian puts servers, and a user's PATH does not look
 
 
 def find_free_port() -> int:
@@ -77,9 +79,9 @@ def upstream(start: Callable[..., Any]) -> int:
 
 
 PROXIES: dict[str, tuple[str, Callable[[Path], list[str]]]] = {
-    "nginx": ("nginx.conf", lambda file: ["nginx", "-p", str(file.parent), "-c", str(file), "-g", NGINX]),
-    "caddy": ("Caddyfile", lambda file: ["caddy", "run", "--config", str(file), "--adapter", "caddyfile"]),
-    "haproxy": ("haproxy.cfg", lambda file: ["haproxy", "-f", str(file)]),
+    "nginx": ("nginx.conf", lambda file: ["-p", str(file.parent), "-c", str(file), "-g", NGINX]),
+    "caddy": ("Caddyfile", lambda file: ["run", "--config", str(file), "--adapter", "caddyfile"]),
+    "haproxy": ("haproxy.cfg", lambda file: ["-f", str(file)]),
 }
 NGINX_FOLDERS = (
     "".join(f"  {kind}_temp_path {{folder}}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
@@ -108,7 +110,8 @@ def fit(text: str, *, port: int, upstream: int, folder: Path) -> str:
 def test_calls_pass_through_a_proxy_with_tls(
     proxy: str, upstream: int, start: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if shutil.which(proxy) is None:
+    program = shutil.which(proxy, path=PATH)
+    if program is None:
         pytest.skip(f"there is no {proxy}: apt-get install {proxy}")
     certificate, key = write_certificate(tmp_path, NAME)
     (tmp_path / "fullchain.pem").write_bytes(certificate.read_bytes())
@@ -117,10 +120,10 @@ def test_calls_pass_through_a_proxy_with_tls(
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(tmp_path))
     port = find_free_port()
-    name, command = PROXIES[proxy]
+    name, list_options = PROXIES[proxy]
     file = tmp_path / name
     file.write_text(fit(FILES[name], port=port, upstream=upstream, folder=tmp_path), encoding="utf-8")
-    start(command(file), port, tmp_path)
+    start([program, *list_options(file)], port, tmp_path)
     assert ask(port, tmp_path, "GET", "/health") == (200, {"status": "OK"})
     assert ask(port, tmp_path, "GET", "/api/add?a=1&b=2") == (200, 3)
     status, answer = ask(port, tmp_path, "POST", "/call", {"request": {"tool_id": "add", "input": {"a": 1, "b": 2}}})
