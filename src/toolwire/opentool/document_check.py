@@ -15,6 +15,7 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Schema, Tool
 from toolwire.define import Function, Toolkit
 from toolwire.protocols.opentool import schema
+from toolwire.protocols.opentool.narrow_schema import Walk
 
 from .description import Given, describe
 
@@ -109,8 +110,8 @@ def _compare_types(described: Schema, taken: Schema, document: Tool, code: Tool)
     """Return how two types differ, as far as OpenTool's six types say; a type that says nothing fits any."""
     if not _states_type(described) or not _states_type(taken):
         return ""
-    one = schema.write(described, document.input_schema)["type"]
-    other = schema.write(taken, code.input_schema)["type"]
+    one = schema.write(described, Walk(document.input_schema))["type"]
+    other = schema.write(taken, Walk(code.input_schema))["type"]
     if one == other or (one, other) == ("integer", "number"):
         return ""
     return f"of the type {one} in the document, and {other} in the code"

@@ -19,6 +19,7 @@ from toolwire.core.http import JSON_HEADERS, Request, Response
 from toolwire.core.model import Json, Problem, Tool
 from toolwire.framing import jsontext
 from toolwire.protocols.opentool import CODEC, document, schema
+from toolwire.protocols.opentool.narrow_schema import Walk
 from toolwire.server.access.api_keys import ApiKeyCallers
 
 from .object_toolbox import ANY
@@ -128,7 +129,7 @@ def _write_streams(function: Mapping[str, Json], own: Mapping[str, Json]) -> dic
 
 
 def _inline_references(one: Json, own: Mapping[str, Json]) -> Json:
-    return schema.write(one, own) if b'"$ref"' in jsontext.write(one) else one
+    return schema.write(one, Walk(own)) if b'"$ref"' in jsontext.write(one) else one
 
 
 def _build_static_response(data: Json) -> Response:

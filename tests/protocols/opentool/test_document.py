@@ -309,6 +309,21 @@ def test_schemas_that_multiply_or_lead_back_are_cut_and_noted() -> None:
     assert any("too large" in note for note in found.notes)
 
 
+@pytest.mark.requirement("D-17")
+def test_parameters_of_one_model_share_the_limit_of_their_function() -> None:
+    definitions: dict[str, Any] = {"M0": {"type": "string"}}
+    for level in range(1, 12):
+        below = {"$ref": f"#/$defs/M{level - 1}"}
+        definitions[f"M{level}"] = {"type": "object", "properties": {"a": below, "b": below}}
+    properties = {f"p{number}": {"$ref": "#/$defs/M11"} for number in range(30)}
+    properties["last"] = {"type": "integer"}
+    schema = {"type": "object", "properties": properties, "$defs": definitions}
+    function = written(Tool(name="f", description="d", input_schema=schema))
+    assert json.dumps(function["parameters"]).count('"type"') < 2_000 + 31 * 40
+    assert function["parameters"][-1]["schema"] == {"type": "integer"}
+    assert function["x-json-schema"] == schema
+
+
 @pytest.mark.requirement("OT-029")
 def test_text_of_any_script_comes_back() -> None:
     tool = Tool(name="f", description="Größe 你好 👋", input_schema={"type": "object", "properties": {"größe": {}}})

@@ -24,7 +24,7 @@ NODE = {
 
 
 def small(one: Any) -> dict[str, Any]:
-    return schema.write(one, one if isinstance(one, dict) else {})
+    return schema.write(one, Walk(one if isinstance(one, dict) else {}))
 
 
 @pytest.mark.requirement("A-03", "OT-022")

@@ -34,6 +34,9 @@ _MAX_NODES = 100_000
 _NODES_OF_ANY = 2_000
 _REPEATS = 16
 """How many nodes any document may have once its references are written out, and how many times its own beyond that."""
+_NODES_OF_FUNCTION = 2_000
+_NODES_OF_PARAMETER = 20
+"""How many nodes the parameters of a function that is written may have, and a parameter where they have as many."""
 _MAX_TITLE = 200
 
 
@@ -103,10 +106,13 @@ def read(data: Json) -> Document | Problem:
 def write_function(tool: Tool, name: str) -> dict[str, Json]:
     """Return ``tool`` as the function ``name`` of a document."""
     required = frozenset(tool.required_parameters)
-    parameters = [
-        _write_described({"name": one}, part, tool.input_schema) | {"required": one in required}
-        for one, part in tool.parameters.items()
-    ]
+    parameters: list[dict[str, Json]] = []
+    nodes_left = _NODES_OF_FUNCTION
+    for one, part in tool.parameters.items():
+        allowed = max(nodes_left, _NODES_OF_PARAMETER)
+        walk = Walk(tool.input_schema, allowed)
+        parameters.append(_write_described({"name": one}, part, walk) | {"required": one in required})
+        nodes_left -= allowed - walk.nodes_left
     function: dict[str, Json] = {
         "name": name,
         "description": tool.description or name,
@@ -117,7 +123,8 @@ def write_function(tool: Tool, name: str) -> dict[str, Json]:
             parameter.pop(EXACT, None)
         function[EXACT] = dict(tool.input_schema)  # plain data: the schema of a site is made when it is looked into
     if tool.output_schema is not None:
-        gives = _write_described({"name": tool.output_name}, tool.output_schema, tool.output_schema)
+        walk = Walk(tool.output_schema, _NODES_OF_FUNCTION)
+        gives = _write_described({"name": tool.output_name}, tool.output_schema, walk)
         function["return"] = gives
         if tool.streams:
             function["stream"] = {"data": _write_piece(tool.output_name, tool.output_schema)}
@@ -147,13 +154,14 @@ def write_streamed(gives: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _write_piece(name: str, output: Schema) -> dict[str, Json]:
-    return _write_described({"name": name}, jsontext.get_object(output, "items"), output)
+    walk = Walk(output, _NODES_OF_FUNCTION)
+    return _write_described({"name": name}, jsontext.get_object(output, "items"), walk)
 
 
-def _write_described(member: dict[str, Json], exact: Schema, root: Schema) -> dict[str, Json]:
-    """Return ``member``, a parameter or a return, with its description and schema."""
+def _write_described(member: dict[str, Json], exact: Schema, walk: Walk) -> dict[str, Json]:
+    """Return ``member``, a parameter or a return, with its description and schema; ``walk`` has what that refers to."""
     # S-2
-    small = schema.write(exact, root)
+    small = schema.write(exact, walk)
     if description := small.pop("description", ""):
         member["description"] = description
     member["schema"] = small

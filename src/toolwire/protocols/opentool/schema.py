@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from toolwire.core.model import Json, Schema
+from toolwire.core.model import Json
 from toolwire.framing import jsontext
 
 from .narrow_schema import (
@@ -45,10 +45,10 @@ _NOTES = {
 """What the small schema has no member for, in the words its description says it with. [A-10]"""
 
 
-def write(schema: Json, root: Schema) -> dict[str, Json]:
-    """Return ``schema`` as a small schema that says as much of it as fits; ``root`` holds what it refers to."""
+def write(schema: Json, walk: Walk) -> dict[str, Json]:
+    """Return ``schema`` as a small schema that says as much of it as fits; ``walk`` has what it refers to."""
     # A-03
-    return _flatten(schema, Walk(root), frozenset(), 0)
+    return _flatten(schema, walk, frozenset(), 0)
 
 
 def read(schema: Json, walk: Walk) -> dict[str, Json]:
