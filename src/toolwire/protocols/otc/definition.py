@@ -22,16 +22,30 @@ from .schema import describe_schema, inline_references
 MAX_VERSION = 64
 
 
-def write(tool: Tool, name: str) -> dict[str, Json]:
-    """Return OXP's definition of ``tool``, listed as ``name``."""
+class WireSchemas(NamedTuple):
+    """The schemas of a tool as this protocol writes them."""
+
+    input: Json
+    output: Json
+
+
+def write_schemas(tool: Tool) -> WireSchemas:
+    """Return the schemas of ``tool``: without references, each parameter with a description."""
+    output = tool.output_schema
+    return WireSchemas(describe_schema(tool.input_schema), None if output is None else inline_references(output))
+
+
+def write(tool: Tool, name: str, schemas: WireSchemas | None = None) -> dict[str, Json]:
+    """Return OXP's definition of ``tool``, listed as ``name``; with its ``schemas`` if they are written already."""
     # OTC-001..012, OXP-004, OXP-006
+    schemas = write_schemas(tool) if schemas is None else schemas
     data: dict[str, Json] = {
         "id": tool.id,
         "name": name,
         "description": tool.description or f"The tool {name}.",
         "version": tool.version,
-        "input_schema": describe_schema(tool.input_schema),
-        "output_schema": None if tool.output_schema is None else inline_references(tool.output_schema),
+        "input_schema": schemas.input,
+        "output_schema": schemas.output,
     }
     return {**data, "requirements": _write_requirements(tool.requirements)} if tool.requirements else data
 

@@ -19,6 +19,7 @@ from toolwire.core.tool_names import add_digest, describe_renamed
 from toolwire.framing.jsontext import describe_type
 
 from . import definition
+from .definition import WireSchemas
 from .dialect import OPEN_TOOL, OXP, RFC, UNIVERSAL, Dialect
 from .standard import RFC as RFC_SCHEMA
 
@@ -46,7 +47,7 @@ class Definitions(NamedTuple):
 def write(catalog: Catalog, definitions: Definitions | None = None) -> dict[str, Json]:
     """Return the body of ``GET /tools``, versions ascending."""
     # OTC-034, OXP-003, A-51, S-9
-    by = DEFINITIONS if definitions is None else definitions
+    by = _DEFINITIONS if definitions is None else definitions
     named = _name_tools(catalog)
     return {
         "$schema": RFC_SCHEMA,
@@ -58,20 +59,22 @@ def write(catalog: Catalog, definitions: Definitions | None = None) -> dict[str,
 def write_array(catalog: Catalog, definitions: Definitions | None = None) -> list[Json]:
     """Return the list as a universal-tool client reads it: a bare array."""
     # S-13
-    describe = (DEFINITIONS if definitions is None else definitions).entry
+    describe = (_DEFINITIONS if definitions is None else definitions).entry
     return [describe(tool, name) for tool, name in _name_tools(catalog)]
 
 
-def _write_tool(tool: Tool, name: str) -> dict[str, Json]:
-    plain = definition.write(tool, name)
+def write_tool(tool: Tool, name: str, schemas: WireSchemas | None = None) -> dict[str, Json]:
+    """Return the RFC's definition of ``tool``, listed as ``name``."""
+    plain = definition.write(tool, name, schemas)
     return {**plain, "input_schema": {"parameters": plain["input_schema"]}, "x-llm": definition.write_policy(tool)}
 
 
-def _write_entry(tool: Tool, name: str) -> dict[str, Json]:
-    return {**definition.write(tool, name), "x-llm": definition.write_policy(tool)}
+def write_entry(tool: Tool, name: str, schemas: WireSchemas | None = None) -> dict[str, Json]:
+    """Return the definition of ``tool`` in the array of universal-tool."""
+    return {**definition.write(tool, name, schemas), "x-llm": definition.write_policy(tool)}
 
 
-DEFINITIONS = Definitions(definition.write, _write_tool, _write_entry)
+_DEFINITIONS = Definitions(definition.write, write_tool, write_entry)
 
 
 def read(data: Json, title: str) -> Listing | Problem:

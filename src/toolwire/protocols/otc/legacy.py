@@ -19,7 +19,6 @@ from toolwire.framing.jsontext import describe_type, read_object
 from toolwire.framing.jsontext import write as write_json
 
 from .call_response import FINAL
-from .schema import describe_schema
 
 _STATUS: Mapping[Kind, int] = {
     Kind.MALFORMED: 422,
@@ -28,16 +27,12 @@ _STATUS: Mapping[Kind, int] = {
 }
 
 
-def write_tool(tool: Tool, name: str) -> dict[str, Json]:
+def write_tool(tool: Tool, name: str, input_schema: Json) -> dict[str, Json]:
     """Return ``tool`` as an open-tool client reads it."""
-    return {
-        "name": name,
-        "description": tool.description or f"The tool {name}.",
-        "inputSchema": describe_schema(tool.input_schema),
-    }
+    return {"name": name, "description": tool.description or f"The tool {name}.", "inputSchema": input_schema}
 
 
-def write_list(catalog: Catalog, describe: Describe = write_tool) -> list[Json]:
+def write_list(catalog: Catalog, describe: Describe) -> list[Json]:
     """Return the list as an open-tool client reads it: the newest version of each tool by name."""
     return [describe(tool, name) for name, tool in catalog.names.items()]
 

@@ -3,19 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from hashlib import sha256
 from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Describe, Reader, Reading, Route, Routes, Site, make_pending
+from toolwire.core.codec import Reader, Reading, Route, Routes, Site, make_pending
 from toolwire.core.http import JSON_HEADERS, Request, Response, get_header
 from toolwire.core.model import Json, Problem, Result, Tool
 from toolwire.framing.jsontext import encode_fragment, read_object
 from toolwire.framing.jsontext import write as write_json
 
 from . import call_request, call_response, document, legacy, standard
+from .definition import WireSchemas, write_schemas
+from .definition import write as write_definition
 
 _UNIVERSAL_AGENT = "universal-tool-sdk-py/"
 _OPEN_TOOL_AGENT = "open-tool-sdk-py/"
@@ -51,9 +53,16 @@ def routes(catalog: Catalog, site: Site) -> Routes:
     )
     info = Route(_always(_static({"version": catalog.version})))
     ok = Route(_always(Response(200, JSON_HEADERS, write_json("OK"))))
-    cached = document.Definitions(*(partial(site.cache.get, serialize) for serialize in _SERIALIZED))
-    listed, universal = _static(document.write(catalog, cached)), _static(document.write_array(catalog, cached))
-    open_tool = _static(legacy.write_list(catalog, partial(site.cache.get, _serialize_older)))
+    entries = partial(site.cache.get, _write_entries)
+    definitions = document.Definitions(
+        lambda tool, name: entries(tool, name).item,
+        lambda tool, name: entries(tool, name).tool,
+        lambda tool, name: entries(tool, name).entry,
+    )
+    listed = _static(document.write(catalog, definitions))
+    # The lists of older clients are written when the first of them asks: each is as large as the one above.
+    universal = cache(lambda: _static(document.write_array(catalog, definitions)))
+    open_tool = cache(lambda: _static(legacy.write_list(catalog, lambda tool, name: entries(tool, name).older)))
     older = {_UNIVERSAL_AGENT: universal, _OPEN_TOOL_AGENT: open_tool}
     return {
         ("GET", "/health"): health,
@@ -64,21 +73,32 @@ def routes(catalog: Catalog, site: Site) -> Routes:
         ("POST", "/tools/call"): Route(_reader(catalog, _OXP)),
         ("GET", "/uts/health"): health,
         ("GET", "/uts/info"): info,
-        ("GET", "/uts/tools"): Route(_always(universal)),
+        ("GET", "/uts/tools"): Route(lambda _: universal()),
         ("POST", "/uts/tools/call"): Route(_reader(catalog, _UNIVERSAL)),
         ("GET", "/ots/info"): info,
         ("GET", "/ots/ok"): ok,
-        ("GET", "/ots/tools"): Route(_always(open_tool)),
+        ("GET", "/ots/tools"): Route(lambda _: open_tool()),
         ("POST", "/ots/tools/call"): Route(legacy.build_reader(catalog)),
     }
 
 
-def _serialize(describe: Describe, tool: Tool, name: str) -> Json:
-    return encode_fragment(describe(tool, name))
+class _Entries(NamedTuple):
+    """One tool as each list has it; all share the text of its schemas, which are most of it."""
+
+    item: Json
+    tool: Json
+    entry: Json
+    older: Json
 
 
-_SERIALIZED = tuple(partial(_serialize, describe) for describe in document.DEFINITIONS)
-_serialize_older = partial(_serialize, legacy.write_tool)
+def _write_entries(tool: Tool, name: str) -> _Entries:
+    schemas = WireSchemas(*map(encode_fragment, write_schemas(tool)))
+    return _Entries(
+        write_definition(tool, name, schemas),
+        document.write_tool(tool, name, schemas),
+        document.write_entry(tool, name, schemas),
+        legacy.write_tool(tool, name, schemas.input),
+    )
 
 
 def refuse(problem: Problem) -> Response:
@@ -124,16 +144,19 @@ def _always(response: Response) -> Reader:
     return lambda _: response
 
 
-def _by_agent(response: Response, older: Mapping[str, Response]) -> Reader:
+def _by_agent(response: Response, older: Mapping[str, Callable[[], Response]]) -> Reader:
     """Read a list for whoever asks: for the clients whose User-Agent begins as one of ``older``, theirs."""
     # S-13
     vary = (b"vary", b"user-agent")
-    known = {agent: list_._replace(headers=(*list_.headers, vary)) for agent, list_ in older.items()}
-    other = response._replace(headers=(*response.headers, vary))
+    usual = response._replace(headers=(*response.headers, vary))
 
     def read(http: Request) -> Reading:
         agent = get_header(http.headers, b"user-agent")
-        return known.get(agent[: agent.find("/") + 1], other)
+        build = older.get(agent[: agent.find("/") + 1])
+        if build is None:
+            return usual
+        listed = build()
+        return listed._replace(headers=(*listed.headers, vary))
 
     return read
 
