@@ -9,8 +9,8 @@ import pytest
 
 from toolwire import Kind, Problem, Value, connect_sync
 from toolwire.client.transport.limits import TransportLimits
-from toolwire.client.transport.origins import AllowedOrigins
 from toolwire.client.transport.request_rules import RequestRules, SendRequest
+from toolwire.client.transport.url_policy import AllowedOrigins
 from toolwire.core.http import Request, Response
 
 

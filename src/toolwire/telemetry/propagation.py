@@ -8,11 +8,14 @@ from dataclasses import replace
 from toolwire.core.model import ANONYMOUS, Call, Context
 from toolwire.framing import traceparent
 
+TRACE_MODULE = "opentelemetry.trace"
+"""Nothing is traced in a process that has not imported this module."""
+
 
 def current_traceparent() -> str:
     """Return the active span as a ``traceparent``, or an empty text if nothing is traced."""
     # Baggage is not passed on: the caller sent it to this server, not to the servers that this server calls.
-    trace = sys.modules.get("opentelemetry.trace")  # nothing is traced in a process that has not imported it
+    trace = sys.modules.get(TRACE_MODULE)
     if trace is None:
         return ""
     span = trace.get_current_span().get_span_context()

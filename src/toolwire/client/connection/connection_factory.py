@@ -20,10 +20,9 @@ from toolwire.client.discovery.source import build_source, find_document_url
 from toolwire.client.transport.drivers import SyncTransport, Transport
 from toolwire.client.transport.limits import BREAKER_FAILURES, TransportLimits
 from toolwire.client.transport.network import NetworkAccess, SyncNetwork
-from toolwire.client.transport.origins import AllowedOrigins
 from toolwire.client.transport.request_rules import Credentials, SiteHeaders
 from toolwire.client.transport.server_program import ServerProgram
-from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
+from toolwire.client.transport.url_policy import AllowedOrigins, allow_origins_in_private_networks, read_url
 from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef, compute_identity
 from toolwire.consent.policy import NO_PREFERENCES
 from toolwire.core.codec import Flow, Peer

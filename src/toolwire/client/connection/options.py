@@ -15,11 +15,15 @@ from toolwire.client.discovery.overlays import read_overlay
 from toolwire.client.discovery.relocation import ApproveRelocation
 from toolwire.client.transport.drivers import Approver
 from toolwire.client.transport.in_process import APP_ORIGIN, Asgi
-from toolwire.client.transport.origins import AllowedOrigins, AllowOrigins
 from toolwire.client.transport.request_headers import read_site_headers
 from toolwire.client.transport.server_command import ServerCommand, read_server_command, resolve_target
 from toolwire.client.transport.tls import check_ca_file
-from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
+from toolwire.client.transport.url_policy import (
+    AllowedOrigins,
+    AllowOrigins,
+    allow_origins_in_private_networks,
+    read_url,
+)
 from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
 from toolwire.core.lazy_import import import_lazily
 from toolwire.core.model import ANONYMOUS, Context, Json, Problem, Secret, Tool

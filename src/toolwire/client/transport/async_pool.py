@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import select
 import socket
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from toolwire.core.model import Problem
 
 from .failures import connection_refusal, local_close, timeout, tls_failure
 from .http1 import ResponseReader
+from .sync_pool import IDLE_S, MAX_IDLE, PoolKey, has_input, open_socket, server_name
 from .tls import find_tls_context
 
 if TYPE_CHECKING:
@@ -19,43 +19,6 @@ if TYPE_CHECKING:
 
 _UNREAD_BYTES = 256 * 1024
 """How much unread data of a stream is held before reading from the connection pauses."""
-
-MAX_IDLE = 64
-IDLE_S = 60.0
-
-
-class PoolKey(NamedTuple):
-    """The origin and address of a connection: only requests to both may reuse it."""
-
-    origin: str
-    address: str
-
-
-def build_pool_key(hop: SendRequest) -> PoolKey:
-    """Return the key of the connections that may carry ``hop``."""
-    return PoolKey(hop.target.origin, hop.address or hop.target.address or "")
-
-
-def open_socket(address: str) -> socket.socket:
-    """Return a socket of the family of ``address``, not yet connected."""
-    return socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
-
-
-def server_name(hop: SendRequest) -> str:
-    """Return the name that the certificate must have: the host of the URL, not the address."""
-    return hop.target.address or hop.target.host.removesuffix(".")
-
-
-def has_input(connection: socket.socket) -> bool:
-    """Return whether an idle connection has something to read: its end, or unexpected data."""
-    descriptor = connection.fileno()
-    if descriptor < 0:
-        return True
-    if not hasattr(select, "poll"):  # Windows, where select() takes any descriptor
-        return bool(select.select([descriptor], [], [], 0)[0])
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 class PooledConnection(asyncio.Protocol):

@@ -34,18 +34,21 @@ class _Circuit:
 
 
 class CircuitBreaker:
-    """The breakers of one transport, by origin. ``failures`` open one; 0 is no breaker."""
+    """The breakers of one transport, by origin. ``failures`` open one; 0 is no breaker.
 
-    __slots__ = ("_circuits", "_clock", "_failures")
+    While ``circuits`` is empty, no origin has failed: then none is refused, and no response need be recorded.
+    """
+
+    __slots__ = ("_clock", "_failures", "circuits")
 
     def __init__(self, failures: int, clock: Callable[[], float]) -> None:
         self._failures = failures
         self._clock = clock
-        self._circuits: dict[str, _Circuit] = {}
+        self.circuits: dict[str, _Circuit] = {}
 
     def refuse(self, origin: str) -> Problem | None:
         """Return why ``origin`` is not asked now, or None if it may be; then the outcome must be recorded."""
-        circuit = self._circuits.get(origin) if self._circuits else None
+        circuit = self.circuits.get(origin)
         if circuit is None or not circuit.pause_s:
             return None
         now = self._clock()
@@ -59,17 +62,16 @@ class CircuitBreaker:
     def record(self, origin: str, outcome: Response | Problem) -> None:
         """Count an outcome of ``origin``."""
         if isinstance(outcome, Response):
-            if self._circuits:
-                self._close(origin)
+            self._close(origin)
             return
         if not self._failures or outcome.details.get("reason") not in _FAILURES:
             return
-        circuit = self._circuits.get(origin)
+        circuit = self.circuits.get(origin)
         if circuit is None:
             # A table that is emptied at its limit needs no bookkeeping for each call.
-            if len(self._circuits) >= _ORIGINS:
-                self._circuits.clear()
-            circuit = self._circuits[origin] = _Circuit()
+            if len(self.circuits) >= _ORIGINS:
+                self.circuits.clear()
+            circuit = self.circuits[origin] = _Circuit()
         circuit.failures += 1
         if circuit.is_tried:
             circuit.is_tried = False
@@ -82,7 +84,7 @@ class CircuitBreaker:
         circuit.until = self._clock() + circuit.pause_s
 
     def _close(self, origin: str) -> None:
-        circuit = self._circuits.pop(origin, None)
+        circuit = self.circuits.pop(origin, None)
         if circuit is not None and circuit.pause_s:
             report_breaker(origin, is_open=False)
 

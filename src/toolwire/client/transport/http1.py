@@ -30,8 +30,8 @@ _VERSIONS = ("1.1", "1.0")
 
 def write_request(hop: SendRequest) -> bytes:
     """Return the bytes of the request in ``hop``. ``request_rules`` has checked its parts."""
-    url = hop.target.url
-    lines = [f"{hop.method} {url.request_target} HTTP/1.1\r\nhost: {url.authority}\r\naccept-encoding: gzip"]
+    target = hop.target
+    lines = [f"{hop.method} {target.request_target} HTTP/1.1\r\nhost: {target.authority}\r\naccept-encoding: gzip"]
     named = set[str]()
     for name, value in hop.fields:
         named.add(name.lower())

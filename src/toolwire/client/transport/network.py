@@ -17,7 +17,7 @@ from typing import TypedDict, Unpack
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 
-from .async_pool import ConnectionPool, build_pool_key, open_connection
+from .async_pool import ConnectionPool, open_connection
 from .dns import Resolve, resolve_in_thread, resolve_with_system
 from .drivers import PieceHandler, Pieces, SyncPieceHandler, consume_pieces
 from .failures import forbidden_target, local_close, timeout, unreachable
@@ -25,7 +25,7 @@ from .http1 import ResponseReader, write_request
 from .limits import DEFAULT_LIMITS, TransportLimits
 from .request_rules import Credentials, RequestRules, ResolveHost, SendRequest, SiteHeaders, Steps
 from .response_reader import ResponseCollector
-from .sync_pool import SyncConnectionPool, open_sync_connection
+from .sync_pool import SyncConnectionPool, build_pool_key, open_sync_connection
 from .tls import check_ca_file
 
 __all__ = ["Credentials", "Network", "NetworkAccess", "NetworkSettings", "SyncNetwork", "TransportLimits"]
@@ -211,14 +211,18 @@ class SyncNetwork(_Transport):
 
         ``total_s`` replaces the limit of that name.
         """
-        steps, came = self._exchange.steps(request, total_s), None
+        steps: Steps[Response | Problem] = self._exchange.steps(request, total_s)
+        came: object = None
         while True:
             try:
                 step = steps.send(came)
             except StopIteration as end:
                 result: Response | Problem = end.value
                 return result
-            came = self._fetch_response(step) if isinstance(step, SendRequest) else self._look_up(step)
+            if isinstance(step, SendRequest):
+                came = consume_pieces(self._exchange_pieces(step, streaming=False), _discard_piece)
+            else:
+                came = self._look_up(step)
 
     def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
         """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it.
@@ -241,7 +245,10 @@ class SyncNetwork(_Transport):
             except StopIteration as end:
                 result: Response | Problem = end.value
                 return result
-            came = (yield from self._stream_response(step)) if isinstance(step, SendRequest) else self._look_up(step)
+            if isinstance(step, SendRequest):
+                came = yield from self._exchange_pieces(step, streaming=True)
+            else:
+                came = self._look_up(step)
 
     def close(self) -> None:
         """Close all connections and end the running calls of other threads. A later ``send`` opens new connections."""
@@ -253,17 +260,8 @@ class SyncNetwork(_Transport):
         except (OSError, UnicodeError) as error:
             return _dns_failure(step.origin, error)
 
-    def _fetch_response(self, hop: SendRequest) -> Response | Problem:
-        incoming = ResponseCollector(hop.target.origin, self._exchange.limits, echoes=hop.echoes)
-        return consume_pieces(self._exchange_pieces(hop, incoming), _discard_piece)
-
-    def _stream_response(self, hop: SendRequest) -> Pieces:
-        return self._exchange_pieces(
-            hop, ResponseCollector(hop.target.origin, self._exchange.limits, streaming=True, echoes=hop.echoes)
-        )
-
-    def _exchange_pieces(self, hop: SendRequest, incoming: ResponseCollector) -> Pieces:
-        """Yield the pieces of a stream, if there is one, and return the response."""
+    def _exchange_pieces(self, hop: SendRequest, *, streaming: bool) -> Pieces:
+        """Yield the pieces of a stream, if there is one and ``streaming``, and return the response."""
         limits, key, now = self._exchange.limits, build_pool_key(hop), time.monotonic()
         until = now + hop.within_s
         connection = self._pool.take(key, now)
@@ -273,12 +271,13 @@ class SyncNetwork(_Transport):
                 return opened
             connection = opened
             self._pool.add(connection)
+        incoming = ResponseCollector(hop.target.origin, limits, streaming=streaming, echoes=hop.echoes)
         reader = ResponseReader(hop.target.origin, hop.method, incoming, limits)
         try:
             connection.send(write_request(hop), reader, until)
             while not reader.is_done:
                 connection.receive(reader, until)
-                if reader.has_pieces:
+                if streaming and reader.has_pieces:
                     problem = yield incoming.drain()
                     if problem is not None:
                         return problem

@@ -20,13 +20,13 @@ from .failures import bad_response, invalid_request
 from .url_policy import Target
 from .urls import Url, find_scheme, has_user, resolve_location
 
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SAME_METHOD = frozenset({307, 308})
 
 
 def find_redirect(method: str, target: Target, response: Response) -> str | Problem | None:
     """Return the URL that ``response`` redirects to, None if it is no redirect, or why it is not followed."""
-    if response.status not in _REDIRECTS:
+    if response.status not in REDIRECTS:
         return None
     location = get_header(response.headers, b"location")
     if not location:

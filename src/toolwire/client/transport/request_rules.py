@@ -16,20 +16,21 @@ Rules:
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Container, Generator, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem, Secret
-from toolwire.telemetry.propagation import current_traceparent
+from toolwire.telemetry.propagation import TRACE_MODULE, current_traceparent
 
 from .addresses import is_address_allowed
 from .circuit_breaker import CircuitBreaker
 from .credential_echoes import NO_ECHOES, CredentialEchoes, find_echoes
 from .failures import forbidden_target, timeout, unreachable
 from .limits import TransportLimits
-from .redirects import find_redirect, is_same_resource, redirect_loop, redirect_without_approval
+from .redirects import REDIRECTS, find_redirect, is_same_resource, redirect_loop, redirect_without_approval
 from .request_headers import NAME, VALUE, Fields, check_headers
 from .url_policy import Target, admit, allow_origins_in_private_networks, origin_of, refuse_address
 
@@ -44,6 +45,8 @@ SiteHeaders: TypeAlias = Mapping[str, Sequence[tuple[str, str | Secret]]]
 _ADDRESSES_TRIED = 4
 _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "QUERY", "PUT", "DELETE"})  # twice has the effect of once
 _ORIGINS_KEPT = 256
+_URLS_KEPT = 256
+_URL_CHARS_KEPT = 512
 
 
 class ResolveHost(NamedTuple):
@@ -71,6 +74,9 @@ class SendRequest(NamedTuple):
     echoes: CredentialEchoes = NO_ECHOES
 
 
+_OWN_ADDRESS = (None,)
+"""In place of the addresses of a name, where the host is an address."""
+
 Steps: TypeAlias = Generator[ResolveHost | SendRequest, Any, T]
 
 
@@ -85,7 +91,18 @@ class RequestRules:
     If ``origins`` is given, no other origin is connected to.
     """
 
-    __slots__ = ("_breaker", "_clock", "_credentials", "_echoes", "_headers", "_origins", "_pins", "_private", "limits")
+    __slots__ = (
+        "_breaker",
+        "_clock",
+        "_credentials",
+        "_echoes",
+        "_headers",
+        "_origins",
+        "_pins",
+        "_private",
+        "_targets",
+        "limits",
+    )
 
     def __init__(
         self,
@@ -109,6 +126,7 @@ class RequestRules:
         self._private = allow_origins_in_private_networks(allow_private, allow_http)
         self._clock = clock
         self._pins: dict[str, _PinnedAddress] = {}
+        self._targets: dict[str, Target] = {}
 
     def steps(self, request: Request, total_s: float | None) -> Steps[Response | Problem]:
         """Yield what must be done for ``request``, and return its response or a Problem."""
@@ -116,7 +134,7 @@ class RequestRules:
         if isinstance(fields, Problem):
             return fields
         # The trace goes on at the server; nothing of the trace says what the call contains.
-        if traceparent := current_traceparent():
+        if TRACE_MODULE in sys.modules and (traceparent := current_traceparent()):
             fields = [*fields, ("traceparent", traceparent)]
         target = self._admit_target(request.url)
         if isinstance(target, Problem):
@@ -124,12 +142,12 @@ class RequestRules:
         # One deadline for all redirects and addresses together.
         deadline = self._clock() + (self.limits.total_s if total_s is None else total_s)
         for _ in range(self.limits.redirects + 1):
-            refusal = self._breaker.refuse(target.origin)
-            if refusal is not None:
+            if self._breaker.circuits and (refusal := self._breaker.refuse(target.origin)) is not None:
                 return refusal
             response = yield from self._send_to_target(target, request, fields, deadline)
-            self._breaker.record(target.origin, response)
-            if isinstance(response, Problem):
+            if self._breaker.circuits or isinstance(response, Problem):
+                self._breaker.record(target.origin, response)
+            if isinstance(response, Problem) or response.status not in REDIRECTS:
                 return response
             following = self._find_next_target(request, target, response)
             if not isinstance(following, Target):
@@ -148,14 +166,58 @@ class RequestRules:
         return self._admit_target(url)
 
     def _admit_target(self, url: str) -> Target | Problem:
-        target = admit(url, self._private)
-        if isinstance(target, Problem) or self._origins is None or target.origin in self._origins:
+        target = self._targets.get(url)
+        if target is None:
+            admitted = admit(url, self._private)
+            if isinstance(admitted, Problem):
+                return admitted
+            target = admitted
+            # Most calls go to the URL of an earlier one. A query is not kept: it may hold a secret.
+            if target.url.query is None and len(url) <= _URL_CHARS_KEPT:
+                if len(self._targets) >= _URLS_KEPT:
+                    self._targets.clear()
+                self._targets[url] = target
+        # Asked each time: the user may have allowed another origin meanwhile.
+        if self._origins is None or target.origin in self._origins:
             return target
         return forbidden_target(f"{target.origin} is not connected to: allow it by name if you trust it.")
 
     def _send_to_target(
         self, target: Target, request: Request, fields: Fields, deadline: float
     ) -> Steps[Response | Problem]:
+        secrets: Sequence[tuple[str, Secret]] = ()
+        echoes = NO_ECHOES
+        if self._credentials or self._headers or request.credentials:
+            fields, secrets, echoes = self._add_credentials(target, request, fields)
+        addresses: Sequence[str | None] = _OWN_ADDRESS
+        if target.address is None:
+            found = yield from self._find_addresses(target, deadline)
+            if isinstance(found, Problem):
+                return found
+            addresses = found
+        last: Problem | None = None
+        for address in addresses:
+            within_s = deadline - self._clock()
+            if within_s <= 0:
+                return timeout(target.origin, sent=False)
+            hop = SendRequest(target, address, request.method, fields, secrets, request.body, within_s, echoes)
+            answer: Response | Problem = yield hop
+            # A server closes idle connections without notice, so the first request on one may be lost.
+            if request.method in _REPEATABLE and _is_stale(answer):
+                answer = yield hop._replace(within_s=deadline - self._clock())
+            if isinstance(answer, Response) or answer.details.get("sent", True):
+                if address is not addresses[0]:
+                    self._prefer(target.origin, address)
+                return answer
+            last = answer
+        self._pins.pop(target.origin, None)
+        # No address answered: resolve the name anew for the next call.
+        return timeout(target.origin, sent=False) if last is None else last
+
+    def _add_credentials(
+        self, target: Target, request: Request, fields: Fields
+    ) -> tuple[Fields, Sequence[tuple[str, Secret]], CredentialEchoes]:
+        """Return the header fields of ``request`` to ``target``, those that are secret, and how these may come back."""
         secrets = () if request.signed else self._credentials.get(target.origin, ())
         added: list[Secret] = []
         if self._headers and (own := self._headers.get(target.origin)):
@@ -174,31 +236,10 @@ class RequestRules:
         echoes = self._echoes.get(target.origin, NO_ECHOES) if secrets else NO_ECHOES
         if request.credentials or added:
             echoes = echoes.join(find_echoes((*request.credentials, *added)))
-        addresses = yield from self._find_addresses(target, deadline)
-        if isinstance(addresses, Problem):
-            return addresses
-        last: Problem | None = None
-        for address in addresses:
-            within_s = deadline - self._clock()
-            if within_s <= 0:
-                return timeout(target.origin, sent=False)
-            hop = SendRequest(target, address, request.method, fields, secrets, request.body, within_s, echoes)
-            answer: Response | Problem = yield hop
-            # A server closes idle connections without notice, so the first request on one may be lost.
-            if request.method in _REPEATABLE and _is_stale(answer):
-                answer = yield hop._replace(within_s=deadline - self._clock())
-            if isinstance(answer, Response) or answer.details.get("sent", True):
-                self._prefer(target.origin, address)
-                return answer
-            last = answer
-        self._pins.pop(target.origin, None)
-        # No address answered: resolve the name anew for the next call.
-        return timeout(target.origin, sent=False) if last is None else last
+        return fields, secrets, echoes
 
-    def _find_addresses(self, target: Target, deadline: float) -> Steps[Sequence[str | None] | Problem]:
-        """Return the checked addresses of ``target``; the one entry None means that its host is an address."""
-        if target.address is not None:
-            return (None,)
+    def _find_addresses(self, target: Target, deadline: float) -> Steps[Sequence[str] | Problem]:
+        """Return the checked addresses of the host of ``target``, which is a name."""
         now = self._clock()
         pin = self._pins.get(target.origin)
         if pin is not None and now < pin.until:

@@ -73,7 +73,7 @@ class ResponseCollector:
         self._status = status
         self.is_streaming = self.is_streaming and 200 <= status < 300 and is_stream(media.decode("ascii"))
         self._max_bytes = self._limits.stream_bytes if self.is_streaming else self._limits.response_bytes
-        self._headers = tuple(self._echoes.remove_from_fields(fields))
+        self._headers = tuple(fields if self._echoes is NO_ECHOES else self._echoes.remove_from_fields(fields))
         return None
 
     def add_piece(self, piece: bytes) -> Problem | None:
@@ -84,7 +84,8 @@ class ResponseCollector:
         if self._gunzip is not None:
             return self._inflate(self._gunzip, piece)
         self._size += len(piece)
-        self._store(piece)
+        self._pieces.append(piece)
+        self.unread_bytes += len(piece)
         return None
 
     def drain(self) -> bytes:
@@ -100,7 +101,9 @@ class ResponseCollector:
             return self._not_gzip()
         # Most responses arrive in one piece: then nothing is copied.
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        return Response(self._status, self._headers, self._echoes.remove_from(body, self._status))
+        if self._echoes is not NO_ECHOES:
+            body = self._echoes.remove_from(body, self._status)
+        return Response(self._status, self._headers, body)
 
     def _inflate(self, gunzip: Gunzip, piece: bytes) -> Problem | None:
         """Decompress ``piece``, and stop as soon as it is known to be a bomb."""
@@ -112,14 +115,11 @@ class ResponseCollector:
                     return bad_response(text, "too_large")
                 if self._size > self._max_bytes:
                     return self._too_large()
-                self._store(step)
+                self._pieces.append(step)
+                self.unread_bytes += len(step)
         except ValueError:
             return self._not_gzip()
         return None
-
-    def _store(self, piece: bytes) -> None:
-        self._pieces.append(piece)
-        self.unread_bytes += len(piece)
 
     def _is_bomb(self, gunzip: Gunzip) -> bool:
         return self._size > self._limits.ratio_after_bytes and self._size > self._limits.ratio * gunzip.read_bytes

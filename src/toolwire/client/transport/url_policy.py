@@ -5,16 +5,18 @@ Rules:
   ``0x7f000001``, full-width dots and the like reach nothing.
 - Only https is allowed, and http to this machine under its plain names, and to private addresses of origins that the
   user allows by name.
+- The calls of one connection go to its own origin, and to those that the user allows.
 """
 
-# XL-010, D-05, D-11: no spelling of a URL gets around these checks.
+# XL-010, D-05, D-11: no spelling of a URL gets around these checks. D-07: a document can name any server, and only the
+# user can trust it.
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from toolwire.core.model import Problem
 
@@ -40,7 +42,10 @@ _HTTP_NOT_HERE = (
 
 
 class Target(NamedTuple):
-    """Where a request is sent. ``address`` is the host if that is an IP address, and None if it is a name."""
+    """Where a request is sent. ``address`` is the host if that is an IP address, and None if it is a name.
+
+    ``authority`` and ``request_target`` are those of ``url``, made once for all requests to it.
+    """
 
     url: Url
     origin: str
@@ -48,6 +53,8 @@ class Target(NamedTuple):
     port: int
     reach: NetworkReach
     address: str | None
+    authority: str
+    request_target: str
 
 
 class _OriginTarget(NamedTuple):
@@ -59,6 +66,7 @@ class _OriginTarget(NamedTuple):
     port: int
     reach: NetworkReach
     address: str | None
+    authority: str
 
 
 def admit(text: str, private: frozenset[str] = frozenset()) -> Target | Problem:
@@ -73,7 +81,8 @@ def admit(text: str, private: frozenset[str] = frozenset()) -> Target | Problem:
     place = _admit_origin(start[0] if start is not None else text, private)
     if isinstance(place, Problem):
         return place
-    return Target(replace_path(place.url, text[start.end() :] if start is not None else ""), *place[1:])
+    url = replace_path(place.url, text[start.end() :] if start is not None else "")
+    return Target(url, *place[1:], url.request_target)
 
 
 @lru_cache(maxsize=4096)  # most calls go to the origin of the call before
@@ -91,7 +100,7 @@ def _admit_origin(start: str, private: frozenset[str]) -> _OriginTarget | Proble
         return forbidden_target(f"{origin} is not connected to: {_HTTP_NOT_HERE}")
     if address is not None and not is_address_allowed(address, reach):
         return refuse_address(origin, reach)
-    return _OriginTarget(url, origin, host, url.port, reach, address)
+    return _OriginTarget(url, origin, host, url.port, reach, address, url.authority)
 
 
 def refuse_address(origin: str, reach: NetworkReach) -> Problem:
@@ -169,3 +178,37 @@ def _find_reach(origin: str, host: str, address: str | None, private: frozenset[
     if origin not in private:
         return NetworkReach.PUBLIC
     return NetworkReach.PRIVATE if origin.startswith("https:") else NetworkReach.PRIVATE_ONLY
+
+
+AllowOrigins: TypeAlias = Iterable[str] | Callable[[str], bool]
+"""Other origins than the site's own: their names, or a function that is asked once for each, with its name."""
+
+
+class AllowedOrigins:
+    """The site's own origin, those that are allowed by name, and those that the user agreed to.
+
+    Raises:
+        ValueError: one of ``allowed`` is no origin like ``https://example.com``.
+    """
+
+    __slots__ = ("_ask", "_decisions")
+
+    def __init__(self, home: str, allowed: AllowOrigins = ()) -> None:
+        self._decisions = {home: True}
+        self._ask: Callable[[str], bool] | None = None
+        if callable(allowed):
+            self._ask = allowed
+        else:
+            self._decisions.update((origin_of(origin), True) for origin in allowed)
+
+    def allow(self, home: str) -> None:
+        """Allow the origin ``home``, which the document of a file names as its server."""
+        self._decisions[home] = True
+
+    def __contains__(self, origin: object) -> bool:
+        if not isinstance(origin, str) or not origin:
+            return False
+        said = self._decisions.get(origin)
+        if said is None:
+            said = self._decisions[origin] = self._ask is not None and self._ask(origin) is True
+        return said
