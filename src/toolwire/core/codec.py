@@ -293,9 +293,11 @@ class Peer:  # D-07, XL-088, XL-103, A-42, C-5
 
         If the server does not list its tools, the tool has ``reference`` as its name and accepts any arguments.
         """
-        found = self.catalog.find_or_suggest(reference)
-        if not self.takes_any_name or isinstance(found, Tool) or not reference:
+        found = self.catalog.find(reference)
+        if isinstance(found, Tool):
             return found
+        if not self.takes_any_name or not reference:
+            return self.catalog.find_or_suggest(reference)
         name = reference if NAME.fullmatch(reference) else add_digest("tool", reference)
         schema = {"type": "object", "additionalProperties": True}
         return Tool(name=name, original_name="" if name == reference else reference, input_schema=schema)

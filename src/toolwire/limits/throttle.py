@@ -73,8 +73,10 @@ class Throttle:
         """
         if has_waited:
             self._paused.pop(tool.id, None)
-        pause = self._get_pause(tool)
-        return pause if pause > 0.0 else self._windows.take_all(self._list_limits(tool))
+        if self._paused and (pause := self._get_pause(tool)) > 0.0:
+            return pause
+        limits = self._list_limits(tool)
+        return self._windows.take_all(limits) if limits else 0.0
 
     def count_remaining(self, tool: Tool) -> int | None:
         """Return how many calls of ``tool`` are left now, or ``None`` if there is no limit."""
@@ -92,7 +94,7 @@ class Throttle:
             self._paused[tool.id] = max(self._paused.get(tool.id, 0.0), self._clock() + seconds)
 
     def _get_pause(self, tool: Tool) -> float:
-        return self._paused.get(tool.id, 0.0) - self._clock() if self._paused else 0.0
+        return self._paused.get(tool.id, 0.0) - self._clock()
 
     def _list_limits(self, tool: Tool) -> Sequence[tuple[str, RateLimit]]:
         known = self._known.get(id(tool))

@@ -7,6 +7,7 @@ Rules:
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from toolwire.core.model import Call, Kind, Problem, Result, Value
 from . import names
 from .calls import Telemetry, is_enabled
 from .current_call import CURRENT_CALL
-from .propagation import add_current_trace
+from .propagation import TRACE_MODULE, add_current_trace
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -40,12 +41,15 @@ class ClientObserver:
         self._is_decided = False
         self._observer: ConnectionObserver | None = None
 
-    def begin(self, call: Call) -> CallObservation | None:
-        """Return the observation of ``call``, or None if nothing is recorded."""
+    def begin(self, call: Call) -> tuple[Call, CallObservation | None]:
+        """Return ``call`` as part of its trace, and its observation, or None if nothing is recorded."""
         if not self._is_decided:
             self._observer = _create_observer(self._telemetry, self._protocol, self._url)
             self._is_decided = True
-        return None if self._observer is None else CallObservation(self._observer, call)
+        if self._observer is None:
+            return (add_current_trace(call) if TRACE_MODULE in sys.modules else call), None
+        observation = CallObservation(self._observer, call)
+        return observation.call, observation
 
 
 def _create_observer(telemetry: Telemetry, protocol: str, url: str) -> ConnectionObserver | None:

@@ -10,6 +10,7 @@ from toolwire.core.model import Call, Json, Kind, Problem, make_call
 
 MAX_DEPTH = 200
 _MAX_DIGITS = 4_300
+_PLAIN_INTEGER = 2**63
 _MAX_BITS = 14_284  # as many decimal digits
 
 
@@ -48,8 +49,19 @@ def _copy_value(data: Any, depth: int) -> Json:  # noqa: PLR0911 - a case of JSO
     if kind is list or kind is tuple:
         return [_copy_value(item, depth + 1) for item in data]
     if kind is dict:
-        return {_copy_name(name): _copy_value(value, depth + 1) for name, value in data.items()}
+        return _copy_members(data, depth)
     return _copy_subclass(data, depth)
+
+
+def _copy_members(data: dict[Any, Any], depth: int) -> dict[str, Json]:
+    copied: dict[str, Json] = {}
+    for name, value in data.items():
+        # The usual members need no call each: a call of a tool is copied in one.
+        kind = type(value)
+        is_plain = value.isascii() if kind is str else kind is int and -_PLAIN_INTEGER < value < _PLAIN_INTEGER
+        plain_name = name if type(name) is str and name.isascii() else _copy_name(name)
+        copied[plain_name] = value if is_plain else _copy_value(value, depth + 1)
+    return copied
 
 
 def _copy_subclass(data: Any, depth: int) -> Json:

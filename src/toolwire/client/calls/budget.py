@@ -36,7 +36,7 @@ class Budget(NamedTuple):
         wait = self.throttle.take(tool)
         if wait > 0.0:
             return build_rate_limited(tool, wait)
-        return None if self.costs.take_call(tool) else build_budget_denial(tool)
+        return None if tool.cost is None or self.costs.take_call(tool) else build_budget_denial(tool)
 
     def record_problem(self, tool: Tool, problem: Problem) -> None:
         """Pause ``tool`` for as long as the server asked for, at most a day."""

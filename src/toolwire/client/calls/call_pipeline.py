@@ -30,8 +30,17 @@ from toolwire.validation import build_arguments_check, copy_arguments
 
 from .agreements import Agreements, CallParties, CurrentDefinitions, build_lock_check
 from .budget import Budget, build_budget
-from .prepared_call import FlowStep, PreparedCall, find_request, mark_approved, mark_edited, prepare_call, replace_url
-from .questions import CallApproval, Questions, build_origin_question
+from .prepared_call import (
+    CallState,
+    FlowStep,
+    PreparedCall,
+    find_request,
+    mark_approved,
+    mark_edited,
+    prepare_call,
+    replace_url,
+)
+from .questions import Questions, build_origin_question
 from .retry import REPEAT_NOTICE, RetryLimits, relies_on_claim
 from .session import Session
 
@@ -67,6 +76,7 @@ class CallPipeline:
         self.peer = peer
         self._declared_peer = peer
         self.site = get_origin(peer.url)
+        self._home = f"{self.site}/"
         self._budget = build_budget(session, codec) if budget is None else budget
         self._current = CurrentDefinitions() if definitions is None else definitions
         self.throttle, self.costs = self._budget
@@ -180,12 +190,12 @@ class CallPipeline:
         self._agreements.agree(tools)
         return self.rebuild(self._declared_peer)
 
-    def run(self, call: Call, approval: CallApproval | None = None) -> Flow[Result]:
+    def run(self, call: Call, state: CallState | None = None) -> Flow[Result]:
         """Return the result of ``call``: checks first, then the user if needed, then the server.
 
-        ``approval`` is what the user approved of this call when it was run before.
+        ``state`` is kept up to date. It may have what the user approved of this call when it was run before.
         """
-        approval = CallApproval() if approval is None else approval
+        state = CallState() if state is None else state
         copied = copy_arguments(call)  # the caller may change its own arguments while the user reads them
         if isinstance(copied, Problem):
             return copied
@@ -200,33 +210,34 @@ class CallPipeline:
             return prepared
         permitted = prepared
         try:
-            if question is None:
+            if question is None and prepared.request is not None and not prepared.request.url.startswith(self._home):
                 question = build_origin_question(prepared, self.site, self.session.rules)
             if question is not None:
-                if relies_on_claim(self.peer, tool, prepared.request, self._retries):
-                    question = replace(question, reasons=(*question.reasons, REPEAT_NOTICE))
-                answered = yield from self._questions.ask_permission(prepared, question, approval)
+                question = self._add_repeat_notice(question, prepared)
+                answered = yield from self._questions.ask_permission(prepared, question, state)
                 if isinstance(answered, Problem):
                     return answered
                 permitted = answered
             result: Result | None = self._budget.take(tool)
             if result is None:
-                result = yield from self._converse(permitted, question, approval)
-                self._record_result(tool, result)
+                result = yield from self._converse(permitted, question, state)
+                data_flow = self.session.data_flow
+                if data_flow is not None:
+                    data_flow.end_stream(self.name)
+                    data_flow.add_texts(self.name, model_content(result))
+                if isinstance(result, Problem):
+                    self._budget.record_problem(tool, result)
             return result if permitted is prepared else mark_edited(result)
         finally:
             prepared.flow.close()
             permitted.flow.close()
 
-    def _record_result(self, tool: Tool, result: Result) -> None:
-        data_flow = self.session.data_flow
-        if data_flow is not None:
-            data_flow.end_stream(self.name)
-            data_flow.add_texts(self.name, model_content(result))
-        if isinstance(result, Problem):
-            self._budget.record_problem(tool, result)
+    def _add_repeat_notice(self, question: Question, prepared: PreparedCall) -> Question:
+        if not relies_on_claim(self.peer, prepared.call.tool, prepared.request, self._retries):
+            return question
+        return replace(question, reasons=(*question.reasons, REPEAT_NOTICE))
 
-    def _converse(self, prepared: PreparedCall, question: Question | None, approval: CallApproval) -> Flow[Result]:
+    def _converse(self, prepared: PreparedCall, question: Question | None, state: CallState) -> Flow[Result]:
         """Run ``prepared`` to its end. The approved request is sent as it is; another one needs a question."""
         tool, approved, step = prepared.call.tool, prepared.request, prepared.step
         data_flow = self.session.data_flow
@@ -234,15 +245,16 @@ class CallPipeline:
             reply: Any
             if isinstance(step, Question):
                 # XL-056: the server's own question is about the request that was sent before it.
-                problem = yield from self._ask_again(prepared.replace_step(approved or step), step, approval)
+                problem = yield from self._ask_again(prepared.replace_step(approved or step), step, state)
                 if problem is not None:
                     return problem
                 reply = Answer(allowed=True)
             else:
                 reply = yield step if data_flow is None else _record_stream(step, data_flow, self.name)
                 if isinstance(reply, Problem) and "onward" in reply.details:
-                    reply = yield from self._follow_redirects(prepared.replace_step(step), reply, question, approval)
-            if isinstance(reply, Response):
+                    reply = yield from self._follow_redirects(prepared.replace_step(step), reply, question, state)
+            state.status = reply.status if isinstance(reply, Response) else state.status
+            if isinstance(reply, Response) and reply.status >= 400:
                 self.throttle.record_response(tool, reply)
             elif isinstance(step, Pause):  # the server asked for this wait, and what follows is one more call
                 self.throttle.take(tool, has_waited=True)
@@ -258,15 +270,15 @@ class CallPipeline:
                 continue
             reasons = (*question.reasons, _NOT_SHOWN)
             problem = yield from self._ask_again(
-                prepared.replace_step(step), replace(question, reasons=reasons, always_allowed=False), approval
+                prepared.replace_step(step), replace(question, reasons=reasons, always_allowed=False), state
             )
             if problem is not None:
                 return problem
             approved = following
 
-    def _ask_again(self, prepared: PreparedCall, question: Question, approval: CallApproval) -> Flow[Problem | None]:
+    def _ask_again(self, prepared: PreparedCall, question: Question, state: CallState) -> Flow[Problem | None]:
         """Ask about a call that has begun, and return the Problem that ends it, or None if it may go on."""
-        permitted = yield from self._questions.ask_permission(prepared, question, approval)
+        permitted = yield from self._questions.ask_permission(prepared, question, state)
         if permitted is prepared:
             return None
         if isinstance(permitted, Problem):
@@ -275,14 +287,14 @@ class CallPipeline:
         return build_denial(f"{prepared.call.tool.name} was stopped: arguments cannot be changed halfway.")
 
     def _follow_redirects(
-        self, prepared: PreparedCall, reply: Any, question: Question | None, approval: CallApproval
+        self, prepared: PreparedCall, reply: Any, question: Question | None, state: CallState
     ) -> Flow[Any]:
         """Ask about each redirect of the request of ``prepared``, follow it, and return the last reply."""
         before = question or Question(prepared.call, self.site, "", Approval.PER_CALL)
         before = replace(before, reasons=(*before.reasons, _REDIRECTED), always_allowed=False)
         for number in range(1, _MAX_REDIRECTS + 1):
             prepared = prepared.replace_step(replace_url(prepared.step, reply.details["onward"]))
-            problem = yield from self._ask_again(prepared, before, approval)
+            problem = yield from self._ask_again(prepared, before, state)
             if problem is not None:
                 return problem
             if number == _MAX_REDIRECTS:

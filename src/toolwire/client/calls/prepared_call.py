@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import build_denial
+from toolwire.consent.binding import DECISION_VALID_S
 from toolwire.core.check import Answer, Question
 from toolwire.core.codec import Codec, Flow, Listen, Pause, Peer, map_request
 from toolwire.core.http import Request
@@ -14,6 +15,35 @@ from toolwire.core.model import Call, Problem, Result, Tool, Value
 
 from .retry import RetryLimits
 from .server_confirmation import send_call
+
+
+class CallState:
+    """What is known of one call while it runs: the status of the last response, and what the user approved.
+
+    ``status`` is None if no response arrived. An approval covers the same request when that is sent again.
+    """
+
+    # XL-050: bound to the definition, the arguments, the credential and the request, like the answer itself.
+
+    __slots__ = ("_approved_at", "_binding", "_reasons", "status")
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        self._binding = ""
+        self._reasons: frozenset[str] = frozenset()
+        self._approved_at = 0.0
+
+    def add_approval(self, question: Question, binding: str, now: float) -> None:
+        """Add that the user allowed what ``question`` showed; ``binding`` is the digest of what is sent."""
+        self._binding, self._reasons, self._approved_at = binding, self._reasons.union(question.reasons), now
+
+    def is_approved(self, question: Question, binding: str, now: float) -> bool:
+        """Return whether the user allowed this request, for every reason of ``question``, within five minutes."""
+        if not self._binding or self._binding != binding or now - self._approved_at >= DECISION_VALID_S:
+            return False
+        reasons = question.reasons if question.consent_reasons is None else question.consent_reasons
+        return self._reasons.issuperset(reasons)
+
 
 FlowStep: TypeAlias = Request | Listen | Pause | Question
 
@@ -48,7 +78,7 @@ def prepare_call(
         return result
     if is_held:
         step = mark_approved(step)
-    return PreparedCall(call, flow, step, find_request(step))
+    return PreparedCall(call, flow, step, step if isinstance(step, Request) else find_request(step))
 
 
 def find_request(step: FlowStep) -> Request | None:

@@ -32,7 +32,7 @@ from toolwire.validation import copy_arguments
 
 from .agreements import Agreements, CallParties, CurrentDefinitions
 from .budget import Budget
-from .prepared_call import PreparedCall, build_refusal, prepare_call
+from .prepared_call import CallState, PreparedCall, build_refusal, prepare_call
 from .retry import RetryLimits
 
 _BLOCKED = "blocked for this session"
@@ -41,30 +41,6 @@ _CHANGED = Problem(
     message="What was approved is not what would be sent any more; nothing was sent. Call it again to be asked again.",
     details={"reason": "changed"},
 )
-
-
-class CallApproval:
-    """What the user approved of one call: it covers the same request when that is sent again."""
-
-    # XL-050: bound to the definition, the arguments, the credential and the request, like the answer itself.
-
-    __slots__ = ("_binding", "_given_at", "_reasons")
-
-    def __init__(self) -> None:
-        self._binding = ""
-        self._reasons: frozenset[str] = frozenset()
-        self._given_at = 0.0
-
-    def add(self, question: Question, binding: str, now: float) -> None:
-        """Add that the user allowed what ``question`` showed; ``binding`` is the digest of what is sent."""
-        self._binding, self._reasons, self._given_at = binding, self._reasons.union(question.reasons), now
-
-    def covers(self, question: Question, binding: str, now: float) -> bool:
-        """Return whether the user allowed this request, for every reason of ``question``, within five minutes."""
-        if not self._binding or self._binding != binding or now - self._given_at >= DECISION_VALID_S:
-            return False
-        reasons = question.reasons if question.consent_reasons is None else question.consent_reasons
-        return self._reasons.issuperset(reasons)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,20 +61,20 @@ class Questions:
     definitions: CurrentDefinitions
 
     def ask_permission(
-        self, prepared: PreparedCall, question: Question, approval: CallApproval
+        self, prepared: PreparedCall, question: Question, state: CallState
     ) -> Flow[PreparedCall | Problem]:
         """Return the call that the user allows, perhaps with their own arguments, or the Problem that ends it.
 
-        ``approval`` is what the user approved of this call before; the answer is added to it.
+        ``state`` has what the user approved of this call before; the answer is added to it.
         """
-        if approval.covers(question, self._compute_binding(prepared), self.parties.session.clock()):
+        if state.is_approved(question, self._compute_binding(prepared), self.parties.session.clock()):
             return prepared
         refusal = self._find_refusal(prepared.call.tool)
         if refusal is not None:
             return refusal
-        return (yield from self._ask(prepared, question, approval))
+        return (yield from self._ask(prepared, question, state))
 
-    def _ask(self, prepared: PreparedCall, question: Question, approval: CallApproval) -> Flow[PreparedCall | Problem]:
+    def _ask(self, prepared: PreparedCall, question: Question, state: CallState) -> Flow[PreparedCall | Problem]:
         tool, session, record = prepared.call.tool, self.parties.session, self.agreements.record
         bound = self._compute_binding(prepared)
         full = self._complete_question(prepared, question, bound)
@@ -134,7 +110,7 @@ class Questions:
         # An approver is foreign code, and may say "always" where the question did not offer it.
         always = answer.always is True and full.always_allowed and answer.keep_level is None
         self.agreements.remember(tool, always=always)
-        approval.add(full, bound, session.clock())
+        state.add_approval(full, bound, session.clock())
         return permitted
 
     def _keep_level(self, tool: Tool, answer: Answer) -> None:

@@ -10,7 +10,7 @@ from toolwire.auth.loopback_hosts import is_loopback_host
 from toolwire.client.calls.api_keys import Keys, attach_keys
 from toolwire.client.calls.call_pipeline import CallPipeline
 from toolwire.client.calls.pending_grants import GrantUser, wait_for_grants
-from toolwire.client.calls.questions import CallApproval
+from toolwire.client.calls.prepared_call import CallState
 from toolwire.client.calls.retry import DEFAULT_RETRIES, RetryLimits
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.discover import Discovery, find_codecs
@@ -27,7 +27,6 @@ from toolwire.core.resources import Resource
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_host, get_origin, read_origin
 from toolwire.telemetry.client_spans import ClientObserver
-from toolwire.telemetry.propagation import add_current_trace
 from toolwire.validation import find_schema_fault
 
 
@@ -51,22 +50,24 @@ class Connection:
     declares_scopes: bool = False
     grant_user: GrantUser | None = None
 
-    def run(self, call: Call) -> Flow[Result]:
-        """Return the result of ``call``: checks first, then the user if needed, then the server."""
-        observation = self.observer.begin(call)
-        traced = add_current_trace(call) if observation is None else observation.call
+    def run(self, call: Call, state: CallState | None = None) -> Flow[Result]:
+        """Return the result of ``call``: checks first, then the user if needed, then the server.
+
+        ``state`` is kept up to date while the call runs.
+        """
+        traced, observation = self.observer.begin(call)
         flow: Flow[Result]
         if self.grant_user is not None:
             # After the user has granted access, the call begins anew, so it is given as a function. It is still the
             # call that the user approved.
-            approval = CallApproval()
-            flow = wait_for_grants(lambda: self._start(traced, approval), self.grant_user)
+            state = CallState() if state is None else state
+            flow = wait_for_grants(lambda: self._start(traced, state), self.grant_user)
         else:
-            flow = self._start(traced)
+            flow = self._start(traced, state)
         return flow if observation is None else observation.watch(flow)
 
-    def _start(self, call: Call, approval: CallApproval | None = None) -> Flow[Result]:
-        flow = self.pipeline.run(call, approval)
+    def _start(self, call: Call, state: CallState | None) -> Flow[Result]:
+        flow = self.pipeline.run(call, state)
         if self.keys:
             flow = attach_keys(flow, call.tool, self.keys, self.pipeline.site)
         return add_required_scopes(flow, call.tool) if self.declares_scopes else flow

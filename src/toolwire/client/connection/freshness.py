@@ -11,16 +11,14 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from toolwire.client.discovery.document_snapshot import DocumentSnapshot
 from toolwire.consent.definition_lock import DefinitionLock, Difference
-from toolwire.core.check import Question
-from toolwire.core.codec import Listen, Pause
-from toolwire.core.http import Request, Response
 from toolwire.core.model import Json, Kind, Problem, Result, Tool, Value
 
 from .connection import Connection
@@ -47,34 +45,11 @@ class SyncFetchPeer(Protocol):
         ...
 
 
-class CallOutcome(NamedTuple):
-    """The result of a call and the HTTP status of its last response (None if no response arrived)."""
+class DueFetch(NamedTuple):
+    """A fetch that is due while ``is_due`` returns True; with ``anew``, cached documents do not count."""
 
-    result: Result
-    status: int | None
-
-    def suggests_stale_catalog(self, snapshot: DocumentSnapshot) -> bool:
-        """Return whether the response contradicts the catalog, so that it should be fetched again."""
-        if self.status is None or not isinstance(self.result, Problem):
-            return False
-        # OQ-4: a server with documents says so by the status. MCP has no documents: there the kind of problem decides.
-        unknown = _UNKNOWN if snapshot.digests else _UNFIT
-        return self.status in _DOUBTFUL or self.result.kind in unknown
-
-
-class StatusRecorder:
-    """Keeps the HTTP status of the last response that passes: give ``record`` to ``intercept``."""
-
-    __slots__ = ("status",)
-
-    def __init__(self) -> None:
-        self.status: int | None = None
-
-    def record(self, _step: Request | Listen | Question | Pause, reply: Any) -> Any:
-        """Note the status of ``reply`` and return it."""
-        if isinstance(reply, Response):
-            self.status = reply.status
-        return reply
+    is_due: Callable[[], bool]
+    anew: bool
 
 
 class Freshness:
@@ -91,6 +66,15 @@ class Freshness:
         age_s = 0.0 if source is None else max(0.0, self._session.wall() - source.fetched_at)
         self._fetched_at = self._session.clock() - age_s
         self._doubted_at = -inf
+
+    def find_due(self, reference: str) -> DueFetch | None:
+        """Return which fetch is due before a call of ``reference``, or None."""
+        if self._session.clock() - self._fetched_at < MIN_INTERVAL_S:
+            return None
+        if self.is_due():
+            return DueFetch(self.is_due, anew=False)
+        is_grant_due = partial(self.is_grant_due, reference)
+        return DueFetch(is_grant_due, anew=True) if is_grant_due() else None
 
     def is_due(self) -> bool:
         """Return whether the documents must be fetched again before the next call."""
@@ -124,6 +108,18 @@ class Freshness:
         if fetched.kind is Kind.NOT_FOUND or self._session.wall() >= self.connection.snapshot.serves_until:
             self.withdrawal = fetched
         return fetched
+
+
+def suggests_stale_catalog(problem: Problem, status: int | None, snapshot: DocumentSnapshot) -> bool:
+    """Return whether the end of a call contradicts the catalog, so that it should be fetched again.
+
+    ``status`` is that of the last response, or None if no response arrived.
+    """
+    if status is None:
+        return False
+    # OQ-4: a server with documents says so by the status. MCP has no documents: there the kind of problem decides.
+    unknown = _UNKNOWN if snapshot.digests else _UNFIT
+    return status in _DOUBTFUL or problem.kind in unknown
 
 
 def find_differences(before: Connection, after: Connection) -> tuple[Difference, ...]:

@@ -12,11 +12,12 @@ from threading import Lock
 import anyio
 
 from toolwire.client.calls.call_ids import new_id
+from toolwire.client.calls.prepared_call import CallState
 from toolwire.client.discovery.source import DocumentSource
 from toolwire.client.transport.drivers import Approver, SyncNotify, SyncTransport, Transport, arun, run
 from toolwire.consent.definition_lock import Difference
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Probe, intercept
+from toolwire.core.codec import Probe
 from toolwire.core.http import Request
 from toolwire.core.model import (
     ANONYMOUS,
@@ -38,13 +39,12 @@ from toolwire.core.toolbox import Notify, ignore_progress
 
 from .connection import Connection
 from .freshness import (
-    CallOutcome,
     FetchPeer,
     Freshness,
-    StatusRecorder,
     SyncFetchPeer,
     explain_change,
     find_differences,
+    suggests_stale_catalog,
 )
 
 
@@ -201,12 +201,13 @@ class Remote(_RemoteFacts):
         if notify is not ignore_progress:
             # Some protocols must ask the server for progress with the request itself.
             current = current._replace(context=replace(current.context, report=notify))
-        recorder = StatusRecorder()
-        flow = intercept(connection.run(current), on_response=recorder.record)
-        result = await arun(flow, self._transport, self._approve, notify, cancel=connection.pipeline.cancel)
+        state = CallState()
+        result = await arun(
+            connection.run(current, state), self._transport, self._approve, notify, cancel=connection.pipeline.cancel
+        )
         if self._fetch_peer is None or isinstance(result, Value):
             return result
-        if not CallOutcome(result, recorder.status).suggests_stale_catalog(connection.snapshot):
+        if not suggests_stale_catalog(result, state.status, connection.snapshot):
             return result
         await self._refetch(self._freshness.is_doubted, anew=True)
         return explain_change(result, current.tool, connection, self._freshness)
@@ -229,10 +230,9 @@ class Remote(_RemoteFacts):
             return _CLOSED
         if self._fetch_peer is None:
             return self._freshness.withdrawal
-        if self._freshness.is_due():
-            await self._refetch(self._freshness.is_due)
-        elif self._freshness.is_grant_due(reference):
-            await self._refetch(lambda: self._freshness.is_grant_due(reference), anew=True)
+        due = self._freshness.find_due(reference)
+        if due is not None:
+            await self._refetch(due.is_due, anew=due.anew)
         return self._freshness.withdrawal
 
     async def _refetch(self, wanted: Callable[[], bool], *, anew: bool = False) -> Problem | None:
@@ -280,7 +280,7 @@ class SyncRemote(_RemoteFacts):
         refusal = self._ensure_fresh(name)
         if refusal is not None:
             return refusal
-        connection = self._connection
+        connection = self._freshness.connection
         tool = connection.peer.find(name)
         if isinstance(tool, Problem):
             return tool
@@ -288,12 +288,11 @@ class SyncRemote(_RemoteFacts):
         if notify is not None:
             given = replace(given, report=_is_heard)
         call = Call(tool, {} if arguments is None else arguments, new_id(), given)
-        recorder = StatusRecorder()
-        flow = intercept(connection.run(call), on_response=recorder.record)
-        result = run(flow, self._transport, self._approve, notify)
+        state = CallState()
+        result = run(connection.run(call, state), self._transport, self._approve, notify)
         if self._fetch_peer is None or isinstance(result, Value):
             return result
-        if not CallOutcome(result, recorder.status).suggests_stale_catalog(connection.snapshot):
+        if not suggests_stale_catalog(result, state.status, connection.snapshot):
             return result
         self._refetch(self._freshness.is_doubted, anew=True)
         return explain_change(result, tool, connection, self._freshness)
@@ -316,10 +315,9 @@ class SyncRemote(_RemoteFacts):
             return _CLOSED
         if self._fetch_peer is None:
             return self._freshness.withdrawal
-        if self._freshness.is_due():
-            self._refetch(self._freshness.is_due)
-        elif self._freshness.is_grant_due(reference):
-            self._refetch(lambda: self._freshness.is_grant_due(reference), anew=True)
+        due = self._freshness.find_due(reference)
+        if due is not None:
+            self._refetch(due.is_due, anew=due.anew)
         return self._freshness.withdrawal
 
     def _refetch(self, wanted: Callable[[], bool], *, anew: bool = False) -> Problem | None:

@@ -121,7 +121,8 @@ class StoredPreferences:
         try:
             there = os.stat(self._file)
         except FileNotFoundError:
-            self._state, self._levels, self._found = (), {}, {}
+            if self._state:
+                self._state, self._levels, self._found = (), {}, {}
             return
         except OSError as error:
             raise DefinitionError(f"{self._file} cannot be read: {error.strerror or error}.") from error
