@@ -1,14 +1,14 @@
 """Count the Python calls and the files of one client call: how long the way is that a reader has to follow.
 
-Run it as ``python bench/call_path.py``. It counts what ``sys.setprofile`` sees of ``src/toolwire`` while a blocking
-``remote.call`` runs over loopback: once a call that needs no question, and once a call that is asked about. Each step
-of a generator counts as a call. The second call of a connection is counted, as nothing is loaded or made for it first.
+Run it as ``python bench/call_path.py``, with ``--tree`` to see each call. It counts what ``sys.setprofile`` sees of
+``src/toolwire`` while a blocking ``remote.call`` runs over loopback: over each protocol a call that needs no question,
+and one that is asked about. Each step of a generator counts as a call. The second call of a connection is counted, as
+nothing is loaded or made for it first.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,43 +20,57 @@ from bench import apps
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+PROTOCOLS = ("openapi", "opentool", "otc", "mcp")
 _SOURCE = str(Path(__file__).resolve().parent.parent / "src" / "toolwire")
 
 
-class CallPath(NamedTuple):
-    """How often each function ran in one client call, by file and name."""
+class Step(NamedTuple):
+    """One call of a function, and how many other calls it is in."""
 
-    functions: Counter[tuple[str, str]]
+    depth: int
+    file: str
+    function: str
+
+
+class CallPath(NamedTuple):
+    """The functions that ran in one client call, in order."""
+
+    steps: list[Step]
 
     @property
     def calls(self) -> int:
         """The number of Python calls."""
-        return self.functions.total()
+        return len(self.steps)
 
     @property
     def files(self) -> int:
         """The number of files they are in."""
-        return len({file for file, _ in self.functions})
+        return len({step.file for step in self.steps})
 
 
 def measure_path(work: Callable[[], object]) -> CallPath:
     """Return the path of ``work``."""
-    functions = Counter[tuple[str, str]]()
+    steps: list[Step] = []
+    depth = 0
 
     def note(frame: FrameType, event: str, _: object) -> None:
+        nonlocal depth
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(_SOURCE):
-            functions[code.co_filename[len(_SOURCE) + 1 :], code.co_qualname] += 1
+        if event not in ("call", "return") or not code.co_filename.startswith(_SOURCE):
+            return
+        if event == "call":
+            steps.append(Step(depth, code.co_filename[len(_SOURCE) + 1 :], code.co_qualname))
+        depth += 1 if event == "call" else -1
 
     sys.setprofile(note)
     try:
         work()
     finally:
         sys.setprofile(None)
-    return CallPath(functions)
+    return CallPath(steps)
 
 
-def client_call(*, agreed: bool) -> CallPath:
+def client_call(protocol: str, *, agreed: bool) -> CallPath:
     """Return the path of a call of ``add`` over loopback; without ``agreed`` a question is asked, and answered yes."""
     import toolwire
     from toolwire.testing.loopback import background
@@ -64,12 +78,12 @@ def client_call(*, agreed: bool) -> CallPath:
     app = toolwire.asgi(apps.calculator())
     with (
         background(app) as url,
-        toolwire.connect_sync(url, protocol="opentool", approve=lambda _: True, agree=lambda _: agreed) as remote,
+        toolwire.connect_sync(url, protocol=protocol, approve=lambda _: True, agree=lambda _: agreed) as remote,
     ):
 
         def call() -> None:
             result = remote.call("add", {"a": 1, "b": 2})
-            if result != toolwire.Value(3):
+            if result.ok is not True or result.value != 3:
                 raise RuntimeError(str(result))
 
         call()
@@ -77,9 +91,11 @@ def client_call(*, agreed: bool) -> CallPath:
 
 
 if __name__ == "__main__":
-    for name, agreed in (("without a question", True), ("with a question", False)):
-        path = client_call(agreed=agreed)
-        sys.stdout.write(f"a client call {name}: {path.calls} Python calls through {path.files} files\n")
-        if "--list" in sys.argv:
-            for (file, function), count in path.functions.items():
-                sys.stdout.write(f"{count:4} {file} {function}\n")
+    for protocol in PROTOCOLS:
+        for name, agreed in (("without a question", True), ("with a question", False)):
+            if protocol == "openapi" and not agreed:
+                continue  # the call is a GET, so it is never asked about
+            path = client_call(protocol, agreed=agreed)
+            sys.stdout.write(f"{protocol}, {name}: {path.calls} Python calls through {path.files} files\n")
+            for step in path.steps if "--tree" in sys.argv else ():
+                sys.stdout.write(f"{'  ' * step.depth}{step.function}  {step.file}\n")

@@ -5,26 +5,42 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def import_lazily(module: str, *names: str) -> Iterator[Callable[..., Any]]:
     """Yield for each of ``names`` a function that imports ``module`` and calls its function of that name."""
     for name in names:
-        yield _build_lazy_call(module, name)
+        yield LazyFunction(module, name)
 
 
-def _build_lazy_call(module: str, name: str) -> Callable[..., Any]:
-    function: Callable[..., Any] | None = None
+class LazyFunction:
+    """Imports ``module`` when it is first called, and calls its function ``name``."""
 
-    def call(*arguments: Any, **named: Any) -> Any:
-        nonlocal function
-        found = function
+    __slots__ = ("_function", "_module", "_name")
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module = module
+        self._name = name
+        self._function: Callable[..., Any] | None = None
+
+    def load(self) -> Callable[..., Any]:
+        """Import the module and return its function."""
+        found = self._function
         if found is None:
-            found = function = getattr(import_module(module), name)
-        return found(*arguments, **named)
+            found = self._function = getattr(import_module(self._module), self._name)
+        return found
 
-    return call
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call the function."""
+        return (self._function or self.load())(*arguments, **named)
+
+
+def load_function(function: F) -> F:
+    """Return the function itself in place of a lazy one, for a caller that needs it often."""
+    return cast("F", function.load()) if isinstance(function, LazyFunction) else function
 
 
 def export_lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

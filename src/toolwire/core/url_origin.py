@@ -52,8 +52,8 @@ def read_origin(url: str) -> Origin | None:
 
 def get_origin(url: str) -> str:
     """Return the origin of ``url`` as text, such as ``https://example.com``; ``""`` if it has none."""
-    origin = read_origin(url)
-    return "" if origin is None else str(origin)
+    start = _START.match(url)
+    return "" if start is None else _write_start(start["scheme"].lower(), start["authority"])
 
 
 def get_authority(url: str) -> str:
@@ -85,6 +85,12 @@ def _read_start(scheme: str, authority: str) -> Origin | None:
     if not host or port > _MAX_PORT:
         return None
     return Origin(scheme, host, port, has_user_info=parts["user"] is not None)
+
+
+@lru_cache(maxsize=4096)
+def _write_start(scheme: str, authority: str) -> str:
+    origin = _read_start(scheme, authority)
+    return "" if origin is None else str(origin)
 
 
 def _normalize_host(host: str) -> str:

@@ -109,6 +109,8 @@ def may_hide(document: bytes) -> bool:
     if b"\\" in document and _SPELLED.search(document) and _SPELLED.search(document.replace(b"\\\\", b"")):
         return True
     odd = set(document.removeprefix(b"\xef\xbb\xbf").translate(None, _PLAIN).decode("utf-8", "replace"))
+    if not odd:
+        return False
     if any(_HIDDEN.search(character) for character in odd if not _IN_PLACE.match(character)):
         return True
     if not any(_IN_PLACE.match(character) for character in odd):

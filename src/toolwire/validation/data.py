@@ -22,7 +22,8 @@ def copy_arguments(call: Call) -> Call | Problem:
     """
     # D-20, S-16
     try:
-        arguments = _copy_value(call.arguments, 0)
+        given = call.arguments
+        arguments = _copy_members(given, 0) if type(given) is dict else _copy_value(given, 0)
         if not isinstance(arguments, dict):
             raise ValueError("they are no object with a value under each name")
         tool, _, call_id, context, key = call

@@ -24,6 +24,7 @@ from toolwire.consent.policy import CurrentPreferences, PreferenceStore, effecti
 from toolwire.core.check import Answer, Ask, Check, Deny, KnownResult, Question, apply_checks
 from toolwire.core.codec import Codec, Flow, Listen, Pause, Peer
 from toolwire.core.http import Request, Response
+from toolwire.core.lazy_import import load_function
 from toolwire.core.model import Approval, Call, Json, Problem, Progress, Result, Tool
 from toolwire.core.url_origin import get_origin
 from toolwire.validation import build_arguments_check, copy_arguments
@@ -82,7 +83,7 @@ class CallPipeline:
         self.throttle, self.costs = self._budget
         self._given, self._kept = preferences, kept
         self.preferences = CurrentPreferences(merge_preferences(session.preferences, preferences), kept, self.site)
-        self._codec = codec
+        self._codec = codec = replace(codec, send=load_function(codec.send))
         self._locked = locked
         self._credential = credential
         self._retries = retries

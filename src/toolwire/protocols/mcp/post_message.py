@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -148,18 +148,19 @@ def is_message(response: Response) -> bool:
     return any(message.get("jsonrpc") == "2.0" for message in iterate_messages(response))
 
 
-def iterate_messages(response: Response) -> Iterator[dict[str, Json]]:
-    """Yield what of JSON's objects ``response`` holds, one after the other, whether as events or as its body."""
-    for text in _iterate_events(response.body) if is_stream(response) else [response.body]:
-        yield from iterate_text(text)
+def iterate_messages(response: Response) -> Iterable[dict[str, Json]]:
+    """Return what of JSON's objects ``response`` holds, one after the other, whether as events or as its body."""
+    if not is_stream(response):
+        return list_messages(response.body)
+    return (message for text in _iterate_events(response.body) for message in list_messages(text))
 
 
-def iterate_text(text: bytes) -> Iterator[dict[str, Json]]:
-    """Yield the messages of one JSON text: one, or those of a batch."""
+def list_messages(text: bytes) -> list[dict[str, Json]]:
+    """Return the messages of one JSON text: one, or those of a batch."""
     data = jsontext.read(text)
-    for message in data if isinstance(data, list) else [data]:
-        if isinstance(message, dict):
-            yield message
+    if isinstance(data, list):
+        return [message for message in data if isinstance(message, dict)]
+    return [data] if isinstance(data, dict) else []
 
 
 def is_stream(response: Response) -> bool:

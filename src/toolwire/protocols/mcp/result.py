@@ -93,7 +93,7 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
         why = f"{tool.name} asks for more input while it runs, which is not possible here."
         return Problem(kind=Kind.MISSING_REQUIREMENTS, message=why)
     content = result.get("content", [])
-    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+    if not isinstance(content, list) or set(map(type, content)) - {dict}:
         return Problem(kind=Kind.BAD_ANSWER, message=f'The answer to {tool.name} has no list of "content".')
     text = _join_text(content)
     if result.get("isError") is True:
@@ -107,6 +107,9 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
 
 
 def _join_text(content: list[dict[str, Any]]) -> str | None:
+    if len(content) == 1:  # most results are one text
+        text = content[0].get("text") if content[0].get("type") == "text" else None
+        return text if isinstance(text, str) else None
     texts = [block.get("text") if block.get("type") == "text" else None for block in content]
     lines = [text for text in texts if isinstance(text, str)]
     return "\n".join(lines) if lines and len(lines) == len(content) else None
@@ -120,8 +123,8 @@ def _unwrap(tool: Tool, result: Mapping[str, Json], text: str | None) -> Json:
     value = result["structuredContent"]
     if not isinstance(value, dict) or list(value) != ["result"]:
         return value
-    of_fastmcp = get_object(get_object(result, "_meta"), "fastmcp").get("wrap_result") is True
-    if not of_fastmcp and get_object(tool.hints, "mcp").get("wrapped") is not True:
+    is_wrapped = get_object(tool.hints, "mcp").get("wrapped") is True
+    if not is_wrapped and get_object(get_object(result, "_meta"), "fastmcp").get("wrap_result") is not True:
         return value
     return value if text is not None and text.startswith("{") and _parse(text) == value else value["result"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from toolwire.core.codec import Flow, listen
+from toolwire.core.codec import Flow, Listen
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Json, Problem, Progress
 from toolwire.framing import jsontext, sse
@@ -36,7 +36,8 @@ class Listener:
         self._session = session
         self._id = id_
         self._leave = leave
-        self._events: sse.Decoder | None = sse.Decoder()
+        self._events: sse.Decoder | None = None
+        self._is_too_long = False
         self._replies = 0
 
     def hear(self, piece: bytes) -> Iterator[Progress | Request]:
@@ -48,15 +49,17 @@ class Listener:
         self.body += piece
         if len(self.body) > MOST_BYTES:
             raise ValueError(f"it is larger than {MOST_BYTES:,} bytes")
-        if self._events is None:
+        if self._is_too_long:
             return
+        if self._events is None:  # most answers are no stream
+            self._events = sse.Decoder()
         try:
             events = list(self._events.feed(piece))
         except ValueError:  # an event beyond the limit: what came before it stands
-            self._events = None
+            self._is_too_long = True
             return
         for event in events:
-            for message in post_message.iterate_text(event.data.encode("utf-8", "replace")):
+            for message in post_message.list_messages(event.data.encode("utf-8", "replace")):
                 yield from self._message(message)
         if self.answered and self._leave:
             raise ValueError("it has answered")
@@ -79,7 +82,7 @@ class Listener:
 def fetch_answer(request: Request, session: Session, id_: str | int) -> Flow[Response | Problem]:
     """Return the whole response to ``request``; what its stream asks and tells is dealt with while it comes."""
     listener = Listener(session, id_)
-    came = yield from listen(request, listener.hear, is_brief=True)
+    came: Response | Problem = yield Listen(request, listener.hear, is_brief=True)
     if isinstance(came, Problem):
         return Response(200, (STREAM,), bytes(listener.body)) if listener.answered else came
     return came._replace(body=bytes(listener.body)) if listener.body else came

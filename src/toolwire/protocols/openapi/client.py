@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 
-from toolwire.core.codec import Flow, Peer, fetch, listen
-from toolwire.core.http import Request
+from toolwire.core.codec import Flow, Peer, listen
+from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.core.url_origin import get_origin
 from toolwire.validation import refuse_undeclared
@@ -36,7 +36,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
         return request
     expected = Expected(get_origin(plan.base), plan.responses, peer.resources, peer.result_limits, plan.write_only)
     if not plan.streams:
-        response = yield from fetch(request)
+        response: Response | Problem = yield request
         return response if isinstance(response, Problem) else results.read(response, expected)
     heard = results.build_stream_reader(expected)
     response = yield from listen(request, heard.feed)

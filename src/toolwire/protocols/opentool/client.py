@@ -91,12 +91,13 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     if _is_streamed(call):
         shape = result.get_item_shape if tool.streams else result.get_shape
         heard = StreamReader(tool.output_name, shape(tool.output_schema), whole=not tool.streams)
+        response: Response | Problem
         response = yield from listen(Request("POST", f"{peer.url}/streamCall", _STREAM, text), heard.feed)
         if isinstance(response, Problem):
             return response if heard.ended is None else heard.ended
         if response.status not in _NO_STREAM:
             return _answer(response, call) if response.body else heard.result(response)
-    response = yield from fetch(Request("POST", f"{peer.url}/call", _POST, text))
+    response = yield Request("POST", f"{peer.url}/call", _POST, text)
     if isinstance(response, Problem):
         return response
     return _answer(response, call)
@@ -172,13 +173,21 @@ def _answer(response: Response, call: Call) -> Result:
         text = "The server wants an API key, or does not know this one: check that it is valid."
         return Problem(kind=Kind.UNAUTHORIZED, message=text)  # [OTRPC-024]
     data = _data(response)
-    match quirks.mend(data, quirks.ANSWER):
+    match data if _is_plain_result(data) else quirks.mend(data, quirks.ANSWER):
         case {"error": dict(error)}:
             return error_object.read({"code": status if status >= 400 else None} | error)
         case {"result": said} if said is not None and 200 <= status < 300:
             return Value(result.read(said, result.get_shape(call.tool.output_schema), call.tool.output_name))
         case _:
             return _no_answer(response, data)
+
+
+def _is_plain_result(data: Json | Problem) -> bool:
+    """Return whether no quirk changes what ``data`` says: it has no error, and nothing that looks like one."""
+    if not isinstance(data, dict) or data.get("error") is not None:
+        return False
+    said = data.get("result")
+    return not isinstance(said, dict) or "code" not in said
 
 
 def _no_answer(response: Response, data: Json) -> Problem:

@@ -59,8 +59,7 @@ def write(call: Call, tool_id: str) -> dict[str, Json]:
         request["call_id"] = call.call_id
     if call.context.trace_id:
         request["trace_id"] = call.context.trace_id
-    brought = call_context.write(call)
-    if brought:
+    if call.context is not ANONYMOUS and (brought := call_context.write(call)):
         request["context"] = brought
     return {"request": request}
 

@@ -70,7 +70,8 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     """Return how ``call`` ended; where a path is not served nothing ran, and the dialect's next is tried."""
     # A-32
     memo: Memo = peer.memo
-    tool_id = memo.ids.get(call.tool.id, call.tool.id)
+    tool_id = call.tool.id
+    tool_id = memo.ids.get(tool_id, tool_id)
     try:
         body = write_json(memo.dialect.write(call, tool_id))
     except (TypeError, ValueError, RecursionError) as error:
@@ -80,7 +81,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     credentials = (*call.context.tokens.values(), *call.context.secrets.values())
     for path in memo.dialect.paths:
         request = Request("POST", peer.url + path, _POST, body, call.call_id, credentials=credentials)
-        response = yield from fetch(request)
+        response: Response | Problem = yield request
         if isinstance(response, Problem):
             return response
         result = _read_result(response, memo.dialect)

@@ -101,7 +101,7 @@ def _add_parameter(parts: _Parts, argument: str, parameter: Parameter, arguments
             parts.path[parameter.name] = argument, ""
         return
     value = arguments[argument]
-    if key := find_overriding_key(parameter, value):
+    if isinstance(value, Mapping) and (key := find_overriding_key(parameter, value)):
         parts.errors[argument] = f"cannot have {key[:100]!r}: some servers would take it for another method or path"
         return
     text = _write_parameter(parameter, value)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import TypeAlias
 from urllib.parse import quote
 
@@ -192,7 +193,12 @@ def _add_name(parameter: Parameter, text: str) -> str:
 
 
 def _write_name(parameter: Parameter) -> str:
-    return parameter.name if parameter.place is Place.COOKIE else encode_percent(parameter.name)
+    return parameter.name if parameter.place is Place.COOKIE else _encode_name(parameter.name)
+
+
+@lru_cache(maxsize=4096)  # each call of an operation writes the same names
+def _encode_name(name: str) -> str:
+    return encode_percent(name)
 
 
 def _write_content(parameter: Parameter, value: Json) -> str:
