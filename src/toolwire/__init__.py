@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from .core.resources import Resource, ResultLimits
     from .core.toolbox import Toolbox
+    from .core.user_input import InputRequest, InputResponse
     from .define import Depends, Toolkit
     from .gateway import merge_toolboxes
     from .limits import ClientRateLimits
@@ -54,6 +55,7 @@ _HOME = {
     ),
     **dict.fromkeys(("ResultLimits", "Resource"), "core.resources"),
     "Toolbox": "core.toolbox",
+    **dict.fromkeys(("InputRequest", "InputResponse"), "core.user_input"),
     **dict.fromkeys(("Depends", "Toolkit"), "define"),
     "merge_toolboxes": "gateway",
     "ClientRateLimits": "limits",
@@ -79,6 +81,8 @@ __all__ = [
     "Depends",
     "GrantPage",
     "GrantPages",
+    "InputRequest",
+    "InputResponse",
     "Kind",
     "Preferences",
     "Problem",

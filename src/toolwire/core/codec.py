@@ -22,6 +22,7 @@ from .resources import DEFAULT_RESULT_LIMITS, Resources, ResultLimits
 from .selection import Selection
 from .tool_names import add_digest
 from .url_display import show_url
+from .user_input import InputRequest
 
 T = TypeVar("T")
 
@@ -129,37 +130,52 @@ class Site:
     host_confirmation: str = field(default="", repr=False)
 
 
+StreamItem: TypeAlias = Progress | Request | InputRequest
+"""What a part of a stream brings: progress, a request to send meanwhile, or a question to the user."""
+
+
 class Listen(NamedTuple):
     """A request whose response is read while it arrives, if it is a stream of events.
 
     ``read_chunk`` gets each piece of the body, in order and cut anywhere, and yields the progress that the piece
     completes. A ``ValueError`` from it ends the exchange. If it yields a ``Request``, that one is sent while the stream
-    continues, and its response is dropped: so a client answers what the server asks within the stream. A response that
-    is no stream is returned whole. If ``is_brief``, the exchange has the time limit of a plain request.
+    continues, and its response is dropped: so a client answers what the server asks within the stream. If it yields an
+    ``InputRequest``, the user is asked, and the request that its ``respond`` returns is sent in the same way.
+
+    A response that is no stream is returned whole. If ``is_brief``, the exchange has the time limit of a plain
+    request.
     """
 
     request: Request
-    read_chunk: Callable[[bytes], Iterable[Progress | Request]]
+    read_chunk: Callable[[bytes], Iterable[StreamItem]]
     is_brief: bool = False
 
 
 class Pause(NamedTuple):
-    """A wait of ``seconds``; then the flow continues."""
+    """A wait of ``seconds``; then the flow continues.
+
+    With ``is_poll`` the server only wants to be asked again: the next request is part of what the user approved.
+    """
 
     seconds: float
+    is_poll: bool = False
 
 
-Flow: TypeAlias = Generator[Request | Listen | Question | Pause, Any, T]
+FlowStep: TypeAlias = Request | Listen | Question | Pause | InputRequest
+"""What a flow needs before it can go on."""
+
+Flow: TypeAlias = Generator[FlowStep, Any, T]
 """A generator that yields what it needs and is sent the result.
 
-A ``Request`` or ``Listen`` gets a ``Response`` or a ``Problem``, a ``Question`` an ``Answer``, a ``Pause`` nothing.
+A ``Request`` or ``Listen`` gets a ``Response`` or a ``Problem``, a ``Question`` an ``Answer``, a ``Pause`` nothing,
+an ``InputRequest`` an ``InputResponse``.
 """
 
 
 def intercept(
     flow: Flow[T],
     on_request: Callable[[Request | Listen], Request | Listen | Response | Problem] | None = None,
-    on_response: Callable[[Request | Listen | Question | Pause, Any], Any] | None = None,
+    on_response: Callable[[FlowStep, Any], Any] | None = None,
 ) -> Flow[T]:
     """Run ``flow`` and return its value; see its requests before they are sent, and the replies before it gets them.
 
@@ -201,7 +217,7 @@ def fetch(request: Request) -> Flow[Response | Problem]:
 
 
 def listen(
-    request: Request, read_chunk: Callable[[bytes], Iterable[Progress | Request]], *, is_brief: bool = False
+    request: Request, read_chunk: Callable[[bytes], Iterable[StreamItem]], *, is_brief: bool = False
 ) -> Flow[Response | Problem]:
     """Return the response to ``request`` when it is complete; a stream goes to ``read_chunk`` and leaves no body."""
     response: Response | Problem = yield Listen(request, read_chunk, is_brief)
@@ -215,9 +231,9 @@ def ask(question: Question) -> Flow[Answer]:
     return answer
 
 
-def pause(seconds: float) -> Flow[None]:
+def pause(seconds: float, *, is_poll: bool = False) -> Flow[None]:
     """Wait for ``seconds``."""
-    yield Pause(seconds)
+    yield Pause(seconds, is_poll)
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +364,8 @@ class Codec:  # XL-067
       says so.
     - ``end_session``: the request that ends the session of a peer; ``None`` where there is none.
     - ``safe_by_method``: a tool is ``safe`` only if the HTTP method says so (GET, HEAD); otherwise the server decides.
+    - ``interactive``: this codec for a client whose user can be asked for input; it says so to servers while it looks.
+      ``None`` where servers cannot ask.
     - ``default_limits``: the client applies its own rate limits where the user sets none.
     """
 
@@ -365,5 +383,6 @@ class Codec:  # XL-067
     find_by_post: Callable[[str], Flow[Finding]] | None = None
     cancel: Callable[[Peer, Request], Request | None] | None = None
     end_session: Callable[[Peer], Request | None] | None = None
+    interactive: Codec | None = None
     safe_by_method: bool = False
     default_limits: bool = False

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from toolwire.core.check import Answer, Question
-from toolwire.core.codec import Flow, Listen, Pause, intercept
+from toolwire.core.codec import Flow, FlowStep, Listen, intercept
 from toolwire.core.http import Request, Response
 from toolwire.core.ledger import is_replayed
 from toolwire.core.model import Call, Kind, Problem, Result, Value
@@ -149,7 +149,7 @@ class CallObservation:
             self._span.set_attributes(self._observer.describe_request(request))
         return step
 
-    def _record_reply(self, step: Request | Listen | Question | Pause, reply: Any) -> Any:
+    def _record_reply(self, step: FlowStep, reply: Any) -> Any:
         if isinstance(reply, Response):
             self._trace.response = reply
         elif isinstance(step, Question) and isinstance(reply, Answer):

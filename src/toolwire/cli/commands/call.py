@@ -25,6 +25,7 @@ from toolwire.cli.targets.open_target import (
 from toolwire.cli.terminal.result_display import print_result
 from toolwire.cli.terminal.screen import apply_style, escape_lines, json_text, print_error, print_warning
 from toolwire.cli.terminal.terminal_approver import build_agreement, choose_approver, open_session
+from toolwire.cli.terminal.terminal_input import choose_input_provider
 from toolwire.cli.terminal.terminal_user import build_terminal_user
 from toolwire.client.calls.pending_grants import find_missing_grants
 from toolwire.core.connect_error import ConnectError
@@ -58,7 +59,9 @@ def run(arguments: argparse.Namespace) -> int:
     result: Result
     try:
         person = build_terminal_user(arguments.sign_in_at)
-        opening = open_target(arguments.target, reach, ask, open_session(), person)
+        opening = open_target(
+            arguments.target, reach, ask, open_session(), person, choose_input_provider(arguments.ask)
+        )
         with opening as source, _log_tools(arguments):
             tool, result = _call_tool(source, arguments, given)
     except ConnectError as error:

@@ -31,6 +31,7 @@ from toolwire.cli.terminal.result_display import print_result
 from toolwire.cli.terminal.screen import apply_style, escape_lines, escaped, json_text, print_error, print_warning
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import build_agreement, build_terminal_approver, open_session
+from toolwire.cli.terminal.terminal_input import choose_input_provider
 from toolwire.cli.terminal.terminal_user import build_terminal_user
 from toolwire.client import SyncRemote, connect_sync
 from toolwire.client.connection.combined_remote import CombinedRemote
@@ -68,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
                 connect_sync(
                     url,
                     approve=ask,
+                    provide_input=choose_input_provider(),
                     api_key=options.key,
                     protocol=options.protocol,
                     selection=options.selection,

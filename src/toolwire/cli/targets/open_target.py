@@ -32,6 +32,7 @@ from toolwire.core.resources import DEFAULT_RESULT_LIMITS, ResultLimits
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_origin
+from toolwire.core.user_input import InputProvider
 
 from .target import UrlTarget, read_target
 
@@ -220,8 +221,11 @@ def open_target(
     ask: Approver,
     session: Session | None = None,
     person: SignInUser | None = None,
+    provide_input: InputProvider | None = None,
 ) -> Generator[OpenedTarget, None, None]:
     """Open the target ``text`` until the block ends. ``ask`` answers questions, ``person`` can sign in.
+
+    ``provide_input`` asks the user what a server wants to know while a call runs.
 
     Raises:
         ConnectError: nothing was found at the URL.
@@ -241,6 +245,7 @@ def open_target(
         connecting = connect_sync(
             target.text,
             approve=ask,
+            provide_input=provide_input,
             api_key=reach.key,
             protocol=reach.protocol,
             session=session,

@@ -15,6 +15,7 @@ import secrets
 import threading
 import webbrowser
 from collections.abc import Callable
+from dataclasses import replace
 from hmac import compare_digest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -24,15 +25,19 @@ import anyio.to_thread
 
 from toolwire.consent.binding import DECISION_VALID_S
 from toolwire.consent.display import confirmation_text, find_secrets, needs_typed_confirmation
+from toolwire.consent.input_page import build_input_page, read_form
 from toolwire.consent.question_page import PAGE_HEADERS, build_final_page, build_question_page
 from toolwire.core.check import Answer, Question
-from toolwire.core.model import Approval
+from toolwire.core.model import Approval, Json
+from toolwire.core.user_input import CANCELLED, DECLINED, InputAction, InputRequest, InputResponse
 
 from .peer_user import is_other_user
 
 _MAX_BYTES = 4 << 20
 _LEVELS = {"per-call": Approval.PER_CALL, "deny": Approval.DENY}
 _TIMEOUT_S = 10.0
+_MAX_FIELDS = 5_000
+"""A form has at most 20 fields with 200 choices each."""
 
 
 class QuestionServer:
@@ -73,9 +78,61 @@ class QuestionServer:
         always = "always" in given
         return self._end(Answer(allowed=True, always=always, arguments=changed, channel="page", keep_level=level))
 
+    def build_page(self, note: str = "") -> str:
+        """Return the page; ``note`` is what was wrong with the answer before."""
+        return build_question_page(self.question, self.token, note)
+
+    def build_outcome(self) -> str:
+        """Return the page that is shown after the answer."""
+        return _build_outcome_page(self.answer)
+
     def _end(self, answer: Answer) -> str:
         if self.answer is None:  # a page that is open twice can be answered twice
             self.answer = answer
+        return ""
+
+
+class InputServer:
+    """One question of a server to the user and its page. ``response`` is None until the user answers."""
+
+    # MC-09
+
+    def __init__(self, asked: InputRequest) -> None:
+        self._asked = asked
+        self._entered: dict[str, Json] = {}
+        self.path = f"/{secrets.token_urlsafe(24)}"
+        self.token = secrets.token_urlsafe(24)
+        self.response: InputResponse | None = None
+        self.port = 0
+        self.done = threading.Event()
+
+    def submit(self, form: dict[str, list[str]]) -> str:
+        """Take the answer in ``form``, and return what is wrong with it, or ``""``."""
+        if not compare_digest(form.get("token", [""])[0].encode(), self.token.encode()):
+            return "This answer did not come from this page."
+        action = form.get("answer", ["decline"])[0]
+        if action != "accept":
+            return self._end(CANCELLED if action == "cancel" else DECLINED)
+        self._entered = read_form(self._asked, form)
+        faults = self._asked.find_faults(self._entered)
+        self._asked = replace(self._asked, faults=faults)
+        if faults:
+            return "This does not fit yet."
+        return self._end(InputResponse(InputAction.ACCEPT, self._entered))
+
+    def build_page(self, _note: str = "") -> str:
+        """Return the page, with what was wrong with the answer before."""
+        return build_input_page(self._asked, self.token, self._entered)
+
+    def build_outcome(self) -> str:
+        """Return the page that is shown after the answer."""
+        if self.response is not None and self.response.action is InputAction.ACCEPT:
+            return build_final_page("Sent.", "The call goes on with what you entered.")
+        return build_final_page("Nothing was sent.", "The site is told that you did not answer.")
+
+    def _end(self, response: InputResponse) -> str:
+        if self.response is None:
+            self.response = response
         return ""
 
 
@@ -90,20 +147,7 @@ def page_approver(
 
     def approve(question: Question) -> Answer:
         question_server = QuestionServer(question)
-        # Only this machine can reach it, at a port that nobody could know before.
-        server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(question_server))
-        # A browser may keep a connection open, which must not keep this program running.
-        server.daemon_threads = True
-        question_server.port = server.server_port
-        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        serving.start()
-        try:
-            open_url(f"http://127.0.0.1:{server.server_port}{question_server.path}")
-            question_server.done.wait(within_s)
-        finally:
-            server.shutdown()
-            server.server_close()
-            serving.join(_TIMEOUT_S)
+        _serve_page(question_server, open_url, within_s)
         return question_server.answer or Answer(allowed=False, reason="timeout", channel="page")
 
     return approve
@@ -121,7 +165,54 @@ def apage_approver(
     return approve
 
 
-def _handler(question_server: QuestionServer) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - a class that knows its question_server, in one piece
+def page_input_provider(
+    open_url: Callable[[str], object] = webbrowser.open, *, within_s: float = DECISION_VALID_S
+) -> Callable[[InputRequest], InputResponse]:
+    """Return a ``provide_input`` for blocking connections that asks on a page; ``open_url`` is called with its URL.
+
+    A question that is not answered within ``within_s`` seconds is cancelled.
+    """
+    # MC-09
+
+    def provide(asked: InputRequest) -> InputResponse:
+        input_server = InputServer(asked)
+        _serve_page(input_server, open_url, within_s)
+        return input_server.response or CANCELLED
+
+    return provide
+
+
+def apage_input_provider(
+    open_url: Callable[[str], object] = webbrowser.open, *, within_s: float = DECISION_VALID_S
+) -> Callable[[InputRequest], Any]:
+    """Return a ``provide_input`` like that of ``page_input_provider``, for asynchronous connections."""
+    blocking = page_input_provider(open_url, within_s=within_s)
+
+    async def provide(asked: InputRequest) -> InputResponse:
+        return await anyio.to_thread.run_sync(blocking, asked, abandon_on_cancel=True)
+
+    return provide
+
+
+def _serve_page(page: QuestionServer | InputServer, open_url: Callable[[str], object], within_s: float) -> None:
+    """Serve ``page`` until it is answered, at most ``within_s`` seconds."""
+    # Only this machine can reach it, at a port that nobody could know before.
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(page))
+    # A browser may keep a connection open, which must not keep this program running.
+    server.daemon_threads = True
+    page.port = server.server_port
+    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    serving.start()
+    try:
+        open_url(f"http://127.0.0.1:{server.server_port}{page.path}")
+        page.done.wait(within_s)
+    finally:
+        server.shutdown()
+        server.server_close()
+        serving.join(_TIMEOUT_S)
+
+
+def _handler(question_server: QuestionServer | InputServer) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - a class that knows its question_server, in one piece
     class QuestionHandler(BaseHTTPRequestHandler):
         """Answers for one question_server."""
 
@@ -129,7 +220,7 @@ def _handler(question_server: QuestionServer) -> type[BaseHTTPRequestHandler]:  
 
         def do_GET(self) -> None:
             if self._is_ours():
-                self._send(200, build_question_page(question_server.question, question_server.token))
+                self._send(200, question_server.build_page())
 
         def do_POST(self) -> None:
             size = self.headers.get("Content-Length", "")
@@ -140,14 +231,14 @@ def _handler(question_server: QuestionServer) -> type[BaseHTTPRequestHandler]:  
                 return
             text = self.rfile.read(int(size)).decode("utf-8", "replace")
             try:
-                form = parse_qs(text, keep_blank_values=True, max_num_fields=20)
+                form = parse_qs(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
             except ValueError:
                 form = {}
             fault = question_server.submit(form)
             if fault:
-                self._send(400, build_question_page(question_server.question, question_server.token, fault))
+                self._send(400, question_server.build_page(fault))
                 return
-            self._send(200, _build_outcome_page(question_server.answer))
+            self._send(200, question_server.build_outcome())
             question_server.done.set()
 
         def _is_ours(self) -> bool:

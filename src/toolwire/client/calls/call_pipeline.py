@@ -22,19 +22,21 @@ from toolwire.consent.binding import CredentialRef, is_covered
 from toolwire.consent.data_flow import DataFlow, model_content
 from toolwire.consent.policy import CurrentPreferences, PreferenceStore, effective_level, merge_preferences
 from toolwire.core.check import Answer, Ask, Check, Deny, KnownResult, Question, apply_checks
-from toolwire.core.codec import Codec, Flow, Listen, Pause, Peer
+from toolwire.core.codec import Codec, Flow, FlowStep, Listen, Pause, Peer, StreamItem
 from toolwire.core.http import Request, Response
 from toolwire.core.lazy_import import load_function
 from toolwire.core.model import Approval, Call, Json, Problem, Progress, Result, Tool
 from toolwire.core.url_origin import get_origin
+from toolwire.core.user_input import InputRequest
 from toolwire.validation import build_arguments_check, copy_arguments
 
 from .agreements import Agreements, CallParties, CurrentDefinitions, build_lock_check
 from .budget import Budget, build_budget
+from .input_requests import CallInput
 from .prepared_call import (
     CallState,
-    FlowStep,
     PreparedCall,
+    extend_approval,
     find_request,
     mark_approved,
     mark_edited,
@@ -95,6 +97,7 @@ class CallPipeline:
             preferences=self.preferences,
             credential=credential,
         )
+        self._parties = parties
         self._agreements = agreements = Agreements(
             parties,
             target=lambda tool: codec.target(self.peer, Call(tool, {})),
@@ -233,6 +236,10 @@ class CallPipeline:
             prepared.flow.close()
             permitted.flow.close()
 
+    def admit_input(self, flow: Flow[Result], call: Call) -> Flow[Result]:
+        """Run ``flow``, the run of ``call``, and admit what its server asks the user meanwhile."""
+        return CallInput(self._parties, self._agreements, call).run(flow)
+
     def _add_repeat_notice(self, question: Question, prepared: PreparedCall) -> Question:
         if not relies_on_claim(self.peer, prepared.call.tool, prepared.request, self._retries):
             return question
@@ -259,6 +266,7 @@ class CallPipeline:
                 self.throttle.record_response(tool, reply)
             elif isinstance(step, Pause):  # the server asked for this wait, and what follows is one more call
                 self.throttle.take(tool, has_waited=True)
+            is_answered = isinstance(step, InputRequest) or (isinstance(step, Pause) and step.is_poll)
             try:
                 step = prepared.flow.send(reply)
             except StopIteration as stop:
@@ -267,6 +275,7 @@ class CallPipeline:
             # A request equal to the approved one, such as a repetition, needs no further question.
             step = mark_approved(step, like=approved)
             following = find_request(step)
+            approved = extend_approval(approved, following, is_answered=is_answered)
             if question is None or approved is None or following is None or is_covered(approved, following):
                 continue
             reasons = (*question.reasons, _NOT_SHOWN)
@@ -311,7 +320,7 @@ def _record_stream(step: FlowStep, data_flow: DataFlow, name: str) -> FlowStep:
     if not isinstance(step, Listen):
         return step
 
-    def read_chunk(piece: bytes) -> Iterator[Progress | Request]:
+    def read_chunk(piece: bytes) -> Iterator[StreamItem]:
         for item in step.read_chunk(piece):
             if isinstance(item, Progress):
                 data_flow.add_piece(name, item.value)  # D-33: progress reaches the model as well as a result does

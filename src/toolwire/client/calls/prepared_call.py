@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import build_denial
 from toolwire.consent.binding import DECISION_VALID_S
 from toolwire.core.check import Answer, Question
-from toolwire.core.codec import Codec, Flow, Listen, Pause, Peer, map_request
+from toolwire.core.codec import Codec, Flow, FlowStep, Listen, Peer, map_request
 from toolwire.core.http import Request
 from toolwire.core.model import Call, Problem, Result, Tool, Value
 
@@ -43,9 +42,6 @@ class CallState:
             return False
         reasons = question.reasons if question.consent_reasons is None else question.consent_reasons
         return self._reasons.issuperset(reasons)
-
-
-FlowStep: TypeAlias = Request | Listen | Pause | Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +82,14 @@ def find_request(step: FlowStep) -> Request | None:
     if isinstance(step, Listen):
         return step.request
     return step if isinstance(step, Request) else None
+
+
+def extend_approval(approved: Request | None, following: Request | None, *, is_answered: bool) -> Request | None:
+    """Return the approved request: ``following`` if it only adds what the user entered, else ``approved``."""
+    # MC-09: the answers go with the same call to the same address.
+    if not is_answered or approved is None or following is None:
+        return approved
+    return following if (following.method, following.url) == (approved.method, approved.url) else approved
 
 
 def mark_approved(step: FlowStep, like: Request | None = None) -> FlowStep:

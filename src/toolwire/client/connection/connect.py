@@ -65,7 +65,14 @@ class PendingConnection:
             self._network = self._open_network(factory.call_network(peer_url))
             transport = factory.authorize(self._network)
             connection = factory.build(found)
-            self._remote = Remote(connection, transport, options.approve, options.context, fetch_peer=self._refetch)
+            self._remote = Remote(
+                connection,
+                transport,
+                options.approve,
+                options.context,
+                fetch_peer=self._refetch,
+                provide_input=options.provide_input,
+            )
         except BaseException:
             await self._close()
             raise
@@ -190,7 +197,14 @@ class SyncPendingConnection:
             self._network = self._open_network(factory.call_network(peer_url))
             transport = factory.authorize_sync(self._network)
             connection = factory.build(found)
-            self._remote = SyncRemote(connection, transport, options.approve, options.context, fetch_peer=self._refetch)
+            self._remote = SyncRemote(
+                connection,
+                transport,
+                options.approve,
+                options.context,
+                fetch_peer=self._refetch,
+                provide_input=options.provide_input,
+            )
         except BaseException:
             self._close()
             raise

@@ -172,7 +172,13 @@ class ConnectionFactory:
         """Return the flow that finds what the URL offers, and what records the documents it fetches."""
         options = self.options
         protocol = options.protocol if options.command is None else "mcp"
-        return self._fetch(discover(options.address, protocol=protocol, selection=options.selection))
+        return self._fetch(
+            discover(options.address, protocol=protocol, selection=options.selection, can_ask=self._can_ask)
+        )
+
+    @property
+    def _can_ask(self) -> bool:
+        return self.options.provide_input is not None
 
     def rediscover(
         self, connection: Connection, *, anew: bool
@@ -185,7 +191,12 @@ class ConnectionFactory:
         if anew:
             connection.snapshot.expire(self._cache, self.credential().identity)
         # The protocol does not change: another one would be another server.
-        discovery = discover(options.address, protocol=connection.peer.protocol, selection=options.selection)
+        discovery = discover(
+            options.address,
+            protocol=connection.peer.protocol,
+            selection=options.selection,
+            can_ask=self._can_ask,
+        )
         return self._fetch(refetch(connection.snapshot, discovery))
 
     def _fetch(self, flow: Flow[T]) -> tuple[Flow[T], SnapshotBuilder]:

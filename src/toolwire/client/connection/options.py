@@ -29,6 +29,7 @@ from toolwire.core.lazy_import import import_lazily
 from toolwire.core.model import ANONYMOUS, Context, Json, Problem, Secret, Tool
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, ResultLimits
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
+from toolwire.core.user_input import InputProvider
 
 if TYPE_CHECKING:  # signing in is rare, and a lot of code; so is the definition of tools
     from types import ModuleType
@@ -67,6 +68,10 @@ class ConnectOptions:
     tools that would run without a question because only the site says so: those that change something, and those that
     the site calls read-only (``tool.claimed_safe``). If it returns True they run; otherwise each call is asked about.
     ``locked`` refuses every tool that differs from its definition in ``toolwire.lock``.
+
+    ``provide_input`` is shown an ``InputRequest`` where an MCP server asks for something while a call runs: a form, or
+    a page to open. It returns what the user entered, or None if they said no. Without it, servers are told that there
+    is nobody to ask. With it, a call may take as long as a stream, 10 minutes.
 
     ``session`` is shared with other connections, and ``name`` is the name of this connection in it.
 
@@ -134,6 +139,7 @@ class ConnectOptions:
     headers: Mapping[str, str | Secret] = field(default_factory=dict, repr=False)  # XL-089
     approve_relocation: ApproveRelocation | None = None  # XL-011: only the user lets an origin take another's place
     include_site_description: bool = False  # XL-029: a site must not speak to the model beside its tools
+    provide_input: InputProvider | None = None  # MC-09: without one, no server is told that it can ask
     approve_command: ApproveCommand | None = None  # MC-02: a program runs only if the user agreed to its command
     address: str = field(init=False)
     command: ServerCommand | None = field(init=False, repr=False)

@@ -36,6 +36,7 @@ from toolwire.core.model import (
 )
 from toolwire.core.resources import Resource
 from toolwire.core.toolbox import Notify, ignore_progress
+from toolwire.core.user_input import InputProvider
 
 from .connection import Connection
 from .freshness import (
@@ -157,12 +158,14 @@ class Remote(_RemoteFacts):
         context: Context = ANONYMOUS,
         *,
         fetch_peer: FetchPeer | None = None,
+        provide_input: InputProvider | None = None,
     ) -> None:
         self._freshness = Freshness(connection)
         self._fetch_peer = fetch_peer
         self._refetch_lock = anyio.Lock()
         self._transport = transport
         self._approve = approve
+        self._provide_input = provide_input
         self._context = context
         self.closed = False
 
@@ -202,8 +205,16 @@ class Remote(_RemoteFacts):
             # Some protocols must ask the server for progress with the request itself.
             current = current._replace(context=replace(current.context, report=notify))
         state = CallState()
+        flow = connection.run(current, state)
+        if self._provide_input is not None:
+            flow = connection.pipeline.admit_input(flow, current)
         result = await arun(
-            connection.run(current, state), self._transport, self._approve, notify, cancel=connection.pipeline.cancel
+            flow,
+            self._transport,
+            self._approve,
+            notify,
+            cancel=connection.pipeline.cancel,
+            provide_input=self._provide_input,
         )
         if self._fetch_peer is None or isinstance(result, Value):
             return result
@@ -255,12 +266,14 @@ class SyncRemote(_RemoteFacts):
         context: Context = ANONYMOUS,
         *,
         fetch_peer: SyncFetchPeer | None = None,
+        provide_input: InputProvider | None = None,
     ) -> None:
         self._freshness = Freshness(connection)
         self._fetch_peer = fetch_peer
         self._refetch_lock = Lock()
         self._transport = transport
         self._approve = approve
+        self._provide_input = provide_input
         self._context = context
         self.closed = False
 
@@ -289,7 +302,10 @@ class SyncRemote(_RemoteFacts):
             given = replace(given, report=_is_heard)
         call = Call(tool, {} if arguments is None else arguments, new_id(), given)
         state = CallState()
-        result = run(connection.run(call, state), self._transport, self._approve, notify)
+        flow = connection.run(call, state)
+        if self._provide_input is not None:
+            flow = connection.pipeline.admit_input(flow, call)
+        result = run(flow, self._transport, self._approve, notify, provide_input=self._provide_input)
         if self._fetch_peer is None or isinstance(result, Value):
             return result
         if not suggests_stale_catalog(result, state.status, connection.snapshot):

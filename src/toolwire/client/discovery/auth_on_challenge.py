@@ -7,10 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from toolwire.core.check import Question
-from toolwire.core.codec import Flow, Listen, Pause, intercept
+from toolwire.core.codec import Flow, FlowStep, Listen, StreamItem, intercept
 from toolwire.core.http import Request, Response
-from toolwire.core.model import Progress
 
 T = TypeVar("T")
 
@@ -27,13 +25,13 @@ def _omit_credentials(step: Request | Listen) -> Request | Listen:
     if isinstance(step, Request):
         return step._replace(signed=True)
 
-    def read_chunk(piece: bytes) -> Iterator[Progress | Request]:
+    def read_chunk(piece: bytes) -> Iterator[StreamItem]:
         for item in step.read_chunk(piece):
             yield item._replace(signed=True) if isinstance(item, Request) else item
 
     return step._replace(request=step.request._replace(signed=True), read_chunk=read_chunk)
 
 
-def _repeat_if_challenged(step: Request | Listen | Question | Pause, reply: Any) -> Any:
+def _repeat_if_challenged(step: FlowStep, reply: Any) -> Any:
     is_challenge = isinstance(reply, Response) and reply.status in _CHALLENGES
     return step if is_challenge and isinstance(step, (Request, Listen)) else reply

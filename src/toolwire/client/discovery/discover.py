@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from toolwire.core.check import Question
-from toolwire.core.codec import Codec, Finding, Flow, Listen, Pause, Peer, Probe, intercept
+from toolwire.core.codec import Codec, Finding, Flow, FlowStep, Listen, Peer, Probe, intercept
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
@@ -71,19 +70,24 @@ def complete_url(text: str) -> str:
 
 
 def discover(
-    url: str, *, protocol: str | None = None, survey: bool = False, selection: Selection = DEFAULT_SELECTION
+    url: str,
+    *,
+    protocol: str | None = None,
+    survey: bool = False,
+    selection: Selection = DEFAULT_SELECTION,
+    can_ask: bool = False,
 ) -> Flow[Discovery]:
     """Return what ``url`` offers. The first protocol with a callable tool is chosen; with ``survey``, all are tried.
 
     ``protocol`` tries that one alone, and ``selection`` says which tools to use. ``url`` may be the path of a document
     on this machine. Probes have no credentials of their own, and use GET first. If they find nothing, a protocol may be
-    tried with a POST that changes nothing.
+    tried with a POST that changes nothing. With ``can_ask``, servers are told that they may ask the user for input.
     """
     url = file_url(url) or complete_url(url)
     found: list[Peer] = []
     probes: list[Probe] = []
     seen: dict[Request, Response | Problem] = {}
-    for codec in find_codecs(protocol):
+    for codec in _choose_codecs(find_codecs(protocol), can_ask=can_ask):
         if codec.find_selected is None and url.startswith("file:"):
             continue  # a file is a document; whoever has none has to be a server
         find = codec.find if protocol is None or codec.find_explicit is None else codec.find_explicit
@@ -97,7 +101,7 @@ def discover(
             # A server without tools may still offer some by another protocol.
             if not survey and (finding.peer.catalog.tools or finding.peer.takes_any_name):
                 break
-    for codec in BUILTIN if protocol is None and not found else ():
+    for codec in _choose_codecs(BUILTIN, can_ask=can_ask) if protocol is None and not found else ():
         if codec.find_by_post is not None and _has_response(codec, probes):
             finding = yield from codec.find_by_post(url)
             probes.extend(finding.probes)
@@ -136,6 +140,10 @@ def _select_tools(peer: Peer, selection: Selection) -> Peer:
     return replace(peer, catalog=replace(peer.catalog, tools=tools))
 
 
+def _choose_codecs(codecs: Sequence[Codec], *, can_ask: bool) -> Sequence[Codec]:
+    return [codec.interactive or codec for codec in codecs] if can_ask else codecs
+
+
 def find_codecs(protocol: str | None) -> Sequence[Codec]:
     """Return the codecs to try: all, or the one named ``protocol``.
 
@@ -157,7 +165,7 @@ def _share_fetches(flow: Flow[Finding], replies: dict[Request, Response | Proble
         key = _build_share_key(step)
         return step if key is None else replies.get(key, step)
 
-    def keep_reply(step: Request | Listen | Question | Pause, reply: Any) -> Any:
+    def keep_reply(step: FlowStep, reply: Any) -> Any:
         key = _build_share_key(step)
         if key is not None:
             replies[key] = reply
@@ -166,7 +174,7 @@ def _share_fetches(flow: Flow[Finding], replies: dict[Request, Response | Proble
     return intercept(flow, find_reply, keep_reply)
 
 
-def _build_share_key(step: Request | Listen | Question | Pause) -> Request | None:
+def _build_share_key(step: FlowStep) -> Request | None:
     if not isinstance(step, Request) or step.method != "GET":
         return None
     # A list cannot be a key of a dict.

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from toolwire.client.transport.failures import unreachable
-from toolwire.core.check import Question
-from toolwire.core.codec import Flow, Listen, Pause, intercept
+from toolwire.core.codec import Flow, FlowStep, Listen, intercept
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 from toolwire.core.selection import DOCUMENT_BYTES
@@ -70,7 +69,7 @@ class _Fetcher:
             return self._record(step, prepared)
         return prepared if self._clock() < self._until else self.receive(step, _timeout())
 
-    def receive(self, step: Request | Listen | Question | Pause, reply: Any) -> Any:
+    def receive(self, step: FlowStep, reply: Any) -> Any:
         """Return the reply to ``step``, which is the cached response if that is still valid or still serves."""
         if not isinstance(step, Request):
             return reply

@@ -11,10 +11,19 @@ import anyio
 import anyio.to_thread
 
 from toolwire.core.check import Answer, Question
-from toolwire.core.codec import Flow, Listen, Pause
+from toolwire.core.codec import Flow, Listen, Pause, StreamItem
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem, Progress
 from toolwire.core.toolbox import Notify, ignore_progress
+from toolwire.core.user_input import (
+    CANCELLED,
+    DECLINED,
+    MAX_ATTEMPTS,
+    InputProvider,
+    InputRequest,
+    InputResponse,
+    read_reply,
+)
 
 T = TypeVar("T")
 
@@ -104,14 +113,16 @@ async def arun(
     sleep: Sleep = anyio.sleep,
     in_thread: bool = False,
     cancel: Callable[[Request], Request | None] | None = None,
+    provide_input: InputProvider | None = None,
 ) -> T:
     """Run ``flow`` and return its value.
 
-    Requests go to ``transport``, questions to ``approve``, progress to ``notify``. With ``in_thread`` each step of the
+    Requests go to ``transport``, questions to ``approve``, progress to ``notify``; ``provide_input`` is asked what a
+    server wants to know meanwhile. With ``in_thread`` each step of the
     flow runs in a worker thread: for a flow that parses large documents. ``cancel`` builds the message that cancels the
     last request of the flow; it is sent if this task is cancelled.
     """
-    reply: Response | Problem | Answer | None = None
+    reply: Response | Problem | Answer | InputResponse | None = None
     sent: Request | None = None
     try:
         while True:
@@ -124,11 +135,13 @@ async def arun(
                 reply = await transport.send(asked)
             elif isinstance(asked, Listen):
                 sent = _find_cancelled_request(sent, asked.request)
-                reply = await _listen_async(asked, transport, notify)
+                reply = await _listen_async(asked, transport, notify, provide_input)
             elif isinstance(asked, Pause):
                 # A server chooses the pause, so it is cut to what a caller can bear.
                 await sleep(min(asked.seconds, MAX_PAUSE_S))
                 reply = None
+            elif isinstance(asked, InputRequest):
+                reply = await _ask_input_async(asked, provide_input)
             else:
                 reply = await _ask_async(asked, approve)
     except StopIteration as stop:
@@ -165,7 +178,7 @@ class _FlowResult(Generic[T]):
         self.value = value
 
 
-async def _step_in_thread(flow: Flow[T], reply: Response | Problem | Answer | None) -> Any:
+async def _step_in_thread(flow: Flow[T], reply: Response | Problem | Answer | InputResponse | None) -> Any:
     """Return the next step of ``flow``, or a ``_FlowResult`` with its value."""
 
     def step() -> Any:
@@ -184,19 +197,22 @@ def run(
     notify: SyncNotify | None = None,
     *,
     sleep: SyncSleep = time.sleep,
+    provide_input: InputProvider | None = None,
 ) -> T:
-    """Run ``flow`` and return its value, blocking. ``approve`` and ``notify`` must be plain functions."""
-    reply: Response | Problem | Answer | None = None
+    """Run ``flow`` and return its value, blocking. The functions must be plain functions."""
+    reply: Response | Problem | Answer | InputResponse | None = None
     try:
         while True:
             asked = flow.send(reply)
             if isinstance(asked, Request):
                 reply = transport.send(asked)
             elif isinstance(asked, Listen):
-                reply = _listen(asked, transport, notify)
+                reply = _listen(asked, transport, notify, provide_input)
             elif isinstance(asked, Pause):
                 sleep(min(asked.seconds, MAX_PAUSE_S))
                 reply = None
+            elif isinstance(asked, InputRequest):
+                reply = _ask_input(asked, provide_input)
             else:
                 reply = _ask(asked, approve)
     except StopIteration as stop:
@@ -210,7 +226,7 @@ def stream_progress(
     flow: Flow[T], transport: SyncStreamingTransport, *, sleep: SyncSleep = time.sleep
 ) -> Generator[Progress, None, T]:
     """Run ``flow``, yield its progress on demand, and return its value. Closing the generator ends the exchange."""
-    reply: Response | Problem | Answer | None = None
+    reply: Response | Problem | Answer | InputResponse | None = None
     try:
         while True:
             asked = flow.send(reply)
@@ -223,7 +239,7 @@ def stream_progress(
                 reply = None
             else:
                 # A generator that is read step by step has nobody to ask.
-                reply = NO_APPROVER
+                reply = DECLINED if isinstance(asked, InputRequest) else NO_APPROVER
     except StopIteration as stop:
         value: T = stop.value
         return value
@@ -259,37 +275,43 @@ def _stream_pieces(
             reply = understood if isinstance(understood, Problem) else None
             if not isinstance(understood, Problem):
                 for one in understood:
-                    if isinstance(one, Request):
-                        transport.send(one)
-                    else:
+                    if isinstance(one, Progress):
                         yield one
+                    else:
+                        transport.send(one if isinstance(one, Request) else one.respond(DECLINED))
     finally:
         pieces.close()
 
 
-async def _listen_async(asked: Listen, transport: Transport, notify: Notify) -> Response | Problem:
+async def _listen_async(
+    asked: Listen, transport: Transport, notify: Notify, provide_input: InputProvider | None
+) -> Response | Problem:
     async def hear(piece: bytes) -> Problem | None:
         heard = _parse_piece(asked, piece)
         if isinstance(heard, Problem):
             return heard
         for item in heard:
-            if isinstance(item, Request):
+            if isinstance(item, Progress):
+                await notify(item)
+            elif isinstance(item, Request):
                 await transport.send(item)
             else:
-                await notify(item)
+                await transport.send(item.respond(await _ask_input_async(item, provide_input)))
         return None
 
     return await transport.listen(asked.request, hear, brief=asked.is_brief)
 
 
-def _listen(asked: Listen, transport: SyncTransport, notify: SyncNotify | None) -> Response | Problem:
+def _listen(
+    asked: Listen, transport: SyncTransport, notify: SyncNotify | None, provide_input: InputProvider | None
+) -> Response | Problem:
     def hear(piece: bytes) -> Problem | None:
         heard = _parse_piece(asked, piece)
         if isinstance(heard, Problem):
             return heard
         for item in heard:
-            if isinstance(item, Request):
-                transport.send(item)
+            if not isinstance(item, Progress):
+                transport.send(item if isinstance(item, Request) else item.respond(_ask_input(item, provide_input)))
             elif notify is not None:
                 notify(item)
         return None
@@ -297,7 +319,7 @@ def _listen(asked: Listen, transport: SyncTransport, notify: SyncNotify | None) 
     return transport.listen(asked.request, hear, brief=asked.is_brief)
 
 
-def _parse_piece(asked: Listen, piece: bytes) -> list[Progress | Request] | Problem:
+def _parse_piece(asked: Listen, piece: bytes) -> list[StreamItem] | Problem:
     try:
         return list(asked.read_chunk(piece))
     except ValueError as error:
@@ -314,13 +336,40 @@ async def _ask_async(question: Question, approve: Approver | None) -> Answer:
 def _ask(question: Question, approve: Approver | None) -> Answer:
     if approve is None:
         return NO_APPROVER
-    reply = approve(question)
+    return _read_answer(_refuse_coroutine(approve(question), "approve"))
+
+
+async def _ask_input_async(asked: InputRequest, provide_input: InputProvider | None) -> InputResponse:
+    """Return what the user entered; what does not fit is asked for again, up to three times in all."""
+    for _ in range(MAX_ATTEMPTS):
+        if provide_input is None:
+            return DECLINED
+        reply = provide_input(asked)
+        read = read_reply(asked, await reply if inspect.isawaitable(reply) else reply)
+        if isinstance(read, InputResponse):
+            return read
+        asked = read
+    return CANCELLED
+
+
+def _ask_input(asked: InputRequest, provide_input: InputProvider | None) -> InputResponse:
+    for _ in range(MAX_ATTEMPTS):
+        if provide_input is None:
+            return DECLINED
+        read = read_reply(asked, _refuse_coroutine(provide_input(asked), "provide_input"))
+        if isinstance(read, InputResponse):
+            return read
+        asked = read
+    return CANCELLED
+
+
+def _refuse_coroutine(reply: T, name: str) -> T:
     if inspect.isawaitable(reply):
         # An unawaited coroutine would only show up as a warning at the end of the program.
         if inspect.iscoroutine(reply):
             reply.close()
-        raise TypeError("a blocking connection needs an approve that is a plain function")
-    return _read_answer(reply)
+        raise TypeError(f"a blocking connection needs a {name} that is a plain function")
+    return reply
 
 
 def _read_answer(reply: object) -> Answer:

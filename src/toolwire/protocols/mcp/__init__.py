@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from toolwire.core.codec import Codec
@@ -26,7 +28,7 @@ else:
         f"{__name__}.client", *names
     )
 
-CODEC = Codec(
+_CODEC = Codec(
     name="mcp",
     title="Model Context Protocol",
     routes=build_routes,
@@ -39,4 +41,14 @@ CODEC = Codec(
     places=describe_places,
     cancel=cancel,
     end_session=end_session,
+)
+
+CODEC = replace(
+    _CODEC,
+    interactive=replace(
+        _CODEC,
+        find=partial(find, can_ask=True),
+        find_explicit=partial(find_named, can_ask=True),
+        find_by_post=partial(find_by_post, can_ask=True),
+    ),
 )

@@ -13,7 +13,8 @@ from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
 from toolwire.framing.jsontext import get_object
 
-from . import document, post_message, result, resume_stream
+from . import document, elicitation, post_message, result, resume_stream
+from .elicitation import WantedInput
 from .handshake import list_tools, open_session, reopen_session
 from .header_arguments import Mirror
 from .headers import write_mirrored
@@ -30,7 +31,7 @@ _SESSION_ENDED = Problem(
 )
 
 
-def find(url: str) -> Flow[Finding]:
+def find(url: str, *, can_ask: bool = False) -> Flow[Finding]:
     """Return the MCP server at ``url`` or at ``url``/mcp, if a GET there shows the marks of one.
 
     Only then the handshake is made; it changes nothing but the server's own memory of sessions.
@@ -42,10 +43,10 @@ def find(url: str) -> Flow[Finding]:
     probes: list[Probe] = []
     if not (yield from _looks_like_mcp(endpoint, probes)):
         return Finding(None, tuple(probes))
-    return (yield from _open_endpoint(endpoint, probes))
+    return (yield from _open_endpoint(endpoint, probes, can_ask=can_ask))
 
 
-def find_named(url: str) -> Flow[Finding]:
+def find_named(url: str, *, can_ask: bool = False) -> Flow[Finding]:
     """Return the MCP server at ``url`` or at ``url``/mcp, of which somebody says that it is one.
 
     Many answer a GET with 404, or ask for credentials only where something is posted; and not all are at a path that
@@ -55,14 +56,14 @@ def find_named(url: str) -> Flow[Finding]:
     if endpoint is None:
         return Finding(None, (Probe("mcp", url[:200], None, "is not a URL"),))
     probes: list[Probe] = []
-    finding = yield from _open_endpoint(endpoint, probes)
+    finding = yield from _open_endpoint(endpoint, probes, can_ask=can_ask)
     written = url.partition("#")[0]
     if finding.peer is not None or probes[-1].status not in _NOT_THERE or written.rstrip("/") == endpoint:
         return finding
-    return (yield from _open_endpoint(written, probes))
+    return (yield from _open_endpoint(written, probes, can_ask=can_ask))
 
 
-def find_by_post(url: str) -> Flow[Finding]:
+def find_by_post(url: str, *, can_ask: bool = False) -> Flow[Finding]:
     """Return the MCP server at ``url`` or at ``url``/mcp that shows itself by its answer to a POST alone.
 
     Only a path that ends with /mcp is posted to, and only if the GET before got an answer. What is posted asks who the
@@ -73,11 +74,11 @@ def find_by_post(url: str) -> Flow[Finding]:
     probes: list[Probe] = []
     if endpoint is None:
         return Finding(None)
-    return (yield from _open_endpoint(endpoint, probes))
+    return (yield from _open_endpoint(endpoint, probes, can_ask=can_ask))
 
 
-def _open_endpoint(endpoint: str, probes: list[Probe]) -> Flow[Finding]:
-    opened = yield from open_session(endpoint, probes)
+def _open_endpoint(endpoint: str, probes: list[Probe], *, can_ask: bool) -> Flow[Finding]:
+    opened = yield from open_session(endpoint, probes, can_ask=can_ask)
     if opened is None:
         return Finding(None, tuple(probes))
     entries = yield from list_tools(opened.session, probes)
@@ -125,19 +126,38 @@ def _renew(conversation: Conversation, ended: Session) -> Flow[bool]:
 
 
 def _send(session: Session, call: Call) -> Flow[Result | None]:
-    """Return how ``call`` ended in ``session``, or None where the server says that there is no such session."""
-    tool = call.tool
+    """Return how ``call`` ended in ``session``, or None where the server says that there is no such session.
+
+    Where the server needs input, the user is asked, and the call is sent again with the answers.
+    """
+    tool, added = call.tool, dict[str, Json]()
+    for number in range(elicitation.MAX_ROUNDS + 1):
+        answer = yield from _post(session, call, added, number)
+        if answer is None or isinstance(answer, Problem):
+            return answer
+        wanted = answer if isinstance(answer, WantedInput) else None
+        if not isinstance(answer, WantedInput):
+            asked = elicitation.read_wanted(answer) if session.can_ask and session.version == STATELESS else None
+            if asked is None or isinstance(asked, Problem):
+                return asked or result.read(tool, answer)
+            wanted = asked
+        if wanted is None or number == elicitation.MAX_ROUNDS:
+            break
+        given = yield from elicitation.ask_user(wanted, tool.name)
+        if isinstance(given, Problem):
+            return given
+        added = given
+    return elicitation.build_endless(tool.name)
+
+
+def _post(
+    session: Session, call: Call, added: dict[str, Json], number: int
+) -> Flow[dict[str, Json] | WantedInput | Problem | None]:
+    """Send ``call`` with the parameters ``added``, for the ``number``-th time, and return the result in its answer."""
     id_ = call.call_id or _FIRST_ID
-    params: dict[str, Json] = {"name": _get_wire_name(tool), "arguments": dict(call.arguments)}
-    meta: dict[str, Json] = {}
-    if call.context.traceparent:
-        meta["traceparent"] = call.context.traceparent
-    if call.context.report is not None:  # somebody listens
-        meta["progressToken"] = id_
-    if meta:
-        params["_meta"] = meta
-    extra = write_mirrored(_get_mirror(tool), call.arguments) if session.version == STATELESS else ()
-    response = yield from fetch_answer(post_message.write(session, "tools/call", params, id_, extra), session, id_)
+    if number:
+        id_ = f"{id_}-{number}"  # another request of the same call, and so another id
+    response = yield from fetch_answer(_build_request(session, call, added, id_), session, id_)
     if isinstance(response, Problem):
         return response
     if response.status == 404 and session.id:
@@ -147,11 +167,25 @@ def _send(session: Session, call: Call) -> Flow[Result | None]:
         if isinstance(response, Problem):
             return response
     answer = post_message.read(response, id_)
-    if isinstance(answer, Problem):
-        return answer
     if isinstance(answer, Refused):
+        if answer.code == elicitation.URL_REQUIRED and session.can_ask:
+            return elicitation.read_visits(answer.data)
         return post_message.build_problem(response, answer)
-    return result.read(tool, answer)
+    return answer
+
+
+def _build_request(session: Session, call: Call, added: dict[str, Json], id_: str) -> Request:
+    tool = call.tool
+    params: dict[str, Json] = {"name": _get_wire_name(tool), "arguments": dict(call.arguments), **added}
+    meta: dict[str, Json] = {}
+    if call.context.traceparent:
+        meta["traceparent"] = call.context.traceparent
+    if call.context.report is not None:  # somebody listens
+        meta["progressToken"] = id_
+    if meta:
+        params["_meta"] = meta
+    extra = write_mirrored(_get_mirror(tool), call.arguments) if session.version == STATELESS else ()
+    return post_message.write(session, "tools/call", params, id_, extra)
 
 
 def cancel(peer: Peer, request: Request) -> Request | None:

@@ -13,7 +13,7 @@ from toolwire.core.url_display import show_url
 from toolwire.framing.jsontext import get_object
 
 from .header_arguments import find_fault
-from .post_message import CLIENT, Refused, Session, read, write
+from .post_message import CLIENT, Refused, Session, get_capabilities, read, write
 from .revision import HANDSHAKE, SERVER_META, SESSION_HEADER, STATELESS, UNSUPPORTED_VERSION
 from .stream_reader import fetch_answer
 
@@ -39,13 +39,13 @@ class AnsweredRequest(NamedTuple):
     response: Response
 
 
-def open_session(endpoint: str, probes: list[Probe]) -> Flow[OpenedEndpoint | None]:
+def open_session(endpoint: str, probes: list[Probe], *, can_ask: bool = False) -> Flow[OpenedEndpoint | None]:
     """Return the endpoint opened for calls, or None; each look is added to ``probes``.
 
     The stateless revision is tried first: a server that speaks it has nothing to remember of us. One that refuses it
-    and says what it speaks is taken at its word.
+    and says what it speaks is taken at its word. With ``can_ask``, it is told that our user can be asked for input.
     """
-    stateless = Session(endpoint=endpoint, version=STATELESS)
+    stateless = Session(endpoint=endpoint, version=STATELESS, can_ask=can_ask)
     opened = yield from _discover(stateless, probes)
     if isinstance(opened, Refused) and STATELESS in _list_revisions(opened):
         opened = yield from _discover(stateless, probes)
@@ -55,12 +55,12 @@ def open_session(endpoint: str, probes: list[Probe]) -> Flow[OpenedEndpoint | No
         return None
     spoken = () if opened is None else _list_revisions(opened)
     version = next((known for known in HANDSHAKE if known in spoken), HANDSHAKE[0])
-    return (yield from _initialize(Session(endpoint=endpoint), version, probes))
+    return (yield from _initialize(Session(endpoint=endpoint, can_ask=can_ask), version, probes))
 
 
 def reopen_session(ended: Session) -> Flow[Session | None]:
     """Return a new session in place of one that the server has ended, or None where it opens no other."""
-    opened = yield from _initialize(Session(endpoint=ended.endpoint), ended.version, [])
+    opened = yield from _initialize(Session(endpoint=ended.endpoint, can_ask=ended.can_ask), ended.version, [])
     return None if opened is None else opened.session
 
 
@@ -129,7 +129,11 @@ def _discover(session: Session, probes: list[Probe]) -> Flow[OpenedEndpoint | Re
 
 
 def _initialize(session: Session, wanted: str, probes: list[Probe]) -> Flow[OpenedEndpoint | None]:
-    params: dict[str, Json] = {"protocolVersion": wanted, "capabilities": {}, "clientInfo": CLIENT}
+    params: dict[str, Json] = {
+        "protocolVersion": wanted,
+        "capabilities": get_capabilities(session),
+        "clientInfo": CLIENT,
+    }
     answered = yield from _ask(session, "initialize", params, 2, probes)
     if not isinstance(answered, AnsweredRequest):
         return None

@@ -13,6 +13,7 @@ from toolwire.framing.jsonrpc import INVALID_PARAMS
 from toolwire.framing.rate_headers import read_retry_after_ms
 
 from . import headers as fields
+from .elicitation import CAPABILITIES
 from .result import read_problem
 from .revision import (
     CAPABILITIES_META,
@@ -46,11 +47,15 @@ _SHOWN = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """How to speak to one endpoint: the revision agreed on, "" before that, and the server's session, if it has one."""
+    """How to speak to one endpoint: the revision agreed on, "" before that, and the server's session, if it has one.
+
+    ``can_ask`` means that the server may ask our user for input, and is told so.
+    """
 
     endpoint: str
     version: str = ""
     id: bytes = field(default=b"", repr=False)
+    can_ask: bool = False
 
 
 @dataclass(slots=True)
@@ -78,7 +83,7 @@ def write(
     if session.id:
         headers.append((SESSION_HEADER, session.id))
     if session.version == STATELESS:
-        said = {VERSION_META: STATELESS, CLIENT_META: CLIENT, CAPABILITIES_META: {}}
+        said = {VERSION_META: STATELESS, CLIENT_META: CLIENT, CAPABILITIES_META: get_capabilities(session)}
         params = {**params, "_meta": {**jsontext.get_object(params, "_meta"), **said}}
         headers.append((METHOD_HEADER, method.encode()))
         if method == "tools/call":
@@ -89,6 +94,11 @@ def write(
     return Request("POST", session.endpoint, headers, jsontext.write(message), opens_session=method in _OPENING)
 
 
+def get_capabilities(session: Session) -> dict[str, Json]:
+    """Return what this client declares to the server of ``session``."""
+    return CAPABILITIES if session.can_ask else {}
+
+
 def write_end(session: Session) -> Request | None:
     """Return the DELETE that ends ``session``, or None where the server keeps none."""
     if not session.id:
@@ -97,9 +107,11 @@ def write_end(session: Session) -> Request | None:
     return Request("DELETE", session.endpoint, headers)
 
 
-def write_reply(session: Session, id_: Json, error: dict[str, Json] | None) -> Request:
-    """Return the POST that answers the server's own request ``id_``: with nothing, or with ``error``."""
-    said: dict[str, Json] = {"result": {}} if error is None else {"error": error}
+def write_reply(
+    session: Session, id_: Json, error: dict[str, Json] | None, result: dict[str, Json] | None = None
+) -> Request:
+    """Return the POST that answers the server's own request ``id_``: with ``result``, or with ``error``."""
+    said: dict[str, Json] = {"result": result or {}} if error is None else {"error": error}
     headers = [*_HEADERS]
     if session.version:
         headers.append((VERSION_HEADER, session.version.encode()))

@@ -90,7 +90,7 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
     is more than text stays the list it is.
     """
     if result.get("resultType", "complete") == "input_required":
-        why = f"{tool.name} asks for more input while it runs, which is not possible here."
+        why = f"{tool.name} asks the user for input, and no user can be asked: connect with provide_input=... for that."
         return Problem(kind=Kind.MISSING_REQUIREMENTS, message=why)
     content = result.get("content", [])
     if not isinstance(content, list) or set(map(type, content)) - {dict}:

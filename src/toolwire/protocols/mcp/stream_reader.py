@@ -1,7 +1,8 @@
 """Read the answer to one request as a stream: pass progress on, and answer what the server asks meanwhile.
 
 Rules:
-- ``ping`` is answered; whatever else a server asks was not declared to be there, and is refused as JSON-RPC does.
+- ``ping`` is answered, and ``elicitation/create`` by the user where they can be asked. Whatever else a server asks was
+  not declared to be there, and is refused as JSON-RPC does.
 - At most 100 answers are sent for one stream, and at most 16 MiB of it are taken.
 """
 
@@ -10,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from toolwire.core.codec import Flow, Listen
+from toolwire.core.codec import Flow, Listen, StreamItem
 from toolwire.core.http import Request, Response
-from toolwire.core.model import Json, Problem, Progress
+from toolwire.core.model import Json, Problem
+from toolwire.core.user_input import InputRequest
 from toolwire.framing import jsontext, sse
-from toolwire.framing.jsonrpc import METHOD_NOT_FOUND
+from toolwire.framing.input_form import FormError
+from toolwire.framing.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 
-from . import post_message, progress
+from . import elicitation, post_message, progress
 from .post_message import Session
+from .revision import STATELESS
 
 MOST_BYTES: Final = 16 * 1024 * 1024
 MOST_REPLIES: Final = 100
@@ -40,8 +44,8 @@ class Listener:
         self._is_too_long = False
         self._replies = 0
 
-    def hear(self, piece: bytes) -> Iterator[Progress | Request]:
-        """Yield the progress and the replies to the server that ``piece`` calls for.
+    def hear(self, piece: bytes) -> Iterator[StreamItem]:
+        """Yield the progress, the replies to the server and the questions to the user that ``piece`` calls for.
 
         Raises:
             ValueError: it is enough: the answer is there, or too much else is.
@@ -64,7 +68,7 @@ class Listener:
         if self.answered and self._leave:
             raise ValueError("it has answered")
 
-    def _message(self, message: dict[str, Json]) -> Iterator[Progress | Request]:
+    def _message(self, message: dict[str, Json]) -> Iterator[StreamItem]:
         method, id_ = message.get("method"), message.get("id")
         if not isinstance(method, str):
             self.answered = self.answered or post_message.is_answer(message, self._id)
@@ -72,17 +76,34 @@ class Listener:
             self._replies += 1
             if self._replies > MOST_REPLIES:
                 raise ValueError(f"the server asks more than {MOST_REPLIES} questions of its own")
-            yield post_message.write_reply(self._session, id_, None if method == "ping" else _refusal(method))
+            yield self._reply(method, id_, message)
         elif method == "notifications/progress":
             params = jsontext.get_object(message, "params")
             if params.get("progressToken") == self._id:
                 yield progress.read(params)
 
+    def _reply(self, method: str, id_: Json, message: dict[str, Json]) -> Request | InputRequest:
+        """Return the reply to a request of the server, or what the user must be asked first."""
+        session = self._session
+        if method == "ping":
+            return post_message.write_reply(session, id_, None)
+        if method != elicitation.METHOD or not session.can_ask or session.version == STATELESS:
+            return post_message.write_reply(session, id_, _refusal(method))
+        try:
+            return elicitation.read_request(
+                jsontext.get_object(message, "params"),
+                lambda response: post_message.write_reply(session, id_, None, elicitation.write_response(response)),
+            )
+        except FormError as error:
+            refusal: dict[str, Json] = {"code": INVALID_PARAMS, "message": f"This cannot be asked: {error}."}
+            return post_message.write_reply(session, id_, refusal)
+
 
 def fetch_answer(request: Request, session: Session, id_: str | int) -> Flow[Response | Problem]:
     """Return the whole response to ``request``; what its stream asks and tells is dealt with while it comes."""
     listener = Listener(session, id_)
-    came: Response | Problem = yield Listen(request, listener.hear, is_brief=True)
+    # A user takes longer to answer than a server, so a call in which they may be asked has the time of a stream.
+    came: Response | Problem = yield Listen(request, listener.hear, is_brief=not session.can_ask)
     if isinstance(came, Problem):
         return Response(200, (STREAM,), bytes(listener.body)) if listener.answered else came
     return came._replace(body=bytes(listener.body)) if listener.body else came

@@ -1,0 +1,116 @@
+"""Pass on what a server asks the user while one call runs, within limits, and record how it was answered.
+
+Rules:
+- The user is told who asks, and for which call. An answer goes to that server, into that call, and nowhere else.
+- Questions count against the limit of questions a minute. After three refusals a tool asks no more in this session.
+- A page is at https, or at this machine; another one is refused and not shown.
+- At most ten questions belong to one call. An answer that took longer than five minutes is none.
+"""
+# MC-09
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+from toolwire.auth.loopback_hosts import is_loopback_host
+from toolwire.consent.binding import DECISION_VALID_S
+from toolwire.consent.tool_definition import compute_digest, to_plain_json
+from toolwire.core.check import Answer
+from toolwire.core.codec import Flow, Listen, StreamItem
+from toolwire.core.model import Call, Result
+from toolwire.core.url_origin import get_host
+from toolwire.core.user_input import CANCELLED, DECLINED, InputAction, InputRequest, InputResponse
+
+from .agreements import Agreements, CallParties
+
+MAX_QUESTIONS: Final = 10
+"""How often a server may ask the user while one call runs."""
+
+_WORDS: Final = {
+    InputAction.ACCEPT: "answered",
+    InputAction.DECLINE: "declined",
+    InputAction.CANCEL: "cancelled",
+}
+
+
+class CallInput:
+    """The questions of a server to the user within one call."""
+
+    __slots__ = ("_agreements", "_asked", "_call", "_parties")
+
+    def __init__(self, parties: CallParties, agreements: Agreements, call: Call) -> None:
+        self._parties = parties
+        self._agreements = agreements
+        self._call = call
+        self._asked = 0
+
+    def admit(self, asked: InputRequest) -> InputRequest | None:
+        """Return ``asked`` with everything that the user is shown, or None if they must not be asked."""
+        session, tool = self._parties.session, self._call.tool
+        self._asked += 1
+        is_unsafe = asked.url.startswith("http:") and not is_loopback_host(get_host(asked.url))
+        why = "blocked" if is_unsafe or session.prompt_limit.is_blocked(self._subject) else ""
+        if not why and (self._asked > MAX_QUESTIONS or session.prompt_limit.reserve_prompt() > 0.0):
+            why = "throttled"
+        if why:
+            self._agreements.record(tool, "", why, Answer(allowed=False))
+            return None
+        asked_at = session.clock()
+
+        def respond(response: InputResponse) -> Any:
+            return asked.respond(self._record(asked, response, session.clock() - asked_at))
+
+        parties = self._parties
+        return replace(
+            asked, site=parties.site, title=parties.title, connection=parties.name, tool=tool.name, respond=respond
+        )
+
+    def run(self, flow: Flow[Result]) -> Flow[Result]:
+        """Run ``flow`` and return its value; its questions, also those in its streams, are admitted."""
+        reply: Any = None
+        try:
+            while True:
+                step = flow.send(reply)
+                if isinstance(step, InputRequest):
+                    admitted = self.admit(step)
+                    reply = DECLINED if admitted is None else admitted.respond((yield admitted))
+                else:
+                    reply = yield self._watch(step) if isinstance(step, Listen) else step
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+        finally:
+            flow.close()
+
+    def _watch(self, step: Listen) -> Listen:
+        def read_chunk(piece: bytes) -> Iterator[StreamItem]:
+            for item in step.read_chunk(piece):
+                if isinstance(item, InputRequest):
+                    yield self.admit(item) or item.respond(DECLINED)
+                else:
+                    yield item
+
+        return step._replace(read_chunk=read_chunk)
+
+    @property
+    def _subject(self) -> str:
+        return f"{self._parties.name}\0{self._call.tool.id}\0input"
+
+    def _record(self, asked: InputRequest, response: InputResponse, took_s: float) -> InputResponse:
+        is_late = took_s >= DECISION_VALID_S
+        shown = {"message": asked.message, "url": asked.url, "fields": [asdict(one) for one in asked.fields]}
+        bound = compute_digest(
+            {
+                "tool": self._call.tool.id,
+                "arguments": to_plain_json(self._call.arguments),
+                "shown": to_plain_json(shown),
+            }
+        )
+        word = "timeout" if is_late else _WORDS[response.action]
+        answer = Answer(allowed=response.action is InputAction.ACCEPT and not is_late, channel="input")
+        self._agreements.record(self._call.tool, bound, word, answer, took_s)
+        if response.action is InputAction.DECLINE:
+            self._parties.session.prompt_limit.record_denial(self._subject)
+        return CANCELLED if is_late else response

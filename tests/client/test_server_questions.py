@@ -1,0 +1,361 @@
+"""Hostile servers that ask the user while a call runs: nothing misleads the user, and nothing goes on without end."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire import InputRequest, InputResponse, Problem, Result, Session, Value, connect_sync
+from toolwire.core.user_input import InputAction
+from toolwire.testing.loopback import background
+
+FORM = {"type": "object", "properties": {"size": {"type": "integer"}}}
+TOOLS = [
+    {"name": "go", "inputSchema": {"type": "object"}},
+    {
+        "name": "other",
+        "inputSchema": {"type": "object"},
+        "annotations": {"readOnlyHint": True},
+        "_meta": {"toolwire/x-llm": {"approval": "auto"}},
+    },
+]
+
+
+def form(schema: Any = FORM, message: str = "How large?") -> dict[str, Any]:
+    return {"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}}
+
+
+def page(url: str) -> dict[str, Any]:
+    return {"method": "elicitation/create", "params": {"mode": "url", "message": "Open this.", "url": url}}
+
+
+class Server:
+    """A server of 2026-07-28 that asks ``asked`` before its result, and what its calls brought.
+
+    None in the place of a question is the result.
+    """
+
+    def __init__(self, *asked: dict[str, Any] | None, endless: bool = False, state: Any = "state") -> None:
+        self.asked, self.endless, self.state = list(asked), endless, state
+        self.calls: list[dict[str, Any]] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        body, more = b"", True
+        while more:
+            part = await receive()
+            body, more = body + part.get("body", b""), part.get("more_body", False)
+        status, answer = (405, {}) if scope["method"] != "POST" else (200, self.answer(json.loads(body)))
+        headers = [(b"content-type", b"application/json"), (b"allow", b"POST")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": json.dumps(answer).encode()})
+
+    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
+        method, params = message["method"], message["params"]
+        result: dict[str, Any] = {"resultType": "complete"}
+        if method == "server/discover":
+            result |= {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+        elif method == "tools/list":
+            result |= {"tools": TOOLS}
+        else:
+            self.calls.append(params)
+            number = 0 if self.endless else len(self.calls) - 1
+            if number < len(self.asked) and self.asked[number] is not None:
+                result = {"resultType": "input_required", "inputRequests": self.asked[number]}
+                result |= {} if self.state is None else {"requestState": self.state}
+            else:
+                result |= {"content": [{"type": "text", "text": json.dumps(params.get("inputResponses"))}]}
+        return {"jsonrpc": "2.0", "id": message["id"], "result": result}
+
+
+class Person:
+    """The user, who enters ``reply``, and what they were shown."""
+
+    def __init__(self, reply: Any) -> None:
+        self.reply = reply
+        self.shown: list[InputRequest] = []
+
+    def __call__(self, asked: InputRequest) -> Any:
+        self.shown.append(asked)
+        return self.reply
+
+
+def call(server: Server, person: Person | None, session: Session | None = None, name: str = "go") -> Result:
+    with (
+        background(server) as url,
+        connect_sync(f"{url}/mcp", approve=lambda _: True, provide_input=person, session=session) as remote,
+    ):
+        return remote.call(name)
+
+
+@pytest.mark.requirement("MC-09")
+@pytest.mark.parametrize(
+    "schema",
+    [
+        None,
+        {"type": "string"},
+        {"type": "object", "properties": {"a": {"type": "object", "properties": {}}}},
+        {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "object"}}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/properties/a"}}},
+        {"type": "object", "properties": {"a": {"type": "string", "enum": []}}},
+        {"type": "object", "properties": {"a": {"type": "string", "enum": ["x" * 5_000]}}},
+        {"type": "object", "properties": {f"f{n}": {"type": "string"} for n in range(21)}},
+        {"type": "object", "properties": {"a": {"type": "string", "enum": [str(n) for n in range(300)]}}},
+        {"type": "object", "properties": {"pass\u202eword": {"type": "string"}}},
+        {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["b"]},
+    ],
+)
+def test_a_form_that_is_not_flat_and_small_is_not_shown(schema: Any) -> None:
+    server, person = Server({"a": form(schema)}), Person({})
+    result = call(server, person)
+    assert isinstance(result, Problem)
+    assert "asks for input that cannot be given" in result.message
+    assert (person.shown, len(server.calls)) == ([], 1)
+
+
+@pytest.mark.requirement("MC-09")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "file:///etc/passwd",
+        "https://user:word@bank.example/",
+        "https://bank.example\u202e/",
+        "https://bank.example/\r\nx",
+        "https://bank\\.example/",
+        f"https://bank.example/{'x' * 3_000}",
+        "",
+    ],
+)
+def test_a_page_that_could_mislead_is_not_shown(url: str) -> None:
+    server, person = Server({"a": page(url)}), Person(True)
+    result = call(server, person)
+    assert isinstance(result, Problem)
+    assert (person.shown, len(server.calls)) == ([], 1)
+
+
+@pytest.mark.requirement("MC-09")
+def test_a_page_without_encryption_is_declined_and_not_shown() -> None:
+    server, person = Server({"a": page("http://bank.example/")}), Person(True)
+    assert call(server, person) == Value('{"a": {"action": "decline"}}')
+    assert person.shown == []
+    local, allowed = Server({"a": page("http://127.0.0.1:9/x")}), Person(True)
+    assert call(local, allowed) == Value('{"a": {"action": "accept"}}')
+    assert allowed.shown[0].host == "127.0.0.1:9"
+
+
+@pytest.mark.requirement("MC-09")
+def test_words_of_the_server_are_cleaned_and_cut() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string", "title": "x\u202ey", "description": "d" * 9_000, "default": "\u200bz"}},
+    }
+    person = Person({})
+    call(Server({"a": form(schema, "Hello\u202e \U000e0041" + "m" * 9_000)}), person)
+    (asked,) = person.shown
+    (one,) = asked.fields
+    assert (one.title, one.default) == ("xy", None)
+    assert len(one.description) <= 500
+    assert len(asked.message) <= 4_000
+    assert "\u202e" not in asked.message
+    assert "\U000e0041" not in asked.message
+
+
+@pytest.mark.requirement("MC-09")
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"a": {"method": "sampling/createMessage", "params": {}}},
+        {"a": {"method": "roots/list"}},
+        {"a": 7},
+        {str(number): form() for number in range(6)},
+    ],
+)
+def test_what_was_not_declared_is_not_answered(asked: dict[str, Any]) -> None:
+    server, person = Server(asked), Person({"size": 1})
+    assert isinstance(call(server, person), Problem)
+    assert (person.shown, len(server.calls)) == ([], 1)
+
+
+@pytest.mark.requirement("MC-09")
+def test_a_server_that_never_stops_asking_is_given_up() -> None:
+    for asked in ({"a": form()}, {}):
+        server, person = Server(asked, endless=True), Person({"size": 1})
+        result = call(server, person)
+        assert isinstance(result, Problem)
+        assert "asked 10 times" in result.message
+        assert len(server.calls) == 11
+        assert len(person.shown) <= 10
+
+
+@pytest.mark.requirement("MC-09")
+def test_after_three_refusals_a_tool_asks_no_more_in_this_session() -> None:
+    session, person = Session(), Person(None)
+    server = Server(*[{"a": form()}, None] * 5)
+    with (
+        background(server) as url,
+        connect_sync(f"{url}/mcp", approve=lambda _: True, provide_input=person, session=session) as remote,
+    ):
+        for _ in range(5):
+            assert remote.call("go") == Value('{"a": {"action": "decline"}}')
+    assert len(person.shown) == 3
+    records = [entry.record for entry in session.audit.entries()]
+    words = [record.decision for record in records if record.channel == "input"]
+    assert words == ["declined"] * 3
+
+
+@pytest.mark.requirement("MC-09")
+def test_the_state_of_a_server_goes_back_as_it_came_and_only_there() -> None:
+    state = "\u202e\x00 kept " + "x" * 1_000
+    server, person = Server({"a": form()}, state=state), Person({"size": 1})
+    with background(server) as url, connect_sync(f"{url}/mcp", approve=lambda _: True, provide_input=person) as remote:
+        assert remote.call("go") == Value('{"a": {"action": "accept", "content": {"size": 1}}}')
+        remote.call("other")
+    states = [params.get("requestState") for params in server.calls]
+    assert states == [None, state, None]
+    for too_much in ("x" * 300_000, 7):
+        assert isinstance(call(Server({"a": form()}, state=too_much), person), Problem)
+
+
+@pytest.mark.requirement("MC-09")
+def test_an_answer_that_came_too_late_is_cancelled() -> None:
+    now = [0.0]
+
+    def answer(_: InputRequest) -> dict[str, int]:
+        now[0] += 301
+        return {"size": 1}
+
+    session = Session(clock=lambda: now[0])
+    person: Any = answer
+    assert call(Server({"a": form()}), person, session) == Value('{"a": {"action": "cancel"}}')
+
+
+@pytest.mark.requirement("MC-09")
+def test_each_action_is_said_as_the_protocol_has_it() -> None:
+    for reply, said in [
+        ({"size": 2}, {"action": "accept", "content": {"size": 2}}),
+        (InputResponse(InputAction.CANCEL), {"action": "cancel"}),
+        (InputResponse(InputAction.ACCEPT, {"size": 2}), {"action": "accept", "content": {"size": 2}}),
+        (None, {"action": "decline"}),
+        (False, {"action": "decline"}),
+        ("yes", {"action": "decline"}),
+        ({"size": 2, "token": "secret"}, {"action": "cancel"}),
+    ]:
+        result = call(Server({"a": form()}), Person(reply))
+        assert isinstance(result, Value)
+        assert json.loads(str(result.value)) == {"a": said}
+
+
+@pytest.mark.requirement("MC-09")
+def test_without_a_user_nothing_is_declared() -> None:
+    key = "io.modelcontextprotocol/clientCapabilities"
+    for person, declared in ((None, {}), (Person({}), {"elicitation": {"form": {}, "url": {}}})):
+        server = Server({"a": form()})
+        call(server, person)
+        assert server.calls[0]["_meta"][key] == declared
+
+
+PROGRAM = """
+import json, sys
+
+def write(message):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\\n")
+    sys.stdout.flush()
+
+opened = {}
+for line in sys.stdin:
+    said = json.loads(line)
+    method, id_ = said.get("method"), said.get("id")
+    if method == "initialize":
+        opened.update(said["params"])
+        result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "Box"}}
+        write({"id": id_, "result": result})
+    elif method == "tools/list":
+        write({"id": id_, "result": {"tools": [{"name": "go", "inputSchema": {"type": "object"}}]}})
+    elif method == "tools/call":
+        call = id_
+        if ASKED == "page" and not opened.get("refused"):
+            opened["refused"] = True
+            page = {"mode": "url", "message": "Sign in.", "url": "https://a.example/", "elicitationId": "1"}
+            write({"id": id_, "error": {"code": -32042, "message": "Visit.", "data": {"elicitations": [page]}}})
+        elif ASKED == "page":
+            write({"id": call, "result": {"content": [{"type": "text", "text": "visited"}]}})
+        else:
+            for number in range(TIMES):
+                write({"id": f"q{number}", "method": "elicitation/create", "params": ASKED})
+            answers = []
+    elif "method" not in said:
+        answers.append(said.get("result") or said["error"]["code"])
+        if len(answers) == TIMES:
+            text = json.dumps([opened["capabilities"], answers])
+            write({"id": call, "result": {"content": [{"type": "text", "text": text}]}})
+    elif id_ is not None:
+        write({"id": id_, "error": {"code": -32601, "message": "unknown"}})
+"""
+
+
+@contextmanager
+def program(folder: Path, asked: Any, times: int = 1) -> Generator[str]:
+    """Give the target of a program of 2025-11-25 that asks ``asked`` in each call."""
+    file = folder / "box.py"
+    file.write_text(f"ASKED, TIMES = {asked!r}, {times}\n{PROGRAM}")
+    yield f"stdio:{shlex.join([sys.executable, str(file)])}"
+
+
+def call_program(folder: Path, asked: Any, provide: Callable[[InputRequest], Any] | None, times: int = 1) -> Result:
+    with (
+        program(folder, asked, times) as target,
+        connect_sync(target, approve=lambda _: True, provide_input=provide, approve_command=lambda _: True) as remote,
+    ):
+        return remote.call("go")
+
+
+@pytest.mark.requirement("MC-09")
+def test_a_program_of_2025_asks_and_is_answered(tmp_path: Path) -> None:
+    asked = {"message": "How large?", "requestedSchema": FORM}
+    result = call_program(tmp_path, asked, Person({"size": 5}))
+    declared = {"elicitation": {"form": {}, "url": {}}}
+    assert isinstance(result, Value)
+    assert json.loads(str(result.value)) == [declared, [{"action": "accept", "content": {"size": 5}}]]
+    refused = call_program(tmp_path, asked, None)
+    assert isinstance(refused, Value)
+    assert json.loads(str(refused.value)) == [{}, [-32601]]
+
+
+@pytest.mark.requirement("MC-09")
+def test_a_program_that_floods_is_declined_after_ten_questions(tmp_path: Path) -> None:
+    person = Person({"size": 5})
+    result = call_program(tmp_path, {"message": "Again?", "requestedSchema": FORM}, person, times=20)
+    assert isinstance(result, Value)
+    _, answers = json.loads(str(result.value))
+    assert [one["action"] for one in answers].count("accept") == len(person.shown) <= 10
+    assert answers[-1] == {"action": "decline"}
+
+
+@pytest.mark.requirement("MC-09")
+def test_a_program_with_a_nested_form_is_told_that_it_is_not_valid(tmp_path: Path) -> None:
+    nested = {"type": "object", "properties": {"a": {"type": "object"}}}
+    person = Person({})
+    result = call_program(tmp_path, {"message": "x", "requestedSchema": nested}, person)
+    assert isinstance(result, Value)
+    assert json.loads(str(result.value))[1] == [-32602]
+    assert person.shown == []
+
+
+@pytest.mark.requirement("MC-09")
+def test_pages_that_must_be_visited_first_are_shown_and_the_call_is_sent_again(tmp_path: Path) -> None:
+    person = Person(True)
+    assert call_program(tmp_path, "page", person) == Value("visited")
+    assert person.shown[0].url == "https://a.example/"
+    refused = call_program(tmp_path, "page", Person(False))
+    assert isinstance(refused, Problem)
+    assert refused.details == {"denied": True}
