@@ -9,6 +9,7 @@ nothing is loaded or made for it first.
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from bench import apps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Generator
 
 PROTOCOLS = ("openapi", "opentool", "otc", "mcp")
 _SOURCE = str(Path(__file__).resolve().parent.parent / "src" / "toolwire")
@@ -48,8 +49,9 @@ class CallPath(NamedTuple):
         return len({step.file for step in self.steps})
 
 
-def measure_path(work: Callable[[], object]) -> CallPath:
-    """Return the path of ``work``."""
+@contextmanager
+def record_path() -> Generator[CallPath, None, None]:
+    """Record what this thread runs until the block ends."""
     steps: list[Step] = []
     depth = 0
 
@@ -64,10 +66,9 @@ def measure_path(work: Callable[[], object]) -> CallPath:
 
     sys.setprofile(note)
     try:
-        work()
+        yield CallPath(steps)
     finally:
         sys.setprofile(None)
-    return CallPath(steps)
 
 
 def client_call(protocol: str, *, agreed: bool) -> CallPath:
@@ -87,7 +88,9 @@ def client_call(protocol: str, *, agreed: bool) -> CallPath:
                 raise RuntimeError(str(result))
 
         call()
-        return measure_path(call)
+        with record_path() as path:
+            call()
+        return path
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ characters or more is found in any case and spacing, whatever stands around it. 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from toolwire.core.model import Json, Result, Value
 
@@ -35,29 +35,28 @@ class DataFlow:
         """Remember a piece of a stream. Pieces are joined, since each may be too short to be found by itself."""
         joined = self._pieces.get(connection, "") + "".join(_walk_texts(value))
         if len(joined) >= _MAX_PIECES:
-            self.add_texts(connection, joined)
+            self.add_texts(connection, list_texts(joined))
             joined = joined[-MIN_MATCH:]  # a copy may begin in this piece and end in the next
         self._pieces[connection] = joined
 
     def end_stream(self, connection: str) -> None:
         """Remember the last pieces of a stream."""
         if connection in self._pieces:
-            self.add_texts(connection, self._pieces.pop(connection))
+            self.add_texts(connection, list_texts(self._pieces.pop(connection)))
 
-    def add_texts(self, connection: str, value: Json) -> None:
-        """Remember the texts in ``value``, which ``connection`` returned."""
+    def add_texts(self, connection: str, texts: Iterable[str]) -> None:
+        """Remember ``texts`` of ``list_texts``, which ``connection`` returned."""
         kept = self._texts.setdefault(connection, deque())
-        for text in _walk_normalized_texts(value):
-            if len(text) >= MIN_MATCH:
-                kept.append(text[:_MAX_CHARACTERS])
-                self._sizes[connection] = self._sizes.get(connection, 0) + len(kept[-1])
-                self._blocks.pop(connection, None)  # the index is built again when it is needed
+        for text in texts:
+            kept.append(text)
+            self._sizes[connection] = self._sizes.get(connection, 0) + len(text)
+            self._blocks.pop(connection, None)  # the index is built again when it is needed
         while self._sizes.get(connection, 0) > _MAX_CHARACTERS:
             self._sizes[connection] -= len(kept.popleft())
 
     def find_sources(self, connection: str, arguments: Json) -> tuple[str, ...]:
         """Return the names of the other connections whose texts are in ``arguments`` of a call to ``connection``."""
-        texts = [text for text in _walk_normalized_texts(arguments) if len(text) >= MIN_MATCH]
+        texts = _list_normalized_texts(arguments)
         if not texts:
             return ()
         return tuple(
@@ -110,9 +109,23 @@ def model_content(result: Result) -> Json:
     return [*texts, dict(result.parameter_errors), dict(result.details)]
 
 
-def _walk_normalized_texts(value: Json) -> Iterator[str]:
-    """Yield every text in ``value`` in lower case, with single spaces."""
-    return (" ".join(text.casefold().split()) for text in _walk_texts(value))
+def list_texts(value: Json) -> list[str]:
+    """Return the texts of ``value`` to remember, ready to be compared: the last million characters of them."""
+    texts = _list_normalized_texts(value)
+    size, first = 0, len(texts)
+    while first and size <= _MAX_CHARACTERS:
+        first -= 1
+        texts[first] = texts[first][:_MAX_CHARACTERS]
+        size += len(texts[first])
+    return texts[first:]
+
+
+def _list_normalized_texts(value: Json) -> list[str]:
+    """Return every text in ``value`` that is long enough to match, in lower case, with single spaces."""
+    # A text of ASCII never grows, and most texts of a result are short.
+    long = (text for text in _walk_texts(value) if len(text) >= MIN_MATCH or not text.isascii())
+    normalized = (" ".join(text.casefold().split()) for text in long)
+    return [text for text in normalized if len(text) >= MIN_MATCH]
 
 
 def _walk_texts(value: Json) -> Iterator[str]:

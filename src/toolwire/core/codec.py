@@ -161,15 +161,35 @@ class Pause(NamedTuple):
     is_poll: bool = False
 
 
-FlowStep: TypeAlias = Request | Listen | Question | Pause | InputRequest
+class Work(NamedTuple):
+    """Work that takes long. It gets what ``run`` returns; an event loop leaves it to a thread."""
+
+    run: Callable[[], Any]
+
+
+FlowStep: TypeAlias = Request | Listen | Question | Pause | InputRequest | Work
 """What a flow needs before it can go on."""
 
 Flow: TypeAlias = Generator[FlowStep, Any, T]
 """A generator that yields what it needs and is sent the result.
 
 A ``Request`` or ``Listen`` gets a ``Response`` or a ``Problem``, a ``Question`` an ``Answer``, a ``Pause`` nothing,
-an ``InputRequest`` an ``InputResponse``.
+an ``InputRequest`` an ``InputResponse``, and a ``Work`` what it returns.
 """
+
+
+class FlowEnd(NamedTuple):
+    """The value that a flow returned. A StopIteration cannot leave a thread."""
+
+    value: Any
+
+
+def resume_flow(flow: Flow[Any], reply: Any) -> Any:
+    """Send ``reply`` to ``flow``, and return its next step, or a ``FlowEnd`` with its value."""
+    try:
+        return flow.send(reply)
+    except StopIteration as stop:
+        return FlowEnd(stop.value)
 
 
 def intercept(

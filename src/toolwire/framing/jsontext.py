@@ -4,6 +4,7 @@ Rules:
 - NaN, Infinity, numbers that overflow, invalid UTF-8 and lone surrogates are refused.
 - Integers stay exact, up to 4,300 digits.
 - A text that is nested deeper than 200 levels is refused.
+- Other threads can run while a text of more than a mebibyte is read.
 """
 # S-16, D-16, CV-33, XL-012: the rules above.
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from typing import NoReturn
 
@@ -23,6 +24,8 @@ from toolwire.core.model import Json, Kind, Problem
 
 MAX_DEPTH = 200
 MAX_DIGITS = 4_300
+LARGE_BYTES = 1_048_576
+"""A larger text takes long to read: an event loop leaves that to a thread."""
 DUPLICATE_MEMBER = "an object in it has a member twice"
 
 _DIGITS_ALIKE = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else byte for byte in range(256))
@@ -40,6 +43,8 @@ _JSON_TYPES = ("application/json", "text/json")
 
 def read(text: bytes) -> Json | Problem:
     """Return the data of a JSON text, or a Problem that says what is wrong with it."""
+    if len(text) > LARGE_BYTES:
+        return _read_large(text, _build_object)
     if len(text) > 2 * MAX_DEPTH and text.count(b"[") + text.count(b"{") > MAX_DEPTH and _is_too_deep(text):
         return Problem(kind=Kind.MALFORMED, message=f"The JSON is nested deeper than {MAX_DEPTH} levels.")
     try:
@@ -55,20 +60,32 @@ def read_without_duplicates(text: bytes) -> Json | Problem:
 
     It takes as long as reading a large text and then looking for such names, and other threads can run meanwhile.
     """
+    return _read_large(text, _build_distinct)
+
+
+def _read_large(text: bytes, build: Callable[[list[tuple[str, Json]]], dict[str, Json]]) -> Json | Problem:
+    """Return the data of ``text`` with its objects made by ``build``.
+
+    Other threads run while ``build`` does. A decoder that is all C would keep them waiting to the end.
+    """
     if len(text) > 2 * MAX_DEPTH and _is_too_deep(text):
         return Problem(kind=Kind.MALFORMED, message=f"The JSON is nested deeper than {MAX_DEPTH} levels.")
-    if _HALF_A_CHARACTER.search(text) is not None and isinstance(found := read(text), Problem):
-        return found  # the decoder of the standard library lets half a character through
     try:
+        if _HALF_A_CHARACTER.search(text) is not None:
+            orjson.loads(text)  # the decoder of the standard library lets half a character through
         return json.loads(
             "".join(piece.decode("utf-8") for piece in _split(text)),
-            object_pairs_hook=_build_distinct,
+            object_pairs_hook=build,
             parse_constant=_refuse_constant,
             parse_float=_parse_finite,
             parse_int=_parse_integer,
         )
     except (ValueError, RecursionError) as error:
         return Problem(kind=Kind.MALFORMED, message=f"The body is not valid JSON: {_describe_error(error)}.")
+
+
+def _build_object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    return dict(pairs)
 
 
 def _build_distinct(pairs: list[tuple[str, Json]]) -> dict[str, Json]:

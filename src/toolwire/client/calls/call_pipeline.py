@@ -14,20 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from toolwire.client.transport.redirects import redirect_loop
 from toolwire.consent import DefinitionLock, Preferences, build_consent_check, build_denial
 from toolwire.consent.binding import CredentialRef, is_covered
-from toolwire.consent.data_flow import DataFlow, model_content
+from toolwire.consent.data_flow import DataFlow, list_texts, model_content
 from toolwire.consent.policy import CurrentPreferences, PreferenceStore, effective_level, merge_preferences
 from toolwire.core.check import Answer, Ask, Check, Deny, KnownResult, Question, apply_checks
-from toolwire.core.codec import Codec, Flow, FlowStep, Listen, Pause, Peer, StreamItem
+from toolwire.core.codec import Codec, Flow, FlowEnd, FlowStep, Listen, Pause, Peer, StreamItem, Work
 from toolwire.core.http import Request, Response
 from toolwire.core.lazy_import import load_function
 from toolwire.core.model import Approval, Call, Json, Problem, Progress, Result, Tool
 from toolwire.core.url_origin import get_origin
 from toolwire.core.user_input import InputRequest
+from toolwire.framing.jsontext import LARGE_BYTES
 from toolwire.validation import build_arguments_check, copy_arguments
 
 from .agreements import Agreements, CallParties, CurrentDefinitions, build_lock_check
@@ -41,6 +43,7 @@ from .prepared_call import (
     mark_approved,
     mark_edited,
     prepare_call,
+    read_large,
     replace_url,
 )
 from .questions import Questions, build_origin_question
@@ -225,10 +228,8 @@ class CallPipeline:
             result: Result | None = self._budget.take(tool)
             if result is None:
                 result = yield from self._converse(permitted, question, state)
-                data_flow = self.session.data_flow
-                if data_flow is not None:
-                    data_flow.end_stream(self.name)
-                    data_flow.add_texts(self.name, model_content(result))
+                if self.session.data_flow is not None:
+                    yield from self._record_texts(self.session.data_flow, result, state)
                 if isinstance(result, Problem):
                     self._budget.record_problem(tool, result)
             return result if permitted is prepared else mark_edited(result)
@@ -239,6 +240,12 @@ class CallPipeline:
     def admit_input(self, flow: Flow[Result], call: Call) -> Flow[Result]:
         """Run ``flow``, the run of ``call``, and admit what its server asks the user meanwhile."""
         return CallInput(self._parties, self._agreements, call).run(flow)
+
+    def _record_texts(self, data_flow: DataFlow, result: Result, state: CallState) -> Flow[None]:
+        data_flow.end_stream(self.name)
+        content = model_content(result)
+        texts = (yield Work(partial(list_texts, content))) if state.is_large else list_texts(content)
+        data_flow.add_texts(self.name, texts)
 
     def _add_repeat_notice(self, question: Question, prepared: PreparedCall) -> Question:
         if not relies_on_claim(self.peer, prepared.call.tool, prepared.request, self._retries):
@@ -261,17 +268,20 @@ class CallPipeline:
                 reply = yield step if data_flow is None else _record_stream(step, data_flow, self.name)
                 if isinstance(reply, Problem) and "onward" in reply.details:
                     reply = yield from self._follow_redirects(prepared.replace_step(step), reply, question, state)
-            state.status = reply.status if isinstance(reply, Response) else state.status
-            if isinstance(reply, Response) and reply.status >= 400:
-                self.throttle.record_response(tool, reply)
-            elif isinstance(step, Pause):  # the server asked for this wait, and what follows is one more call
-                self.throttle.take(tool, has_waited=True)
+            self._record_reply(tool, step, reply, state)
             is_answered = isinstance(step, InputRequest) or (isinstance(step, Pause) and step.is_poll)
-            try:
-                step = prepared.flow.send(reply)
-            except StopIteration as stop:
-                result: Result = stop.value
-                return result
+            if state.is_large:
+                following_step = yield from read_large(prepared.flow, reply)
+                if isinstance(following_step, FlowEnd):
+                    last: Result = following_step.value
+                    return last
+                step = following_step
+            else:
+                try:
+                    step = prepared.flow.send(reply)
+                except StopIteration as stop:
+                    result: Result = stop.value
+                    return result
             # A request equal to the approved one, such as a repetition, needs no further question.
             step = mark_approved(step, like=approved)
             following = find_request(step)
@@ -285,6 +295,15 @@ class CallPipeline:
             if problem is not None:
                 return problem
             approved = following
+
+    def _record_reply(self, tool: Tool, step: FlowStep, reply: Any, state: CallState) -> None:
+        state.is_large = isinstance(reply, Response) and len(reply.body) > LARGE_BYTES
+        if isinstance(reply, Response):
+            state.status = reply.status
+            if reply.status >= 400:
+                self.throttle.record_response(tool, reply)
+        elif isinstance(step, Pause):  # the server asked for this wait, and what follows is one more call
+            self.throttle.take(tool, has_waited=True)
 
     def _ask_again(self, prepared: PreparedCall, question: Question, state: CallState) -> Flow[Problem | None]:
         """Ask about a call that has begun, and return the Problem that ends it, or None if it may go on."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import build_denial
 from toolwire.consent.binding import DECISION_VALID_S
 from toolwire.core.check import Answer, Question
-from toolwire.core.codec import Codec, Flow, FlowStep, Listen, Peer, map_request
-from toolwire.core.http import Request
+from toolwire.core.codec import Codec, Flow, FlowEnd, FlowStep, Listen, Peer, Work, map_request, resume_flow
+from toolwire.core.gc_pause import pause_collection
+from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Problem, Result, Tool, Value
 
 from .retry import RetryLimits
@@ -19,15 +21,17 @@ from .server_confirmation import send_call
 class CallState:
     """What is known of one call while it runs: the status of the last response, and what the user approved.
 
-    ``status`` is None if no response arrived. An approval covers the same request when that is sent again.
+    ``status`` is None if no response arrived; ``is_large`` says that the last one takes long to read. An approval
+    covers the same request when that is sent again.
     """
 
     # XL-050: bound to the definition, the arguments, the credential and the request, like the answer itself.
 
-    __slots__ = ("_approved_at", "_binding", "_reasons", "status")
+    __slots__ = ("_approved_at", "_binding", "_reasons", "is_large", "status")
 
     def __init__(self) -> None:
         self.status: int | None = None
+        self.is_large = False
         self._binding = ""
         self._reasons: frozenset[str] = frozenset()
         self._approved_at = 0.0
@@ -75,6 +79,18 @@ def prepare_call(
     if is_held:
         step = mark_approved(step)
     return PreparedCall(call, flow, step, step if isinstance(step, Request) else find_request(step))
+
+
+def read_large(flow: Flow[Result], response: Response) -> Flow[FlowEnd | FlowStep]:
+    """Let ``flow`` read a large ``response`` in a thread, and return its next step, or a FlowEnd with its value."""
+    step: FlowEnd | FlowStep = yield Work(partial(_read_in_pause, flow, response))
+    return step
+
+
+def _read_in_pause(flow: Flow[Result], response: Response) -> FlowEnd | FlowStep:
+    with pause_collection():
+        step: FlowEnd | FlowStep = resume_flow(flow, response)
+        return step
 
 
 def find_request(step: FlowStep) -> Request | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import anyio
 import anyio.to_thread
 
 from toolwire.core.check import Answer, Question
-from toolwire.core.codec import Flow, Listen, Pause, StreamItem
+from toolwire.core.codec import Flow, FlowEnd, Listen, Pause, StreamItem, Work, resume_flow
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem, Progress
 from toolwire.core.toolbox import Notify, ignore_progress
@@ -122,28 +122,28 @@ async def arun(
     flow runs in a worker thread: for a flow that parses large documents. ``cancel`` builds the message that cancels the
     last request of the flow; it is sent if this task is cancelled.
     """
-    reply: Response | Problem | Answer | InputResponse | None = None
+    reply: Any = None
     sent: Request | None = None
     try:
         while True:
-            asked = await _step_in_thread(flow, reply) if in_thread else flow.send(reply)
-            if isinstance(asked, _FlowResult):
-                returned: T = asked.value
-                return returned
+            asked: Any = await anyio.to_thread.run_sync(resume_flow, flow, reply) if in_thread else flow.send(reply)
             if isinstance(asked, Request):
                 sent = _find_cancelled_request(sent, asked)
                 reply = await transport.send(asked)
             elif isinstance(asked, Listen):
                 sent = _find_cancelled_request(sent, asked.request)
                 reply = await _listen_async(asked, transport, notify, provide_input)
-            elif isinstance(asked, Pause):
+            elif isinstance(asked, (Question, InputRequest)):
+                reply = await _ask_user_async(asked, approve, provide_input)
+            elif isinstance(asked, Work):
+                reply = await anyio.to_thread.run_sync(asked.run)
+            elif isinstance(asked, FlowEnd):
+                returned: T = asked.value
+                return returned
+            else:
                 # A server chooses the pause, so it is cut to what a caller can bear.
                 await sleep(min(asked.seconds, MAX_PAUSE_S))
                 reply = None
-            elif isinstance(asked, InputRequest):
-                reply = await _ask_input_async(asked, provide_input)
-            else:
-                reply = await _ask_async(asked, approve)
     except StopIteration as stop:
         value: T = stop.value
         return value
@@ -169,27 +169,6 @@ async def send_briefly(transport: Transport, message: Request | None) -> None:
             await transport.send(message)
 
 
-class _FlowResult(Generic[T]):
-    """The value of a flow that ran in a thread. A StopIteration cannot leave a thread."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: T) -> None:
-        self.value = value
-
-
-async def _step_in_thread(flow: Flow[T], reply: Response | Problem | Answer | InputResponse | None) -> Any:
-    """Return the next step of ``flow``, or a ``_FlowResult`` with its value."""
-
-    def step() -> Any:
-        try:
-            return flow.send(reply)
-        except StopIteration as stop:
-            return _FlowResult(stop.value)
-
-    return await anyio.to_thread.run_sync(step)
-
-
 def run(
     flow: Flow[T],
     transport: SyncTransport,
@@ -200,7 +179,7 @@ def run(
     provide_input: InputProvider | None = None,
 ) -> T:
     """Run ``flow`` and return its value, blocking. The functions must be plain functions."""
-    reply: Response | Problem | Answer | InputResponse | None = None
+    reply: Any = None
     try:
         while True:
             asked = flow.send(reply)
@@ -213,6 +192,8 @@ def run(
                 reply = None
             elif isinstance(asked, InputRequest):
                 reply = _ask_input(asked, provide_input)
+            elif isinstance(asked, Work):
+                reply = asked.run()
             else:
                 reply = _ask(asked, approve)
     except StopIteration as stop:
@@ -226,7 +207,7 @@ def stream_progress(
     flow: Flow[T], transport: SyncStreamingTransport, *, sleep: SyncSleep = time.sleep
 ) -> Generator[Progress, None, T]:
     """Run ``flow``, yield its progress on demand, and return its value. Closing the generator ends the exchange."""
-    reply: Response | Problem | Answer | InputResponse | None = None
+    reply: Any = None
     try:
         while True:
             asked = flow.send(reply)
@@ -237,6 +218,8 @@ def stream_progress(
             elif isinstance(asked, Pause):
                 sleep(min(asked.seconds, MAX_PAUSE_S))
                 reply = None
+            elif isinstance(asked, Work):
+                reply = asked.run()
             else:
                 # A generator that is read step by step has nobody to ask.
                 reply = DECLINED if isinstance(asked, InputRequest) else NO_APPROVER
@@ -324,6 +307,14 @@ def _parse_piece(asked: Listen, piece: bytes) -> list[StreamItem] | Problem:
         return list(asked.read_chunk(piece))
     except ValueError as error:
         return Problem(kind=Kind.BAD_ANSWER, message=f"The server sent a stream that cannot be read: {error}.")
+
+
+async def _ask_user_async(
+    asked: Question | InputRequest, approve: Approver | None, provide_input: InputProvider | None
+) -> Answer | InputResponse:
+    if isinstance(asked, Question):
+        return await _ask_async(asked, approve)
+    return await _ask_input_async(asked, provide_input)
 
 
 async def _ask_async(question: Question, approve: Approver | None) -> Answer:

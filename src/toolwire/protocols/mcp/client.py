@@ -176,7 +176,13 @@ def _post(
 
 def _build_request(session: Session, call: Call, added: dict[str, Json], id_: str) -> Request:
     tool = call.tool
-    params: dict[str, Json] = {"name": _get_wire_name(tool), "arguments": dict(call.arguments), **added}
+    facts = get_object(tool.hints, "mcp")
+    name = facts.get("name")
+    params: dict[str, Json] = {
+        "name": name if isinstance(name, str) else tool.name,
+        "arguments": dict(call.arguments),
+        **added,
+    }
     meta: dict[str, Json] = {}
     if call.context.traceparent:
         meta["traceparent"] = call.context.traceparent
@@ -184,7 +190,8 @@ def _build_request(session: Session, call: Call, added: dict[str, Json], id_: st
         meta["progressToken"] = id_
     if meta:
         params["_meta"] = meta
-    extra = write_mirrored(_get_mirror(tool), call.arguments) if session.version == STATELESS else ()
+    mirror: Mirror = facts.get("mirror", ()) if session.version == STATELESS else ()
+    extra = write_mirrored(mirror, call.arguments) if mirror else ()
     return post_message.write(session, "tools/call", params, id_, extra)
 
 
@@ -263,11 +270,6 @@ def _build_endpoint(url: str) -> str | None:
     if not path.endswith("/mcp"):
         path += "/mcp"
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
-
-
-def _get_wire_name(tool: Tool) -> str:
-    name = get_object(tool.hints, "mcp").get("name")
-    return name if isinstance(name, str) else tool.name
 
 
 def _get_mirror(tool: Tool) -> Mirror:
