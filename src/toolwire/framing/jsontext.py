@@ -74,7 +74,7 @@ def _read_large(text: bytes, build: Callable[[list[tuple[str, Json]]], dict[str,
         if _HALF_A_CHARACTER.search(text) is not None:
             orjson.loads(text)  # the decoder of the standard library lets half a character through
         return json.loads(
-            "".join(piece.decode("utf-8") for piece in _split(text)),
+            "".join(piece.decode("utf-8") for piece in split_text(text)),
             object_pairs_hook=build,
             parse_constant=_refuse_constant,
             parse_float=_parse_finite,
@@ -197,7 +197,7 @@ def _is_too_deep(text: bytes) -> bool:
 
     Each pass removes empty brackets, which is the innermost level, so the number of passes is the number of levels.
     """
-    shape = _STRING.sub(b"", b"".join(map(_take_shape, _split(text))))
+    shape = _STRING.sub(b"", b"".join(map(_take_shape, split_text(text))))
     for _ in range(MAX_DEPTH + 1):
         inner = shape.replace(b"[]", b"")
         if len(inner) == len(shape):  # what is left was never closed, or never opened
@@ -213,7 +213,7 @@ def _take_shape(piece: bytes) -> bytes:
     return piece.translate(_ALIKE, _NOT_SHAPE).replace(b'""', b"")
 
 
-def _split(text: bytes) -> Iterator[bytes]:
+def split_text(text: bytes) -> Iterator[bytes]:
     """Yield ``text`` in parts of about a megabyte. None ends inside an escape or a character of UTF-8.
 
     A longer pass in C would keep all other threads waiting, and with them the event loop.

@@ -18,6 +18,7 @@ from unicodedata import normalize
 
 from toolwire.core.model import Json
 
+from .jsontext import split_text
 from .unicode_tables import EMOJI, IGNORABLE, JOINS, JOINS_BOTH, VIRAMA
 
 _ESCAPE = r"\x1b(?:\[[0-?]*[ -/]*[@-~]?|[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|[ -/]*[0-~]?)"
@@ -108,7 +109,9 @@ def may_hide(document: bytes) -> bool:
     """Return whether a JSON or YAML text may hide something; ``False`` is certain, ``True`` is not."""
     if b"\\" in document and _SPELLED.search(document) and _SPELLED.search(document.replace(b"\\\\", b"")):
         return True
-    odd = set(document.removeprefix(b"\xef\xbb\xbf").translate(None, _PLAIN).decode("utf-8", "replace"))
+    odd = set[str]()
+    for part in split_text(document.removeprefix(b"\xef\xbb\xbf")):
+        odd.update(part.translate(None, _PLAIN).decode("utf-8", "replace"))
     if not odd:
         return False
     if any(_HIDDEN.search(character) for character in odd if not _IN_PLACE.match(character)):

@@ -183,8 +183,9 @@ def _check_document(look: _PlannedProbe, loaded: Loaded, selection: Selection) -
         return _ProbeResult(
             operations.explain_unfit(data, selection) or "is an OpenAPI document whose root has no x-llm"
         )
-    reason = operations.explain_unfit(data, selection)
-    return _ProbeResult(reason) if reason else _ProbeResult("", loaded)
+    site = read_site(data)
+    reason = operations.explain_unfit(data, selection, site)
+    return _ProbeResult(reason) if reason else _ProbeResult("", loaded._replace(site=site))
 
 
 def _is_document(data: dict[str, Any]) -> bool:
@@ -256,11 +257,12 @@ def _build_peer(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> Fl
     url = look.url if get_origin(look.url) else _choose_server_url(document, look.url, selection)
     if not url:
         return None, _explain_no_server(document)
+    site = read_site(document) if loaded.site is None else loaded.site
     with pause_collection():
         hides = hidden_text.NOTHING if not loaded.hidden and not others else hidden_text.find_hidden_text(document)
         write_only = loaded.write_only or bool(others)
         # Reading makes many objects that all stay; collecting garbage meanwhile would find none of them.
-        offer = operations.read_operations(document, url, selection, hides=hides, write_only=write_only)
+        offer = operations.read_operations(document, url, selection, hides=hides, write_only=write_only, site=site)
     offer.memo.notes.extend((*loaded.notes, *notes))
     offer.memo.notes.extend(Note("", text) for text in _find_broken_references(as_written, look.url, loaded, others))
     if look.entry is not None:
@@ -270,7 +272,7 @@ def _build_peer(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> Fl
         protocol=NAME,
         url=url,
         catalog=offer.catalog,
-        site=read_site(document).name,
+        site=site.name,
         memo=offer.memo,
         findings=lambda: offer.memo.findings,
         declared_auth=DeclaredAuth(

@@ -17,6 +17,7 @@ from toolwire.core.gc_pause import pause_collection
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext, positions, text_cleaning, yamltext
 
+from .consent_policy import SitePolicy
 from .findings import Note
 
 _BOM = b"\xef\xbb\xbf"
@@ -53,7 +54,7 @@ class Loaded(NamedTuple):
 
     ``named``: parts of it have names besides JSON Pointers (``$id``, ``$anchor``, ``$self``). ``written_as`` is
     ``JSON`` or ``YAML``. ``write_only``: it may have writeOnly properties. ``notes`` are the findings of changes made
-    after loading, such as an overlay.
+    after loading, such as an overlay. ``site`` is the policy at its root, if that was read.
     """
 
     data: Json
@@ -63,6 +64,7 @@ class Loaded(NamedTuple):
     written_as: str = "JSON"
     write_only: bool = False
     notes: tuple[Note, ...] = ()
+    site: SitePolicy | None = None
 
 
 def load_document(text: bytes, media_type: str = "", name: str = "") -> Loaded | Problem:

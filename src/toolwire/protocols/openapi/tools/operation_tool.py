@@ -11,7 +11,7 @@ from toolwire.core.selection import Selection
 from toolwire.core.url_origin import get_origin
 from toolwire.framing import jsontext
 from toolwire.protocols.openapi.document import hidden_text, identity
-from toolwire.protocols.openapi.document.consent_policy import read_site
+from toolwire.protocols.openapi.document.consent_policy import SitePolicy
 from toolwire.protocols.openapi.document.findings import Note
 from toolwire.protocols.openapi.document.hidden_text import HiddenTexts
 from toolwire.protocols.openapi.document.operation_list import Operation
@@ -45,12 +45,19 @@ class ToolSource:
     """The data of one document that its tools share: references, security, converters and servers."""
 
     def __init__(
-        self, document: dict[str, Any], url: str, selection: Selection, hides: HiddenTexts | None, *, write_only: bool
+        self,
+        document: dict[str, Any],
+        url: str,
+        selection: Selection,
+        hides: HiddenTexts | None,
+        site: SitePolicy,
+        *,
+        write_only: bool,
     ) -> None:
         self.document = document
         self.url = url
         self.notes: list[Note] = []
-        self.site = read_site(document)
+        self.site = site
         self.references = References(document)
         self.security = Security(self.references)
         self.declaring = ParameterReader(self.references, self.security)

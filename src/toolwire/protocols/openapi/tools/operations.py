@@ -75,8 +75,13 @@ class Offer(NamedTuple):
     memo: OfferState
 
 
-def explain_unfit(document: dict[str, Any], selection: Selection = DEFAULT_SELECTION) -> str:
-    """Return why ``document`` cannot be read, as the rest of a sentence, or ``""``."""
+def explain_unfit(
+    document: dict[str, Any], selection: Selection = DEFAULT_SELECTION, site: SitePolicy | None = None
+) -> str:
+    """Return why ``document`` cannot be read, as the rest of a sentence, or ``""``.
+
+    ``site`` is its policy, if known.
+    """
     # XL-009, XL-028, CV-29
     version = document.get("openapi")
     if swagger_20.is_swagger(document):
@@ -87,7 +92,7 @@ def explain_unfit(document: dict[str, Any], selection: Selection = DEFAULT_SELEC
         version = str(version)
     if not isinstance(version, str) or _VERSION.fullmatch(version) is None:
         return f"is OpenAPI {str(version)[:20]}, which is not read: ask for OpenAPI 3"
-    site = read_site(document)
+    site = read_site(document) if site is None else site
     if not site.supported and not selection.any_version:
         text = "has an x-llm of a later major version, which is not read"
         return f"{text} (any_version=True, or --any-version, reads it, and asks about each call)"
@@ -106,24 +111,33 @@ def read_operations(
     *,
     hides: HiddenTexts | None = None,
     write_only: bool = True,
+    site: SitePolicy | None = None,
 ) -> Offer:
     """Return the tools of ``document``, fetched from ``url``; ``explain_unfit`` must have returned ``""`` for it.
 
     ``hides`` are its hidden texts, if known; else they are searched. ``write_only``: it may have writeOnly properties.
+    ``site`` is its policy, if known.
     """
+    site = read_site(document) if site is None else site
     with pause_collection():
         if not swagger_20.is_swagger(document):
-            return _read(document, url, selection, hides, write_only=write_only)
+            return _read(document, url, selection, hides, site, write_only=write_only)
         document, notes = swagger_20.upgrade(document, url)
-        offer = _read(document, url, selection, hides, write_only=False)  # 2.0 has no writeOnly
+        offer = _read(document, url, selection, hides, site, write_only=False)  # 2.0 has no writeOnly
         offer.memo.notes.extend(notes)
         return offer
 
 
 def _read(
-    document: dict[str, Any], url: str, selection: Selection, hides: HiddenTexts | None, *, write_only: bool
+    document: dict[str, Any],
+    url: str,
+    selection: Selection,
+    hides: HiddenTexts | None,
+    site: SitePolicy,
+    *,
+    write_only: bool,
 ) -> Offer:
-    source = ToolSource(document, url, selection, hides, write_only=write_only)
+    source = ToolSource(document, url, selection, hides, site, write_only=write_only)
     notes = source.notes
     notes.extend(_check_document(document, source.site, source.hides))
     none: list[Note] = []
