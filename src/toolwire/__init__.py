@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from .core.resources import Resource, ResultLimits
     from .core.toolbox import Toolbox
+    from .core.unanswered import Unanswered
     from .core.user_input import InputRequest, InputResponse
     from .define import Depends, Toolkit
     from .gateway import merge_toolboxes
@@ -56,6 +57,7 @@ _HOME = {
     **dict.fromkeys(("ResultLimits", "Resource"), "core.resources"),
     "Toolbox": "core.toolbox",
     **dict.fromkeys(("InputRequest", "InputResponse"), "core.user_input"),
+    "Unanswered": "core.unanswered",
     **dict.fromkeys(("Depends", "Toolkit"), "define"),
     "merge_toolboxes": "gateway",
     "ClientRateLimits": "limits",
@@ -104,6 +106,7 @@ __all__ = [
     "Toolbox",
     "Toolkit",
     "ToolwireError",
+    "Unanswered",
     "Value",
     "asgi",
     "connect",

@@ -109,3 +109,34 @@ def test_without_a_terminal_nobody_is_asked_and_that_is_declared(
     assert "no user can be asked" in outcome.err
     (call,) = server.calls
     assert call["_meta"]["io.modelcontextprotocol/clientCapabilities"] == {}
+
+
+@pytest.mark.requirement("MC-09")
+def test_a_tool_of_the_users_own_code_asks_at_the_terminal(tmp_path: Path, terminal: Callable[..., Any]) -> None:
+    file = tmp_path / "tailor.py"
+    file.write_text(
+        "from dataclasses import dataclass\n"
+        "from toolwire import Context, Toolkit\n"
+        "kit = Toolkit('Tailor')\n"
+        "@dataclass\n"
+        "class Size:\n"
+        "    size: int\n"
+        "@kit.tool(approval='auto')\n"
+        "def sew(context: Context) -> str:\n"
+        "    size = context.ask_sync(Size, 'How large?')\n"
+        "    return f'size {size.size}' if size else size.message\n"
+    )
+    at = terminal("call", file, "sew", NO_COLOR="1")
+    at.wait_for(b"Answer it? [y/N] ")
+    at.type("y")
+    at.wait_for(b": ")
+    at.type("7")
+    at.wait_for(b"[y/N, e to change it] ")
+    at.type("y")
+    assert at.end() == 0
+    assert at.shown.endswith(b"size 7\r\n")
+    declined = terminal("call", file, "sew", NO_COLOR="1")
+    declined.wait_for(b"Answer it? [y/N] ")
+    declined.type("n")
+    assert declined.end() == 0
+    assert b"was not answered: the user declined." in declined.shown

@@ -33,7 +33,13 @@ def main(url: str) -> int:
         _sign_in(url, kept, person)
         try:
             with connect_sync(
-                url, protocol="mcp", approve=lambda _: True, user=person, credential_store=kept, timeout_s=PATIENCE_S
+                url,
+                protocol="mcp",
+                approve=lambda _: True,
+                provide_input=_enter if SCENARIO.startswith("sep-2322") else None,
+                user=person,
+                credential_store=kept,
+                timeout_s=PATIENCE_S,
             ) as remote:
                 schemas = {tool.name: (tool.id, tool.input_schema) for tool in remote.tools}
                 for name, arguments in _calls(schemas):
@@ -42,6 +48,18 @@ def main(url: str) -> int:
             say(str(error), *map(str, error.probes))
             return 1
     return 0
+
+
+def _enter(asked: Any) -> dict[str, Any]:
+    """Enter what a form suggests, and anything that fits where it suggests nothing."""
+    samples = {"text": "x", "integer": 1, "number": 1, "boolean": True, "choices": []}
+    return {
+        one.name: samples.get(one.kind.value, one.choices[0].value if one.choices else None)
+        if one.default is None
+        else one.default
+        for one in asked.fields
+        if one.default is not None or one.is_required
+    }
 
 
 def _calls(schemas: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str, dict[str, Any]]]:

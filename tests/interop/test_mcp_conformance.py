@@ -9,12 +9,13 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.interop.mcp_suite import INSTALLED, LINE, MISSING, NODE, SUITE
-from toolwire import App, ToolError, Toolkit, asgi
+from toolwire import App, Context, ToolError, Toolkit, asgi
 from toolwire.testing.loopback import background
 
 HERE = Path(__file__)
@@ -48,6 +49,45 @@ def app() -> App:
     def test_error_handling() -> str:
         """Fail."""
         raise ToolError("This tool intentionally returns an error for testing")
+
+    @dataclass
+    class Name:
+        name: str
+
+    @dataclass
+    class Color:
+        color: str
+
+    @dataclass
+    class Ok:
+        ok: bool
+
+    @kit.tool(approval="auto")
+    async def test_input_required_result_elicitation(context: Context) -> str:
+        """Ask for a name."""
+        answer = await context.ask(Name, "What is your name?", name="user_name")
+        return f"Hello, {answer.name}!" if answer else answer.message
+
+    async def confirm(context: Context) -> str:
+        answer = await context.ask(Ok, "Please confirm", name="confirm")
+        return "state-ok" if answer else answer.message
+
+    @kit.tool(approval="auto")
+    async def test_input_required_result_request_state(context: Context) -> str:
+        """Ask for a confirmation, with a state."""
+        return await confirm(context)
+
+    @kit.tool(approval="auto")
+    async def test_input_required_result_tampered_state(context: Context) -> str:
+        """Ask for a confirmation, with a state that is signed."""
+        return await confirm(context)
+
+    @kit.tool(approval="auto")
+    async def test_input_required_result_multi_round(context: Context) -> str:
+        """Ask two questions, one after the other."""
+        first = await context.ask(Name, "Step 1: What is your name?", name="step1")
+        second = await context.ask(Color, "Step 2: What is your favorite color?", name="step2")
+        return f"{first} {second}"
 
     return asgi(kit)
 

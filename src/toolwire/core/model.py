@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from hmac import compare_digest
 from types import MethodType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
 
 from .errors import DefinitionError, ToolwireError
+from .unanswered import Unanswered
+
+T = TypeVar("T")
 
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, or a list or dict of them."""
@@ -244,8 +247,12 @@ class Context:
     is_over: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     confirmation: str = field(default="", repr=False, compare=False)
     state: Any = field(default=None, repr=False, compare=False)
-    # Whether the client of the call shows forms to its user, so that the server may ask.
+    # Whether the client of the call shows forms to its user and leaves consent to the server, so that it may ask.
     can_ask: bool = field(default=False, repr=False, compare=False)
+    # Whether tools may ask the user of the client, and how the user answered so far.
+    takes_input: bool = field(default=False, repr=False, compare=False)
+    input_responses: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
+    ask_user: Callable[[Any, str, str], Any] | None = field(default=None, repr=False, compare=False)
 
     def token(self, provider: str) -> Secret:
         """Return the token for ``provider`` that the tool's requirements asked for.
@@ -280,6 +287,29 @@ class Context:
         should check this property from time to time, and return when it is true. Its return value is then dropped.
         """
         return self.is_over is not None and self.is_over()
+
+    async def ask(self, form: type[T], question: str, *, name: str = "") -> T | Unanswered:
+        """Return what the user of the caller answers to ``question``, or ``Unanswered``.
+
+        ``form`` is a pydantic model or a dataclass with flat fields: texts, numbers, booleans, dates, and choices. Only
+        an MCP client that shows forms can ask its user; for any other caller the answer is ``Unanswered`` at once.
+        ``name`` is what the client is told that the question is called; by default it is made from the question.
+
+        Until the user has answered, the call ends at this line. With the answer, the tool runs again from its start,
+        so what stands before ``ask`` runs again: do lasting work after the last question.
+
+        Raises:
+            DefinitionError: ``form`` has other fields, or the tool asks more than ten questions.
+        """
+        # MC-09
+        return self.ask_sync(form, question, name=name)
+
+    def ask_sync(self, form: type[T], question: str, *, name: str = "") -> T | Unanswered:
+        """Return what ``ask`` would, in a plain function."""
+        if self.ask_user is None:
+            return Unanswered("cannot_ask", question)
+        answer: T | Unanswered = self.ask_user(form, question, name)
+        return answer
 
     def progress(self, value: Json) -> Awaitable[None]:
         """Send ``value``, JSON data, to the caller while the tool runs; dropped if the protocol cannot stream.

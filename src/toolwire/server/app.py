@@ -18,7 +18,6 @@ from pathlib import Path
 from anyio import to_thread
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.check import Check
 from toolwire.core.codec import Codec, Pending, Reading, Site, Streaming, ToolCache
 from toolwire.core.http import Request, Response, make_request
 from toolwire.core.ledger import Ledger
@@ -73,6 +72,7 @@ from .run.progress_stream import stream_call
 from .run.rate_count import build_rate_counter
 from .run.responses import build_large_response, build_refusal, build_response, read_request
 from .run.service import Service
+from .run.user_asker import InputStates
 
 ANY_TELEMETRY = Telemetry()
 _MAX_ROOTS = 16
@@ -127,9 +127,8 @@ class App:
         asked = require_confirmation
         if ask_hosts:
             asked = _add_host_question(require_confirmation, build_host_question(find_self_asking(toolbox)))
-        confirmed: tuple[Check, ...] = ()
-        if asked is not None:
-            confirmed = (build_confirmation_check(asked, ConfirmationWords(confirmations)),)
+        words = ConfirmationWords(confirmations)
+        confirmed = () if asked is None else (build_confirmation_check(asked, words),)
         # In this order: a caller without the right learns nothing about the arguments, and nobody confirms a call that
         # cannot run.
         checks = (*scopes, required, build_arguments_check(), *confirmed)
@@ -141,6 +140,7 @@ class App:
             idempotency=self._idempotency,
             count=counted,
             debug=debug,
+            inputs=InputStates(words, asked),
         )
         self._admission = Admission(guard, callers, self._service)
         self._tables: dict[str, RouteTable] = {}

@@ -41,6 +41,8 @@ GRACE_S: Final = 5.0
 """How long running calls may take after the input has ended, in seconds."""
 
 _MAX_CALLS: Final = 1_000
+_MAX_ROUNDS: Final = 12
+"""The questions of a tool, at most ten, and that for consent, which may come twice if its answer came too late."""
 _CANCELLED: Final = "notifications/cancelled"
 
 
@@ -164,7 +166,7 @@ class _Connection:
         if message.get("method") == "tools/call" and VERSION_META not in get_object(params, "_meta"):
             line, params = self._declare_capabilities(message, params)
         result = await self._post(line, message, params)
-        for _ in range(2):  # one question, and one more where its answer came too late
+        for _ in range(_MAX_ROUNDS):
             asked = get_object(get_object(result, "result"), "inputRequests")
             if not asked or VERSION_META in get_object(params, "_meta"):
                 break

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
@@ -15,15 +16,19 @@ import anyio
 from toolwire.cli.terminal.screen import print_error
 from toolwire.cli.terminal.terminal_approver import Approver
 from toolwire.client.calls.call_ids import new_id
-from toolwire.client.transport.drivers import SyncNotify
+from toolwire.client.transport.drivers import SyncNotify, ask_input
 from toolwire.consent import build_consent_check, build_denial, effective_level
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Allow, Ask, Deny, KnownResult, apply_checks
 from toolwire.core.model import ANONYMOUS, Approval, Call, Context, Json, Kind, Problem, Progress, Result, Tool
 from toolwire.core.toolbox import Toolbox
+from toolwire.core.user_input import InputProvider, InputRequest
 from toolwire.define import Toolkit
+from toolwire.framing.input_form import read_fields
+from toolwire.protocols.mcp.elicitation import write_response
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.server.run.function_toolbox import FunctionToolbox
+from toolwire.server.run.user_asker import INPUT_REQUEST
 from toolwire.validation import build_arguments_check
 from toolwire.validation.requirements import check_requirements
 
@@ -40,9 +45,18 @@ def open_code(target: FileTarget | ModuleTarget, document: Path | None = None) -
 class LocalTarget:
     """Calls a Toolbox in this process. ``site`` is the name of the place that the user sees in a question."""
 
-    def __init__(self, toolbox: Toolbox, site: str, ask: Approver, context: Context = ANONYMOUS) -> None:
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        site: str,
+        ask: Approver,
+        context: Context = ANONYMOUS,
+        provide_input: InputProvider | None = None,
+    ) -> None:
         self._toolbox = toolbox
-        self._context = context
+        self._site = site
+        self._context = replace(context, takes_input=provide_input is not None)
+        self._provide_input = provide_input
         self._ask = ask
         self._notify: SyncNotify | None = None
         consent = build_consent_check(site=site, target=lambda call: f"{call.tool.name}() in this process")
@@ -90,11 +104,29 @@ class LocalTarget:
             case _:
                 assert_never(verdict)
         with redirect_stdout(sys.stderr):  # standard output is for the result alone, whatever the tool prints
-            result = anyio.run(self._run_with_lifespan, call)
+            result = self._run_with_answers(call)
         if isinstance(result, Problem) and result.developer_message:
             print_error(
                 f"For the developer: {result.developer_message}"
             )  # the user who runs code on this machine is its developer
+        return result
+
+    def _run_with_answers(self, call: Call) -> Result:
+        """Run ``call``; where its tool asks the user, run it again with the answer."""
+        # MC-09
+        result: Result = anyio.run(self._run_with_lifespan, call)
+        while isinstance(result, Problem) and INPUT_REQUEST in result.details:  # a tool asks ten questions at most
+            asked = result.details[INPUT_REQUEST]
+            request = InputRequest(
+                message=str(asked["message"]),
+                fields=read_fields(asked["schema"]),
+                site=self._site,
+                tool=call.tool.name,
+            )
+            answer = write_response(ask_input(request, self._provide_input))
+            answers = {**(call.context.input_responses or {}), asked["key"]: answer}
+            call = call._replace(context=replace(call.context, input_responses=answers))
+            result = anyio.run(self._run_with_lifespan, call)
         return result
 
     async def _run_with_lifespan(self, call: Call) -> Result:

@@ -239,7 +239,7 @@ def open_target(
             )
         from .local_target import LocalTarget, open_code  # brings the whole server, which a URL does not need
 
-        yield LocalTarget(open_code(target), text, ask, reach.context)
+        yield LocalTarget(open_code(target), text, ask, reach.context, provide_input)
         return
     try:
         connecting = connect_sync(

@@ -172,6 +172,8 @@ class ConnectionFactory:
         """Return the flow that finds what the URL offers, and what records the documents it fetches."""
         options = self.options
         protocol = options.protocol if options.command is None else "mcp"
+        if self._can_ask and protocol is None and options.app is not None and not callable(options.url):
+            protocol = "mcp"  # of the protocols of our own server, the one by which a tool can ask the user
         return self._fetch(
             discover(options.address, protocol=protocol, selection=options.selection, can_ask=self._can_ask)
         )

@@ -191,7 +191,7 @@ def run(
                 sleep(min(asked.seconds, MAX_PAUSE_S))
                 reply = None
             elif isinstance(asked, InputRequest):
-                reply = _ask_input(asked, provide_input)
+                reply = ask_input(asked, provide_input)
             elif isinstance(asked, Work):
                 reply = asked.run()
             else:
@@ -294,7 +294,7 @@ def _listen(
             return heard
         for item in heard:
             if not isinstance(item, Progress):
-                transport.send(item if isinstance(item, Request) else item.respond(_ask_input(item, provide_input)))
+                transport.send(item if isinstance(item, Request) else item.respond(ask_input(item, provide_input)))
             elif notify is not None:
                 notify(item)
         return None
@@ -343,7 +343,8 @@ async def _ask_input_async(asked: InputRequest, provide_input: InputProvider | N
     return CANCELLED
 
 
-def _ask_input(asked: InputRequest, provide_input: InputProvider | None) -> InputResponse:
+def ask_input(asked: InputRequest, provide_input: InputProvider | None) -> InputResponse:
+    """Return what the user entered, blocking; what does not fit is asked for again, up to three times in all."""
     for _ in range(MAX_ATTEMPTS):
         if provide_input is None:
             return DECLINED

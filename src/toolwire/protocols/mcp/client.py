@@ -19,7 +19,7 @@ from .handshake import list_tools, open_session, reopen_session
 from .header_arguments import Mirror
 from .headers import write_mirrored
 from .post_message import Conversation, Refused, Session, is_message
-from .revision import SESSION_HEADER, STATELESS
+from .revision import CONSENT_META, SESSION_HEADER, STATELESS
 from .stream_reader import fetch_answer
 
 _FIRST_ID = "call"
@@ -188,6 +188,8 @@ def _build_request(session: Session, call: Call, added: dict[str, Json], id_: st
         meta["traceparent"] = call.context.traceparent
     if call.context.report is not None:  # somebody listens
         meta["progressToken"] = id_
+    if session.can_ask:
+        meta[CONSENT_META] = True  # our user is asked for consent before the call is sent
     if meta:
         params["_meta"] = meta
     mirror: Mirror = facts.get("mirror", ()) if session.version == STATELESS else ()

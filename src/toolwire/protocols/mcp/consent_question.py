@@ -21,7 +21,7 @@ from toolwire.framing.jsontext import get_object
 from toolwire.framing.question_text import fill_template
 from toolwire.framing.text_cleaning import clean_data
 
-from .revision import CAPABILITIES_META, SERVER_META
+from .revision import CAPABILITIES_META, CONSENT_META, SERVER_META
 
 _NAME = "consent"
 _ALLOW = "allow"
@@ -36,6 +36,11 @@ class Reply(Enum):
 
 
 def can_ask(params: Mapping[str, Json]) -> bool:
+    """Return whether the client of a request shows forms to its user, and does not ask for consent itself."""
+    return can_show_forms(params) and get_object(params, "_meta").get(CONSENT_META) is not True
+
+
+def can_show_forms(params: Mapping[str, Json]) -> bool:
     """Return whether the client of a request shows forms to its user."""
     capabilities = get_object(get_object(params, "_meta"), CAPABILITIES_META)
     declared = capabilities.get("elicitation")
@@ -74,11 +79,22 @@ def write_question(id_: bytes, call: Call, problem: Problem, server: Mapping[str
         return None
     allow = {"type": "boolean", "title": "Allow this call", "default": False}
     form: Json = {"type": "object", "properties": {_ALLOW: allow}, "required": [_ALLOW]}
-    params: Json = {"mode": "form", "message": message, "requestedSchema": form}
+    return write_form(id_, {"name": _NAME, "message": message, "schema": form, "state": word}, server)
+
+
+def write_form(id_: bytes, asked: Mapping[str, Json], server: Mapping[str, Json]) -> bytes:
+    """Return the answer that asks the user: ``asked`` has a name, a message, a schema and a state."""
+    params: Json = {"mode": "form", "message": asked["message"], "requestedSchema": asked["schema"]}
     result: Json = {
         "resultType": "input_required",
-        "inputRequests": {_NAME: {"method": "elicitation/create", "params": params}},
-        "requestState": word,
+        "inputRequests": {str(asked["name"]): {"method": "elicitation/create", "params": params}},
+        "requestState": asked["state"],
         "_meta": {SERVER_META: dict(server)},
     }
     return b'{"jsonrpc":"2.0","id":' + id_ + b',"result":' + jsontext.write(result) + b"}"
+
+
+def read_question(problem: Problem) -> Mapping[str, Json] | None:
+    """Return the question of a tool in ``problem``, with the state of its call, or None."""
+    asked = get_object(problem.details, "input_request")
+    return asked if "state" in asked else None

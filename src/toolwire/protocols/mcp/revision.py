@@ -22,6 +22,7 @@ SERVER_META = "io.modelcontextprotocol/serverInfo"
 POLICY_META = "toolwire/x-llm"
 IDENTITY_META = "toolwire/tool"
 PROBLEM_META = "toolwire/problem"
+CONSENT_META = "toolwire/asks-consent"
 PROGRESS_META = "toolwire/progress"
 PROGRESS_EVENT_META = "toolwire/event"
 

@@ -18,7 +18,7 @@ from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Headers, Request, R
 from toolwire.core.model import Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
 from toolwire.framing import jsonrpc, sse
 from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
-from toolwire.framing.jsontext import encode_fragment, read_object
+from toolwire.framing.jsontext import encode_fragment, get_object, read_object
 from toolwire.framing.jsontext import read as read_json
 from toolwire.framing.jsontext import write as to_json
 
@@ -169,7 +169,14 @@ def _call_tool(catalog: Catalog, said: _ServerWords, asked: AskedMethod) -> Read
 def _read_context(params: Mapping[str, Json], tool: Tool, said: _ServerWords) -> Context | Problem:
     """Return the context of a call: its trace, and its confirmation; a Problem if its user did not allow it."""
     context = envelope.read_trace(params)
-    can_ask = consent_question.can_ask(params)
+    takes_input = consent_question.can_show_forms(params)
+    can_ask = takes_input and consent_question.can_ask(params)
+    if takes_input:
+        context = replace(context, takes_input=True)
+    state = params.get("requestState")
+    if isinstance(state, str) and "." in state:  # the words of confirmations have none
+        responses = get_object(params, "inputResponses")
+        return replace(context, can_ask=can_ask, confirmation=state, input_responses=responses)
     if "requestState" in params:
         replied = consent_question.read_reply(params)
         if replied is consent_question.Reply.DECLINED:
@@ -186,6 +193,8 @@ def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, said: _Ser
         question = consent_question.write_question(asked.id, call, problem, said.server)
         if question is not None:
             return Response(200, JSON_HEADERS, question)
+    if problem.kind is Kind.MISSING_REQUIREMENTS and (asked_user := consent_question.read_question(problem)):
+        return Response(200, JSON_HEADERS, consent_question.write_form(asked.id, asked_user, said.server))
     if problem.kind in TOLD:
         return Response(200, JSON_HEADERS, write_failure(asked.id, problem, said.server))
     return _build_refusal(asked.id, problem)

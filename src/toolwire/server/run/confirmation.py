@@ -118,7 +118,7 @@ def build_confirmation_check(ask: ConfirmationQuestion, words: ConfirmationWords
         question = ask(call)
         if not question:
             return ALLOW
-        subject = _digest_call(call)
+        subject = digest_call(call)
         if words.redeem(call.context.confirmation, subject):
             return ALLOW
         return Deny(build_challenge(call, question, words.issue(subject)))
@@ -140,7 +140,8 @@ def build_challenge(call: Call, question: str, word: str, *, reasons: Sequence[s
     return Problem(kind=Kind.UNCONFIRMED, message=text, details={"confirmation": details})
 
 
-def _digest_call(call: Call) -> bytes:
+def digest_call(call: Call) -> bytes:
+    """Return the digest of what a confirmation is for: the caller, the tool with its definition, and the arguments."""
     # CC-05: the definition too, so that a tool that changed meanwhile is asked about again.
     from toolwire.consent.tool_definition import build_definition, definition_hash  # most servers never ask
 

@@ -15,6 +15,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolError
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.toolbox import Notify, ignore_progress
+from toolwire.core.unanswered import InputNeeded
 from toolwire.define import Function, FunctionKind, Toolkit
 from toolwire.validation.results import build_result_check
 
@@ -22,6 +23,7 @@ from .dependencies import fill_function, needs_loop, open_filled
 from .large_results import COLLECTIONS, is_large
 from .lifespan_task import LifespanTask
 from .tool_context import ProgressReporter, build_context
+from .user_asker import build_input_problem, find_needed
 from .worker_threads import ThreadPool
 
 _log = logging.getLogger("toolwire")
@@ -107,10 +109,11 @@ class FunctionToolbox:
                 return await self._write_in_thread(function, value, call) if large else function.write(value)
             return await run(arguments, notify, call)
         # A tool that calls sys.exit() must not end the server, and one that raises CancelledError has failed.
-        except (Exception, SystemExit, asyncio.CancelledError) as error:
+        except (Exception, SystemExit, asyncio.CancelledError, InputNeeded, BaseExceptionGroup) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
-            return self._build_failure(error, call)
+            needed = find_needed(error)
+            return self._build_failure(error, call) if needed is None else build_input_problem(call, needed)
         finally:
             if reporting is not None:
                 reporting.over = True

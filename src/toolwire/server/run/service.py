@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import assert_never
+from typing import Any, assert_never
 
 from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, KnownResult, Verdict
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result
@@ -21,8 +21,10 @@ from toolwire.server.deadline_scheduler import DeadlineExceeded, DeadlineSchedul
 from toolwire.server.limits import ServerLimits
 from toolwire.telemetry.redaction import scrub_problem
 
+from .confirmation import ConfirmationWords
 from .idempotency import IdempotencyRunner
 from .rate_count import CountCall
+from .user_asker import InputStates
 
 _log = logging.getLogger("toolwire")
 _ANONYMOUS = ANONYMOUS.principal
@@ -34,7 +36,8 @@ class Service:
     """Runs the calls of one Toolbox within limits. ``active_calls`` is the number of calls that run now.
 
     With ``idempotency``, a call with a key is recorded and runs once. ``count`` enforces the rate limits of tools. With
-    ``debug``, callers get developer messages, which are otherwise only logged.
+    ``debug``, callers get developer messages, which are otherwise only logged. ``inputs`` keeps the answers of users to
+    tools that ask.
     """
 
     def __init__(
@@ -47,7 +50,9 @@ class Service:
         idempotency: IdempotencyRunner | None = None,
         count: CountCall | None = None,
         debug: bool = False,
+        inputs: InputStates | None = None,
     ) -> None:
+        self._inputs = InputStates(ConfirmationWords(), None) if inputs is None else inputs
         self._toolbox = toolbox
         self._idempotency = idempotency
         self._checks = tuple(checks)
@@ -80,8 +85,21 @@ class Service:
             )
         return None
 
-    async def run(self, call: Call, notify: Notify = ignore_progress) -> tuple[Result, float]:
+    def run(self, call: Call, notify: Notify = ignore_progress) -> Coroutine[Any, Any, tuple[Result, float]]:
         """Run ``call``; return its result and the milliseconds that it took."""
+        # No coroutine of its own: most callers have no user who can be asked.
+        return self._run_asking(call, notify) if call.context.takes_input else self._run(call, notify)
+
+    async def _run_asking(self, call: Call, notify: Notify) -> tuple[Result, float]:
+        """Run ``call``, whose tool may ask the user: with the answers so far, and with the question as its result."""
+        # MC-09
+        restored = self._inputs.restore(call)
+        if isinstance(restored, Problem):
+            return restored, 0.0
+        result, duration_ms = await self._run(restored, notify)
+        return self._inputs.add_state(restored, result), duration_ms
+
+    async def _run(self, call: Call, notify: Notify) -> tuple[Result, float]:
         started = perf_counter()
         caller = call.context.principal
         is_named = caller != _ANONYMOUS  # callers without a name cannot be told apart, so they have no share

@@ -13,6 +13,7 @@ from toolwire.core.toolbox import Notify
 from toolwire.define import Function, FunctionKind
 from toolwire.define.native_values import is_plain_json
 
+from .user_asker import UserAsker
 from .worker_threads import run_on_loop
 
 _THREADED = (FunctionKind.SYNC, FunctionKind.GENERATOR)
@@ -71,4 +72,5 @@ def build_context(call: Call, tool: Tool, reporting: ProgressReporter, state: An
         report=reporting.report,
         is_over=reporting.is_over,
         state=state,
+        ask_user=UserAsker(call).ask,
     )

@@ -17,6 +17,8 @@ from contextvars import copy_context
 from typing import Any, TypeAlias, TypeVar
 from weakref import WeakSet
 
+from toolwire.core.unanswered import InputNeeded
+
 T = TypeVar("T")
 
 IDLE_S = 10.0
@@ -265,7 +267,7 @@ def run_on_loop(loop: asyncio.AbstractEventLoop, work: Callable[..., Awaitable[T
 def _run(job: _Job) -> _Outcome:
     try:
         return job.context.run(job.work), None
-    except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - the caller of the tool gets it
+    except (Exception, SystemExit, asyncio.CancelledError, InputNeeded) as error:  # noqa: BLE001 - the caller of the tool gets it
         return None, error
     except BaseException as error:  # noqa: BLE001 - a KeyboardInterrupt of a tool must not end the server
         return None, RuntimeError(f"{type(error).__name__} was raised")

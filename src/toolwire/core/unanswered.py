@@ -1,0 +1,47 @@
+"""Say why a tool got no answer from the user of its caller, or that the user must be asked first."""
+# MC-09
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+_WHY: Final = {
+    "declined": "the user declined",
+    "cancelled": "the user left without an answer",
+    "cannot_ask": "this caller cannot ask its user",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """Why a tool got no answer to ``question``: the user declined or cancelled it, or the caller cannot ask a user.
+
+    It is false where a condition tests it.
+    """
+
+    reason: Literal["declined", "cancelled", "cannot_ask"]
+    question: str
+
+    @property
+    def message(self) -> str:
+        """One sentence for the caller, such as for ``raise ToolError(answer.message)``."""
+        return f"The question {self.question!r} was not answered: {_WHY[self.reason]}."
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+
+class InputNeeded(BaseException):
+    """Raised in a tool whose question has no answer yet: the call ends, and runs again with the answer.
+
+    It is no ``Exception``, so that a tool which catches all of those does not catch it.
+    """
+
+    def __init__(self, key: str, name: str, message: str, schema: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.key = key
+        self.name = name
+        self.message = message
+        self.schema = schema

@@ -1,0 +1,165 @@
+"""Let a tool ask the user of its caller: the call ends with the question, and runs again with the answer.
+
+Rules:
+- Nothing of a call is kept between its runs. What was answered so far is in a state that the client sends back: signed,
+  valid once, for five minutes, and only for the same caller, tool, definition and arguments.
+- An answer belongs to one question. If the tool asks another one when it runs again, it is asked anew.
+- An answer that does not fit is asked for again, with the reason.
+"""
+# MC-09
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any, Final, NamedTuple, cast
+
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Call, Json, Kind, Problem, Result
+from toolwire.core.unanswered import InputNeeded, Unanswered
+from toolwire.define.user_form import build_user_form, describe_fault
+from toolwire.framing import jsontext
+from toolwire.framing.input_form import FormError, read_fields
+from toolwire.framing.jsontext import get_object
+
+from .confirmation import ConfirmationQuestion, ConfirmationWords, digest_call
+
+INPUT_REQUEST: Final = "input_request"
+"""The member of a Problem's details that holds the question of a tool."""
+
+MAX_QUESTIONS: Final = 10
+MAX_STATE: Final = 64 * 1024
+
+
+class UserAsker:
+    """Answers the questions of one run of a tool from what was answered before."""
+
+    __slots__ = ("_call", "_number")
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._number = 0
+
+    def ask(self, form: type[Any], question: str, name: str = "") -> Any:
+        """Return the answer as an instance of ``form``, or ``Unanswered``.
+
+        Raises:
+            InputNeeded: there is no answer yet.
+            DefinitionError: ``form`` cannot be asked, or too much is asked.
+        """
+        context = self._call.context
+        described = build_user_form(cast("Hashable", form))
+        try:
+            read_fields(described.schema)
+        except FormError as error:
+            text = f"context.ask() cannot ask for {form.__name__}: {error}. Use flat fields."
+            raise DefinitionError(text) from None
+        if not context.takes_input:
+            return Unanswered("cannot_ask", question)
+        self._number += 1
+        if self._number > MAX_QUESTIONS:
+            raise DefinitionError(f"{self._call.tool.name}() asks more than {MAX_QUESTIONS} questions in one call.")
+        digest = sha256(jsontext.write_canonical([question, described.schema])).hexdigest()[:16]
+        key = f"q{self._number}-{digest}"
+        given = get_object(context.input_responses or {}, key)
+        message = question
+        if given.get("action") == "accept":
+            try:
+                return described.load(given.get("content"))
+            except Exception as error:  # noqa: BLE001 - whatever a validator of the author's model raises
+                message = f"{question}\n\nThe answer before could not be used: {describe_fault(error)}"
+        elif given:
+            return Unanswered("cancelled" if given.get("action") == "cancel" else "declined", question)
+        raise InputNeeded(key, name or key, message, described.schema)
+
+
+def build_input_problem(call: Call, needed: InputNeeded) -> Problem:
+    """Return the Problem of a call that ends with a question."""
+    asked: dict[str, Json] = {
+        "key": needed.key,
+        "name": needed.name,
+        "message": needed.message,
+        "schema": dict(needed.schema),
+    }
+    text = f"{call.tool.name} asks: {needed.message}"
+    return Problem(kind=Kind.MISSING_REQUIREMENTS, message=text, details={INPUT_REQUEST: asked})
+
+
+def find_needed(error: BaseException) -> InputNeeded | None:
+    """Return the question in ``error``, which may be a group of what several tasks raised."""
+    if isinstance(error, InputNeeded):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        return next((found for one in error.exceptions if (found := find_needed(one)) is not None), None)
+    return None
+
+
+class _State(NamedTuple):
+    """What a call brings from its run before: the answers, the key and name of the last question, its confirmation."""
+
+    answers: Mapping[str, Json]
+    key: str
+    name: str
+    is_confirmed: bool
+
+
+class InputStates:
+    """Writes the states of calls that ask, and reads them back. ``question`` is what must be confirmed about a call."""
+
+    def __init__(self, words: ConfirmationWords, question: ConfirmationQuestion | None) -> None:
+        self._words = words
+        self._question = question
+
+    def restore(self, call: Call) -> Call | Problem:
+        """Return ``call`` with the answers of its runs before, or the refusal of a state that is not valid."""
+        context = call.context
+        if context.input_responses is None:
+            return call
+        body, _, word = context.confirmation.partition(".")
+        state = _read_state(body)
+        if state is None or not self._words.redeem(word, _digest_state(call, body)):
+            text = f"{call.tool.name} did not run: the state of its questions is altered, used, too old, or of another"
+            return Problem(kind=Kind.CONFLICT, message=f"{text} call. Send the call again without it.")
+        given = context.input_responses.get(state.name)
+        answers = {**state.answers, state.key: given} if isinstance(given, dict) else state.answers
+        # The user confirmed this call before its first run, and is not asked for that again.
+        confirmation = self._words.issue(digest_call(call)) if state.is_confirmed else ""
+        return call._replace(
+            context=replace(context, input_responses=answers, confirmation=confirmation),
+            key=f"{call.key}-{sha256(body.encode()).hexdigest()[:16]}" if call.key else "",
+        )
+
+    def add_state(self, call: Call, result: Result) -> Result:
+        """Return ``result``; if it is a question, with the state that the client must send back."""
+        if not isinstance(result, Problem) or INPUT_REQUEST not in result.details:
+            return result
+        asked = get_object(result.details, INPUT_REQUEST)
+        context = call.context
+        is_confirmed = bool(context.confirmation) and self._question is not None and bool(self._question(call))
+        answers: Json = dict(context.input_responses or {})
+        body = urlsafe_b64encode(jsontext.write([answers, asked["key"], asked["name"], is_confirmed])).decode()
+        if len(body) > MAX_STATE:
+            text = f"{call.tool.name} was given up: the answers to its questions are too long."
+            return Problem(kind=Kind.TOO_LARGE, message=text)
+        state = f"{body}.{self._words.issue(_digest_state(call, body))}"
+        return replace(result, details={**result.details, INPUT_REQUEST: {**asked, "state": state}})
+
+
+def _read_state(body: str) -> _State | None:
+    if len(body) > MAX_STATE:
+        return None
+    try:
+        data = jsontext.read(urlsafe_b64decode(body.encode("ascii")))
+    except ValueError:
+        return None
+    match data:
+        case [dict(answers), str(key), str(name), bool(is_confirmed)]:
+            return _State(answers, key, name, is_confirmed)
+        case _:
+            return None
+
+
+def _digest_state(call: Call, body: str) -> bytes:
+    return sha256(digest_call(call) + body.encode()).digest()
