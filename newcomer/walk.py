@@ -15,6 +15,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import shutil
 import socket
 import subprocess
@@ -184,12 +185,17 @@ def build_wheel(walk: Walk) -> None:
 
 
 def install(walk: Walk) -> None:
-    """Install the wheel as the README says, in an empty environment."""
+    """Install the wheel by the line of the README, in an empty environment."""
     wheel = next((walk.folder / "dist").glob("*.whl"))
     walk.run(sys.executable, "-m", "venv", str(walk.folder / "user"))
-    constraints = str(CLONE / "constraints.txt")
-    pip = (walk.bin("user", "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    walk.run(*pip, "--constraint", constraints, f"{wheel}[all,starlette]", "pytest")
+    line = re.search(r"^\$ pip (install .+)$", (CLONE / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    if line is None:
+        raise StepError("The README has no line that installs toolwire.")
+    pip = (walk.bin("user", "python"), "-m", "pip", *shlex.split(line[1]), "--quiet", "--disable-pip-version-check")
+    # The wheel comes first, so that its name in the line never means a package of that name elsewhere.
+    walk.run(walk.bin("user", "python"), "-m", "pip", "install", "--quiet", "--no-deps", str(wheel))
+    only = ("--constraint", str(CLONE / "constraints.txt"))
+    walk.run(*pip, *only, "pytest", PIP_NO_COMPILE="1")  # Python compiles what is imported
     home = walk.run(walk.bin("user", "python"), "-c", "import toolwire; print(toolwire.__file__)")
     expect(home, str(walk.folder / "user"))
 
@@ -198,7 +204,19 @@ def install_others(walk: Walk) -> None:
     """Install what other people wrote: a web framework and the official MCP client."""
     walk.run(sys.executable, "-m", "venv", str(walk.folder / "others"))
     pip = (walk.bin("others", "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    walk.run(*pip, "--constraint", str(CLONE / "constraints.txt"), *OTHERS)
+    walk.run(*pip, "--constraint", str(CLONE / "constraints.txt"), *OTHERS, PIP_NO_COMPILE="1")
+
+
+def serve_an_example(walk: Walk) -> None:
+    """Write the example of the wheel, serve it, and call it; a second time it is not written over."""
+    folder, toolwire, port = walk.folder / "example", walk.bin("user", "toolwire"), find_free_port()
+    folder.mkdir()
+    expect(walk.run(toolwire, "example", where=folder), "toolwire serve shop.py")
+    with walk.serve(toolwire, "serve", "shop.py", "--port", str(port), port=port, where=folder) as url:
+        expect(walk.run(toolwire, "call", url, "in_stock", "item=tea"), "4")
+    (folder / "shop.py").write_text("mine", encoding="utf-8")
+    expect(walk.run(toolwire, "example", code=2, where=folder), "--force")
+    expect((folder / "shop.py").read_text(encoding="utf-8"), "mine")
 
 
 def read_tutorial(walk: Walk) -> None:
@@ -276,6 +294,7 @@ STEPS: tuple[tuple[str, Callable[[Walk], None]], ...] = (
     ("build the wheel", build_wheel),
     ("install it in an empty environment", install),
     ("install other people's programs", install_others),
+    ("serve an example", serve_an_example),
     ("do the tutorial to the letter", read_tutorial),
     ("serve a foreign OpenAPI document on every wire", serve_a_document),
     ("ask the caller of a gateway", keep_consent_through_a_gateway),

@@ -26,7 +26,7 @@ from .blocks import Block, matches_output, read_steps
 ROOT = Path(__file__).parents[2]
 WAIT_S = 60.0
 _LANGUAGES = {"python", "console", "text", "json"}
-_NOT_RUN = {"git", "cd", "source"}
+_NOT_RUN = {"git", "cd", "source", "pip"}
 _QUESTIONS = (b"[y/N] ", b"you> ")
 
 

@@ -7,12 +7,14 @@ import ast
 import inspect
 import json
 import re
+import tomllib
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from toolwire.cli import parser
 from toolwire.client.transport.limits import TransportLimits as ClientLimits
@@ -161,3 +163,20 @@ def _rules_of(module: Path) -> set[tuple[str, str]]:
         severity = "warning" if "warn" in node.func.id or "warning" in texts else "error"
         found.update((text, severity) for text in texts if isinstance(text, str) and _RULE.fullmatch(text))
     return found
+
+
+@pytest.mark.requirement("FU-10")
+def test_every_extra_and_the_packages_that_it_names() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {"(none)": project["dependencies"], **project["optional-dependencies"]}
+    written = {extra: names.split(", ") for extra, _, names, _, _ in read_rows("extras.md")}
+    named = {extra: [Requirement(text) for text in texts] for extra, texts in declared.items()}
+    expected = {
+        extra: [name for one in found for name in (sorted(one.extras) if one.name == "toolwire" else [one.name])]
+        for extra, found in named.items()
+    }
+    assert written == {extra: expected[extra] for extra in written}
+    assert expected.keys() - written.keys() == {"dev", "interop", "examples"}
+    # `all` is all but the SDKs of models, and those are all in `adapters`.
+    assert {*written["all"], *written["adapters"]} == written.keys() - {"all", "adapters", "(none)"}
+    assert all(int(size) >= 0 for *_, size in read_rows("extras.md"))

@@ -17,6 +17,7 @@ PORT: Final = 9627
 _TARGET: Final = "URL | file.py | file.py:name | package.module:name | stdio:COMMAND | mcp.json:NAME"
 _CONVERTED: Final = ("opentool", "otc", "oxp", "openapi", "jsonschema", "mcp")
 _HOSTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "zed")
+EXAMPLES: Final = ("shop", "wallet")
 _EPILOG: Final = f"""\
 TARGET is {_TARGET}.
 Exit codes: 0 success, 1 the tool failed, 2 wrong usage, 3 denied, 4 not reachable or no protocol found.
@@ -87,6 +88,7 @@ def _build_parser(version: str) -> Parser:
     )
     parser.add_argument("-V", "--version", action="version", version=f"toolwire {version}")
     add = parser.add_subparsers(dest="command", metavar="COMMAND").add_parser
+    _add_example(_add_command(add, "example", "write an example: a file of tools, ready to serve"))
     _add_serve(_add_command(add, "serve", "serve tools over every protocol at once"))
     _add_install(_add_command(add, "install", "let a host of MCP, such as Claude Desktop, use the tools"))
     _add_tools(_add_command(add, "tools", "list the tools of a target"))
@@ -118,6 +120,15 @@ def _add_command(add: Callable[..., Parser], name: str, summary: str) -> Parser:
     command = add(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False)
     command.add_argument("--debug", action="store_true", help="print the traceback of an error")
     return command
+
+
+def _add_example(parser: Parser) -> None:
+    parser.add_argument(
+        "name", nargs="?", default=EXAMPLES[0], choices=EXAMPLES, help="the example (%(default)s)", metavar="NAME"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the example to this file (NAME.py)")
+    parser.add_argument("--force", action="store_true", help="replace the file if it exists")
+    parser.add_argument("--list", action="store_true", help="list the examples, and write none")
 
 
 def _add_serve(parser: Parser) -> None:

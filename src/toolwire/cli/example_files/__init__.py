@@ -1,0 +1,1 @@
+"""Files that ``toolwire example`` writes: each is a toolkit that can be served as it is."""

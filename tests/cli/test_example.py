@@ -1,0 +1,73 @@
+"""``toolwire example`` writes a file that can be served as it is, and never writes over one unasked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.blocks import read_blocks
+from toolwire import asgi, connect_sync
+from toolwire.cli import main
+from toolwire.cli.parser import EXAMPLES
+from toolwire.cli.targets.local_target import open_code
+from toolwire.cli.targets.target import FileTarget
+from toolwire.testing import background
+
+TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
+
+pytestmark = pytest.mark.requirement("FU-10")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_each_example_is_served_on_every_wire(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["example", name]) == 0
+    assert capsys.readouterr().out == f"{name}.py is written. Serve it: toolwire serve {name}.py\n"
+    with background(asgi(open_code(FileTarget(folder / f"{name}.py")))) as url:
+        for protocol in ("openapi", "opentool", "otc", "mcp"):
+            with connect_sync(url, protocol=protocol) as remote:
+                assert len(remote.tools) >= 2
+
+
+def test_the_first_example_is_the_file_of_the_tutorial(folder: Path) -> None:
+    assert main(["example"]) == 0
+    shops = [block.text for block in read_blocks(TUTORIAL.read_text(encoding="utf-8")) if block.name == "shop.py"]
+    assert (folder / "shop.py").read_text(encoding="utf-8").strip() == shops[-1].strip()
+
+
+@pytest.mark.parametrize("options", [[], ["-o", "other.py"]])
+def test_a_file_is_replaced_with_force_alone(
+    options: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = folder / (options[-1] if options else "shop.py")
+    file.write_text("mine", encoding="utf-8")
+    assert main(["example", *options]) == 2
+    assert f"{file.name} exists already" in capsys.readouterr().err
+    assert file.read_text(encoding="utf-8") == "mine"
+    assert main(["example", *options, "--force"]) == 0
+    assert "Toolkit(" in file.read_text(encoding="utf-8")
+
+
+def test_a_link_to_nothing_is_not_followed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "shop.py").symlink_to(folder / "elsewhere.py")
+    assert main(["example"]) == 2
+    assert not (folder / "elsewhere.py").exists()
+
+
+def test_a_folder_that_is_missing_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["example", "-o", "missing/shop.py"]) == 2
+    assert capsys.readouterr().err == "toolwire: missing/shop.py cannot be written: No such file or directory.\n"
+
+
+def test_the_examples_are_listed(toolwire: Callable[..., Any], folder: Path) -> None:
+    listed = toolwire("example", "--list")
+    assert [line.split()[0] for line in listed.out.splitlines()] == list(EXAMPLES)
+    assert list(folder.iterdir()) == []
