@@ -8,6 +8,9 @@ from toolwire import (
     Answer,
     App,
     Approval,
+    Context,
+    InputRequest,
+    InputResponse,
     Preferences,
     Problem,
     Question,
@@ -21,6 +24,7 @@ from toolwire import (
     Toolbox,
     ToolError,
     Toolkit,
+    Unanswered,
     Value,
     connect,
     connect_sync,
@@ -43,6 +47,33 @@ async def greet(name: str, mood: Literal["warm", "cool"] = "warm") -> str:
     if not name:
         raise ToolError("Say a name.", can_retry=True, retry_after_ms=100)
     return f"{mood} {name}"
+
+
+class Size:
+    """What is asked for."""
+
+    inches: int
+
+
+@calculator.tool
+async def sew(context: Context) -> str:
+    """Ask the user."""
+    size = await context.ask(Size, "How large?", name="size")
+    assert_type(size, Size | Unanswered)
+    assert_type(context.ask_sync(Size, "How large?"), Size | Unanswered)
+    if isinstance(size, Unanswered):
+        assert_type(size.reason, Literal["declined", "cancelled", "cannot_ask"])
+        raise ToolError(size.message)
+    return str(size.inches)
+
+
+def enter(asked: InputRequest) -> InputResponse | dict[str, object] | None:
+    """Answer what a server asks."""
+    return {one.name: one.default for one in asked.fields} or None
+
+
+with connect_sync("http://127.0.0.1:9600", provide_input=enter) as asked_remote:
+    assert_type(asked_remote, SyncRemote)
 
 
 @calculator.tool(
