@@ -20,6 +20,8 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from calculator import calculator
+from mcp import Client
+from mcp.types import ElicitRequestParams, ElicitResult
 from pasta import find_and_save
 from recipes.app import Settings, create_app
 from todo import todo
@@ -29,6 +31,8 @@ import toolwire
 from toolwire import Answer, Problem, Question, Result, SyncRemote, Toolkit, Value, connect, connect_sync
 from toolwire.cli.commands.explain import survey_url
 from toolwire.cli.commands.tools import COLUMNS, build_rows
+from toolwire.cli.example_files.wallet import payments, wallet
+from toolwire.cli.terminal.keyboard import read_line
 from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver, list_question
@@ -57,6 +61,19 @@ class Person:
         answer = self._scripted(question) if self._ask is None else self._ask(question)
         self.said.append(answer.allowed)
         return answer
+
+    async def answer_form(self, _: Any, params: ElicitRequestParams) -> ElicitResult:
+        """Answer a form that a server sends to an MCP client, by the same rule as ``_scripted``."""
+        for line in params.message.splitlines():
+            print(f"  {escaped(line)}".rstrip())
+        if self._ask is None:
+            allowed = "delete" not in params.message
+            print(f"  Allow this call? [y/N] {'y' if allowed else 'n'} {_dim('(scripted)')}")
+        else:
+            print("  Allow this call? [y/N] ", end="", flush=True)
+            allowed = (await asyncio.to_thread(read_line)).strip().lower() in ("y", "yes")
+        self.said.append(allowed)
+        return ElicitResult(action="accept", content={"allow": True}) if allowed else ElicitResult(action="decline")
 
     def _scripted(self, question: Question) -> Answer:
         allowed = not question.call.tool.destructive
@@ -112,6 +129,8 @@ def serve_and_use(folder: Path, person: Person) -> None:
             show_tools(remote)
             use_todo(remote, database, person)
         asyncio.run(same_on_every_wire(sums))
+        with background(toolwire.asgi(wallet)) as purse:
+            asyncio.run(ask_in_a_foreign_client(f"{purse}/mcp", person))
         expect(look(recipes), ["openapi"])
         use_recipes(recipes, folder, person)
 
@@ -214,6 +233,25 @@ async def same_on_every_wire(url: str) -> None:
     answer = await asyncio.to_thread(call_by_the_rfc, url)
     print(f"  {'the RFC, written by hand':<27} POST /call -> {json_text(answer)}")
     expect((answer["success"], answer["output"]["value"]), (True, 42))
+
+
+async def ask_in_a_foreign_client(url: str, person: Person) -> None:
+    """Use a wallet with the official MCP client: its user is asked because our server wants that, and a no counts."""
+    _title("The official MCP client, unchanged: our server has it ask its user")
+    async with Client(url, elicitation_callback=person.answer_form) as client:
+
+        async def call_there(name: str, arguments: dict[str, Any], *, asks: bool) -> None:
+            asked, before = len(person.said), dict(payments)
+            print(f"  {apply_style(f'{name}({json_text(arguments)})', 'bold', sys.stdout)}")
+            called = await client.call_tool(name, arguments)
+            expect(len(person.said) - asked, int(asks))
+            allowed = person.said[-1] if asks else True
+            expect((called.is_error is not True, payments != before), (allowed, allowed))
+            print(f"  -> {'done' if allowed else 'not called'}; {_dim('the wallet has:')} {json_text(payments)}")
+
+        await call_there("pay", {"to": "Ada", "amount": 20}, asks=False)
+        await call_there("pay", {"to": "Ada", "amount": 80}, asks=True)
+        await call_there("delete_payment", {"number": 1}, asks=True)
 
 
 def call_by_the_rfc(url: str) -> dict[str, Any]:

@@ -68,6 +68,20 @@ def test_a_person_signs_up_lets_toolwire_in_and_takes_it_back(demo: subprocess.C
     assert "-> denied: The sign-in failed: access_denied." in product.partition("She takes it back")[2]
 
 
+@pytest.mark.requirement("CC-01", "CC-05")
+def test_our_server_has_an_unchanged_mcp_client_ask_its_user(demo: subprocess.CompletedProcess[str]) -> None:
+    _, _, told = demo.stdout.partition("The official MCP client, unchanged")
+    small, large, gone = (part.partition("\n\nWhat does")[0] for part in told.split("-> ")[:3])
+    assert "Allow this call?" not in small
+    assert "/amount is more than 50" in large
+    assert 'Pay 80 to "Ada"?' in large
+    assert "Allow this call? [y/N] y" in large
+    assert "this tool destroys something" in gone
+    assert "Allow this call? [y/N] n" in gone
+    ended = told.split("-> ")[3].partition("\n")[0]
+    assert ended == 'not called; the wallet has: {"1": ["Ada", 20.0], "2": ["Ada", 80.0]}'
+
+
 def test_there_is_no_colour_in_a_pipe(demo: subprocess.CompletedProcess[str]) -> None:
     assert "\x1b" not in demo.stdout
 
