@@ -13,6 +13,7 @@ from toolwire import connect
 from toolwire.core.codec import Listen, Pause
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Kind, Problem, Value
+from toolwire.framing.sse import MAX_EVENT
 from toolwire.protocols.mcp import resume_stream
 from toolwire.protocols.mcp.post_message import Session
 from toolwire.testing.loopback import PlainApp, background
@@ -116,9 +117,10 @@ def test_a_stream_without_end_is_left_where_it_is_too_long() -> None:
 
 
 class Polled:
-    """A server of 2025-11-25 that ends the stream of each call at once, and answers on one that it leaves open."""
+    """A server of 2025-11-25 that answers each call with the stream ``first``, and goes on where that ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: bytes = b"id: e1\nretry: 10\ndata:\n\n") -> None:
+        self.first = first
         self.asked: list[tuple[str, str]] = []
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -146,7 +148,7 @@ class Polled:
                 await answer(send, 200, b"application/json", message_of(said["id"], listed))
             case "tools/call":
                 self.id = said["id"]
-                await answer(send, 200, b"text/event-stream", b"id: e1\nretry: 10\ndata:\n\n")
+                await answer(send, 200, b"text/event-stream", self.first)
             case _:
                 await answer(send, 202, b"application/json", b"")
 
@@ -185,3 +187,17 @@ def test_a_call_is_answered_by_a_server_that_lets_its_clients_come_back() -> Non
     with background(PlainApp(server)) as url:
         asyncio.run(story(url))
     assert server.asked[-3:] == [("POST", "tools/call"), ("GET", "e1"), ("GET", "left")]
+
+
+def test_an_event_beyond_the_limit_is_named_as_the_reason() -> None:
+    server = Polled(b"data: " + b"x" * (MAX_EVENT + 1) + b"\n\n")
+
+    async def story(url: str) -> None:
+        async with connect(url, approve=lambda _: True) as remote:
+            result = await remote.call("slow")
+        assert isinstance(result, Problem)
+        assert result.kind is Kind.BAD_ANSWER
+        assert "an event of its stream is larger than 1,048,576 bytes" in result.message
+
+    with background(PlainApp(server)) as url:
+        asyncio.run(story(url))

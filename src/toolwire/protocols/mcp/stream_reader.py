@@ -13,7 +13,7 @@ from typing import Final
 
 from toolwire.core.codec import Flow, Listen, StreamItem
 from toolwire.core.http import Request, Response
-from toolwire.core.model import Json, Problem
+from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.user_input import InputRequest
 from toolwire.framing import jsontext, sse
 from toolwire.framing.input_form import FormError
@@ -31,7 +31,8 @@ STREAM: Final = (b"content-type", b"text/event-stream")
 class Listener:
     """Hears the stream that answers the request ``id_``. ``body`` is what was heard, ``answered`` whether it is there.
 
-    With ``leave`` the stream is left as soon as the answer is there.
+    Nothing is read after an event beyond the limit of its size; then ``has_large_event`` is True. With ``leave`` the
+    stream is left as soon as the answer is there.
     """
 
     def __init__(self, session: Session, id_: str | int, *, leave: bool = False) -> None:
@@ -41,7 +42,7 @@ class Listener:
         self._id = id_
         self._leave = leave
         self._events: sse.Decoder | None = None
-        self._is_too_long = False
+        self.has_large_event = False
         self._replies = 0
 
     def hear(self, piece: bytes) -> Iterator[StreamItem]:
@@ -53,14 +54,14 @@ class Listener:
         self.body += piece
         if len(self.body) > MOST_BYTES:
             raise ValueError(f"it is larger than {MOST_BYTES:,} bytes")
-        if self._is_too_long:
+        if self.has_large_event:
             return
         if self._events is None:  # most answers are no stream
             self._events = sse.Decoder()
         try:
             events = list(self._events.feed(piece))
         except ValueError:  # an event beyond the limit: what came before it stands
-            self._is_too_long = True
+            self.has_large_event = True
             return
         for event in events:
             for message in post_message.list_messages(event.data.encode("utf-8", "replace")):
@@ -106,6 +107,9 @@ def fetch_answer(request: Request, session: Session, id_: str | int) -> Flow[Res
     came: Response | Problem = yield Listen(request, listener.hear, is_brief=not session.can_ask)
     if isinstance(came, Problem):
         return Response(200, (STREAM,), bytes(listener.body)) if listener.answered else came
+    if listener.has_large_event and not listener.answered:
+        text = f"The server's answer cannot be read: an event of its stream is larger than {sse.MAX_EVENT:,} bytes."
+        return Problem(kind=Kind.BAD_ANSWER, message=text, details={"reason": "too_large"})
     return came._replace(body=bytes(listener.body)) if listener.body else came
 
 
