@@ -12,6 +12,7 @@ import pytest
 
 from toolwire.cli.parser import list_commands
 
+pytestmark = pytest.mark.requirement("FU-40")
 NEEDED = {
     shell: pytest.mark.skipif(shutil.which(shell) is None, reason=f"there is no {shell}") for shell in ("zsh", "fish")
 }

@@ -20,6 +20,8 @@ COMMANDS = {
     "diff": ["TARGET"],
 }
 
+pytestmark = pytest.mark.requirement("FU-40")
+
 
 @pytest.mark.parametrize(("target", "kind"), [("http://127.0.0.1:1", "unreachable"), ("no_such_file.py", "usage")])
 @pytest.mark.parametrize("command", COMMANDS)

@@ -16,6 +16,8 @@ from toolwire.cli.commands.show import list_schema_lines
 from toolwire.cli.targets.example_call import build_example
 from toolwire.validation.arguments import compile_schema
 
+pytestmark = pytest.mark.requirement("FU-40")
+
 
 def test_one_tool_has_its_signature_arguments_and_needs(desk: Path, toolwire: Callable[..., Any]) -> None:
     shown = toolwire("show", desk, "shred")

@@ -7,7 +7,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Event, Thread
 from typing import Any
 
+import pytest
+
 from toolwire.cli.parser import list_commands
+
+pytestmark = pytest.mark.requirement("FU-40")
 
 
 def test_a_slow_server_is_named_while_the_user_waits(

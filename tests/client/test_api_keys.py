@@ -91,7 +91,7 @@ def test_every_key_is_sent_where_its_scheme_says(
 ALL = Preferences(everything=Approval.PER_CALL)
 
 
-@pytest.mark.requirement("XL-112", "XL-049")
+@pytest.mark.requirement("XL-112", "XL-049", "FU-01")
 @pytest.mark.parametrize("given", ["api_key", "token"])
 @pytest.mark.parametrize(
     ("security", "line", "fields", "shown"),
@@ -141,7 +141,7 @@ def test_a_pasted_key_does_not_go_where_the_named_keys_do(listen: Any, said: Cal
     assert question.credential == "the key of `head` in the header X-Key, the key of `jar` in the cookie sid"
 
 
-@pytest.mark.requirement("XL-047", "XL-049")
+@pytest.mark.requirement("XL-047", "XL-049", "FU-01")
 def test_a_key_that_is_added_later_is_no_change_of_the_site(listen: Any, said: Callable[..., bytes]) -> None:
     session = Session()
     asked: list[Question] = []

@@ -98,7 +98,7 @@ def test_numpy_may_describe_two_parameters_at_once() -> None:
     assert [schema["description"] for schema in tool(area).parameters.values()] == ["In metres.", "In metres."]
 
 
-@pytest.mark.requirement("OTC-004", "OTC-011", "OT-012")
+@pytest.mark.requirement("OTC-004", "OTC-011", "OT-012", "FU-06")
 def test_without_a_docstring_nothing_is_made_up_but_where_a_wire_demands_it() -> None:
     def search_web_pages(max_results: int, _: str) -> Any: ...
 

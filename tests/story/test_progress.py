@@ -66,6 +66,7 @@ def hear_async(url: str, protocol: str, name: str) -> tuple[Any, list[Progress]]
     return asyncio.run(calling()), heard
 
 
+@pytest.mark.requirement("FU-05")
 @pytest.mark.parametrize("hear", [hear_blocking, hear_async])
 @pytest.mark.parametrize("protocol", ["mcp", "opentool"])
 @pytest.mark.parametrize("name", ["work", "work_in_thread"])
@@ -87,6 +88,7 @@ def test_without_a_listener_or_a_word_for_it_the_result_is_the_same(protocol: st
         assert hear_blocking(url, protocol, "work") == (Value("done"), [])
 
 
+@pytest.mark.requirement("FU-05")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_client_of_the_official_sdk_hears_numbers_that_grow(mode: Any, url: str) -> None:
     heard: list[tuple[float, float | None, str | None]] = []
@@ -109,6 +111,7 @@ def test_a_client_of_the_official_sdk_hears_numbers_that_grow(mode: Any, url: st
     ]
 
 
+@pytest.mark.requirement("FU-05")
 def test_the_command_line_shows_it(url: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["call", url, "work", "--protocol", "mcp", "--yes"]) == 0
     said = capfd.readouterr()
@@ -116,6 +119,7 @@ def test_the_command_line_shows_it(url: str, capfd: pytest.CaptureFixture[str]) 
     assert said.err.splitlines()[:2] == ["a text", "1"]
 
 
+@pytest.mark.requirement("FU-05")
 def test_a_gateway_passes_it_on(url: str) -> None:
     from toolwire.client.connection.connection import open_connection
     from toolwire.client.connection.remote import Remote

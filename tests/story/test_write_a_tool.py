@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from typing import Annotated, Any, Literal
 
+import anyio
 import pytest
+from mcp import Client
 from pydantic import Field
 
-from toolwire import Approval, DefinitionError, Toolkit, connect_sync
+from toolwire import Approval, DefinitionError, Toolkit, Value, asgi, connect_sync
+from toolwire.testing import background
 
 
 @dataclass
@@ -134,3 +137,29 @@ def test_what_cannot_be_a_tool_is_refused_in_a_sentence_that_names_it() -> None:
     with pytest.raises(DefinitionError, match=r"Kit\.add@1\.0\.0"):
         toolkit.add(add)
     assert [function.tool.name for function in toolkit.functions] == ["add"]
+
+
+@pytest.mark.requirement("FU-06")
+def test_a_duration_fits_its_schema_on_every_wire_and_no_description_is_made_up() -> None:
+    kit = Toolkit("Kitchen")
+
+    @kit.tool(approval="auto")
+    def cook(eggs: int) -> timedelta:
+        return timedelta(seconds=-90 * eggs)  # pydantic's text of it is no duration of RFC 3339
+
+    async def list_with_the_official_client(url: str) -> tuple[Any, Any]:
+        async with Client(f"{url}/mcp") as client:
+            (tool,) = (await client.list_tools()).tools
+            # This client checks the result against the output schema.
+            return tool, (await client.call_tool("cook", {"eggs": 2})).structured_content
+
+    with background(asgi(kit)) as url:
+        for protocol in ("openapi", "opentool", "otc", "mcp"):
+            with connect_sync(url, protocol=protocol, agree=lambda _: True) as remote:
+                assert remote.call("cook", {"eggs": 2}) == Value("-PT3M")
+                assert remote.tools[0].output_schema == {"type": "string"}
+        tool, result = anyio.run(list_with_the_official_client, url)
+    assert result == {"result": "-PT3M"}
+    assert "format" not in str(tool.output_schema)
+    assert not tool.description
+    assert "description" not in str(tool.input_schema)
