@@ -284,7 +284,8 @@ def _add_call(parser: Parser) -> None:
         "values",
         nargs="*",
         metavar="KEY=VALUE",
-        help="an argument, with the type that the tool declares; KEY:=JSON is always JSON; repeat KEY for a list",
+        help="an argument, with the type that the tool declares; KEY:=JSON is always JSON;"
+        " KEY=@FILE sends a file, where the tool takes bytes; repeat KEY for a list",
     )
     parser.add_argument(
         "--args", metavar="JSON", help="all arguments as one JSON object, @FILE, or - for standard input"

@@ -3,11 +3,15 @@
 Rules:
 - A value is text where the schema accepts text. Elsewhere it is JSON where it is valid JSON, and else text.
 - ``key:=value`` is always JSON. The call itself checks all arguments against the schema.
+- ``key=@file`` is the content of a file, where the schema declares bytes. Elsewhere ``@`` is text like any other, so
+  that no text of another person makes this program read a file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import NoneType
 from typing import Any, Final
 
@@ -28,6 +32,8 @@ _ANYTHING: Final = frozenset(_KINDS.values())
 _CHOICES: Final = ("anyOf", "oneOf", "allOf")
 _BRANCHES: Final = 100
 _SHOWN: Final = 60
+_ENCODERS: Final[Mapping[Any, Callable[[bytes], bytes]]] = {"base64": b64encode, "base64url": urlsafe_b64encode}
+_FILE_BYTES: Final = 32 * 1024 * 1024
 
 
 def read_values(pairs: Iterable[str], given: Mapping[str, Json], tool: Tool) -> dict[str, Json] | Problem:
@@ -82,6 +88,10 @@ def _read_declared_values(key: str, texts: Sequence[str], tool: Tool) -> Json | 
     root = tool.input_schema
     schema = tool.parameters.get(key, {})
     kinds = _list_types(schema, root)
+    read = _read_files(texts, schema, root)
+    if isinstance(read, Problem):
+        return read
+    texts = read
     if len(texts) == 1:
         value = _read_value(texts[0], kinds)
         if isinstance(value, list) or not kinds <= {"array", "null"} or (value is None and "null" in kinds):
@@ -90,6 +100,39 @@ def _read_declared_values(key: str, texts: Sequence[str], tool: Tool) -> Json | 
         return _build_problem(f"{key!r} is given {len(texts)} times and takes one value")
     items = _list_types(_find_items(schema, root), root)
     return [_read_value(text, items) for text in texts]
+
+
+def _read_files(texts: Sequence[str], schema: Json, root: Mapping[str, Any]) -> Sequence[str] | Problem:
+    """Return ``texts``, with the base64 of a file for each ``@file`` if the schema, or that of its items, is bytes."""
+    encode = _find_encoder(schema, root) or _find_encoder(_find_items(schema, root), root)
+    if encode is None:
+        return texts
+    read: list[str] = []
+    for text in texts:
+        content = _read_file(text[1:]) if text.startswith("@") else None
+        if isinstance(content, Problem):
+            return content
+        read.append(text if content is None else encode(content).decode())
+    return read
+
+
+def _read_file(name: str) -> bytes | Problem:
+    try:
+        with Path(name).open("rb") as file:
+            content = file.read(_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "this is no name of a file"
+        return _build_problem(f"{name[:_SHOWN]!r} cannot be read: {why}")
+    if len(content) > _FILE_BYTES:
+        return _build_problem(f"{name[:_SHOWN]!r} has more than {_FILE_BYTES:,} bytes")
+    return content
+
+
+def _find_encoder(schema: Json, root: Mapping[str, Any]) -> Callable[[bytes], bytes] | None:
+    """Return how bytes become a text that ``schema`` accepts; none if it also accepts a text that is no bytes."""
+    texts = [branch for branch in _list_branches(schema, root) if "string" in _list_own_types(branch)]
+    encodings = {str(branch.get("contentEncoding")) for branch in texts}
+    return _ENCODERS.get(encodings.pop()) if len(encodings) == 1 else None
 
 
 def _read_value(text: str, kinds: frozenset[str]) -> Json:
