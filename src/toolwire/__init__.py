@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .consent import ClientRules, DefinitionLock, Preferences, read_lock
     from .core.check import Answer, Question
     from .core.connect_error import ConnectError
+    from .core.content import Audio, File, Image, read_content
     from .core.errors import DefinitionError, ToolError, ToolwireError
     from .core.model import (
         Approval,
@@ -49,6 +50,7 @@ _HOME = {
     **dict.fromkeys(("ClientRules", "DefinitionLock", "Preferences", "read_lock"), "consent"),
     **dict.fromkeys(("Answer", "Question"), "core.check"),
     "ConnectError": "core.connect_error",
+    **dict.fromkeys(("Audio", "File", "Image", "read_content"), "core.content"),
     **dict.fromkeys(("DefinitionError", "ToolError", "ToolwireError"), "core.errors"),
     **dict.fromkeys(("Approval", "Authorization", "CallError", "Context", "Cost", "Kind"), "core.model"),
     **dict.fromkeys(
@@ -70,6 +72,7 @@ __all__ = [
     "ApiKey",
     "App",
     "Approval",
+    "Audio",
     "Authorization",
     "Cache",
     "CallError",
@@ -81,8 +84,10 @@ __all__ = [
     "DefinitionError",
     "DefinitionLock",
     "Depends",
+    "File",
     "GrantPage",
     "GrantPages",
+    "Image",
     "InputRequest",
     "InputResponse",
     "Kind",
@@ -113,6 +118,7 @@ __all__ = [
     "connect_sync",
     "merge_toolboxes",
     "open_stored_session",
+    "read_content",
     "read_lock",
 ]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.mcp_suite import INSTALLED, LINE, MISSING, NODE, SUITE
-from toolwire import App, Context, ToolError, Toolkit, asgi
+from toolwire import App, Audio, Context, File, Image, ToolError, Toolkit, asgi
 from toolwire.testing.loopback import background
 
 HERE = Path(__file__)
@@ -34,6 +34,32 @@ CALLED = {
     },
     "backcompat": {"auth/2025-03-26-oauth-metadata-backcompat"},
 }
+
+
+def _add_content_tools(kit: Toolkit) -> None:
+    @kit.tool(approval="auto")
+    def test_image_content() -> Image:
+        """Return an image."""
+        return Image(b"\x89PNG\r\n\x1a\n", "image/png")
+
+    @kit.tool(approval="auto")
+    def test_audio_content() -> Audio:
+        """Return a sound."""
+        return Audio(b"RIFF", "audio/wav")
+
+    @kit.tool(approval="auto")
+    def test_embedded_resource() -> File:
+        """Return a file."""
+        return File(b"This is an embedded resource content.", "text/plain", "note.txt")
+
+    @kit.tool(approval="auto")
+    def test_multiple_content_types() -> list[str | Image | File]:
+        """Return a text, an image and a file."""
+        return [
+            "Multiple content types test:",
+            Image(b"\x89PNG", "image/png"),
+            File(b"{}", "application/json", "a.json"),
+        ]
 
 
 def app() -> App:
@@ -89,6 +115,7 @@ def app() -> App:
         second = await context.ask(Color, "Step 2: What is your favorite color?", name="step2")
         return f"{first} {second}"
 
+    _add_content_tools(kit)
     return asgi(kit)
 
 

@@ -18,6 +18,7 @@ from typing import Final, Literal, Protocol
 from uuid import uuid4
 
 from toolwire.core.catalog import Catalog
+from toolwire.core.content import describe_content
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.url_origin import get_origin
@@ -166,9 +167,8 @@ def write_result(
     if cut := describe_cut(result.notes):
         notes["advice"] = cut
     beside: dict[str, Json] = ({"notes": notes} if notes else {}) | ({"next": steps} if steps else {})
-    return ModelResult(
-        _write_text({**frame, "result": result.value, **beside} if frame or beside else result.value), is_error=False
-    )
+    value = describe_content(result.value)
+    return ModelResult(_write_text({**frame, "result": value, **beside} if frame or beside else value), is_error=False)
 
 
 def _find_next_tools(catalog: Catalog, after: Tool) -> dict[str, tuple[str, Tool]]:

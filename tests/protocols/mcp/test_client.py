@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from toolwire import Audio, File, Image, read_content
 from toolwire.client.discovery.discover import discover
 from toolwire.core.codec import Peer
 from toolwire.core.http import Request, Response, get_header
@@ -376,9 +377,36 @@ def test_a_value_is_structured_content_else_text(outcome, result, value):
     assert outcome(result) == Value(value)
 
 
-def test_pictures_stay_the_list_they_came_in(outcome):
-    content = [{"type": "text", "text": "A dot."}, {"type": "image", "data": "AA==", "mimeType": "image/png"}]
-    assert outcome(called(content=content)) == Value(content)
+def embedded(uri, **said):
+    return {"type": "resource", "resource": {"uri": uri, **said}}
+
+
+LINK = {"type": "resource_link", "uri": "file:///a", "name": "a"}
+PAGE = {"type": "image", "data": "AA==", "mimeType": "text/html"}
+HALF = {"type": "image", "data": "AA==", "mimeType": "image/png\r\nx: y"}
+
+
+@pytest.mark.requirement("MC-07")
+@pytest.mark.parametrize(
+    ("block", "value"),
+    [
+        ({"type": "image", "data": "+/8=", "mimeType": "image/png"}, Image(b"\xfb\xff", "image/png")),
+        ({"type": "audio", "data": "AA==", "mimeType": "audio/wav"}, Audio(b"\0", "audio/wav")),
+        (embedded("file:///a/b%20c.bin", blob="AA==", mimeType="a/b"), File(b"\0", "a/b", "b c.bin")),
+        (embedded("file:///..%2F..%2Fetc", blob="AA=="), File(b"\0", name="etc")),
+        (embedded("file://[", blob="AA=="), File(b"\0")),
+        (embedded("note:a", text="read me"), embedded("note:a", text="read me")),
+        (embedded(7, blob="no base64!"), embedded(7, blob="no base64!")),
+        ({"type": "resource", "resource": None}, {"type": "resource", "resource": None}),
+        (PAGE, PAGE),
+        (HALF, HALF),
+        (LINK, LINK),
+    ],
+)
+def test_content_of_any_server_is_read_by_its_type(outcome, block, value):
+    assert read_content(outcome(called(content=[block])).unwrap()) == value
+    mixed = outcome(called(content=[{"type": "text", "text": "A dot."}, block])).unwrap()
+    assert read_content(mixed) == ["A dot.", value]
 
 
 def test_text_is_read_as_json_where_the_tool_says_what_it_returns(drive, connect):

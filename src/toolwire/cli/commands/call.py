@@ -29,6 +29,7 @@ from toolwire.cli.terminal.terminal_input import choose_input_provider
 from toolwire.cli.terminal.terminal_user import build_terminal_user
 from toolwire.client.calls.pending_grants import find_missing_grants
 from toolwire.core.connect_error import ConnectError
+from toolwire.core.content import describe_content
 from toolwire.core.model import Json, Kind, Problem, Progress, Result, Tool
 from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.framing.cut_notice import describe_cut
@@ -127,7 +128,7 @@ def _print_problem(problem: Problem) -> None:
 
 
 def _print_value(value: Json, tool: Tool | None) -> None:
-    """Print a text as it is into a pipe and escaped on a terminal; print any other value as JSON.
+    """Print a text as it is into a pipe and escaped on a terminal, a sentence for content, any other value as JSON.
 
     On a terminal, the form that the site suggests comes first.
     """
@@ -135,6 +136,7 @@ def _print_value(value: Json, tool: Tool | None) -> None:
         return
     if tool is not None and sys.stdout.isatty() and print_result(tool, value):
         return
+    value = describe_content(value)
     if not isinstance(value, str):
         print(json_text(value, indent=2))
         return

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from toolwire.core.catalog import NAME, VERSION, Catalog, build_toolkit_name
 from toolwire.core.codec import Describe
+from toolwire.core.content import describes_content
 from toolwire.core.model import Json, Schema, Tool
 from toolwire.core.tool_names import assign_names, describe_renamed
 from toolwire.framing import xllm
@@ -98,7 +99,8 @@ def write_tool(tool: Tool, name: str) -> dict[str, Json]:
     if tool.safe:
         policy["readOnly"] = True
     identity: dict[str, Json] = {"toolkit": tool.toolkit, "name": tool.name, "version": tool.version}
-    identity["wrapped"] = is_wrapped(tool)
+    has_blocks = describes_content(tool.output_schema)
+    identity["wrapped"] = has_blocks or is_wrapped(tool)
     identity["reports"] = tool.reports or tool.streams
     text = describe_tool(tool)
     if extract_description(text, tool.hint, tool.cost) != tool.description:
@@ -110,7 +112,7 @@ def write_tool(tool: Tool, name: str) -> dict[str, Json]:
         "annotations": _write_annotations(tool),
         "_meta": {POLICY_META: policy, IDENTITY_META: identity},
     }
-    if tool.output_schema is not None:
+    if tool.output_schema is not None and not has_blocks:  # blocks have no schema in MCP
         data["outputSchema"] = _wrap(tool.output_schema) if is_wrapped(tool) else dict(tool.output_schema)
     return data
 

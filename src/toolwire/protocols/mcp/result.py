@@ -9,13 +9,15 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from toolwire.core.content import describes_content, has_content
 from toolwire.core.model import AFTER_START, Json, Kind, Problem, Result, Tool, Value
 from toolwire.framing import jsontext, problem_members
 from toolwire.framing.jsontext import get_object
 from toolwire.framing.problem_members import CAMEL_CASE
 
+from . import content_blocks
 from .document import is_wrapped
 from .revision import PROBLEM_META, SERVER_META
 
@@ -29,6 +31,8 @@ TOLD = AFTER_START | {
     Kind.BAD_ANSWER,
 }
 """The kinds of Problem that are told to the model, as a result with ``isError``."""
+
+_CONTENT_TYPES: Final = frozenset({dict, list})
 
 
 def write_ending(server: Mapping[str, Json]) -> bytes:
@@ -45,14 +49,22 @@ def write_value(id_: bytes, tool: Tool, value: Json, end: bytes) -> bytes:
     """Return the answer for a value: as text, and as structured content where the tool says what it returns."""
     if tool.output_schema is None and value is None:
         return write_opening(id_) + b'"content":[],"isError":false' + end
-    body = jsontext.write(value)
-    text = body if isinstance(value, str) else jsontext.write(body.decode())
-    content = b'"content":[{"type":"text","text":' + text + b"}]"
-    if is_wrapped(tool):
-        content += b',"structuredContent":{"result":' + body + b"}"
-    elif tool.output_schema is not None and isinstance(value, dict):
-        content += b',"structuredContent":' + body
+    if type(value) in _CONTENT_TYPES and has_content(value):
+        content = b'"content":' + jsontext.write(content_blocks.write(value))
+        if not describes_content(tool.output_schema):  # the list says nothing then, and the bytes go once
+            content += _write_structured(tool, value, jsontext.write(value))
+    else:
+        body = jsontext.write(value)
+        text = body if isinstance(value, str) else jsontext.write(body.decode())
+        content = b'"content":[{"type":"text","text":' + text + b"}]" + _write_structured(tool, value, body)
     return write_opening(id_) + content + b',"isError":false' + end
+
+
+def _write_structured(tool: Tool, value: Json, body: bytes) -> bytes:
+    """Return the structured content for ``value``, whose JSON is ``body``; nothing where the tool declares none."""
+    if is_wrapped(tool):
+        return b',"structuredContent":{"result":' + body + b"}"
+    return b',"structuredContent":' + body if tool.output_schema is not None and isinstance(value, dict) else b""
 
 
 def write_failure(id_: bytes, problem: Problem, server: Mapping[str, Json]) -> bytes:
@@ -87,7 +99,7 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
     """Return what the result of a ``tools/call`` means.
 
     Structured content comes first; else the text, read as JSON where the tool says what it returns; content that
-    is more than text stays the list it is.
+    is more than text is what ``content_blocks.read`` makes of it.
     """
     if result.get("resultType", "complete") == "input_required":
         why = f"{tool.name} asks the user for input, and no user can be asked: connect with provide_input=... for that."
@@ -102,7 +114,7 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
     if result.get("structuredContent") is not None:
         return Value(_unwrap(tool, result, text))
     if text is None:
-        return Value(content or None)
+        return Value(content_blocks.read(content) if content else None)
     return Value(_parse(text) if tool.output_schema else text)
 
 

@@ -1,0 +1,173 @@
+"""Define what a tool returns besides data: an image, audio or any other file, and the JSON form of each.
+
+Rules:
+- The JSON form is an object with exactly the members ``type``, ``media_type``, ``name`` and ``data`` (base64 with the
+  alphabet for URLs). What lacks one of them, or has a further one, is plain data.
+- A media type is checked wherever it comes from, so that it can neither end a header nor begin another.
+"""
+# MC-07
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from dataclasses import dataclass, field
+from mimetypes import guess_type
+from pathlib import Path
+from typing import Any, Final, Literal, Self, TypeAlias
+
+from .model import Json, Schema
+
+UNTYPED: Final = "application/octet-stream"
+MAX_PARTS: Final = 100
+"""A longer list is plain data, so that looking for content in it takes no time."""
+
+_MEDIA_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}")
+_STANDARD: Final = str.maketrans("-_", "+/")
+_FOR_URLS: Final = str.maketrans("+/", "-_")
+_MEMBERS: Final = frozenset({"type", "media_type", "name", "data"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """Bytes with their media type and file name (empty for none)."""
+
+    data: bytes = field(repr=False)
+    media_type: str = UNTYPED
+    name: str = ""
+
+    @classmethod
+    def from_path(cls, path: str | Path, media_type: str = "") -> Self:
+        """Return the content of the file at ``path``; without ``media_type``, the name of the file says its type.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: the media type is none, or not one of this class.
+        """
+        path = Path(path)
+        return cls(path.read_bytes(), media_type or guess_type(path.name)[0] or UNTYPED, path.name)
+
+
+@dataclass(frozen=True, slots=True)
+class File(_Content):
+    """A file that a tool returns: its bytes, their media type, and its name (empty for none)."""
+
+    type: Literal["file"] = field(default="file", repr=False)
+
+    def __post_init__(self) -> None:
+        _check_media_type(self.media_type, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Image(_Content):
+    """An image that a tool returns: its bytes, its media type, such as ``image/png``, and its name (empty for none)."""
+
+    type: Literal["image"] = field(default="image", repr=False)
+
+    def __post_init__(self) -> None:
+        _check_media_type(self.media_type, "image/")
+
+
+@dataclass(frozen=True, slots=True)
+class Audio(_Content):
+    """A sound that a tool returns: its bytes, its media type, such as ``audio/wav``, and its name (empty for none)."""
+
+    type: Literal["audio"] = field(default="audio", repr=False)
+
+    def __post_init__(self) -> None:
+        _check_media_type(self.media_type, "audio/")
+
+
+Content: TypeAlias = File | Image | Audio
+
+_CLASSES: Final[dict[str, type[File] | type[Image] | type[Audio]]] = {"file": File, "image": Image, "audio": Audio}
+
+
+def read_content(value: Json) -> Any:
+    """Return ``value`` with ``Image``, ``Audio`` and ``File`` in the place of their JSON forms.
+
+    Content is the value itself or an item of a list; all other data is returned as it is.
+    """
+    if type(value) is list:
+        return [_read_one(item) for item in value] if has_content(value) else value
+    return _read_one(value)
+
+
+def has_content(value: Json) -> bool:
+    """Return whether ``value`` is the JSON form of content, or a list in which there is one."""
+    if type(value) is dict:
+        return is_content(value)
+    return type(value) is list and len(value) <= MAX_PARTS and any(map(is_content, value))
+
+
+def is_content(value: Json) -> bool:
+    """Return whether ``value`` has the shape of the JSON form of content."""
+    if type(value) is not dict or len(value) != len(_MEMBERS) or value.get("type") not in ("file", "image", "audio"):
+        return False
+    return value.keys() == _MEMBERS and all(type(member) is str for member in value.values())
+
+
+def build_form(kind: str, data: str, media_type: str, name: str = "") -> dict[str, Json] | None:
+    """Return the JSON form of content that another party sent as base64, or None if it is not valid."""
+    form = {"data": data.translate(_FOR_URLS), "media_type": media_type, "name": name, "type": kind}
+    return None if isinstance(_read_one(form), dict) else form
+
+
+def get_base64(form: Json) -> str:
+    """Return the bytes of a JSON form as base64 with the standard alphabet."""
+    data: str = form["data"].translate(_STANDARD)
+    return data
+
+
+def describes_content(schema: Schema | None) -> bool:
+    """Return whether ``schema`` is that of content, of a choice that may be content, or of a list of either."""
+    if not schema:
+        return False
+    definitions = schema.get("$defs")
+    known: dict[str, Json] = definitions if isinstance(definitions, dict) else {}
+    waiting: list[Json] = [schema]
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one, dict):
+            continue
+        reference = one.get("$ref")
+        found = known.get(reference.rpartition("/")[2]) if isinstance(reference, str) else one
+        properties = found.get("properties") if isinstance(found, dict) else None
+        if isinstance(properties, dict) and properties.keys() == _MEMBERS:
+            return True
+        choices = one.get("anyOf")
+        waiting += [one.get("items"), *(choices if isinstance(choices, list) else ())]
+    return False
+
+
+def describe_content(value: Json) -> Json:
+    """Return ``value`` with what each content is, in one sentence, in the place of its bytes."""
+    if not has_content(value):
+        return value
+    return [_describe_one(item) for item in value] if type(value) is list else _describe_one(value)
+
+
+def _read_one(value: Json) -> Any:
+    if not is_content(value):
+        return value
+    try:
+        data = b64decode(get_base64(value), validate=True)
+        return _CLASSES[value["type"]](data, value["media_type"], value["name"])
+    except ValueError:
+        return value
+
+
+def _describe_one(value: Json) -> Json:
+    if not is_content(value):
+        return value
+    size = len(value["data"].rstrip("=")) * 3 // 4
+    what = {"image": "an image", "audio": "a sound", "file": "a file"}[value["type"]]
+    kind = value["media_type"] if _MEDIA_TYPE.fullmatch(value["media_type"]) else "unknown type"
+    return f"The tool returned {what} ({kind}, {size:,} bytes), which cannot be shown here."
+
+
+def _check_media_type(media_type: str, family: str) -> None:
+    if not _MEDIA_TYPE.fullmatch(media_type):
+        raise ValueError(f"{media_type[:100]!r} is no media type: write one such as {family or 'application/'}...")
+    if not media_type.lower().startswith(family):
+        raise ValueError(f"{media_type[:100]!r} is not a media type of {family}...: use File for other files")

@@ -1,0 +1,70 @@
+"""Write content as the content blocks of MCP, and read such blocks."""
+# MC-07
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import quote, unquote, urlsplit
+
+from toolwire.core import content
+from toolwire.core.model import Json
+from toolwire.framing import jsontext
+
+_OURS: Final = "attachment:"
+"""Begins the URI of a file of ours, which no one can read by it: the file is in the block."""
+
+
+def write(value: Json) -> list[Json]:
+    """Return the blocks of ``value``, for which ``content.has_content`` is true."""
+    return [_write_block(item) for item in (value if isinstance(value, list) else [value])]
+
+
+def read(blocks: list[dict[str, Any]]) -> Json:
+    """Return the value of blocks that are more than text: one item, or the list of all.
+
+    A text becomes a string, and an image, audio or embedded file the JSON form of content. A link, an embedded text of
+    another server, and what is not valid stay the block they are.
+    """
+    items = [_read_block(block) for block in blocks]
+    return items[0] if len(items) == 1 else items
+
+
+def _write_block(item: Json) -> Json:
+    if not content.is_content(item):
+        return {"type": "text", "text": item if isinstance(item, str) else jsontext.write(item).decode()}
+    data = content.get_base64(item)
+    if item["type"] != "file":
+        return {"type": item["type"], "data": data, "mimeType": item["media_type"]}
+    uri = _OURS + quote(item["name"] or "file", safe="")
+    return {"type": "resource", "resource": {"uri": uri, "mimeType": item["media_type"], "blob": data}}
+
+
+def _read_block(block: dict[str, Any]) -> Json:
+    kind = block.get("type")
+    if kind == "text" and isinstance(block.get("text"), str):
+        return block["text"]
+    form: Json = None
+    if kind in ("image", "audio"):
+        form = _build_form(kind, block.get("data"), block.get("mimeType"), "")
+    elif kind == "resource" and isinstance(resource := block.get("resource"), dict):
+        name = _read_name(resource.get("uri"))
+        form = _build_form("file", resource.get("blob"), resource.get("mimeType", content.UNTYPED), name)
+    return block if form is None else form
+
+
+def _build_form(kind: str, data: Json, media_type: Json, name: str) -> Json:
+    if not isinstance(data, str) or not isinstance(media_type, str):
+        return None
+    return content.build_form(kind, data, media_type, name)
+
+
+def _read_name(uri: Json) -> str:
+    """Return the file name that ``uri`` ends with, without anything that could lead to another folder."""
+    if not isinstance(uri, str):
+        return ""
+    try:
+        path = urlsplit(uri).path
+    except ValueError:
+        return ""
+    name = unquote(path).replace("\\", "/").rpartition("/")[2]
+    return name if name.isprintable() and len(name) <= 255 and name not in ("", ".", "..") else ""
