@@ -45,7 +45,7 @@ def serving(*argv: object) -> Iterator[str]:
         process.communicate(timeout=30)
 
 
-@pytest.mark.requirement("XL-010", "D-05")
+@pytest.mark.requirement("XL-010", "D-05", "FU-15")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_every_wire_is_served_by_https(desk: Path, tmp_path: Path, workers: int) -> None:
     cert, key = write_certificate(tmp_path, "localhost", "127.0.0.1")
@@ -138,7 +138,7 @@ def test_options_for_networks_are_checked(toolwire: Run, tmp_path: Path) -> None
         assert expected in done.err
 
 
-@pytest.mark.requirement("XL-010", "D-05")
+@pytest.mark.requirement("XL-010", "D-05", "FU-15")
 def test_http_in_a_private_network_needs_permission_by_name(desk: Path) -> None:
     ip = shutil.which("ip", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     unshare = ["unshare", "--net", *(["--map-root-user"] if os.getuid() else [])]

@@ -279,7 +279,7 @@ def test_a_gateway_serves_a_remote_server_and_code_as_one(protocol: str, site: s
         assert remote.call("double", {"a": 21}) == Value(42)
 
 
-@pytest.mark.requirement("XL-053", "XL-056")
+@pytest.mark.requirement("XL-053", "XL-056", "FU-04")
 @pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
 def test_a_gateway_runs_what_its_caller_has_confirmed_and_the_user_is_asked_once(site: str, protocol: str) -> None:
     box = open_toolbox(UrlTarget(site))

@@ -106,6 +106,7 @@ def fit(text: str, *, port: int, upstream: int, folder: Path) -> str:
     return "{\n\tadmin off\n}\n" + text if text.startswith(f"{NAME}:") else text
 
 
+@pytest.mark.requirement("FU-15")
 @pytest.mark.parametrize("proxy", PROXIES)
 def test_calls_pass_through_a_proxy_with_tls(
     proxy: str, upstream: int, start: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -155,6 +156,7 @@ def ask(port: int, folder: Path, method: str, path: str, body: Any = None) -> tu
         time.sleep(0.05)
 
 
+@pytest.mark.requirement("FU-15")
 def test_another_host_name_is_refused_with_what_to_do_and_health_is_not(upstream: int) -> None:
     connection = HTTPConnection("127.0.0.1", upstream, timeout=WAIT_S)
     found = {}
@@ -168,6 +170,7 @@ def test_another_host_name_is_refused_with_what_to_do_and_health_is_not(upstream
     assert "--allow-host 10.1.2.3" in found["/tools"][1]
 
 
+@pytest.mark.requirement("FU-15")
 def test_the_unit_of_systemd_and_the_manifest_run_the_command_as_it_is() -> None:
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str  # type: ignore[assignment,method-assign]  # the documented way to keep the case of names

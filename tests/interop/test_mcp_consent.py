@@ -62,7 +62,7 @@ def replying(action: str, *, allow: bool | None = None) -> tuple[Answer, list[st
     return answer, shown
 
 
-@pytest.mark.requirement("XL-049", "XL-053", "CC-05")
+@pytest.mark.requirement("XL-049", "XL-053", "CC-05", "FU-04")
 def test_a_person_of_the_official_client_sees_the_whole_call_and_allows_it(gateway: Gateway) -> None:
     answer, shown = replying("accept", allow=True)
     result = call(gateway.url, answer)
