@@ -27,6 +27,7 @@ from .conftest import running
 FORM = {"type": "image", "data": "AA==", "media_type": "image/png", "name": ""}
 PNG = bytes(range(256))  # its base64 has the two letters that the alphabet for URLs has not
 CHART, SOUND = Image(PNG, "image/png"), Audio(b"RIFF", "audio/wav")
+LARGE = Image(PNG * 1_000, "image/png")
 NOTE = File(b"a note", "text/plain", "a note.txt")
 WIRES = ("openapi", "opentool", "otc", "mcp")
 
@@ -56,6 +57,11 @@ def studio() -> Toolkit:
         return ["all", CHART, NOTE]
 
     @kit.tool(approval="auto")
+    def paint() -> list[str | Image]:
+        """Return a large image."""
+        return [LARGE]
+
+    @kit.tool(approval="auto")
     def guess():  # type: ignore[no-untyped-def]  # the case
         """Return an image without saying so before."""
         return CHART
@@ -76,6 +82,13 @@ def test_content_is_the_same_on_every_wire(site: str, wire: str) -> None:
         packed = read_content(remote.call("pack").unwrap())
     assert values == {"chart": CHART, "speak": SOUND, "guess": CHART}
     assert packed == ["all", CHART, NOTE]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_an_image_is_not_cut_as_text_is(site: str, wire: str) -> None:
+    with connect_sync(site, protocol=wire, approve=allow) as remote:
+        result = remote.call("paint")
+    assert read_content(result.unwrap()) in ([LARGE], LARGE)  # MCP does not tell a list of one from the one
 
 
 @pytest.mark.parametrize("inner", WIRES)

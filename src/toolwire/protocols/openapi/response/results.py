@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from toolwire.core.content import describe_content
 from toolwire.core.http import JSON_HEADERS, Response, get_header
 from toolwire.core.model import Json, Kind, Problem, Result, Value
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resource, Resources, ResultLimits
@@ -193,7 +194,11 @@ def _read_json(body: bytes, media_type: str, expected: Expected, notes: dict[str
     # A search in the bytes is far cheaper than walking the data, and hidden characters are rare.
     if text_cleaning.may_hide(body):
         data = _clean(data, notes)
-    if len(body) > caps.characters and (characters := truncate_json.count_characters(data)) > caps.characters:
+    # MC-07: the bytes of an image reach no model, so they are no text that is too long for one.
+    if (
+        len(body) > caps.characters
+        and (characters := truncate_json.count_characters(describe_content(data))) > caps.characters
+    ):
         whole, data = data, truncate_json.truncate(data, caps.characters)
         if cut := count_cut_items(whole, data):
             notes["cut_items"] = cut
