@@ -31,7 +31,7 @@ LARGE = Image(PNG * 1_000, "image/png")
 NOTE = File(b"a note", "text/plain", "a note.txt")
 WIRES = ("openapi", "opentool", "otc", "mcp")
 
-pytestmark = pytest.mark.requirement("MC-07")
+pytestmark = pytest.mark.requirement("MC-07", "FU-17")
 
 
 def allow(question: Question) -> Answer:
