@@ -25,7 +25,7 @@ from .blocks import Block, matches_output, read_steps
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 60.0
-_LANGUAGES = {"python", "console", "text", "json"}
+_LANGUAGES = {"python", "console", "text", "json", "toml"}
 _NOT_RUN = {"git", "cd", "source", "pip"}
 _QUESTIONS = (b"[y/N] ", b"you> ")
 
@@ -55,6 +55,11 @@ class Page:
         json.loads(text)
         if block.name:
             (self._folder / block.name).write_text(text, encoding="utf-8")
+
+    def save(self, block: Block) -> None:
+        """Save a block that has a name."""
+        if block.name:
+            (self._folder / block.name).write_text(self._replace_ports(block.text), encoding="utf-8")
 
     def run_console(self, block: Block) -> None:
         """Run the commands of a console block; each must have the expected output and end with 0."""
@@ -89,6 +94,8 @@ class Page:
         match words:
             case ["toolwire", "serve", *rest]:
                 return self._start_server("toolwire", ["serve", *rest], environment)
+            case ["toolwire", "gateway", "run"]:  # its file says port = 9628
+                return self._start_server("toolwire", words[1:], environment, self._find_port("9628"))
             case ["uvicorn", *rest]:
                 return self._start_server("uvicorn", rest, environment)
             case ["python", "-m", program, *rest]:
@@ -104,10 +111,13 @@ class Page:
                 assert other in _NOT_RUN, f"{other} is not run by this test"
         return expected
 
-    def _start_server(self, program: str, words: list[str], environment: Mapping[str, str]) -> str:
-        if "--port" not in words:
-            words = [*words, "--port", self._find_port("9627")]
-        port = words[words.index("--port") + 1]
+    def _start_server(
+        self, program: str, words: list[str], environment: Mapping[str, str], port: str | None = None
+    ) -> str:
+        if port is None:
+            if "--port" not in words:
+                words = [*words, "--port", self._find_port("9627")]
+            port = words[words.index("--port") + 1]
         if port in self._servers:
             _stop(self._servers.pop(port))
         self._servers[port] = server = subprocess.Popen(
@@ -172,7 +182,12 @@ class Page:
         return {**kept, **state, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "120", **more}
 
     def _replace_ports(self, text: str) -> str:
-        return re.sub(r"(127\.0\.0\.1:|--port )(96\d\d)\b", lambda match: match[1] + self._find_port(match[2]), text)
+        return re.sub(
+            r"(127\.0\.0\.1:|--port |^port = )(96\d\d)\b",
+            lambda match: match[1] + self._find_port(match[2]),
+            text,
+            flags=re.M,
+        )
 
     def _find_port(self, written: str) -> str:
         if written not in self._ports:
@@ -193,6 +208,10 @@ def run_blocks(page: Page, blocks: Iterable[Block]) -> None:
                 page.run_console(block)
             case "json", _:
                 page.save_json(block)
+            case "toml", _:
+                page.save(block)
+            case "text", name if name.endswith(".txt"):
+                page.save(block)
             case "text", "output":
                 assert page.matches_output(block.text, printed), f"line {block.line}: this was printed:\n{printed}"
             case _:

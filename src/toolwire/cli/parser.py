@@ -90,6 +90,7 @@ def _build_parser(version: str) -> Parser:
     add = parser.add_subparsers(dest="command", metavar="COMMAND").add_parser
     _add_example(_add_command(add, "example", "write an example: a file of tools, ready to serve"))
     _add_serve(_add_command(add, "serve", "serve tools over every protocol at once"))
+    _add_gateway(_add_command(add, "gateway", "serve the upstreams that a file lists, check and list them, or add one"))
     _add_install(_add_command(add, "install", "let a host of MCP, such as Claude Desktop, use the tools"))
     _add_tools(_add_command(add, "tools", "list the tools of a target"))
     _add_show(_add_command(add, "show", "show one tool: its arguments, what a call needs, and an example call"))
@@ -223,6 +224,22 @@ def _add_serve(parser: Parser) -> None:
         default="text",
         help="the format of the log; json has a line for each call (text)",
     )
+    _add_remote(parser)
+    _add_selection(parser)
+
+
+def _add_gateway(parser: Parser) -> None:
+    parser.add_argument(
+        "action", choices=["run", "check", "list", "add"],
+        help="run: serve, and take the file again on SIGHUP; check: connect to each upstream; list: print them;"
+        " add: write one more into the file",
+    )  # fmt: skip
+    parser.add_argument("target", nargs="?", default="", metavar="TARGET", help=f"add: {_TARGET}")
+    parser.add_argument("--file", default="toolwire.toml", metavar="FILE", help="the file of the gateway (%(default)s)")
+    parser.add_argument("--name", metavar="NAME", help="add: the name of the upstream (default: its host)")
+    parser.add_argument("--json", action="store_true", help="check, list: print the upstreams as JSON")
+    _add_agree(parser)
+    _add_site_description(parser)
     _add_remote(parser)
     _add_selection(parser)
 

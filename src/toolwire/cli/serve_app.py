@@ -16,6 +16,8 @@ from toolwire.client.calls.session import Session
 from toolwire.client.connection.connect import connect_without_user
 from toolwire.client.connection.remote import Remote
 from toolwire.consent import ClientRules
+from toolwire.core.connect_error import ConnectError
+from toolwire.core.errors import ToolwireError
 from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import CallerConsent, merge_toolboxes
 from toolwire.limits import ClientRateLimits, RatesFail
@@ -35,7 +37,7 @@ from .token_options import TokenOptions, build_callers
 
 SETTINGS = "TOOLWIRE_SERVE"
 _QUESTIONS_A_MINUTE = 1_000_000  # there are many callers, and the client of each asks
-_REMOTE_OPTIONS = (
+REMOTE_OPTIONS = (
     "key",
     "key_env",
     "header",
@@ -64,6 +66,20 @@ FACTORY = f"{__name__}:build_app_from_environment"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamSettings:
+    """One upstream of a gateway: its name, its target, and its own options about remote targets.
+
+    ``scopes`` are what a caller needs to see its tools, instead of what the tools declare; ``None`` leaves that.
+    """
+
+    name: str
+    target: str
+    scopes: Sequence[str] | None = None
+    agree: bool = False
+    remote: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServeSettings:
     """What to serve, and to which callers. Workers get it by the environment: other users can read a command line."""
 
@@ -85,6 +101,7 @@ class ServeSettings:
     consent: str = "ask"
     confirmations: str = ""
     remote: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    upstreams: Sequence[UpstreamSettings] = ()
     debug: bool = False
 
     def to_json(self) -> str:
@@ -95,13 +112,14 @@ class ServeSettings:
 def read_settings(text: str) -> ServeSettings:
     """Return the settings that ``to_json`` wrote."""
     data: dict[str, Any] = json.loads(text)
-    return ServeSettings(tokens=TokenOptions(**data.pop("tokens", {})), **data)
+    upstreams = tuple(UpstreamSettings(**one) for one in data.pop("upstreams", ()))
+    return ServeSettings(tokens=TokenOptions(**data.pop("tokens", {})), upstreams=upstreams, **data)
 
 
 def list_remote_options(arguments: Namespace) -> dict[str, Any]:
     """Return the options about remote targets as JSON data, so that a worker can read them again."""
     # An overlay stays a path: the text of a large one would not fit into the environment.
-    return {name: getattr(arguments, name) for name in _REMOTE_OPTIONS}
+    return {name: getattr(arguments, name) for name in REMOTE_OPTIONS}
 
 
 def build_app_from_environment() -> App:
@@ -122,7 +140,7 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App:
         case [ObjectToolbox() | MethodToolbox() as toolbox]:
             serve: Callable[..., App] = partial(opentool_app, toolbox)
         case _:
-            merged = merge_toolboxes(toolboxes, title=", ".join(toolbox.catalog().title for toolbox in toolboxes))
+            merged = merge_targets(settings, toolboxes)
             word = _HOST_CONFIRMATION if settings.consent == "hints" else ""
             serve = partial(asgi, merged, client_document=settings.client_document, host_confirmation=word)
     if settings.log == "json":
@@ -142,8 +160,25 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App:
     )
 
 
+def merge_targets(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> Toolbox:
+    """Return all ``toolboxes`` as one, with the names and the scopes that ``settings`` gives its upstreams.
+
+    Raises:
+        DefinitionError: two of them have a tool of the same id.
+    """
+    upstreams = dict(enumerate(settings.upstreams))
+    return merge_toolboxes(
+        toolboxes,
+        title=", ".join(toolbox.catalog().title for toolbox in toolboxes),
+        names={number: upstream.name for number, upstream in upstreams.items()},
+        scopes={number: upstream.scopes for number, upstream in upstreams.items() if upstream.scopes is not None},
+    )
+
+
 def open_toolboxes(settings: ServeSettings) -> Sequence[Toolbox]:
-    """Return the toolbox of each target, in order. ``open_toolbox`` lists the errors."""
+    """Return the toolbox of each upstream, or else of each target, in order. ``open_toolbox`` lists the errors."""
+    if settings.upstreams:
+        return [open_upstream(upstream, settings) for upstream in settings.upstreams]
     targets = [read_target(text) for text in settings.targets]
     if settings.document is None:
         urls = [target.text for target in targets if isinstance(target, UrlTarget)]
@@ -161,6 +196,27 @@ def open_toolboxes(settings: ServeSettings) -> Sequence[Toolbox]:
     if len(targets) > 1:
         raise UsageError("--document describes one class: serve that alone, or give each class a load().")
     return [open_toolbox(targets[0], Path(settings.document))]
+
+
+def open_upstream(upstream: UpstreamSettings, settings: ServeSettings) -> Toolbox:
+    """Return the toolbox of ``upstream``. ``open_toolbox`` lists the errors; each names the upstream."""
+    try:
+        target = read_target(upstream.target)
+        urls = [upstream.target] if isinstance(target, UrlTarget) else []
+        options = read_url_options(Namespace(**upstream.remote), urls)
+        if not urls and options != UrlOptions():
+            raise UsageError("its options are for URLs, and its target is none.")
+        return open_toolbox(
+            target,
+            options=options,
+            agree=upstream.agree,
+            consent=settings.consent,
+            confirmations=settings.confirmations,
+        )
+    except ConnectError as error:
+        raise ConnectError(f"The upstream {upstream.name}: {error}", error.probes, error.kind) from error
+    except ToolwireError as error:
+        raise UsageError(f"The upstream {upstream.name}: {error}") from error
 
 
 def open_toolbox(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import DefinitionError
@@ -13,11 +14,22 @@ from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 
 from .ownership import Owned, Ownership
 
+_NONE: Final[Mapping[int, Any]] = {}
+
 _log = logging.getLogger("toolwire")
 
 
-def merge_toolboxes(toolboxes: Sequence[Toolbox], *, title: str = "Tools") -> Toolbox:
+def merge_toolboxes(
+    toolboxes: Sequence[Toolbox],
+    *,
+    title: str = "Tools",
+    names: Mapping[int, str] = _NONE,
+    scopes: Mapping[int, Iterable[str]] = _NONE,
+) -> Toolbox:
     """Return a Toolbox that offers the tools of all ``toolboxes`` and runs each call where its tool came from.
+
+    ``names`` gives connections other names than their own, and ``scopes`` says which scopes callers need for the tools
+    of a toolbox, instead of those that its tools declare. Both are by the number of the toolbox, from 0.
 
     No connection answers to a name that another toolbox had first. A toolkit of a connection has the connection's name
     before its own where another toolbox has a toolkit of that name, or of one that looks like it.
@@ -26,16 +38,19 @@ def merge_toolboxes(toolboxes: Sequence[Toolbox], *, title: str = "Tools") -> To
         DefinitionError: two of them, none a connection, have a toolkit of the same name or a tool of the same id.
     """
     # D-32
-    return toolboxes[0] if len(toolboxes) == 1 else _MergedToolbox(tuple(toolboxes), title)
+    if len(toolboxes) == 1 and not scopes:
+        return toolboxes[0]
+    needed = {number: tuple(some) for number, some in scopes.items()}
+    return _MergedToolbox(tuple(toolboxes), title, Ownership(toolboxes, names, needed))
 
 
 class _MergedToolbox:
-    def __init__(self, toolboxes: tuple[Toolbox, ...], title: str) -> None:
+    def __init__(self, toolboxes: tuple[Toolbox, ...], title: str, ownership: Ownership) -> None:
         self._toolboxes = toolboxes
         self._title = title
         self._seen: tuple[Catalog, ...] = ()
         self._catalog = Catalog(title=title)
-        self._ownership = Ownership(toolboxes)
+        self._ownership = ownership
         self._homes: dict[str, tuple[Toolbox, Owned]] = {}
         self.catalog()
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from toolwire.client.connection.remote import Remote
 from toolwire.core.catalog import Catalog, list_spellings, make_confusable_key
@@ -27,6 +27,7 @@ HERE: Final = -1
 """The owner of all functions of this process."""
 
 _NOBODY: Final = -2
+_NONE: Final[Mapping[int, Any]] = {}
 
 
 class Owned(NamedTuple):
@@ -40,9 +41,16 @@ class Owned(NamedTuple):
 class Ownership:
     """Who has which toolkits and references, of ``toolboxes``."""
 
-    def __init__(self, toolboxes: Sequence[Toolbox]) -> None:
+    def __init__(
+        self,
+        toolboxes: Sequence[Toolbox],
+        names: Mapping[int, str] = _NONE,
+        scopes: Mapping[int, tuple[str, ...]] = _NONE,
+    ) -> None:
+        """Take the names of connections from ``names`` first; ``scopes`` stand for those of the tools of a toolbox."""
+        self._scopes = scopes
         self._owners = [HERE if isinstance(box, FunctionToolbox) else number for number, box in enumerate(toolboxes)]
-        self._connections = _connections(toolboxes)
+        self._connections = _connections(toolboxes, names)
         self._prefixes = {make_confusable_key(name): number for number, name in self._connections.items()}
         self._toolkits: dict[str, int] = {}
         self._offered: dict[tuple[int, str], str] = {}
@@ -60,7 +68,9 @@ class Ownership:
             owner = self._owners[number]
             for tool in catalog.tools:
                 toolkit = self._offered[owner, tool.toolkit]
-                offered = tool if toolkit == tool.toolkit else replace(tool, toolkit=toolkit)
+                scopes = self._scopes.get(number, tool.scopes)
+                is_same = toolkit == tool.toolkit and scopes == tool.scopes
+                offered = tool if is_same else replace(tool, toolkit=toolkit, scopes=scopes)
                 found.append((number, Owned(offered, owner, tool)))
         self._settle([owned for _, owned in found])
         return found
@@ -132,15 +142,16 @@ class Ownership:
             self._homes.setdefault(like, next(iter(owners)) if len(owners) == 1 else _NOBODY)
 
 
-def _connections(toolboxes: Sequence[Toolbox]) -> Mapping[int, str]:
+def _connections(toolboxes: Sequence[Toolbox], given: Mapping[int, str]) -> Mapping[int, str]:
     """Return the name of each toolbox that is a connection, by its number; no two look alike or begin alike."""
     names: dict[int, str] = {}
     for number, box in enumerate(toolboxes):
         if isinstance(box, Remote):
-            name, count = box.name, 1
+            name = first = given.get(number) or box.name
+            count = 1
             while any(_begins_alike(name, other) for other in names.values()):
                 count += 1
-                name = f"{box.name}{count}"
+                name = f"{first}{count}"
             names[number] = name
     return names
 

@@ -7,6 +7,8 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,9 +19,11 @@ from toolwire.cli.serve_app import (
     FACTORY,
     SETTINGS,
     ServeSettings,
+    UpstreamSettings,
     build_app,
     count_asking_tools,
     list_remote_options,
+    merge_targets,
     open_toolboxes,
 )
 from toolwire.cli.targets.load_code import find_import_folder
@@ -28,6 +32,7 @@ from toolwire.cli.targets.target import Target, UrlTarget, read_target
 from toolwire.cli.terminal.screen import apply_style, drop_unwritable, escaped, print_warning
 from toolwire.cli.token_options import TokenOptions
 from toolwire.core.catalog import Catalog
+from toolwire.core.errors import ToolwireError
 from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import read_connections
 from toolwire.opentool.keys import read_keys
@@ -59,26 +64,43 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--reload serves from one process: leave out --workers.")
     if arguments.stdio and (arguments.reload or arguments.workers > 1 or arguments.tls_cert):
         raise UsageError("--stdio serves one host from one process: leave out --reload, --workers and --tls-cert.")
+    return serve_arguments(arguments)
+
+
+def serve_arguments(arguments: argparse.Namespace, *, renew: Callable[[], ServeSettings] | None = None) -> int:
+    """Serve what ``arguments`` name until a signal ends it.
+
+    With ``renew``, the settings are those that it returns, with its upstreams, and SIGHUP takes them anew. Calls that
+    run then are finished by the process that has them.
+
+    Raises:
+        ToolwireError: it cannot be served; the text says why.
+    """
     if confirmations := find_state_places(arguments.state).confirmations:
-        return _serve(arguments, confirmations=confirmations)
-    if arguments.workers == 1:
-        return _serve(arguments)
+        return _serve(arguments, renew, confirmations=confirmations)
+    if arguments.workers == 1 and renew is None:
+        return _serve(arguments, renew)
     # A caller confirms a call with a word of one worker, and sends it to any worker.
     with TemporaryDirectory(prefix="toolwire-") as folder:
-        return _serve(arguments, confirmations=f"{folder}/confirmations")
+        return _serve(arguments, renew, confirmations=f"{folder}/confirmations")
 
 
-def _serve(arguments: argparse.Namespace, *, confirmations: str = "") -> int:
-    tls = _read_tls(arguments)
+def build_settings(arguments: argparse.Namespace, upstreams: Sequence[UpstreamSettings] = ()) -> ServeSettings:
+    """Return what ``arguments`` say about the targets, or about ``upstreams``, and about their callers.
+
+    Raises:
+        ToolwireError: an option is not valid, or there is nothing to serve.
+    """
     listed = read_connections(arguments.connections) if arguments.connections else ()
     named_targets = [*arguments.targets, *(one.url for one in listed)]
-    if not named_targets:
+    if not named_targets and not upstreams:
         raise UsageError("There is nothing to serve: name a target, or a list with --connections FILE.")
     urls = [text for text in named_targets if isinstance(read_target(text), UrlTarget)]
-    if not urls and read_url_options(arguments, urls) != UrlOptions():
+    if not urls and not upstreams and read_url_options(arguments, urls) != UrlOptions():
         raise UsageError("--key, --protocol and the selection are for URLs, and no target is one.")
-    settings = ServeSettings(
+    return ServeSettings(
         targets=named_targets,
+        upstreams=upstreams,
         api_keys=read_keys(arguments.api_key, arguments.api_key_file),
         hosts=arguments.allow_host,
         origins=arguments.allow_origin,
@@ -99,10 +121,15 @@ def _serve(arguments: argparse.Namespace, *, confirmations: str = "") -> int:
         strict_jsonrpc=arguments.strict_jsonrpc,
         agree=arguments.agree,
         consent=arguments.consent,
-        confirmations=confirmations,
         remote=list_remote_options(arguments),
         debug=arguments.debug,
     )
+
+
+def _serve(arguments: argparse.Namespace, renew: Callable[[], ServeSettings] | None, *, confirmations: str = "") -> int:
+    tls = _read_tls(arguments)
+    read_settings = partial(build_settings, arguments) if renew is None else renew
+    settings = replace(read_settings(), confirmations=confirmations)
     targets = [read_target(text) for text in settings.targets]
     # Made here even if other processes serve: what is wrong with it is said before anything listens.
     boxes = open_toolboxes(settings)
@@ -128,15 +155,29 @@ def _serve(arguments: argparse.Namespace, *, confirmations: str = "") -> int:
         "access_log": arguments.access_log,
         "tls": tls,
     }
-    if not arguments.reload and arguments.workers == 1:
+    if not arguments.reload and arguments.workers == 1 and renew is None:
         serve(app, **place)
         return OK
     with _set_environment(settings):
         if arguments.reload:
             serve_reloading(FACTORY, directories=_list_folders(targets), announce_reload=_print_reload, **place)
         else:
-            serve_workers(FACTORY, workers=arguments.workers, **place)
+            may_renew = renew and partial(_renew_settings, renew, confirmations)
+            serve_workers(FACTORY, workers=arguments.workers, may_renew=may_renew, **place)
     return OK
+
+
+def _renew_settings(renew: Callable[[], ServeSettings], confirmations: str) -> bool:
+    """Give new workers the settings as they are now, and return True; if they cannot be served, say why."""
+    try:
+        settings = replace(renew(), confirmations=confirmations)
+        merge_targets(settings, open_toolboxes(settings))
+    except ToolwireError as error:
+        print_warning(f"The settings are not taken, and all goes on as before. {error}")
+        return False
+    os.environ[SETTINGS] = settings.to_json()
+    _print_reload("Reloaded: new requests go to processes with the new settings.")
+    return True
 
 
 def _print_reload(sentence: str) -> None:

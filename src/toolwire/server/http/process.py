@@ -172,10 +172,12 @@ def serve_workers(
     deadlines: Deadlines = DEADLINES,
     access_log: bool = False,
     tls: TlsFiles | None = None,
+    may_renew: Callable[[], bool] | None = None,
 ) -> None:
     """Serve the application that ``factory`` (``module:function``) returns, in each of ``workers`` processes.
 
-    A worker that dies is replaced. A signal stops all workers as it stops ``serve``.
+    A worker that dies is replaced. A signal stops all workers as it stops ``serve``. SIGHUP replaces each worker by a
+    new one, which begins before the old one finishes its calls and ends; not if ``may_renew``, asked before, says no.
 
     Raises:
         DefinitionError: the socket cannot listen at ``host`` and ``port``.
@@ -186,7 +188,8 @@ def serve_workers(
         announce(build_url(host, listener, secure=tls is not None))
         _raise_socket_limit()
         # One socket for all workers: the kernel gives each connection to one that is free.
-        supervisor = Multiprocess(config, sockets=[listener])
+        supervisor = _Workers(config, sockets=[listener])
+        supervisor.may_renew = may_renew or supervisor.may_renew
         supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         raise ToolwireError("A worker could not start; the line above says why.")
@@ -221,6 +224,16 @@ def serve_reloading(
         reload.announce_reload = announce_reload
         reload.should_restart()  # records the files now, so that a change during the start is noticed
         reload.run()
+
+
+class _Workers(Multiprocess):
+    """Worker processes that are replaced after SIGHUP, if ``may_renew`` returns True."""
+
+    may_renew: Callable[[], bool] = staticmethod(lambda: True)
+
+    def handle_hup(self) -> None:
+        if self.may_renew():
+            super().handle_hup()
 
 
 class _AnnouncingReload(ChangeReload):  # type: ignore[misc,valid-type]  # uvicorn chooses the class when it is imported

@@ -1,0 +1,170 @@
+"""``toolwire gateway``: serve the upstreams of a file, check and list them, and add one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from toolwire.cli.commands.serve import build_settings, serve_arguments
+from toolwire.cli.exits import NOT_FOUND, OK, UsageError
+from toolwire.cli.gateway_file import UPSTREAM_NAME, GatewayFile, parse_gateway_file, read_gateway_file
+from toolwire.cli.serve_app import (
+    REMOTE_OPTIONS,
+    ServeSettings,
+    UpstreamSettings,
+    count_asking_tools,
+    merge_targets,
+    open_upstream,
+)
+from toolwire.cli.targets.target import UrlTarget, read_target
+from toolwire.cli.terminal.screen import escaped, json_text
+from toolwire.cli.terminal.slow_work import announce_if_slow
+from toolwire.cli.terminal.table import print_table
+from toolwire.core.errors import ToolwireError
+from toolwire.core.toolbox import Toolbox
+from toolwire.core.url_display import show_url
+from toolwire.framing import jsontext
+
+_HEAD = """\
+# The file of a gateway: `toolwire gateway run` serves its upstreams. Options stand here as in `toolwire serve`.
+"""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what the action says, in the folder of the file, so that its relative paths mean what they say."""
+    path = Path(arguments.file)
+    if arguments.action == "add":
+        return _add(path, arguments)
+    if arguments.target:
+        raise UsageError(f"gateway {arguments.action} takes no URL: the file lists them; --file names the file.")
+    file = read_gateway_file(path)
+    folder, name = path.resolve().parent, Path(path.name)
+    os.chdir(folder)
+    match arguments.action:
+        case "run":
+            return serve_arguments(file.arguments, renew=lambda: _build_settings(read_gateway_file(name)))
+        case "check":
+            return _check(file, as_json=arguments.json)
+        case _:
+            return _list(file, as_json=arguments.json)
+
+
+def _build_settings(file: GatewayFile) -> ServeSettings:
+    return build_settings(file.arguments, file.upstreams)
+
+
+def _check(file: GatewayFile, *, as_json: bool) -> int:
+    """Connect to each upstream and print what it offers; none hides what is wrong with another."""
+    settings = _build_settings(file)
+    boxes: list[Toolbox] = []
+    rows: list[dict[str, Any]] = []
+    for upstream in file.upstreams:
+        row: dict[str, Any] = {"name": upstream.name, "target": _show_target(upstream), "ok": True, "fault": ""}
+        try:
+            with announce_if_slow(f"Connecting to {upstream.name}"):
+                box = open_upstream(upstream, settings)
+            boxes.append(box)
+            row |= {"tools": len(box.catalog().tools), "asking": count_asking_tools([box])}
+        except ToolwireError as error:
+            row |= {"ok": False, "tools": 0, "asking": 0, "fault": str(error)}
+        rows.append(row)
+    if len(boxes) == len(rows):
+        merge_targets(settings, boxes)
+    if as_json:
+        print(json_text(rows, indent=2))
+    else:
+        cells = [
+            [one["name"], escaped(one["target"]), str(one["tools"]), str(one["asking"]), escaped(one["fault"]) or "ok"]
+            for one in rows
+        ]
+        print_table(("upstream", "target", "tools", "need consent", "state"), cells, sys.stdout)
+    return OK if len(boxes) == len(rows) else NOT_FOUND
+
+
+def _list(file: GatewayFile, *, as_json: bool) -> int:
+    rows = [
+        {
+            "name": upstream.name,
+            "target": _show_target(upstream),
+            "scopes": None if upstream.scopes is None else list(upstream.scopes),
+        }
+        for upstream in file.upstreams
+    ]
+    if as_json:
+        print(json_text(rows, indent=2))
+        return OK
+    cells = [
+        [one.name, escaped(_show_target(one)), escaped(" ".join(one.scopes or ())) or "every caller"]
+        for one in file.upstreams
+    ]
+    print_table(("upstream", "target", "for callers with"), cells, sys.stdout)
+    return OK
+
+
+def _add(path: Path, arguments: argparse.Namespace) -> int:
+    """Write a table for the upstream to the end of the file; all that is there stays as it is."""
+    if not arguments.target:
+        raise UsageError("gateway add needs the URL of the upstream.")
+    if arguments.key:
+        raise UsageError(
+            "A key does not belong into a file: name the environment variable that has it, --key-env NAME."
+        )
+    name = arguments.name or _make_name(arguments.target)
+    if UPSTREAM_NAME.fullmatch(name) is None:
+        raise UsageError(f"{name!r} is no name of an upstream: a letter, then up to 31 letters, digits, - and _.")
+    lines = [f"[upstreams.{name}]", f"target = {_write_text(arguments.target)}"]
+    defaults = vars(parse_gateway_file(b'[upstreams.a]\ntarget = "b"', path.name).arguments)
+    for dest in (*REMOTE_OPTIONS, "agree"):
+        value = getattr(arguments, dest)
+        if value != defaults[dest]:
+            lines.append(f"{dest.replace('_', '-')} = {_write_value(value)}")
+    try:
+        before = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        before = _HEAD
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}.") from error
+    text = f"{before.rstrip()}\n\n" + "\n".join(lines) + "\n"
+    parse_gateway_file(text.encode(), path.name)  # nothing is written that could not be read
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        if path.exists():
+            part.chmod(path.stat().st_mode & 0o777)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise UsageError(f"{path} cannot be written: {error.strerror}.") from error
+    print(f"{escaped(str(path))}: added {name}. `toolwire gateway check` connects to it.")
+    return OK
+
+
+def _show_target(upstream: UpstreamSettings) -> str:
+    return show_url(upstream.target) if isinstance(read_target(upstream.target), UrlTarget) else upstream.target
+
+
+def _make_name(target: str) -> str:
+    """Return a name for the upstream: its host with dashes, or the first letters of the target."""
+    host = urlsplit(target).hostname or target
+    return re.sub(r"[^A-Za-z0-9]+", "-", re.sub(r"^[^A-Za-z]+", "", host))[:32].strip("-") or "upstream"
+
+
+def _write_text(text: str) -> str:
+    return jsontext.write(text).decode()  # a string of JSON is one of TOML
+
+
+def _write_value(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case [*several]:
+            return f"[{', '.join(map(_write_text, several))}]"
+        case int():
+            return str(value)
+        case _:
+            return _write_text(value)

@@ -1,0 +1,199 @@
+"""Read the file of a gateway, ``toolwire.toml``: how it serves, and its upstreams, each with its own options.
+
+A member of the file is an option of ``toolwire serve`` without its dashes. Each fault is one sentence with the line and
+the column of the member. Relative paths in the file mean files beside it.
+"""
+# GW-01
+
+from __future__ import annotations
+
+import re
+import tomllib
+from argparse import Action, ArgumentTypeError, Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from toolwire import __version__
+from toolwire.framing.jsontext import describe_type
+
+from .exits import UsageError
+from .parser import list_commands
+from .serve_app import REMOTE_OPTIONS, UpstreamSettings
+
+GATEWAY_FILE: Final = "toolwire.toml"
+UPSTREAM_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
+
+_UPSTREAMS: Final = "upstreams"
+_LARGEST_BYTES: Final = 1 << 20
+_MOST: Final = 1_000
+_OF_AN_UPSTREAM: Final = frozenset({*REMOTE_OPTIONS, "agree"})
+_NOT_IN_A_FILE: Final = frozenset({"connections", "debug", "document", "help", "reload", "stdio", "targets"})
+# A file is shared and kept under version control, so what is secret stays out of it.
+_SECRETS: Final = {
+    "key": "name the environment variable that has the key: key-env",
+    "api-key": "put keys into a file of their own: api-key-file",
+}
+_PART: Final = r"[A-Za-z0-9_-]+|\"[^\"\n]*\"|'[^'\n]*'"
+_HEADER: Final = re.compile(rf"\s*\[\s*((?:{_PART})(?:\s*\.\s*(?:{_PART}))*)\s*\]")
+_MEMBER: Final = re.compile(rf"\s*((?:{_PART})(?:\s*\.\s*(?:{_PART}))*)\s*=")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayFile:
+    """What a file says: the options of the server as ``toolwire serve`` has them, and the upstreams in its order."""
+
+    arguments: Namespace
+    upstreams: tuple[UpstreamSettings, ...]
+
+
+def read_gateway_file(path: Path) -> GatewayFile:
+    """Return what the file says.
+
+    Raises:
+        UsageError: it cannot be read or is not valid; the text has the line and the column.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST_BYTES + 1)
+    except FileNotFoundError as error:
+        raise UsageError(f"There is no {path}: `toolwire gateway add URL` begins one.") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+    if len(data) > _LARGEST_BYTES:
+        raise UsageError(f"{path} is larger than {_LARGEST_BYTES:,} bytes.")
+    return parse_gateway_file(data, path.name)
+
+
+def parse_gateway_file(data: bytes, name: str) -> GatewayFile:
+    """Return what the text of a file called ``name`` says.
+
+    Raises:
+        UsageError: it is not valid; the text has the line and the column.
+    """
+    try:
+        text = data.decode()
+        content = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is not UTF-8.") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(f"{name} is not valid TOML: {error}.") from error
+    return _Reader(name, text).read(content)
+
+
+class _Reader:
+    def __init__(self, name: str, text: str) -> None:
+        self._name, self._text = name, text
+        parser = list_commands(__version__)["serve"]
+        options = {action.dest: action for action in parser._actions if action.dest not in _NOT_IN_A_FILE}
+        self._defaults = vars(parser.parse_args([]))
+        self._own = {_name(dest): one for dest, one in options.items() if dest in _OF_AN_UPSTREAM}
+        self._server = {_name(dest): one for dest, one in options.items() if dest not in _OF_AN_UPSTREAM}
+
+    def read(self, content: Mapping[str, Any]) -> GatewayFile:
+        server = {name: value for name, value in content.items() if name != _UPSTREAMS}
+        arguments = Namespace(**self._defaults | self._read_options((), server, self._server))
+        tables = content.get(_UPSTREAMS, {})
+        if not isinstance(tables, dict) or not tables:
+            self._fail((_UPSTREAMS,), "there is no upstream: give each a table, such as [upstreams.tasks]")
+        if len(tables) > _MOST:
+            self._fail((_UPSTREAMS,), f"there are more than {_MOST:,} upstreams")
+        upstreams = tuple(self._read_upstream(name, table) for name, table in tables.items())
+        seen: set[str] = set()
+        for name in tables:
+            if name.casefold() in seen:
+                self._fail((_UPSTREAMS, name), "another upstream has this name in other letters: rename one")
+            seen.add(name.casefold())
+        return GatewayFile(arguments=arguments, upstreams=upstreams)
+
+    def _read_upstream(self, name: str, table: Any) -> UpstreamSettings:
+        place = (_UPSTREAMS, name)
+        if UPSTREAM_NAME.fullmatch(name) is None:
+            self._fail(place, "the name of an upstream is a letter, then up to 31 letters, digits, - and _")
+        if not isinstance(table, dict):
+            self._fail(place, f"an upstream is a table, not {describe_type(table)}")
+        target, scopes = table.get("target"), table.get("scopes")
+        if not isinstance(target, str) or not target.strip():
+            self._fail((*place, "target"), 'an upstream needs "target", a string: a URL, a file or a command')
+        if scopes is not None and not (isinstance(scopes, list) and all(isinstance(one, str) for one in scopes)):
+            self._fail((*place, "scopes"), "scopes is an array of strings: what the key of a caller must have")
+        rest = {member: value for member, value in table.items() if member not in ("target", "scopes")}
+        given = self._read_options(place, rest, self._own)
+        remote = {dest: given.get(dest, self._defaults[dest]) for dest in REMOTE_OPTIONS}
+        return UpstreamSettings(name=name, target=target, scopes=scopes, agree=given.get("agree", False), remote=remote)
+
+    def _read_options(
+        self, place: tuple[str, ...], table: Mapping[str, Any], known: Mapping[str, Action]
+    ) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for member, value in table.items():
+            here = (*place, member)
+            if member in _SECRETS:
+                self._fail(here, f"a secret does not belong into this file; {_SECRETS[member]}")
+            action = known.get(member)
+            if action is None:
+                others = self._own if known is self._server else self._server
+                near = get_close_matches(member, known, 1)
+                hint = f'; did you mean "{near[0]}"?' if near else ""
+                if member in others:
+                    hint = (
+                        "; it belongs to an upstream" if known is self._server else "; it belongs above the upstreams"
+                    )
+                self._fail(here, f'there is no option "{member[:40]}" here{hint}')
+            found[action.dest] = self._read_value(here, action, value)
+        return found
+
+    def _read_value(self, here: tuple[str, ...], action: Action, value: Any) -> Any:
+        name = here[-1]
+        if action.nargs == 0:
+            if not isinstance(value, bool):
+                self._fail(here, f"{name} is true or false, not {describe_type(value)}")
+            return value
+        if isinstance(action.default, list):
+            several = value if isinstance(value, list) else [value]
+            if not all(isinstance(one, str) for one in several):
+                self._fail(here, f"{name} is a string or an array of strings")
+            return several
+        if action.type is not None:
+            if isinstance(value, bool) or not isinstance(value, int):
+                self._fail(here, f"{name} is a whole number, not {describe_type(value)}")
+            try:
+                return action.type(str(value))  # type: ignore[operator]  # a function, as our parser has no file types
+            except (ArgumentTypeError, ValueError) as error:
+                self._fail(here, f"{name}: {error}")
+        if not isinstance(value, str):
+            self._fail(here, f"{name} is a string, not {describe_type(value)}")
+        if action.choices is not None and value not in action.choices:
+            self._fail(here, f"{name} is one of {', '.join(map(str, action.choices))}, not {value[:40]!r}")
+        return value
+
+    def _fail(self, place: tuple[str, ...], sentence: str) -> NoReturn:
+        line, column = find_position(self._text, place)
+        raise UsageError(f"{self._name}:{line}:{column}: {sentence}{'' if sentence.endswith('?') else '.'}")
+
+
+def find_position(text: str, place: tuple[str, ...]) -> tuple[int, int]:
+    """Return the line and the column, from 1, of the member at ``place``; else of the nearest table around it."""
+    found, depth = (1, 1), 0
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            here = table = _split(header[1])
+        elif member := _MEMBER.match(line):
+            here = (*table, *_split(member[1]))
+        else:
+            continue
+        if len(here) > depth and place[: len(here)] == here:
+            depth = len(here)
+            found = number, len(line) - len(line.lstrip()) + 1
+    return found
+
+
+def _split(dotted: str) -> tuple[str, ...]:
+    return tuple(part.strip("\"'") for part in re.findall(_PART, dotted))
+
+
+def _name(dest: str) -> str:
+    return dest.replace("_", "-")

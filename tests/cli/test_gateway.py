@@ -1,0 +1,245 @@
+"""``toolwire gateway``: a file lists the upstreams, each with its own options, for callers who see what they may."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Outcome
+from tests.cli.test_serve import url_in
+from toolwire import Toolkit, Value, asgi, connect_sync
+from toolwire.protocols import BUILTIN
+from toolwire.testing.loopback import background
+
+WAIT_S = 60
+KEYS = "key-of-all\nkey-of-ann ann first\nkey-of-bob bob second\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the gateway's file, which is the working folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def sites(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
+    """The URLs of two servers, each of which wants a key of its own, that the environment has."""
+
+    def build(title: str, name: str) -> Toolkit:
+        kit = Toolkit(title)
+
+        @kit.tool(name=name, safe=True, approval="auto")
+        def tell() -> str:
+            """Tell which of the sites this is."""
+            return title
+
+        return kit
+
+    monkeypatch.setenv("FIRST_KEY", "one-of-first")
+    monkeypatch.setenv("SECOND_KEY", "one-of-second")
+    with (
+        background(asgi(build("First", "tell_first"), api_keys=["one-of-first"])) as first,
+        background(asgi(build("Second", "tell_second"), api_keys=["one-of-second"])) as second,
+    ):
+        yield first, second
+
+
+def write_file(folder: Path, sites: tuple[str, str], more: str = "", of_first: str = "", of_second: str = "") -> Path:
+    """Write the file of a gateway to both sites, with more lines for the server and for each upstream."""
+    tables = [
+        f'[upstreams.{name}]\ntarget = "{url}"\nkey-env = "{name.upper()}_KEY"\nagree = true\n{lines}\n'
+        for name, url, lines in zip(("first", "second"), sites, (of_first, of_second), strict=True)
+    ]
+    file = folder / "toolwire.toml"
+    file.write_text(f"port = 0\n{more}\n" + "\n".join(tables), encoding="utf-8")
+    return file
+
+
+@contextmanager
+def running() -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run the gateway of the file in the working folder, and give the process and its URL."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "toolwire", "gateway", "run"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    printed = ""
+    for line in process.stdout:
+        printed += line
+        if "Ctrl-C" in line:
+            break
+    try:
+        yield process, url_in(printed)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=WAIT_S)
+
+
+def wait_for_line(process: subprocess.Popen[str], words: str) -> str:
+    """Return the next line of the log with ``words``."""
+    assert process.stderr is not None
+    return next(line for line in process.stderr if words in line)
+
+
+def list_tools(url: str, protocol: str, key: str) -> list[str]:
+    with connect_sync(url, protocol=protocol, api_key=key) as remote:
+        return sorted(tool.name for tool in remote.tools)
+
+
+@pytest.mark.requirement("GW-01")
+@pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
+def test_each_caller_sees_and_calls_the_upstreams_of_its_scopes(
+    folder: Path, sites: tuple[str, str], protocol: str
+) -> None:
+    (folder / "keys.txt").write_text(KEYS)
+    write_file(folder, sites, 'api-key-file = "keys.txt"', 'scopes = ["first"]', 'scopes = ["second"]')
+    with running() as (_, url):
+        assert list_tools(url, protocol, "key-of-all") == ["tell_first", "tell_second"]
+        assert list_tools(url, protocol, "key-of-ann") == ["tell_first"]
+        with connect_sync(url, protocol=protocol, api_key="key-of-bob", agree=lambda _: True) as remote:
+            assert [tool.name for tool in remote.tools] == ["tell_second"]
+            assert remote.call("tell_second") == Value("Second")
+
+
+@pytest.mark.requirement("GW-01")
+def test_the_file_is_taken_anew_and_no_call_is_dropped(folder: Path, write: Callable[..., Path]) -> None:
+    go_on = folder / "go_on"
+    os.mkfifo(go_on)
+    write(
+        "tools.py",
+        f"""
+        from toolwire import Toolkit
+
+        kit = Toolkit("Slow")
+
+
+        @kit.tool(approval="auto")
+        def wait() -> str:
+            "Wait for a word."
+            print("the call runs", flush=True)
+            return open({str(go_on)!r}).read()
+        """,
+    )
+    write("more.py", 'from toolwire import Toolkit\nkit = Toolkit("More")\nkit.tool(approval="auto")(abs)\n')
+    file = folder / "toolwire.toml"
+    file.write_text('port = 0\n[upstreams.slow]\ntarget = "tools.py"\n')
+    results: list[Any] = []
+    with running() as (process, url):
+
+        def call() -> None:
+            with connect_sync(url, protocol="otc") as remote:
+                results.append(remote.call("wait"))
+
+        caller = threading.Thread(target=call)
+        caller.start()
+        assert process.stdout is not None
+        assert process.stdout.readline() == "the call runs\n"
+        file.write_text(file.read_text() + '[upstreams.more]\ntarget = "more.py"\n')
+        process.send_signal(signal.SIGHUP)
+        wait_for_line(process, "Reloaded")
+        release = threading.Thread(target=go_on.write_text, args=["done"])
+        release.start()
+        caller.join(WAIT_S)
+        release.join(WAIT_S)
+        assert results == [Value("done")]
+        file.write_text("[upstreams.more]\ntarget = 7\n")
+        process.send_signal(signal.SIGHUP)
+        said = wait_for_line(process, "not taken")
+        assert 'toolwire.toml:2:1: an upstream needs "target"' in said
+        with connect_sync(url, protocol="otc") as remote:
+            assert sorted(tool.name for tool in remote.tools) == ["abs", "wait"]
+
+
+@pytest.mark.requirement("GW-01")
+def test_check_connects_to_each_upstream_with_its_own_key_and_no_fault_hides_another(
+    folder: Path, sites: tuple[str, str], toolwire: Callable[..., Outcome]
+) -> None:
+    write_file(folder, sites)
+    good = toolwire("gateway", "check", "--json")
+    rows = json.loads(good.out)
+    assert (good.code, [(row["name"], row["ok"], row["tools"]) for row in rows]) == (
+        0,
+        [("first", True, 1), ("second", True, 1)],
+    )
+    write_file(folder, ("http://127.0.0.1:1", sites[1]))
+    bad = toolwire("gateway", "check")
+    assert (bad.code, "one-of-" in bad.out + bad.err) == (4, False)
+    assert re.search(r"first .* The upstream first: .*could not be reached", bad.out)
+    assert re.search(r"second .* 1 .* ok", bad.out)
+
+
+@pytest.mark.requirement("GW-01")
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("prot = 1", '1:1: there is no option "prot" here; did you mean "port"?'),
+        ("port = 'x'", "1:1: port is a whole number, not a string."),
+        ("port = 70000", "1:1: port: "),
+        ("\n  access-log = 1", "2:3: access-log is true or false, not a number."),
+        ("allow-host = [1]", "1:1: allow-host is a string or an array of strings."),
+        ("consent = 'never'", "1:1: consent is one of ask, hints"),
+        ("include = 'all'", '1:1: there is no option "include" here; it belongs to an upstream.'),
+        ("api-key = 'secret-word'", "1:1: a secret does not belong into this file"),
+        ("upstreams = 7", "1:1: there is no upstream"),
+        ("[upstreams]", "1:1: there is no upstream"),
+        ("[upstreams.'a b']\ntarget = 'x'", "1:1: the name of an upstream is a letter"),
+        ("[upstreams]\na = 1", "2:1: an upstream is a table, not a number."),
+        ("[upstreams.a]\ninclude = 'all'", '1:1: an upstream needs "target"'),
+        ("[upstreams.a]\ntarget = 'u'\nscopes = 'all'", "3:1: scopes is an array of strings"),
+        ("[upstreams.a]\ntarget = 'u'\nkey = 'secret-word'", "3:1: a secret does not belong into this file"),
+        ("[upstreams.a]\ntarget = 'u'\nport = 1", '3:1: there is no option "port" here; it belongs above'),
+        ("upstreams.a.target = 'u'\nupstreams.a.include = 'some'", "2:1: include is one of declared, all"),
+        ("[upstreams.a]\ntarget='u'\n[upstreams.A]\ntarget='u'", "3:1: another upstream has this name"),
+        ("[upstreams", "(at line 1, column 11)"),
+    ],
+)
+def test_a_fault_of_the_file_is_one_sentence_with_line_and_column(
+    folder: Path, toolwire: Callable[..., Outcome], text: str, sentence: str
+) -> None:
+    whole = text if "upstreams" in text else f"{text}\n[upstreams.a]\ntarget = 'http://127.0.0.1:1'"
+    (folder / "toolwire.toml").write_text(whole)
+    for action in ("run", "check", "list"):
+        outcome = toolwire("gateway", action)
+        assert (outcome.code, outcome.out) == (2, "")
+        assert outcome.err.startswith("toolwire: toolwire.toml")
+        assert sentence in outcome.err
+        assert "secret-word" not in outcome.err
+        assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.requirement("GW-01")
+def test_an_upstream_is_added_and_the_rest_of_the_file_stays(folder: Path, toolwire: Callable[..., Outcome]) -> None:
+    assert toolwire("gateway", "list").code == 2
+    first = toolwire(
+        "gateway", "add", "https://api.tasks.example/openapi.json", "--include", "all", "--tag", "a", "--tag", "b"
+    )
+    assert (first.code, first.err) == (0, "")
+    file = folder / "toolwire.toml"
+    file.write_text("# ours\n" + file.read_text())
+    options = ("--name", "notes", "--key-env", "NOTES_KEY", "--safe-only")
+    assert toolwire("gateway", "add", "https://notes.example", *options).code == 0
+    assert file.read_text().startswith("# ours\n")
+    listed = toolwire("gateway", "list", "--json")
+    assert [(row["name"], row["target"]) for row in json.loads(listed.out)] == [
+        ("api-tasks-example", "https://api.tasks.example/openapi.json"),
+        ("notes", "https://notes.example"),
+    ]
+    before = file.read_text()
+    assert 'tag = ["a","b"]' in before.replace(", ", ",")
+    assert "safe-only = true" in before
+    again = toolwire("gateway", "add", "https://notes.example", "--name", "notes")
+    assert (again.code, file.read_text()) == (2, before)
+    keyed = toolwire("gateway", "add", "https://more.example", "--key", "secret-word")
+    assert (keyed.code, "secret-word" in keyed.err, file.read_text()) == (2, False, before)
+    assert sorted(path.name for path in folder.iterdir()) == ["toolwire.toml"]
