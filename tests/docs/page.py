@@ -92,10 +92,8 @@ class Page:
         while "=" in words[0]:
             name, _, environment[name] = words.pop(0).partition("=")
         match words:
-            case ["toolwire", "serve", *rest]:
-                return self._start_server("toolwire", ["serve", *rest], environment)
-            case ["toolwire", "gateway", "run"]:  # its file says port = 9628
-                return self._start_server("toolwire", words[1:], environment, self._find_port("9628"))
+            case ["toolwire", "serve", *_] | ["toolwire", "gateway", "run"]:
+                return self._start_server("toolwire", words[1:], environment)
             case ["uvicorn", *rest]:
                 return self._start_server("uvicorn", rest, environment)
             case ["python", "-m", program, *rest]:
@@ -111,13 +109,11 @@ class Page:
                 assert other in _NOT_RUN, f"{other} is not run by this test"
         return expected
 
-    def _start_server(
-        self, program: str, words: list[str], environment: Mapping[str, str], port: str | None = None
-    ) -> str:
-        if port is None:
-            if "--port" not in words:
-                words = [*words, "--port", self._find_port("9627")]
-            port = words[words.index("--port") + 1]
+    def _start_server(self, program: str, words: list[str], environment: Mapping[str, str]) -> str:
+        is_gateway = words[0] == "gateway"  # its file says port = 9628
+        if "--port" not in words and not is_gateway:
+            words = [*words, "--port", self._find_port("9627")]
+        port = self._find_port("9628") if is_gateway else words[words.index("--port") + 1]
         if port in self._servers:
             _stop(self._servers.pop(port))
         self._servers[port] = server = subprocess.Popen(
