@@ -62,6 +62,15 @@ def _add_content_tools(kit: Toolkit) -> None:
         ]
 
 
+def _add_progress_tool(kit: Toolkit) -> None:
+    @kit.tool(approval="auto")
+    async def test_tool_with_progress(context: Context) -> str:
+        """Report progress three times."""
+        for done in (1, 50, 100):
+            await context.progress({"progress": done, "total": 100})
+        return "Done"
+
+
 def app() -> App:
     """Return the server: the tools that the suite calls by name, of those that ours can be."""
     kit = Toolkit("Conformance", version="1.0.0", description="Tools by the names that the suite calls.")
@@ -116,6 +125,7 @@ def app() -> App:
         return f"{first} {second}"
 
     _add_content_tools(kit)
+    _add_progress_tool(kit)
     return asgi(kit)
 
 
