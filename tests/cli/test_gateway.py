@@ -253,4 +253,6 @@ def test_an_upstream_is_added_and_the_rest_of_the_file_stays(folder: Path, toolw
     assert (again.code, file.read_text()) == (2, before)
     keyed = toolwire("gateway", "add", "https://more.example", "--key", "secret-word")
     assert (keyed.code, "secret-word" in keyed.err, file.read_text()) == (2, False, before)
+    field = toolwire("gateway", "add", "https://more.example", "--header", "Authorization: Bearer secret-word")
+    assert (field.code, "secret-word" in field.err, file.read_text()) == (2, False, before)
     assert sorted(path.name for path in folder.iterdir()) == ["toolwire.toml"]

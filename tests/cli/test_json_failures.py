@@ -38,8 +38,9 @@ def test_json_is_printed_for_a_failure(command: str, target: str, kind: str, too
     assert failure["message"]
 
 
-WITHOUT_TARGET = {"approvals", "check", "connections"}
-"""``check`` lists the files that it cannot read in its JSON; ``connections`` reads only what is stored here."""
+WITHOUT_TARGET = {"approvals", "check", "connections", "gateway"}
+"""``check`` lists the files that it cannot read in its JSON; ``connections`` reads only what is stored here, and
+``gateway`` its file."""
 
 
 def test_every_command_with_json_is_here() -> None:
@@ -49,6 +50,13 @@ def test_every_command_with_json_is_here() -> None:
         if any("--json" in action.option_strings for action in command._actions)
     }
     assert with_json == COMMANDS.keys() | WITHOUT_TARGET
+
+
+def test_a_file_that_is_missing_is_in_the_json_of_gateway(toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("gateway", "check", "--json", "--file", "no_such_file.toml")
+    failure = json.loads(outcome.out)
+    assert (outcome.code, failure["ok"], failure["kind"]) == (2, False, "usage")
+    assert "no_such_file.toml" in failure["message"]
 
 
 def test_a_file_that_cannot_be_read_is_in_the_json_of_check(toolwire: Callable[..., Any]) -> None:

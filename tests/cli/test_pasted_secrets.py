@@ -22,7 +22,14 @@ from toolwire.stores.consent.approvals import Approvals
 CANARY = "canary-4711"
 _TAKES_URL = {"TARGET", "URL", "SOURCE"}
 # What the other required words of a command are, by the names that --help shows for them.
-_WORDS = {"HOST": "cursor", "NAME": "note", "TOOL": "note", "KIND": "openapi", "FILE": "no-such-file.json"}
+_WORDS = {
+    "HOST": "cursor",
+    "NAME": "note",
+    "TOOL": "note",
+    "KIND": "openapi",
+    "FILE": "no-such-file.json",
+    "ACTION": "add",
+}
 _FORMS = [
     "http://{host}/?api_key={key}&x=1#{key}",
     "http://user:{key}@{host}/?token={key}",

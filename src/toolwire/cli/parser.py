@@ -230,7 +230,7 @@ def _add_serve(parser: Parser) -> None:
 
 def _add_gateway(parser: Parser) -> None:
     parser.add_argument(
-        "action", choices=["run", "check", "list", "add"],
+        "action", choices=["run", "check", "list", "add"], metavar="ACTION",
         help="run: serve, and take the file again on SIGHUP; check: connect to each upstream; list: print them;"
         " add: write one more into the file",
     )  # fmt: skip

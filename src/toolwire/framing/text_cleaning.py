@@ -18,7 +18,6 @@ from unicodedata import normalize
 
 from toolwire.core.model import Json
 
-from .jsontext import split_text
 from .unicode_tables import EMOJI, IGNORABLE, JOINS, JOINS_BOTH, VIRAMA
 
 _ESCAPE = r"\x1b(?:\[[0-?]*[ -/]*[@-~]?|[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|[ -/]*[0-~]?)"
@@ -109,6 +108,8 @@ def may_hide(document: bytes) -> bool:
     """Return whether a JSON or YAML text may hide something; ``False`` is certain, ``True`` is not."""
     if b"\\" in document and _SPELLED.search(document) and _SPELLED.search(document.replace(b"\\\\", b"")):
         return True
+    from .jsontext import split_text  # here, because --help cleans text and reads no JSON
+
     odd = set[str]()
     for part in split_text(document.removeprefix(b"\xef\xbb\xbf")):
         odd.update(part.translate(None, _PLAIN).decode("utf-8", "replace"))

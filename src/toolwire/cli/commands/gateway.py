@@ -30,6 +30,7 @@ from toolwire.core.toolbox import Toolbox
 from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
 
+_SECRET_FIELD = re.compile("auth|cookie|key|password|secret|token", re.IGNORECASE)
 _HEAD = """\
 # The file of a gateway: `toolwire gateway run` serves its upstreams. Options stand here as in `toolwire serve`.
 """
@@ -114,6 +115,7 @@ def _add(path: Path, arguments: argparse.Namespace) -> int:
         raise UsageError(
             "A key does not belong into a file: name the environment variable that has it, --key-env NAME."
         )
+    _refuse_secrets(arguments)
     name = arguments.name or _make_name(arguments.target)
     if UPSTREAM_NAME.fullmatch(name) is None:
         raise UsageError(f"{name!r} is no name of an upstream: a letter, then up to 31 letters, digits, - and _.")
@@ -144,13 +146,29 @@ def _add(path: Path, arguments: argparse.Namespace) -> int:
     return OK
 
 
+def _refuse_secrets(arguments: argparse.Namespace) -> None:
+    # D-26: the file is read by other programs, and often shared.
+    shown = show_url(arguments.target)
+    if shown != arguments.target:
+        raise UsageError(f"{shown} may hold a secret, which is not written into a file: use --key-env NAME.")
+    for field in arguments.header:
+        name = field.partition(":")[0]
+        if _SECRET_FIELD.search(name):
+            raise UsageError(
+                f"The header field {name[:40]} may hold a secret: name the variable with it, --header-env."
+            )
+
+
 def _show_target(upstream: UpstreamSettings) -> str:
     return show_url(upstream.target) if isinstance(read_target(upstream.target), UrlTarget) else upstream.target
 
 
 def _make_name(target: str) -> str:
     """Return a name for the upstream: its host with dashes, or the first letters of the target."""
-    host = urlsplit(target).hostname or target
+    try:
+        host = urlsplit(target).hostname or target
+    except ValueError:  # brackets that hold no address
+        host = target
     return re.sub(r"[^A-Za-z0-9]+", "-", re.sub(r"^[^A-Za-z]+", "", host))[:32].strip("-") or "upstream"
 
 
