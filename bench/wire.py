@@ -102,6 +102,8 @@ def _cpu_s(port: int) -> float:
 
 
 _RECORDED = """
+import time
+
 from toolwire import Toolkit
 
 kit = Toolkit("Calculator")
@@ -110,25 +112,29 @@ kit = Toolkit("Calculator")
 @kit.tool(safe=False)
 async def add(a: int, b: int) -> int:
     \"\"\"Add two numbers.\"\"\"
+    end = time.thread_time() + BUSY_S
+    while time.thread_time() < end:
+        pass
     return a + b
 """
 
 
-def workers_ratio(call: Call) -> float:
-    """Return the rate of ``call`` with two workers on one SQLite ledger, to that with one, all cores for both.
+def workers_ratio(call: Call, *, busy_s: float = 0.0) -> float:
+    """Return the rate of ``call`` with two workers on one SQLite ledger, relative to that with one.
 
-    wrk needs a core too: with two cores this says less than with three.
+    The tool uses ``busy_s`` seconds of CPU in each call. All cores are for the server and for wrk: on two cores, wrk
+    takes the time of the second worker, the more so the shorter a call is.
     """
-    return statistics.median(_workers_rate(2, call) / _workers_rate(1, call) for _ in range(3))
+    return statistics.median(_workers_rate(2, call, busy_s) / _workers_rate(1, call, busy_s) for _ in range(5))
 
 
-def _workers_rate(workers: int, call: Call) -> float:
+def _workers_rate(workers: int, call: Call, busy_s: float) -> float:
     with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         free.close()
         kit = Path(folder) / "kit.py"
-        kit.write_text(_RECORDED)
+        kit.write_text(_RECORDED.replace("BUSY_S", str(busy_s)))
         options = ["--port", str(port), "--workers", str(workers), "--ledger", f"{folder}/calls.sqlite"]
         command = [sys.executable, "-m", "toolwire", "serve", str(kit), *options]
         server = subprocess.Popen(command, stdout=subprocess.DEVNULL)

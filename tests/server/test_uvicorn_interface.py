@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import gc
 import inspect
 import socket
 import textwrap
@@ -145,3 +146,19 @@ def test_a_keyword_that_a_later_uvicorn_adds_is_ignored() -> None:
         return Connection(config, uvicorn.Server(config).server_state, {}, something_new=1)
 
     assert isinstance(asyncio.run(build()), asyncio.Protocol)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [((700, 10, 10), (10_000, 10, 10)), ((50_000, 5, 5), (50_000, 5, 5)), ((0, 10, 10), (0, 10, 10))],
+)
+def test_a_server_collects_garbage_less_often_unless_the_program_chose(
+    before: tuple[int, int, int], after: tuple[int, int, int]
+) -> None:
+    own = gc.get_threshold()
+    try:
+        gc.set_threshold(*before)
+        ServerConfig(app).load()
+        assert gc.get_threshold() == after
+    finally:
+        gc.set_threshold(*own)
