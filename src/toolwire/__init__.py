@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Tool,
         Value,
     )
+    from .core.recipe import Recipe, RecipeStep
     from .core.resources import Resource, ResultLimits
     from .core.toolbox import Toolbox
     from .core.unanswered import Unanswered
@@ -56,6 +57,7 @@ _HOME = {
     **dict.fromkeys(
         ("Problem", "Progress", "RateLimit", "Requirements", "Result", "Secret", "Tool", "Value"), "core.model"
     ),
+    **dict.fromkeys(("Recipe", "RecipeStep"), "core.recipe"),
     **dict.fromkeys(("ResultLimits", "Resource"), "core.resources"),
     "Toolbox": "core.toolbox",
     **dict.fromkeys(("InputRequest", "InputResponse"), "core.user_input"),
@@ -96,6 +98,8 @@ __all__ = [
     "Progress",
     "Question",
     "RateLimit",
+    "Recipe",
+    "RecipeStep",
     "Remote",
     "Requirements",
     "Resource",

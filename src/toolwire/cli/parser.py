@@ -278,6 +278,9 @@ def _add_tools(parser: Parser) -> None:
     parser.add_argument("--find", metavar="WORDS", help="print only the tools that fit these words, best first")
     parser.add_argument("--tags", action="store_true", help="print the tags and the number of their tools instead")
     parser.add_argument(
+        "--recipes", action="store_true", help="print the tasks of several calls that the site describes instead"
+    )
+    parser.add_argument(
         "--findings", action="store_true", help="print what toolwire left out or reads differently instead"
     )
     _add_locked(parser)

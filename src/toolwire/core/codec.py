@@ -18,6 +18,7 @@ from .catalog import NAME, Catalog
 from .check import Answer, Question
 from .http import Headers, Request, Response
 from .model import Call, Json, Problem, Progress, Result, Tool
+from .recipe import Recipe
 from .resources import DEFAULT_RESULT_LIMITS, Resources, ResultLimits
 from .selection import Selection
 from .tool_names import add_digest
@@ -305,6 +306,7 @@ class Peer:  # D-07, XL-088, XL-103, A-42, C-5
     - ``takes_any_name``: the server does not list its tools, so any name may be called.
     - ``tags``: the number of tools under each tag, before any selection.
     - ``declared_auth``: what its document declares about signing in, or ``None`` without such a document.
+    - ``recipes``: the tasks of several calls that the site describes; ``recipes_url``: where they were read.
     """
 
     protocol: str
@@ -320,6 +322,8 @@ class Peer:  # D-07, XL-088, XL-103, A-42, C-5
     findings: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
     tags: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
     declared_auth: DeclaredAuth | None = field(default=None, repr=False, compare=False)
+    recipes: tuple[Recipe, ...] = field(default=(), repr=False, compare=False)
+    recipes_url: str = field(default="", repr=False, compare=False)
 
     def __repr__(self) -> str:
         return f"Peer(protocol={self.protocol!r}, url={show_url(self.url)!r}, tools={len(self.catalog.tools)})"

@@ -18,6 +18,7 @@ from toolwire.consent import effective_level
 from toolwire.consent.conditions import describe_condition
 from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Approval, Json, Problem, Tool
+from toolwire.core.recipe import describe_step
 
 from .tools import describe, describe_type
 
@@ -45,20 +46,23 @@ def run(arguments: argparse.Namespace) -> int:
     reach = read_url_options(arguments, [arguments.target])
     with open_target(arguments.target, reach, build_terminal_approver("ask")) as source:
         tool = source.find(arguments.name)
+        steps = [step for recipe in source.recipes for step in recipe.steps]
     if isinstance(tool, Problem):
         print_error(tool.message)
         if arguments.json:
             print(json_text({"ok": False, "kind": tool.kind, "message": tool.message}, indent=2))
         return exit_code(tool)
+    steps = [step for step in steps if step.tool == tool.id]
     example = build_example_arguments(tool)
     command = write_command(arguments.target, arguments.name, example, tool.parameters)
     python = write_python(read_target(arguments.target), arguments.name, example)
     if arguments.json:
         calls: Json = {"arguments": example, "command": command, "python": python}
         shown = describe(tool) | {"signature": write_signature(tool), "scopes": list(tool.scopes), "example": calls}
+        shown["recipes"] = [{"id": step.recipe, "step": step.number} for step in steps]
         print(json_text(shown, indent=2))
     else:
-        _print(tool, command, python)
+        _print(tool, command, python, [describe_step(step) for step in steps])
     return OK
 
 
@@ -73,7 +77,7 @@ def write_signature(tool: Tool) -> str:
     return f"{tool.name}({given}){result}"
 
 
-def _print(tool: Tool, command: str, python: str) -> None:
+def _print(tool: Tool, command: str, python: str, steps: list[str]) -> None:
     print(apply_style(escaped(write_signature(tool)), "bold", sys.stdout))
     print(escaped(tool.id))
     for text in (tool.description, tool.hint):
@@ -84,6 +88,8 @@ def _print(tool: Tool, command: str, python: str) -> None:
         fields = list_schema_lines(tool.output_schema)
         _print_lines("Result", fields or [_write_words(tool.output_schema)])
     _print_lines("A call", _list_needs(tool))
+    if steps:
+        _print_lines("Recipes of the site", steps)
     _print_lines("Example", [command, "", *python.split("\n")])
 
 

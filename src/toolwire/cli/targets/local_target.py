@@ -21,6 +21,7 @@ from toolwire.consent import build_consent_check, build_denial, effective_level
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Allow, Ask, Deny, KnownResult, apply_checks
 from toolwire.core.model import ANONYMOUS, Approval, Call, Context, Json, Kind, Problem, Progress, Result, Tool
+from toolwire.core.recipe import Recipe
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.user_input import InputProvider, InputRequest
 from toolwire.define import Toolkit
@@ -61,6 +62,11 @@ class LocalTarget:
         self._notify: SyncNotify | None = None
         consent = build_consent_check(site=site, target=lambda call: f"{call.tool.name}() in this process")
         self._checks = (check_requirements, build_arguments_check(), consent)
+
+    @property
+    def recipes(self) -> tuple[Recipe, ...]:
+        """Nothing: code has no recipes."""
+        return ()
 
     def catalog(self) -> Catalog:
         """Return the tools that can be called."""

@@ -28,6 +28,7 @@ from toolwire.client.transport.url_policy import allow_origins_in_private_networ
 from toolwire.consent import DefinitionLock
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import ANONYMOUS, Approval, Context, Json, Problem, Result, Secret, Tool
+from toolwire.core.recipe import Recipe
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, ResultLimits
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_display import show_url
@@ -44,6 +45,11 @@ _MOST_TAGS = 20
 
 class OpenedTarget(Protocol):
     """The tools of a target. Each call is checked, and confirmed by the user where needed, before it is made."""
+
+    @property
+    def recipes(self) -> tuple[Recipe, ...]:
+        """The tasks of several calls that the site describes."""
+        ...
 
     def catalog(self) -> Catalog:
         """Return the tools that can be called."""

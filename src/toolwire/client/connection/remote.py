@@ -34,6 +34,7 @@ from toolwire.core.model import (
     Value,
     make_call,
 )
+from toolwire.core.recipe import Recipe
 from toolwire.core.resources import Resource
 from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.core.user_input import InputProvider
@@ -81,6 +82,12 @@ class _RemoteFacts:
     def tags(self) -> Mapping[str, int]:
         """Return how many tools the server offers under each tag, whatever was selected; empty without tags."""
         return self._connection.peer.tags
+
+    @property
+    def recipes(self) -> tuple[Recipe, ...]:
+        """The tasks of several calls that the site describes; empty without any. They are data and run nothing."""
+        # OQ-2
+        return self._connection.peer.recipes
 
     def findings(self) -> tuple[str, ...]:
         """Return what of the server's description was left out or read differently, and why, a sentence each.

@@ -34,10 +34,11 @@ class DocumentSnapshot:
     """The digest of each document, by the request that fetched it.
 
     The documents are fresh until ``fresh_until``. If the server fails, they serve until ``serves_until``. Both are
-    seconds since 1970.
+    seconds since 1970. ``optional`` is the URL of a document without which the tools can be called, or empty.
     """
 
     digests: Mapping[Request, bytes] = field(default_factory=dict)
+    optional: str = ""
     fresh_until: float = inf
     serves_until: float = inf
 
@@ -87,12 +88,13 @@ class SnapshotBuilder:
         asked = request._replace(headers=tuple(request.headers))
         self._documents[asked] = _FetchedDocument(_hash_body(reply), fresh_until, serves_until)
 
-    def build(self, url: str) -> DocumentSnapshot:
+    def build(self, url: str, optional: str = "") -> DocumentSnapshot:
         """Return the snapshot of all documents, or an empty one if the document at ``url`` was not fetched."""
         if all(request.url != url for request in self._documents):
             return NO_DOCUMENTS
         return DocumentSnapshot(
             digests={request: reading.digest for request, reading in self._documents.items()},
+            optional=optional,
             fresh_until=min(reading.fresh_until for reading in self._documents.values()),
             serves_until=min(reading.serves_until for reading in self._documents.values()),
         )
@@ -105,6 +107,8 @@ def refetch(snapshot: DocumentSnapshot, discovery: Flow[T]) -> Flow[T | Problem 
     """
     for request, digest in snapshot.digests.items():
         answer = yield from fetch(request)
+        if request.url == snapshot.optional and (isinstance(answer, Problem) or answer.status >= _SERVER_ERROR):
+            continue  # the site still says what may be called: nothing is withdrawn because its recipes fail
         if isinstance(answer, Problem):
             return answer
         if answer.status >= _SERVER_ERROR or answer.status == _TOO_MANY_REQUESTS:

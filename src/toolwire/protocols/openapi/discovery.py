@@ -23,7 +23,7 @@ from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Json, Problem
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
-from toolwire.core.url_origin import get_origin, has_same_origin, read_origin
+from toolwire.core.url_origin import get_origin, read_origin
 
 from .document import bundle, hidden_text, llm_json, overlay, swagger_20
 from .document.consent_policy import get_extension, read_site
@@ -32,7 +32,8 @@ from .document.llm_json import Entry
 from .document.loading import Loaded, add_overlay_facts, load_document
 from .document.paths import CATALOG, CONVENTIONAL, NAME, WELL_KNOWN
 from .document.references import References, Unusable
-from .document.servers import choose_server, join_url, list_unfilled_variables
+from .document.servers import choose_server, is_beside, join_url, list_unfilled_variables
+from .recipes import fetch_recipes
 from .tools import operations
 
 _HEADERS = ((b"accept", b"application/json"),)  # the same field for each protocol, so that they share one response
@@ -267,6 +268,8 @@ def _build_peer(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> Fl
     offer.memo.notes.extend(Note("", text) for text in _find_broken_references(as_written, look.url, loaded, others))
     if look.entry is not None:
         offer.memo.notes.extend(Note("", text) for text in llm_json.find_contradictions(look.entry, document))
+    recipes = yield from fetch_recipes(document, look.url, offer.memo.references)
+    offer.memo.notes.extend(recipes.notes)
     peer = Peer(
         tags=offer.memo.tags,
         protocol=NAME,
@@ -281,6 +284,8 @@ def _build_peer(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> Fl
             offer.memo.schemes,
             *(look.entry.auth[1:] if look.entry is not None else ()),
         ),
+        recipes=recipes.items,
+        recipes_url=recipes.url,
     )
     left_out = f", {len(offer.memo.notes)} findings" if offer.memo.notes else ""
     kind = "is an OpenAPI document with x-llm" if selection.include != "all" else "is an OpenAPI document"
@@ -341,7 +346,7 @@ def _fetch_other_documents(document: dict[str, Any], url: str, room: int) -> Flo
     while waiting and len(asked) < _MOST_DOCUMENTS:
         other = waiting.popleft()
         # Another origin, or another folder of this machine, is never read because a document says so.
-        if other in asked or not _is_beside(other, url):
+        if other in asked or not is_beside(other, url):
             continue
         asked.add(other)
         answer = yield from fetch(Request("GET", other, _HEADERS))
@@ -354,12 +359,3 @@ def _fetch_other_documents(document: dict[str, Any], url: str, room: int) -> Flo
             found[other] = loaded.data
             waiting.extend(bundle.find_other_documents(loaded.data, other))
     return found
-
-
-def _is_beside(other: str, url: str) -> bool:
-    """Return whether ``other`` is on the origin of ``url``, or for a file in its folder or below it."""
-    if url.startswith("file:///"):
-        folder = url.rpartition("/")[0] + "/"
-        # A dot segment, plain or percent-encoded, could lead out of the folder.
-        return other.startswith(folder) and "/../" not in other and "%" not in other
-    return has_same_origin(other, url)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from toolwire.core.model import Json
-from toolwire.core.url_origin import get_origin, read_origin
+from toolwire.core.url_origin import get_origin, has_same_origin, read_origin
 
 from .references import Unusable
 
@@ -37,6 +37,15 @@ def join_url(base: str, reference: str) -> str | None:
         return urljoin(base, reference.strip()).partition("#")[0]
     except ValueError:
         return None
+
+
+def is_beside(other: str, url: str) -> bool:
+    """Return whether ``other`` is on the origin of ``url``, or for a file in its folder or below it."""
+    if url.startswith("file:///"):
+        folder = url.rpartition("/")[0] + "/"
+        # A dot segment, plain or percent-encoded, could lead out of the folder.
+        return other.startswith(folder) and "/../" not in other and "%" not in other
+    return has_same_origin(other, url)
 
 
 def choose_server(url: str, *declared: Json) -> Server:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from toolwire.core.json_pointer import escape_step, unescape_step
+from toolwire.core.json_pointer import MISSING, escape_step, unescape_step
 from toolwire.core.model import Json
 from toolwire.protocols.openapi.document.consent_policy import get_extension
 
@@ -58,15 +58,19 @@ def translate_step(step: Mapping[str, Any], own: OperationArguments, target: Tar
     if not isinstance(name, str):
         return None
     if target is not None:
-        filled = dict(_translate_parameters(filled, target.taken))
-        if "requestBody" in step:
-            filled |= _translate_body(step["requestBody"], target.taken)
+        filled = fill_arguments(target.taken, filled, step.get("requestBody", MISSING))
     data: dict[str, Json] = {"operationId": name}
     if isinstance(step.get("when"), str):
         data["when"] = step["when"]
     if filled:
         data["args"] = {argument: _translate_expression(value, own) for argument, value in filled.items()}
     return data
+
+
+def fill_arguments(taken: OperationArguments, parameters: Mapping[str, Json], body: Json) -> dict[str, Json]:
+    """Return the arguments of a tool that ``parameters`` (by name or ``place.name``) and ``body`` fill, by name."""
+    filled = dict(_translate_parameters(parameters, taken))
+    return filled if body is MISSING else filled | _translate_body(body, taken)
 
 
 def _translate_parameters(said: Mapping[str, Json], taken: OperationArguments) -> Iterator[tuple[str, Json]]:

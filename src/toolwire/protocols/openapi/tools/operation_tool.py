@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from toolwire.core.catalog import build_toolkit_name
-from toolwire.core.model import Json
+from toolwire.core.model import Json, Tool
 from toolwire.core.selection import Selection
 from toolwire.core.url_origin import get_origin
 from toolwire.framing import jsontext
@@ -35,9 +35,10 @@ _METHODS_WITHOUT_BODY = ("GET", "HEAD", "DELETE")
 
 
 class NamedOperation(NamedTuple):
-    """The tool of an operation, with its name."""
+    """The tool of an operation, with its name and id."""
 
     name: str
+    id: str
     work: OperationTool
 
 
@@ -73,11 +74,11 @@ class ToolSource:
         self._root = [{"url": selection.server}] if selection.server else document.get("servers")
         self._servers: dict[bytes, Server] = {}
 
-    def name_tool(self, one: Operation, name: str, work: OperationTool) -> None:
-        """Record the tool ``name`` of an operation by its operationId and pointer, for links to it."""
+    def name_tool(self, one: Operation, tool: Tool, work: OperationTool) -> None:
+        """Record the tool of an operation by its operationId and pointer, for links and recipes."""
         id_ = one.node.get("operationId")
         for reference in (one.pointer, *((id_,) if isinstance(id_, str) and id_ else ())):
-            self.tools.setdefault(reference, NamedOperation(name, work))
+            self.tools.setdefault(reference, NamedOperation(tool.name, tool.id, work))
 
     def choose_server(self, one: Operation) -> Server:
         """Return the server an operation is called at."""

@@ -42,7 +42,7 @@ from toolwire.protocols.openapi.request.plan import Plan
 
 from .lazy import LazyMapping
 from .naming import OperationName, choose_tool_names
-from .operation_tool import OperationTool, Plans, ToolSource
+from .operation_tool import NamedOperation, OperationTool, Plans, ToolSource
 from .parameter_arguments import find_override
 
 _IDEMPOTENT_METHODS = frozenset(("PUT", "DELETE"))
@@ -53,7 +53,8 @@ _VERSION = re.compile(r"3\.\d{1,3}(\..*)?", re.DOTALL)
 class OfferState:
     """The state of a read document: the plan of each tool by id, the number of operations, and every finding.
 
-    ``notes`` grow while schemas are converted; ``list_findings`` converts all of them.
+    ``references`` has each tool by its operationId and by its pointer. ``notes`` grow while schemas are converted;
+    ``list_findings`` converts all of them.
     """
 
     plans: Mapping[str, Plan]
@@ -61,6 +62,7 @@ class OfferState:
     operations: int = 0
     tags: Mapping[str, int] = field(default_factory=dict)
     schemes: Mapping[str, Json] = field(default_factory=dict)
+    references: Mapping[str, NamedOperation] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def findings(self) -> tuple[str, ...]:
@@ -163,7 +165,7 @@ def _read(
             notes.append(Note(one.where, f"its name {came.tool.name} is taken", one.pointer, 1))
         else:
             works[id_] = came.work
-            source.name_tool(one, came.tool.name, came.work)
+            source.name_tool(one, came.tool, came.work)
             tools.append(came.tool)
     notes.extend(why.note(left[why]) for why in _LeftOutReason if left[why])
     lost = sum(note.operations for note in notes) - sum(left.values())
@@ -175,6 +177,7 @@ def _read(
         operations=len(tools) + lost + sum(left.values()),
         tags=dict(sorted(tags.items())),
         schemes=source.security.schemes,
+        references=source.tools,
     )
     return Offer(catalog, memo)
 
