@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +20,10 @@ import pytest
 from tests.cli.conftest import Outcome
 from tests.cli.test_serve import url_in
 from toolwire import Kind, Problem, Toolkit, Value, asgi, connect_sync
+from toolwire.cli import serve_app
+from toolwire.cli.commands.serve import build_settings
+from toolwire.cli.gateway_file import read_gateway_file
+from toolwire.cli.serve_app import open_toolboxes
 from toolwire.protocols import BUILTIN
 from toolwire.testing.loopback import background
 
@@ -256,3 +261,61 @@ def test_an_upstream_is_added_and_the_rest_of_the_file_stays(folder: Path, toolw
     field = toolwire("gateway", "add", "https://more.example", "--header", "Authorization: Bearer secret-word")
     assert (field.code, "secret-word" in field.err, file.read_text()) == (2, False, before)
     assert sorted(path.name for path in folder.iterdir()) == ["toolwire.toml"]
+
+
+LATE = """
+    from toolwire import Toolkit
+
+    kit = Toolkit("First")
+
+
+    @kit.tool(safe=True, approval="auto")
+    def tell_first() -> str:
+        "Tell which of the sites this is."
+        return "late"
+"""
+
+
+def find_free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.mark.requirement("GW-01")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_upstream_that_is_down_at_the_start_is_served_from_when_it_answers(
+    folder: Path, sites: tuple[str, str], write: Callable[..., Path], workers: int
+) -> None:
+    port = find_free_port()
+    write_file(folder, (f"http://127.0.0.1:{port}", sites[1]), f"workers = {workers}")
+    with running() as (process, url):
+        said = wait_for_line(process, "tried again")
+        assert "The upstream first: http" in said
+        assert "one-of-first" not in said
+        assert list_tools(url, "otc", "") == ["tell_second"]
+        environment = {**os.environ, "TOOLWIRE_API_KEYS": "one-of-first"}
+        command = [sys.executable, "-m", "toolwire", "serve", str(write("late.py", LATE)), "--port", str(port)]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as late:
+            try:
+                for _ in range(workers):
+                    wait_for_line(process, "has been reached")
+                for protocol in ("otc", "mcp", "opentool", "openapi"):
+                    assert list_tools(url, protocol, "") == ["tell_first", "tell_second"]
+                with connect_sync(url, protocol="mcp", agree=lambda _: True) as remote:
+                    assert remote.call("tell_first") == Value("late")
+            finally:
+                late.terminate()
+
+
+@pytest.mark.requirement("GW-01")
+def test_an_upstream_that_never_answers_keeps_no_other_from_being_served(
+    folder: Path, sites: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve_app, "OPENING_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        file = write_file(folder, (f"http://127.0.0.1:{silent.getsockname()[1]}", sites[1]))
+        read = read_gateway_file(file)
+        first, second = open_toolboxes(build_settings(read.arguments, read.upstreams))
+        assert [tool.name for tool in first.catalog().tools] == []
+        assert [tool.name for tool in second.catalog().tools] == ["tell_second"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import secrets
 from argparse import Namespace
@@ -10,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from threading import Thread
+from time import monotonic
 from typing import Any
 
 from toolwire.client.calls.session import Session
@@ -18,8 +21,10 @@ from toolwire.client.connection.remote import Remote
 from toolwire.consent import ClientRules
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import ToolwireError
+from toolwire.core.model import Kind
 from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import CallerConsent, merge_toolboxes
+from toolwire.gateway.waiting_toolbox import WaitingToolbox
 from toolwire.limits import ClientRateLimits, RatesFail
 from toolwire.opentool.method_toolbox import MethodToolbox
 from toolwire.opentool.object_toolbox import ObjectToolbox
@@ -36,6 +41,9 @@ from .terminal.command_prompt import confirm_command
 from .token_options import TokenOptions, build_callers
 
 SETTINGS = "TOOLWIRE_SERVE"
+OPENING_S = 5.0
+"""How long the upstreams of a gateway have to answer before it serves without those that have not."""
+
 _QUESTIONS_A_MINUTE = 1_000_000  # there are many callers, and the client of each asks
 REMOTE_OPTIONS = (
     "key",
@@ -63,6 +71,8 @@ REMOTE_OPTIONS = (
 # A word of this process that nobody else learns: it never leaves it.
 _HOST_CONFIRMATION = secrets.token_urlsafe(32)
 FACTORY = f"{__name__}:build_app_from_environment"
+
+_log = logging.getLogger("toolwire")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,9 +186,12 @@ def merge_targets(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> Tool
 
 
 def open_toolboxes(settings: ServeSettings) -> Sequence[Toolbox]:
-    """Return the toolbox of each upstream, or else of each target, in order. ``open_toolbox`` lists the errors."""
+    """Return the toolbox of each upstream, or else of each target, in order. ``open_toolbox`` lists the errors.
+
+    An upstream that cannot be reached has a toolbox without tools, which connects later, while it is served.
+    """
     if settings.upstreams:
-        return [open_upstream(upstream, settings) for upstream in settings.upstreams]
+        return _open_upstreams(settings)
     targets = [read_target(text) for text in settings.targets]
     if settings.document is None:
         urls = [target.text for target in targets if isinstance(target, UrlTarget)]
@@ -196,6 +209,47 @@ def open_toolboxes(settings: ServeSettings) -> Sequence[Toolbox]:
     if len(targets) > 1:
         raise UsageError("--document describes one class: serve that alone, or give each class a load().")
     return [open_toolbox(targets[0], Path(settings.document))]
+
+
+def _open_upstreams(settings: ServeSettings) -> Sequence[Toolbox]:
+    """Return the toolboxes of all upstreams. Web sites are opened at the same time: a slow one delays no other."""
+    upstreams = settings.upstreams
+    opened: list[Toolbox | ToolwireError | None] = [None] * len(upstreams)
+
+    def open_one(number: int) -> None:
+        try:
+            opened[number] = open_upstream(upstreams[number], settings)
+        except ToolwireError as error:
+            opened[number] = error
+
+    # Daemons, so that a site which hangs does not keep a command from ending.
+    sites = [number for number, one in enumerate(upstreams) if one.target.startswith(("http://", "https://"))]
+    threads = [Thread(target=open_one, args=(number,), daemon=True) for number in sites]
+    for thread in threads:
+        thread.start()
+    for number in set(range(len(upstreams))).difference(sites):  # code is loaded, and a question asked, one by one
+        open_one(number)
+    until = monotonic() + OPENING_S
+    for thread in threads:
+        thread.join(max(0.0, until - monotonic()))
+    return [_keep_opened(one, upstreams[number], settings) for number, one in enumerate(opened)]
+
+
+def _keep_opened(
+    opened: Toolbox | ToolwireError | None, upstream: UpstreamSettings, settings: ServeSettings
+) -> Toolbox:
+    """Return the toolbox that was opened, or one that connects later where a server could not be reached by now."""
+    match opened:
+        case ConnectError(kind=Kind.DENIED):
+            raise opened
+        case None | ConnectError():
+            why = f"The upstream {upstream.name} has not answered yet." if opened is None else str(opened)
+            _log.warning("%s It is tried again, and the others are served meanwhile.", why)
+            return WaitingToolbox(f"The upstream {upstream.name}", partial(open_upstream, upstream, settings))
+        case ToolwireError():
+            raise opened
+        case _:
+            return opened
 
 
 def open_upstream(upstream: UpstreamSettings, settings: ServeSettings) -> Toolbox:

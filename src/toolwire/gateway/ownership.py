@@ -23,6 +23,8 @@ from toolwire.core.model import Tool
 from toolwire.core.toolbox import Toolbox
 from toolwire.server.run.function_toolbox import FunctionToolbox
 
+from .waiting_toolbox import WaitingToolbox
+
 HERE: Final = -1
 """The owner of all functions of this process."""
 
@@ -146,7 +148,7 @@ def _connections(toolboxes: Sequence[Toolbox], given: Mapping[int, str]) -> Mapp
     """Return the name of each toolbox that is a connection, by its number; no two look alike or begin alike."""
     names: dict[int, str] = {}
     for number, box in enumerate(toolboxes):
-        if isinstance(box, Remote):
+        if isinstance(box, (Remote, WaitingToolbox)):
             name = first = given.get(number) or box.name
             count = 1
             while any(_begins_alike(name, other) for other in names.values()):

@@ -1,0 +1,80 @@
+"""Offer the tools of a server that could not be reached yet: none at first, and all of them from when it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import anyio.to_thread
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.errors import ToolwireError
+from toolwire.core.model import Call, Kind, Problem, Result, Tool
+from toolwire.core.toolbox import Notify, Toolbox, find_self_asking, ignore_progress
+from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
+
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+
+_log = logging.getLogger("toolwire")
+
+
+class WaitingToolbox:
+    """A Toolbox that connects while it is served: ``connect`` is called again until it returns a Toolbox.
+
+    ``connect`` blocks, and raises ToolwireError while the server cannot be reached. It is called in a thread, after one
+    second at first and then after twice as long each time, up to a minute.
+    """
+
+    # GW-05: a server that is down costs the others nothing, and nobody has to start the gateway again.
+    def __init__(self, name: str, connect: Callable[[], Toolbox]) -> None:
+        self.name = name
+        self._connect = connect
+        self._no_tools = Catalog(title=name)
+        self._toolbox: Toolbox | None = None
+        self._attempts: asyncio.Task[None] | None = None
+
+    def catalog(self) -> Catalog:
+        """Return the catalog of the server, or one without tools until it has been reached."""
+        return self._no_tools if self._toolbox is None else self._toolbox.catalog()
+
+    def asks_itself(self, tool: Tool) -> bool:
+        """Return whether each call of ``tool`` passes a consent check of its connection."""
+        return self._toolbox is not None and find_self_asking(self._toolbox)(tool)
+
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
+        """Run ``call`` at the server and return its result, or the Problem that the server has not been reached yet."""
+        if self._toolbox is None:
+            return Problem(kind=Kind.UNREACHABLE, message=f"{self.name} could not be reached yet: try again later.")
+        return await self._toolbox.run(call, notify)
+
+    async def begin(self) -> None:
+        """Begin to try."""
+        if self._attempts is None:
+            self._attempts = asyncio.create_task(self._connect_at_last())
+
+    async def end(self) -> None:
+        """Stop trying, and end what was reached."""
+        if self._attempts is not None:
+            self._attempts.cancel()
+            await asyncio.wait([self._attempts])
+            self._attempts = None
+        if self._toolbox is not None:
+            await end_lifespan(self._toolbox)
+
+    async def _connect_at_last(self) -> None:
+        pause = FIRST_PAUSE_S
+        while self._toolbox is None:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+            try:
+                found = await anyio.to_thread.run_sync(self._connect, abandon_on_cancel=True)
+                await begin_lifespan(found)
+            except ToolwireError as error:
+                _log.debug("%s", error)
+            except Exception:  # noqa: BLE001 - a defect of one upstream leaves the others alone
+                _log.exception("%s could not be opened", self.name)
+            else:
+                self._toolbox = found
+                _log.warning("%s has been reached; its tools are served now.", self.name)
