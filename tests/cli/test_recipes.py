@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.client.test_recipes import Site
+from toolwire.testing.loopback import background
+
 pytestmark = pytest.mark.requirement("OQ-2")
 
 TAKES = [{"name": "day", "in": "query", "schema": {"type": "string"}}]
@@ -90,3 +93,15 @@ def test_a_site_without_recipes_says_so(desk: Path, toolwire: Callable[..., Any]
     assert toolwire("tools", desk, "--recipes", "--json").out == "[]\n"
     assert "recipe" not in toolwire("tools", desk).out
     assert "Recipes" not in toolwire("show", desk, "add").out
+
+
+def test_a_terminal_shows_the_step_of_a_call(terminal: Callable[..., Any], toolwire: Callable[..., Any]) -> None:
+    with background(Site()) as url:
+        at = terminal("call", url, "confirm", "hold=h1", "--step", "book/2", NO_COLOR="1")
+        at.wait_for(b"Call it? [y/N]")
+        assert b"2 of 3 of the recipe book" in at.shown
+        at.type("y")
+        assert at.end() == 0
+        unknown = toolwire("call", url, "confirm", "hold=h1", "--step", "book/9")
+        assert unknown.code == 2
+        assert "There is no step 'book/9'" in unknown.err

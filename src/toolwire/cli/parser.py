@@ -315,6 +315,9 @@ def _add_call(parser: Parser) -> None:
     )
     _add_agree(parser)
     parser.add_argument("--yes", action="store_true", help="approve in advance, if the site allows that")
+    parser.add_argument(
+        "--step", metavar="RECIPE/NUMBER", help="show in the question which step of a recipe this call is"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     _add_locked(parser)
     _add_remote(parser)

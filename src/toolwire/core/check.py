@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from .http import Request
 from .model import Approval, Call, Json, Problem, Result
+from .recipe import RecipeStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Question:
     - ``places``: for each argument, where in the request it goes.
     - ``secrets``: the arguments that the user's side marks as secret.
     - ``can_keep_level``: the answer may also set the level of this tool for later calls.
+    - ``step``: the step of the site's recipe that the call is made as, or None.
     - ``consent_reasons``: the server asks only for consent, for these reasons. An approval of exactly this call that
       showed all of them answers it. None: only a new answer does.
     """
@@ -49,6 +51,7 @@ class Question:
     secrets: frozenset[str] = frozenset()
     places: Mapping[str, str] = field(default_factory=dict, repr=False)
     can_keep_level: bool = False
+    step: RecipeStep | None = None
     consent_reasons: tuple[str, ...] | None = field(default=None, repr=False)
 
 

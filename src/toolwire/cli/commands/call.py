@@ -31,6 +31,7 @@ from toolwire.client.calls.pending_grants import find_missing_grants
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.content import describe_content
 from toolwire.core.model import Json, Kind, Problem, Progress, Result, Tool
+from toolwire.core.recipe import RecipeStep
 from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.framing.cut_notice import describe_cut
 
@@ -84,8 +85,24 @@ def _call_tool(
     tool = source.find(arguments.name)
     if isinstance(tool, Problem):
         return None, tool
+    step = None if arguments.step is None else _find_step(source, arguments.step)
     values = given if isinstance(given, Problem) else read_values(arguments.values, given, tool)
-    return tool, values if isinstance(values, Problem) else source.call(arguments.name, values, notify=_show_progress)
+    if isinstance(values, Problem):
+        return tool, values
+    return tool, source.call(arguments.name, values, notify=_show_progress, step=step)
+
+
+def _find_step(source: OpenedTarget, text: str) -> RecipeStep:
+    """Return the step that ``text`` names, such as ``book/2``.
+
+    Raises:
+        UsageError: the site describes no such step.
+    """
+    for recipe in source.recipes:
+        for step in recipe.steps:
+            if text == f"{recipe.id}/{step.number}":
+                return step
+    raise UsageError(f"There is no step {text[:100]!r}: `toolwire tools TARGET --recipes` lists them, such as book/2.")
 
 
 def _read_arguments(text: str | None) -> dict[str, Json] | Problem:

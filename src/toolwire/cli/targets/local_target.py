@@ -21,7 +21,7 @@ from toolwire.consent import build_consent_check, build_denial, effective_level
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Allow, Ask, Deny, KnownResult, apply_checks
 from toolwire.core.model import ANONYMOUS, Approval, Call, Context, Json, Kind, Problem, Progress, Result, Tool
-from toolwire.core.recipe import Recipe
+from toolwire.core.recipe import Recipe, RecipeStep
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.user_input import InputProvider, InputRequest
 from toolwire.define import Toolkit
@@ -88,7 +88,15 @@ class LocalTarget:
         """Return the level of consent that a call of ``tool`` needs."""
         return effective_level(tool)
 
-    def call(self, name: str, arguments: Mapping[str, Json], /, *, notify: SyncNotify | None = None) -> Result:
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Json],
+        /,
+        *,
+        notify: SyncNotify | None = None,
+        step: RecipeStep | None = None,
+    ) -> Result:
         """Call the tool ``name`` and return its result. The user is asked first where the policy needs it."""
         self._notify = notify
         tool = self.catalog().find_or_suggest(name)
@@ -104,7 +112,7 @@ class LocalTarget:
             case KnownResult(result):
                 return result
             case Ask(question):
-                answer = self._ask(question)
+                answer = self._ask(replace(question, step=step))
                 if answer.allowed is not True:
                     return build_denial(f"{call.tool.name} was not called: it was not allowed.")
             case _:

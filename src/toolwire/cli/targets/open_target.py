@@ -28,7 +28,7 @@ from toolwire.client.transport.url_policy import allow_origins_in_private_networ
 from toolwire.consent import DefinitionLock
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import ANONYMOUS, Approval, Context, Json, Problem, Result, Secret, Tool
-from toolwire.core.recipe import Recipe
+from toolwire.core.recipe import Recipe, RecipeStep
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, ResultLimits
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_display import show_url
@@ -71,10 +71,18 @@ class OpenedTarget(Protocol):
         """Return the level of consent that a call of ``tool`` needs."""
         ...
 
-    def call(self, name: str, arguments: Mapping[str, Json], /, *, notify: SyncNotify | None = None) -> Result:
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Json],
+        /,
+        *,
+        notify: SyncNotify | None = None,
+        step: RecipeStep | None = None,
+    ) -> Result:
         """Call the tool ``name`` and return its result. The call is made only if every check, and the user, allow it.
 
-        ``notify`` is given the progress of the tool.
+        ``notify`` is given the progress of the tool. A question shows ``step``, the step of a recipe.
         """
         ...
 

@@ -13,6 +13,7 @@ from toolwire.core.codec import Codec, Flow, FlowEnd, FlowStep, Listen, Peer, Wo
 from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Problem, Result, Tool, Value
+from toolwire.core.recipe import RecipeStep
 
 from .retry import RetryLimits
 from .server_confirmation import send_call
@@ -21,15 +22,16 @@ from .server_confirmation import send_call
 class CallState:
     """What is known of one call while it runs: the status of the last response, and what the user approved.
 
-    ``status`` is None if no response arrived; ``is_large`` says that the last one takes long to read. An approval
-    covers the same request when that is sent again.
+    ``status`` is None if no response arrived; ``is_large`` says that the last one takes long to read. ``step`` is the
+    step of a recipe that the call is made as. An approval covers the same request when that is sent again.
     """
 
     # XL-050: bound to the definition, the arguments, the credential and the request, like the answer itself.
 
-    __slots__ = ("_approved_at", "_binding", "_reasons", "is_large", "status")
+    __slots__ = ("_approved_at", "_binding", "_reasons", "is_large", "status", "step")
 
-    def __init__(self) -> None:
+    def __init__(self, step: RecipeStep | None = None) -> None:
+        self.step = step
         self.status: int | None = None
         self.is_large = False
         self._binding = ""

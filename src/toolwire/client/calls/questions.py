@@ -67,7 +67,7 @@ class Questions:
 
         ``state`` has what the user approved of this call before; the answer is added to it.
         """
-        if state.is_approved(question, self._compute_binding(prepared), self.parties.session.clock()):
+        if state.is_approved(question, self._compute_binding(prepared, state), self.parties.session.clock()):
             return prepared
         refusal = self._find_refusal(prepared.call.tool)
         if refusal is not None:
@@ -76,8 +76,8 @@ class Questions:
 
     def _ask(self, prepared: PreparedCall, question: Question, state: CallState) -> Flow[PreparedCall | Problem]:
         tool, session, record = prepared.call.tool, self.parties.session, self.agreements.record
-        bound = self._compute_binding(prepared)
-        full = self._complete_question(prepared, question, bound)
+        bound = self._compute_binding(prepared, state)
+        full = self._complete_question(prepared, replace(question, step=state.step), bound)
         asked_at = session.clock()
         answer = yield from ask(full)
         took_s = session.clock() - asked_at
@@ -97,7 +97,7 @@ class Questions:
         if took_s >= DECISION_VALID_S:
             record(tool, bound, "timeout", answer, took_s)
             return build_denial(f"{tool.name} was not called: the answer came too late.", reason="timeout")
-        if self._compute_binding(prepared) != bound:
+        if self._compute_binding(prepared, state) != bound:
             record(tool, bound, "changed", answer, took_s)
             return _CHANGED
         permitted: PreparedCall | Problem = prepared
@@ -105,7 +105,7 @@ class Questions:
             permitted = self._replace_arguments(prepared, answer.arguments)
             if isinstance(permitted, Problem):
                 return permitted
-            bound = self._compute_binding(permitted)
+            bound = self._compute_binding(permitted, state)
         record(tool, bound, "allowed", answer, took_s)
         # An approver is foreign code, and may say "always" where the question did not offer it.
         always = answer.always is True and full.always_allowed and answer.keep_level is None
@@ -186,7 +186,7 @@ class Questions:
             return again
         return again if isinstance(again, Problem) else _CHANGED
 
-    def _compute_binding(self, prepared: PreparedCall) -> str:
+    def _compute_binding(self, prepared: PreparedCall, state: CallState) -> str:
         """Return the digest of what would be sent now, with the present definition and credential."""
         parties = self.parties
         return compute_binding(
@@ -196,6 +196,7 @@ class Questions:
             principal=parties.session.principal,
             definition=self.definitions.find_digest(prepared.call.tool),
             credential=parties.credential(prepared.call.tool),
+            step=state.step,
         )
 
 

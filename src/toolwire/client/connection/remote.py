@@ -34,7 +34,7 @@ from toolwire.core.model import (
     Value,
     make_call,
 )
-from toolwire.core.recipe import Recipe
+from toolwire.core.recipe import Recipe, RecipeStep, describe_step
 from toolwire.core.resources import Resource
 from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.core.user_input import InputProvider
@@ -142,6 +142,20 @@ class _RemoteFacts:
         """The document of this connection, with its hash and the time when it was fetched."""
         return self._connection.source
 
+    def _find_step_refusal(self, step: RecipeStep, tool: Tool) -> Problem | None:
+        """Return why ``tool`` cannot be called as ``step``, or None.
+
+        A question shows the step, so that of another site, or of recipes that have changed, is refused.
+        """
+        if not any(step == one for recipe in self.recipes for one in recipe.steps):
+            text = f"There is no {describe_step(step)} on this site: look at its recipes again."
+            return Problem(kind=Kind.CONFLICT, message=text, details={"reason": "unknown_step"})
+        if step.tool != tool.id:
+            called = step.tool or f"the recipe {step.subrecipe}"
+            text = f"The {describe_step(step)} is {called}, not {tool.id}: nothing was sent."
+            return Problem(kind=Kind.CONFLICT, message=text, details={"reason": "another_tool"})
+        return None
+
     def catalog(self) -> Catalog:
         """Return the server's catalog; it is another object after the catalog changed."""
         return self._connection.peer.catalog
@@ -183,11 +197,12 @@ class Remote(_RemoteFacts):
         *,
         notify: Notify = ignore_progress,
         context: Context | None = None,
+        step: RecipeStep | None = None,
     ) -> Result:
         """Call the tool ``name`` (or its id, with or without a version), and return its Value or a Problem.
 
         ``notify`` is a coroutine function that gets each Progress of a tool that streams, in order. ``context``
-        replaces that of the connection.
+        replaces that of the connection. ``step`` is the step of a recipe that the call is made as: a question shows it.
         """
         refusal = await self._ensure_fresh(name)
         if refusal is not None:
@@ -195,15 +210,18 @@ class Remote(_RemoteFacts):
         tool = self.find(name)
         if isinstance(tool, Problem):
             return tool
+        if step is not None and (refusal := self._find_step_refusal(step, tool)) is not None:
+            return refusal
         given = self._context if context is None else context
-        return await self._run(make_call((tool, {} if arguments is None else arguments, new_id(), given, "")), notify)
+        call = make_call((tool, {} if arguments is None else arguments, new_id(), given, ""))
+        return await self._run(call, notify, step)
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run ``call`` on the server; see ``Toolbox.run``."""
         refusal = await self._ensure_fresh(call.tool.id)
         return await self._run(call, notify) if refusal is None else refusal
 
-    async def _run(self, call: Call, notify: Notify) -> Result:
+    async def _run(self, call: Call, notify: Notify, step: RecipeStep | None = None) -> Result:
         connection = self._connection
         current = connection.find_current(call)
         if isinstance(current, Problem):
@@ -211,7 +229,7 @@ class Remote(_RemoteFacts):
         if notify is not ignore_progress:
             # Some protocols must ask the server for progress with the request itself.
             current = current._replace(context=replace(current.context, report=notify))
-        state = CallState()
+        state = CallState(step)
         flow = connection.run(current, state)
         if self._provide_input is not None:
             flow = connection.pipeline.admit_input(flow, current)
@@ -291,11 +309,12 @@ class SyncRemote(_RemoteFacts):
         *,
         notify: SyncNotify | None = None,
         context: Context | None = None,
+        step: RecipeStep | None = None,
     ) -> Result:
         """Call the tool ``name`` (or its id, with or without a version), and return its Value or a Problem.
 
         ``notify`` is a function that gets each Progress of a tool that streams, in order. ``context`` replaces that of
-        the connection.
+        the connection. ``step`` is the step of a recipe that the call is made as: a question shows it.
         """
         refusal = self._ensure_fresh(name)
         if refusal is not None:
@@ -304,11 +323,13 @@ class SyncRemote(_RemoteFacts):
         tool = connection.peer.find(name)
         if isinstance(tool, Problem):
             return tool
+        if step is not None and (refusal := self._find_step_refusal(step, tool)) is not None:
+            return refusal
         given = self._context if context is None else context
         if notify is not None:
             given = replace(given, report=_is_heard)
         call = Call(tool, {} if arguments is None else arguments, new_id(), given)
-        state = CallState()
+        state = CallState(step)
         flow = connection.run(call, state)
         if self._provide_input is not None:
             flow = connection.pipeline.admit_input(flow, call)
