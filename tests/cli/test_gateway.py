@@ -204,7 +204,7 @@ def test_check_connects_to_each_upstream_with_its_own_key_and_no_fault_hides_ano
         ("port = 70000", "1:1: port: "),
         ("\n  access-log = 1", "2:3: access-log is true or false, not a number."),
         ("allow-host = [1]", "1:1: allow-host is a string or an array of strings."),
-        ("consent = 'never'", "1:1: consent is one of ask, hints"),
+        ("consent = 'never'", "1:1: consent is one of hints, refuse"),
         ("include = 'all'", '1:1: there is no option "include" here; it belongs to an upstream.'),
         ("api-key = 'secret-word'", "1:1: a secret does not belong into this file"),
         ("upstreams = 7", "1:1: there is no upstream"),

@@ -27,7 +27,7 @@ class Gateway:
         self.url, self.deleted = url, deleted
 
 
-@pytest.fixture(params=["ask", "hints"])
+@pytest.fixture(params=["", "hints", "refuse"])
 def gateway(request: pytest.FixtureRequest) -> Iterator[Gateway]:
     site, deleted = Toolkit("Disk"), list[str]()
 

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
 import anyio
 import pytest
-from mcp import Client
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from mcp.types import ElicitRequestParams, ElicitResult
 
-from toolwire import Toolkit, asgi
+from toolwire import Toolkit, asgi, connect_sync
 from toolwire.cli.serve_app import ServeSettings, open_toolboxes
 from toolwire.core.check import ALLOW, Deny
-from toolwire.core.model import Call, Context, Secret, Tool
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Approval, Call, Condition, Context, Cost, Secret, Tool
 from toolwire.gateway import merge_toolboxes
 from toolwire.server.access.api_keys import ApiKey
 from toolwire.server.run.confirmation import ConfirmationWords, ask_about_destructive, build_confirmation_check
 from toolwire.server.run.function_toolbox import FunctionToolbox
+from toolwire.server.run.host_consent import find_consent_reasons, may_need_consent
 from toolwire.testing import background
 
 KEYS = {"ann": "ann-key-000000000000000000000000", "bob": "bob-key-000000000000000000000000"}
@@ -132,11 +139,139 @@ def test_a_call_is_asked_about_once_whoever_wants_to_know(shop: Shop) -> None:
     assert shop.done == ["old", "publish", "erase"]
 
 
-def send(url: str, name: str, arguments: dict[str, Any], *, tool: str = "erase", **params: Any) -> dict[str, Any]:
-    """Send one call as a client that shows forms, with the key of ``name``, and return its result."""
+@pytest.mark.requirement("CC-05")
+@pytest.mark.parametrize("consent", ["hints", "refuse"])
+def test_a_client_without_forms_is_trusted_or_refused_as_the_operator_says(shop: Shop, consent: Any) -> None:
+    person = Person(allows=True)
+    with background(asgi(shop.kit, consent=consent)) as url:
+        result = call(url, None, "delete", {"name": "old"})
+        large = call(url, None, "order", {"amount": 51})
+        for tool, arguments in (("look", {}), ("order", {"amount": 50})):
+            assert not call(url, None, tool, arguments).is_error
+        assert not call(url, person, "delete", {"name": "new"}).is_error
+    assert shop.done == (["old", 51, 50, "new"] if consent == "hints" else [50, "new"])
+    assert len(person.shown) == 1
+    assert (result.is_error, large.is_error) == (consent == "refuse",) * 2
+    if consent == "refuse":
+        [content] = result.content
+        assert content.text == (
+            "delete did not run: it needs the consent of its user, and this client cannot be asked for it, because it"
+            " shows no forms (elicitation). Use a client that shows them."
+        )
+
+
+@pytest.mark.requirement("CC-05")
+def test_a_client_of_an_older_revision_over_http_counts_as_one_without_forms(shop: Shop) -> None:
+    message = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "erase", "arguments": {"name": "x"}},
+    }
+    headers = {"content-type": "application/json", "mcp-protocol-version": "2025-11-25"}
+    with background(asgi(shop.kit, consent="refuse")) as url:
+        request = Request(f"{url}/mcp", json.dumps(message).encode(), headers)
+        with urlopen(request) as answer:
+            result = json.load(answer)["result"]
+    assert result["isError"] is True
+    assert "shows no forms" in result["content"][0]["text"]
+    assert shop.done == []
+
+
+@pytest.mark.requirement("CC-05")
+@pytest.mark.parametrize("state", ["a.b", "word", "", 5])
+def test_a_state_does_not_help_a_client_without_forms(shop: Shop, state: Any) -> None:
+    allowed = {"consent": {"action": "accept", "content": {"allow": True}}}
+    with background(asgi(shop.kit, consent="refuse")) as url:
+        result = send(url, "ann", {"name": "x"}, forms=False, requestState=state, inputResponses=allowed)
+    assert result["isError"] is True
+    assert shop.done == []
+
+
+@pytest.mark.requirement("CC-05")
+def test_our_own_client_confirms_what_its_user_allowed_and_the_other_protocols_stay_as_they_are(shop: Shop) -> None:
+    for protocol in ("mcp", "openapi", "opentool", "otc"):
+        questions: list[Any] = []
+        with background(asgi(shop.kit, consent="refuse")) as url:
+            with connect_sync(url, protocol=protocol, approve=lambda one, to=questions: to.append(one) is None) as kept:
+                assert kept.call("erase", {"name": protocol}).ok
+            with connect_sync(url, protocol=protocol, approve=lambda _: False) as kept:
+                assert not kept.call("erase", {"name": "no"}).ok
+        assert len(questions) == 1, protocol
+    assert shop.done == ["mcp", "openapi", "opentool", "otc"]
+
+
+@pytest.mark.requirement("CC-05")
+def test_the_log_says_who_asks(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="toolwire")
+    for consent, words in (("hints", "is trusted to ask its user"), ("refuse", "is refused")):
+        caplog.clear()
+        with background(asgi(shop.kit, consent=consent)):
+            pass
+        [line] = [one for one in caplog.messages if "consent" in one]
+        assert line.startswith("3 tools need consent.")
+        assert words in line
+    for wrong in ({"consent": "inbox"}, {"consent": "refuse", "ask_hosts": False}):
+        with pytest.raises(DefinitionError, match="consent"):
+            asgi(shop.kit, **wrong)  # type: ignore[arg-type]  # what is wrong is what is tested
+
+
+@given(
+    approval=st.sampled_from([None, *Approval]),
+    safe=st.booleans(),
+    destructive=st.booleans(),
+    cost=st.sampled_from([None, *Cost]),
+    conditions=st.sampled_from([(), (Condition("/x", "present", value=True),)]),
+)
+def test_a_tool_is_counted_exactly_if_some_call_of_it_is_asked_about(conditions: Any, **declared: Any) -> None:
+    tool = Tool(name="t", ask_when=conditions, **declared)
+    verdicts = [find_consent_reasons(Call(tool, arguments)) for arguments in ({}, {"x": 1})]
+    assert may_need_consent(tool) is any(one is not None for one in verdicts)
+
+
+@pytest.mark.requirement("CC-05")
+@pytest.mark.parametrize(
+    ("option", "runs"), [((), True), (("--consent", "hints"), True), (("--consent", "refuse"), False)]
+)
+def test_a_host_that_starts_a_program_is_trusted_or_refused_too(
+    tmp_path: Path, option: tuple[str, ...], runs: bool
+) -> None:
+    errors = tmp_path / "errors"
+    (tmp_path / "desk.py").write_text(DESK)
+    words = ["-m", "toolwire", "serve", str(tmp_path / "desk.py"), "--stdio", *option]
+
+    async def story(person: Person | None) -> bool:
+        with errors.open("w") as log:
+            server = StdioServerParameters(command=sys.executable, args=words, env={"PATH": "/usr/bin:/bin"})
+            async with Client(stdio_client(server, errlog=log), elicitation_callback=person) as client:
+                return (await client.call_tool("delete", {"name": "old"})).is_error is not True
+
+    assert anyio.run(story, None) is runs
+    assert ("is trusted to ask its user" if runs else "is refused") in errors.read_text()
+    assert anyio.run(story, Person(allows=True))
+    assert not anyio.run(story, Person(allows=False))
+
+
+DESK = '''
+from toolwire import Toolkit
+
+kit = Toolkit("Desk")
+
+
+@kit.tool(destructive=True)
+def delete(name: str) -> str:
+    """Delete something."""
+    return name
+'''
+
+
+def send(
+    url: str, name: str, arguments: dict[str, Any], *, tool: str = "erase", forms: bool = True, **params: Any
+) -> dict[str, Any]:
+    """Send one call as a client with the key of ``name``, which shows ``forms`` or does not; return its result."""
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}} if forms else {},
     }
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
     message["params"] = {"name": tool, "arguments": arguments, "_meta": meta, **params}

@@ -212,10 +212,10 @@ def _add_serve(parser: Parser) -> None:
     _add_site_description(parser)
     parser.add_argument(
         "--consent",
-        choices=["ask", "hints"],
-        default="ask",
-        help="for calls of other servers that need consent: ask each caller, and run nothing for an MCP client that"
-        " cannot be asked; or leave that to such a client, which sees the hints of each tool (ask)",
+        choices=["hints", "refuse"],
+        default="",
+        help="for calls that need consent of an MCP client that shows no forms: trust it to ask its user, by the hints"
+        " of each tool, or refuse them (hints for your own tools, refuse for those of other servers)",
     )
     parser.add_argument("--strict-jsonrpc", action="store_true", help="OpenTool: send a result or an error, never both")
     parser.add_argument(
@@ -259,7 +259,7 @@ def _add_install(parser: Parser) -> None:
     _add_agree(parser)
     _add_site_description(parser)
     parser.add_argument(
-        "--consent", choices=["ask", "hints"], default="ask", help="who asks before calls of other servers (ask)"
+        "--consent", choices=["hints", "refuse"], default="", help="trust a host without forms to ask, or refuse it"
     )
     _add_remote(parser)
     _add_selection(parser)

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from threading import Thread
 from time import monotonic
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from toolwire.client.calls.session import Session
 from toolwire.client.connection.connect import connect_without_user
@@ -31,6 +31,7 @@ from toolwire.opentool.object_toolbox import ObjectToolbox
 from toolwire.opentool.serve_object import build_app as opentool_app
 from toolwire.server import App, asgi
 from toolwire.server.access.api_keys import parse_api_key
+from toolwire.server.run.host_consent import HostConsent
 from toolwire.telemetry.logs import log_json
 
 from .exits import UsageError
@@ -44,6 +45,8 @@ SETTINGS = "TOOLWIRE_SERVE"
 OPENING_S = 5.0
 """How long the upstreams of a gateway have to answer before it serves without those that have not."""
 
+ServeConsent: TypeAlias = HostConsent | Literal[""]
+"""Who asks; ``""`` trusts hosts without forms with own tools, and refuses them those of other servers."""
 _QUESTIONS_A_MINUTE = 1_000_000  # there are many callers, and the client of each asks
 REMOTE_OPTIONS = (
     "key",
@@ -108,7 +111,7 @@ class ServeSettings:
     log: str = "text"
     strict_jsonrpc: bool = False
     agree: bool = False
-    consent: str = "ask"
+    consent: ServeConsent = ""
     confirmations: str = ""
     remote: Mapping[str, Any] = field(default_factory=dict, repr=False)
     upstreams: Sequence[UpstreamSettings] = ()
@@ -167,6 +170,8 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App:
         rates_replicas=settings.rates_replicas,
         strict_jsonrpc=settings.strict_jsonrpc,
         debug=settings.debug,
+        confirmations=settings.confirmations,
+        consent=settings.consent or "hints",
     )
 
 
@@ -279,13 +284,13 @@ def open_toolbox(
     *,
     options: UrlOptions | None = None,
     agree: bool = False,
-    consent: str = "ask",
+    consent: ServeConsent = "",
     confirmations: str = "",
 ) -> Toolbox:
     """Return the toolbox of ``target``. A call of a remote tool that needs consent must be confirmed by its caller.
 
-    ``options`` are for a URL. With the ``consent`` of "hints", MCP clients that cannot be asked are left to ask their
-    users themselves. ``agree`` lets tools run without a question that only their site declares harmless.
+    ``options`` are for a URL. With the ``consent`` of "hints", MCP clients that cannot be asked are trusted to ask
+    their users. ``agree`` lets tools run without a question that only their site declares harmless.
     ``confirmations`` is the folder of the words that all workers accept.
 
     Raises:

@@ -18,6 +18,7 @@ from toolwire.server.access.api_keys import ApiKey
 from toolwire.server.access.callers import Callers
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.asgi import combine_callers
+from toolwire.server.run.host_consent import HostConsent
 from toolwire.server.run.idempotency import open_ledger
 from toolwire.stores.limits.open import open_windows
 from toolwire.stores.paths import find_state_places
@@ -69,6 +70,8 @@ def build_app(  # noqa: PLR0913 - one keyword for each thing a server can be tol
     callers: Callers | None = None,
     strict_jsonrpc: bool = False,
     debug: bool = False,
+    confirmations: Path | str = "",
+    consent: HostConsent = "hints",
 ) -> App:
     """Return the app that serves ``box`` on every protocol, on OpenTool's as its SDKs do.
 
@@ -95,6 +98,8 @@ def build_app(  # noqa: PLR0913 - one keyword for each thing a server can be tol
         rates=open_windows(rates or places.rates, fail=rates_fail),
         local_rates=local_rates,
         debug=debug,
+        confirmations=confirmations or places.confirmations,
+        consent=consent,
     )
 
 

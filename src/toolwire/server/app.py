@@ -8,6 +8,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
@@ -63,9 +64,16 @@ from .run.confirmation import (
     ConfirmationQuestion,
     ConfirmationWords,
     build_confirmation_check,
-    build_host_question,
 )
 from .run.function_toolbox import PEER_ADDRESS
+from .run.host_consent import (
+    HostConsent,
+    build_host_question,
+    build_reasons,
+    check_host_consent,
+    count_own_asking_tools,
+    describe_host_consent,
+)
 from .run.idempotency import KEY_HEADER, IdempotencyRunner, open_ledger, parse_key
 from .run.large_results import is_large_result
 from .run.progress_stream import stream_call
@@ -73,6 +81,8 @@ from .run.rate_count import build_rate_counter
 from .run.responses import build_large_response, build_refusal, build_response, read_request
 from .run.service import Service
 from .run.user_asker import InputStates
+
+_log = logging.getLogger("toolwire")
 
 ANY_TELEMETRY = Telemetry()
 _MAX_ROOTS = 16
@@ -110,12 +120,15 @@ class App:
         host_confirmation: str = "",
         confirmations: Path | str = "",
         ask_hosts: bool = True,
+        consent: HostConsent = "hints",
     ) -> None:
+        check_host_consent(consent, asks=ask_hosts)
         self.older_clients = True
         self._toolbox = toolbox
         self._codecs = codecs
         self._documents = documents
         self._host_confirmation = host_confirmation
+        self._consent, self._asks_hosts = consent, ask_hosts
         self._callers = callers
         self._limits = limits
         self._scheduler = DeadlineScheduler()
@@ -128,7 +141,9 @@ class App:
         if ask_hosts:
             asked = _add_host_question(require_confirmation, build_host_question(find_self_asking(toolbox)))
         words = ConfirmationWords(confirmations)
-        confirmed = () if asked is None else (build_confirmation_check(asked, words),)
+        confirmed = (
+            () if asked is None else (build_confirmation_check(asked, words, build_reasons(require_confirmation)),)
+        )
         # In this order: a caller without the right learns nothing about the arguments, and nobody confirms a call that
         # cannot run.
         checks = (*scopes, required, build_arguments_check(), *confirmed)
@@ -166,6 +181,8 @@ class App:
         """Begin the ledger and the Toolbox, if they have a lifespan."""
         await begin_lifespan(self._idempotency)
         await begin_lifespan(self._toolbox)
+        if self._asks_hosts and (note := describe_host_consent(count_own_asking_tools([self._toolbox]), self._consent)):
+            _log.info("%s", note)
         self._prepared = self._build_table(
             "", self._toolbox.catalog()
         )  # so that the first request does not wait for it
@@ -371,6 +388,7 @@ class App:
             older_clients=self.older_clients,
             cache=self._cache,
             host_confirmation=self._host_confirmation,
+            refuses_unasked=self._consent == "refuse",
         )
         return RouteTable(catalog, self._codecs, site, self._documents)
 

@@ -27,6 +27,7 @@ from .limits import ServerLimits
 from .route_table import NO_DOCUMENTS
 from .run.confirmation import ConfirmationQuestion
 from .run.function_toolbox import FunctionToolbox
+from .run.host_consent import HostConsent
 from .run.idempotency import open_ledger
 
 _CACHED_FOR_AN_HOUR = (b"cache-control", b"public, max-age=3600")
@@ -54,6 +55,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     host_confirmation: str = "",
     confirmations: Path | str = "",
     ask_hosts: bool = True,
+    consent: HostConsent = "hints",
 ) -> App:
     """Return an ASGI application that serves ``target`` on every protocol.
 
@@ -89,15 +91,16 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     same word to ``toolwire.gateway.CallerConsent``.
 
     With ``ask_hosts``, a call of an MCP client that shows forms (elicitation) is asked about in that client if its tool
-    needs consent, by its policy or by ``ask_when``; other clients see hints, and decide themselves whether to ask.
+    needs consent, by its policy or by ``ask_when``. ``consent`` says what becomes of such a call if the client shows
+    none: ``hints`` trusts it to ask its user, by the hints of the tool; ``refuse`` refuses the call.
 
     ``client_document`` is the URL at which this application describes toolwire to authorization servers: an https
     origin that leads here, or a URL below it. Sign in with ``toolwire login --client-document``.
 
     Raises:
         DefinitionError: the state, the ledger, the store of ``rates`` or the folder of ``confirmations`` cannot be
-            opened, ``rates_fail`` or ``rates_replicas`` cannot be, or no authorization server would accept a document
-            from ``client_document``.
+            opened, ``consent``, ``rates_fail`` or ``rates_replicas`` cannot be, or no authorization server would
+            accept a document from ``client_document``.
     """
     # XL-066, A-12, A-53, XL-056, XL-113
     places = find_state_places(state)
@@ -123,6 +126,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
         host_confirmation=host_confirmation,
         confirmations=confirmations or places.confirmations,
         ask_hosts=ask_hosts,
+        consent=consent,
     )
 
 

@@ -41,6 +41,7 @@ from toolwire.stores.paths import find_state_places
 
 try:
     from toolwire.server.http.process import TlsFiles, serve, serve_reloading, serve_workers
+    from toolwire.server.run.host_consent import count_own_asking_tools, describe_host_consent
     from toolwire.server.stdio import run_stdio
 except ModuleNotFoundError as error:
     raise UsageError(f"Serving needs {error.name}: pip install 'toolwire[server]'.") from error
@@ -144,10 +145,13 @@ def _serve(arguments: argparse.Namespace, renew: Callable[[], ServeSettings] | N
         print_warning(
             "Each worker counts calls alone; with --state FOLDER the limits of tools hold for all of them together."
         )
+    note = describe_host_consent(count_own_asking_tools(boxes), settings.consent)
     if arguments.stdio:
+        if note:
+            print(note, file=sys.stderr, flush=True)
         run_stdio(app)
         return OK
-    announce = _build_announcer([box.catalog() for box in boxes], keys=_describe_keys(settings))
+    announce = _build_announcer([box.catalog() for box in boxes], keys=_describe_keys(settings), note=note)
     place: ListenAddress = {
         "host": arguments.host,
         "port": arguments.port,
@@ -241,7 +245,7 @@ def _describe_keys(settings: ServeSettings) -> str:
     return " or ".join([*keys, *(["a signed token"] if settings.tokens else [])]) or "none asked for"
 
 
-def _build_announcer(catalogs: Sequence[Catalog], *, keys: str) -> Callable[[str], None]:
+def _build_announcer(catalogs: Sequence[Catalog], *, keys: str, note: str) -> Callable[[str], None]:
     def announce(url: str) -> None:
         try:
             show(url)
@@ -258,6 +262,8 @@ def _build_announcer(catalogs: Sequence[Catalog], *, keys: str) -> Callable[[str
         print(f"at     {apply_style(url, 'green', sys.stdout)}")
         print(f"wires  {', '.join(codec.title for codec in BUILTIN)}")
         print(f"keys   {keys}")
+        if note:
+            print(f"asks   {note}")
         print(apply_style("Ctrl-C stops it.", "dim", sys.stdout), flush=True)
 
     return announce

@@ -13,6 +13,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import Enum
 
 from toolwire.core.model import Call, Json, Kind, Problem
@@ -37,7 +38,12 @@ class Reply(Enum):
 
 def can_ask(params: Mapping[str, Json]) -> bool:
     """Return whether the client of a request shows forms to its user, and does not ask for consent itself."""
-    return can_show_forms(params) and get_object(params, "_meta").get(CONSENT_META) is not True
+    return can_show_forms(params) and not asks_itself(params)
+
+
+def asks_itself(params: Mapping[str, Json]) -> bool:
+    """Return whether the client of a request asks its user for consent, and confirms calls by itself."""
+    return get_object(params, "_meta").get(CONSENT_META) is True
 
 
 def can_show_forms(params: Mapping[str, Json]) -> bool:
@@ -63,6 +69,13 @@ def build_denial(tool: str) -> Problem:
     """Return the problem of a call that the user did not allow."""
     text = f"{tool} was not called: the user did not allow it."
     return Problem(kind=Kind.DENIED, message=text, details={"denied": True})
+
+
+def explain_refusal(call: Call, problem: Problem) -> Problem:
+    """Return ``problem``, that a call must be confirmed, in the words for a client that shows no forms."""
+    # CC-05: the user of such a client reads this sentence, and can do nothing about a header field.
+    text = f"{call.tool.name} did not run: it needs the consent of its user, and this client cannot be asked for it,"
+    return replace(problem, message=f"{text} because it shows no forms (elicitation). Use a client that shows them.")
 
 
 def write_question(id_: bytes, call: Call, problem: Problem, server: Mapping[str, Json]) -> bytes | None:

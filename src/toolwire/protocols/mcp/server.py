@@ -46,11 +46,12 @@ class AskedMethod(NamedTuple):
 
 
 class _ServerWords(NamedTuple):
-    """What every answer to a call has: the server's name, its end; and the word for hosts that ask by themselves."""
+    """What every answer to a call has: the server's name, its end; and what holds for hosts that cannot be asked."""
 
     server: Mapping[str, Json]
     end: bytes
     host_confirmation: str
+    refuses_unasked: bool
 
 
 Method: TypeAlias = Callable[[AskedMethod], Reading]
@@ -71,7 +72,9 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     listing = _write_static({"tools": document.write(catalog, partial(site.cache.get, _serialize_tool)), **cached}, end)
     lists: dict[str, Method] = {
         "tools/list": partial(_list_tools, listing),
-        "tools/call": partial(_call_tool, catalog, _ServerWords(server, end, site.host_confirmation)),
+        "tools/call": partial(
+            _call_tool, catalog, _ServerWords(server, end, site.host_confirmation, site.refuses_unasked)
+        ),
     }
     about = {"capabilities": {"tools": {}}, **({"instructions": catalog.description} if catalog.description else {})}
     discovery = _write_static({"supportedVersions": list(SUPPORTED), **about, **cached}, end)
@@ -173,6 +176,8 @@ def _read_context(params: Mapping[str, Json], tool: Tool, said: _ServerWords) ->
     can_ask = takes_input and consent_question.can_ask(params)
     if takes_input:
         context = replace(context, takes_input=True)
+    if said.refuses_unasked and not can_ask:
+        context = replace(context, must_confirm=True)
     state = params.get("requestState")
     if isinstance(state, str) and "." in state:  # the words of confirmations have none
         responses = get_object(params, "inputResponses")
@@ -193,6 +198,8 @@ def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, said: _Ser
         question = consent_question.write_question(asked.id, call, problem, said.server)
         if question is not None:
             return Response(200, JSON_HEADERS, question)
+    elif problem.kind is Kind.UNCONFIRMED and not consent_question.asks_itself(asked.params):
+        problem = consent_question.explain_refusal(call, problem)
     if problem.kind is Kind.MISSING_REQUIREMENTS and (asked_user := consent_question.read_question(problem)):
         return Response(200, JSON_HEADERS, consent_question.write_form(asked.id, asked_user, said.server))
     if problem.kind in TOLD:

@@ -12,7 +12,6 @@ import secrets
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
-from functools import cache
 from hashlib import sha256
 from hmac import compare_digest
 from hmac import digest as hmac_digest
@@ -20,8 +19,8 @@ from pathlib import Path
 from struct import Struct
 from typing import TypeAlias
 
-from toolwire.core.check import ALLOW, Ask, Check, Deny, Verdict
-from toolwire.core.model import Call, Json, Kind, Problem, Tool
+from toolwire.core.check import ALLOW, Check, Deny, Verdict
+from toolwire.core.model import Call, Json, Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.stores.consent.spent_words import MemorySpentWords, SharedSpentWords, SpentWords
 
@@ -37,35 +36,13 @@ _BODY_BYTES = _NONCE_BYTES + _UNTIL.size + sha256().digest_size
 ConfirmationQuestion: TypeAlias = Callable[[Call], str]
 """Returns the question to ask the user before a call runs, as one sentence; ``""`` if none is needed."""
 
+FindReasons: TypeAlias = Callable[[Call], Sequence[str] | None]
+"""Returns why a call is asked about, if the question is only whether the user consents; else None."""
+
 
 def ask_about_destructive(call: Call) -> str:
     """Return a question for each call of a destructive tool."""
     return f"{call.tool.name} cannot be undone. Do it?" if call.tool.destructive else ""
-
-
-def build_host_question(asks_itself: Callable[[Tool], bool]) -> ConfirmationQuestion:
-    """Return a question for each call that needs consent, if its caller is a host of MCP that shows forms.
-
-    ``asks_itself`` returns whether the Toolbox asks for consent to a tool by itself, as a remote server does.
-    """
-    # CC-05
-
-    def ask(call: Call) -> str:
-        if not call.context.can_ask or asks_itself(call.tool):
-            return ""
-        verdict = _load_consent_check()(call)
-        if not isinstance(verdict, Ask):
-            return ""
-        return f"{call.tool.name} needs your consent. {' '.join(verdict.question.reasons)}".rstrip()
-
-    return ask
-
-
-@cache
-def _load_consent_check() -> Check:
-    from toolwire.consent import build_consent_check  # most servers never ask
-
-    return build_consent_check(site="", has_agreement=lambda _: True)
 
 
 class ConfirmationWords:
@@ -111,8 +88,13 @@ class ConfirmationWords:
         return hmac_digest(self._spent.key, body, "sha256")[:_SIGNATURE_BYTES]
 
 
-def build_confirmation_check(ask: ConfirmationQuestion, words: ConfirmationWords) -> Check:
-    """Return a check that refuses a call for which ``ask`` has a question until it comes with the question's word."""
+def build_confirmation_check(
+    ask: ConfirmationQuestion, words: ConfirmationWords, find_reasons: FindReasons = lambda _: None
+) -> Check:
+    """Return a check that refuses a call for which ``ask`` has a question until it comes with the question's word.
+
+    ``find_reasons`` returns the reasons of a question that is only whether the user consents.
+    """
 
     def check(call: Call) -> Verdict:
         question = ask(call)
@@ -121,7 +103,7 @@ def build_confirmation_check(ask: ConfirmationQuestion, words: ConfirmationWords
         subject = digest_call(call)
         if words.redeem(call.context.confirmation, subject):
             return ALLOW
-        return Deny(build_challenge(call, question, words.issue(subject)))
+        return Deny(build_challenge(call, question, words.issue(subject), reasons=find_reasons(call)))
 
     return check
 

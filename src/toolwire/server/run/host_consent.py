@@ -1,0 +1,102 @@
+"""Ask the users of MCP hosts before a call of an own tool that needs consent.
+
+Rules:
+- A host that shows forms is asked, whatever it asks by itself.
+- A host that shows no forms is trusted to ask by the hints of each tool, or its call is refused, as the operator says.
+- Other protocols are not asked: their clients read the consent that a tool needs in its definition.
+- A tool of another server is not asked about here: its connection knows what that server and the user require.
+"""
+# CC-05
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Literal, TypeAlias, get_args
+
+from toolwire.core.check import Ask, Check
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Approval, Call, Cost, Tool
+from toolwire.core.toolbox import Toolbox, find_self_asking
+
+from .confirmation import ConfirmationQuestion, FindReasons
+
+HostConsent: TypeAlias = Literal["hints", "refuse"]
+"""What becomes of a call that needs consent if its MCP client shows no forms: the client is trusted to ask its user by
+the hints of the tool, or the call is refused."""
+
+
+def check_host_consent(consent: str, *, asks: bool = True) -> None:
+    """Check what an application is told about hosts; ``asks`` is whether it asks those that show forms.
+
+    Raises:
+        DefinitionError: there is no such choice, or it refuses hosts that cannot be asked and asks no other.
+    """
+    if consent not in get_args(HostConsent):
+        raise DefinitionError(f'consent is "hints" or "refuse", not {consent!r}.')
+    if consent == "refuse" and not asks:
+        raise DefinitionError('consent="refuse" refuses hosts that cannot be asked: leave out ask_hosts=False.')
+
+
+def may_need_consent(tool: Tool) -> bool:
+    """Return whether a host is asked about calls of ``tool``, for some arguments or for all."""
+    is_costly = tool.cost not in (None, Cost.FREE)
+    return bool(tool.ask_when) or tool.destructive or is_costly or tool.approval is not Approval.AUTO
+
+
+def count_own_asking_tools(toolboxes: Iterable[Toolbox]) -> int:
+    """Return how many tools need consent that their toolbox does not ask for by itself."""
+    pairs = ((tool, find_self_asking(toolbox)) for toolbox in toolboxes for tool in toolbox.catalog().tools)
+    return sum(may_need_consent(tool) and not asks_itself(tool) for tool, asks_itself in pairs)
+
+
+def describe_host_consent(number: int, consent: str) -> str:
+    """Return who asks about ``number`` own tools that need consent, as a sentence; ``""`` if there are none."""
+    # Who asks is said at the start, also where it is the default.
+    if not number:
+        return ""
+    some = "1 tool needs" if number == 1 else f"{number} tools need"
+    other = "is refused" if consent == "refuse" else 'is trusted to ask its user (consent "refuse" refuses it)'
+    return f"{some} consent. An MCP client that shows forms is asked; one that shows none {other}."
+
+
+def build_host_question(asks_itself: Callable[[Tool], bool]) -> ConfirmationQuestion:
+    """Return a question for each call that needs consent, if its caller is a host of MCP that can be asked or must be.
+
+    ``asks_itself`` returns whether the Toolbox asks for consent to a tool by itself, as a remote server does.
+    """
+
+    def ask(call: Call) -> str:
+        if not (call.context.can_ask or call.context.must_confirm) or asks_itself(call.tool):
+            return ""
+        reasons = find_consent_reasons(call)
+        return "" if reasons is None else f"{call.tool.name} needs your consent. {' '.join(reasons)}".rstrip()
+
+    return ask
+
+
+def build_reasons(required: ConfirmationQuestion | None) -> FindReasons:
+    """Return a function that finds the reasons of a question of ours to a client that cannot be asked."""
+
+    def find(call: Call) -> Sequence[str] | None:
+        # A client that asks by itself is told the reasons, so that its user is asked once.
+        if not call.context.must_confirm or (required is not None and required(call)):
+            return None
+        return find_consent_reasons(call)
+
+    return find
+
+
+def find_consent_reasons(call: Call) -> tuple[str, ...] | None:
+    """Return why the policy of its tool wants ``call`` to be asked about; None if it does not."""
+    if call.tool.approval is Approval.DENY:
+        return ("The site does not want this tool to be called.",)
+    verdict = _load_consent_check()(call)
+    return verdict.question.reasons if isinstance(verdict, Ask) else None
+
+
+@cache
+def _load_consent_check() -> Check:
+    from toolwire.consent import build_consent_check  # most servers never ask
+
+    return build_consent_check(site="", has_agreement=lambda _: True)
