@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.cli.test_serve import serving
 from tests.client.test_recipes import Site
+from toolwire import connect_sync
 from toolwire.testing.loopback import background
 
 pytestmark = pytest.mark.requirement("OQ-2")
@@ -105,3 +107,75 @@ def test_a_terminal_shows_the_step_of_a_call(terminal: Callable[..., Any], toolw
         unknown = toolwire("call", url, "confirm", "hold=h1", "--step", "book/9")
         assert unknown.code == 2
         assert "There is no step 'book/9'" in unknown.err
+
+
+def written(folder: Path, **members: Any) -> Path:
+    """Write recipes for the tools of the desk, in YAML, and return their path."""
+    text = "arazzo: 1.0.1\nworkflows:\n- workflowId: sum\n  steps:\n  - stepId: first\n    operationId: add\n"
+    file = folder / "recipes.yaml"
+    file.write_text(text + "".join(f"    {name}: {value}\n" for name, value in members.items()), encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_serve_publishes_the_recipes_of_a_file(desk: Path, tmp_path: Path, workers: int) -> None:
+    recipes = written(tmp_path, parameters="[{name: a, in: query, value: 1}]")
+    with serving(desk, "--workflows", recipes, "--workers", workers) as (_, output):
+        url = next(line.split()[1] for line in output.splitlines() if line.startswith("at "))
+        with connect_sync(url, protocol="openapi") as remote:
+            assert [(recipe.id, recipe.steps[0].tool) for recipe in remote.recipes] == [("sum", "Desk.add@1.2.0")]
+            assert remote.recipes[0].steps[0].arguments == {"a": 1}
+
+
+def test_serve_refuses_recipes_that_do_not_fit_or_cannot_be_read(
+    desk: Path, tmp_path: Path, toolwire: Callable[..., Any]
+) -> None:
+    recipes = written(tmp_path, parameters="[{name: x, in: query, value: 1}]")
+    refused = toolwire("serve", desk, "--workflows", recipes)
+    assert refused.code == 2
+    assert "its step first gives more than the arguments of Desk.add@1.2.0" in refused.err
+    (tmp_path / "large.json").write_text(" " * 262_145, encoding="utf-8")
+    (tmp_path / "bad.json").write_text("{", encoding="utf-8")
+    said = {"none.json": "No such file", "large.json": "larger than 262,144 bytes", "bad.json": "is not JSON"}
+    for name, why in said.items():
+        refused = toolwire("serve", desk, "--workflows", tmp_path / name)
+        assert (refused.code, why in refused.err) == (2, True), refused.err
+
+
+def test_check_names_each_fault_of_recipes_with_its_line(
+    site: Path, tmp_path: Path, toolwire: Callable[..., Any]
+) -> None:
+    recipes = tmp_path / "recipes.json"
+    alone = toolwire("check", recipes)
+    assert (alone.code, alone.out) == (0, "1 file checked: 0 errors, 0 warnings.\n")
+    lines = json.dumps(json.loads(recipes.read_text(encoding="utf-8")), indent=1).splitlines()
+    recipes.write_text("\n".join(lines), encoding="utf-8")
+    ((line, text),) = [(line, text) for line, text in enumerate(lines, 1) if '"operationId": "pay"' in text]
+    both = toolwire("check", site, recipes)
+    assert both.code == 1
+    faults = [line for line in both.out.splitlines() if "recipes.json" in line]
+    place = f"{recipes}:{line}:{text.index(': ') + 3}: error [OQ-2] /workflows/2/steps/0/operationId: "
+    assert faults == [f"{place}Recipe pay: its step pay is 'pay', which is no tool here: it is left out."]
+    told = json.loads(toolwire("check", site, recipes, "--json").out)
+    assert [fault["rule"] for fault in told["faults"] if fault["file"] == str(recipes)] == ["OQ-2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "said"),
+    [
+        ('{"arazzo": "3.0.0", "workflows": []}', "OQ-2", "of version '3.0.0' of Arazzo"),
+        ('{"arazzo": "1.0.0", "workflows": {}}', "OQ-2", "it has no workflows"),
+        ('{"arazzo": "1.0.0", "workflows": [7]}', "OQ-2", "its workflowId is not made of letters"),
+        ('{"arazzo": "1.0.0",', "OQ-2", "This is not JSON"),
+        ("arazzo: 1.0.0\nworkflows: 7\n", "OQ-2", "it has no workflows"),
+        ("arazzo: '1.0.0\n", "OQ-2", "This is YAML that is not read"),
+    ],
+)
+def test_check_reads_any_document_of_recipes(
+    text: str, rule: str, said: str, tmp_path: Path, toolwire: Callable[..., Any]
+) -> None:
+    (tmp_path / "r").write_text(text, encoding="utf-8")
+    checked = toolwire("check", tmp_path / "r", "--kind", "arazzo")
+    assert checked.code == 1
+    assert f"error [{rule}]" in checked.out
+    assert said in checked.out

@@ -30,7 +30,9 @@ _UPSTREAMS: Final = "upstreams"
 _LARGEST_BYTES: Final = 1 << 20
 _MOST: Final = 1_000
 _OF_AN_UPSTREAM: Final = frozenset({*REMOTE_OPTIONS, "agree"})
-_NOT_IN_A_FILE: Final = frozenset({"connections", "debug", "document", "help", "reload", "stdio", "targets"})
+_NOT_IN_A_FILE: Final = frozenset(
+    {"connections", "debug", "document", "help", "reload", "stdio", "targets", "workflows"}
+)
 # A file is shared and kept under version control, so what is secret stays out of it.
 _SECRETS: Final = {
     "key": "name the environment variable that has the key: key-env",

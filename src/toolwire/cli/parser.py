@@ -172,6 +172,9 @@ def _add_serve(parser: Parser) -> None:
         "--document", metavar="FILE", help="the OpenTool document of a class: file.py:Class or package.module:Class"
     )
     parser.add_argument(
+        "--workflows", metavar="FILE", help="publish the recipes in this Arazzo document (JSON or YAML)"
+    )
+    parser.add_argument(
         "--state",
         default="",
         metavar="WHERE",
@@ -354,7 +357,7 @@ def _add_check(parser: Parser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="a document, JSON")
     parser.add_argument(
         "--kind",
-        choices=["opentool", "otc", "openapi", "llm"],
+        choices=["opentool", "otc", "openapi", "llm", "arazzo"],
         help="the kind of the documents (default: from their content)",
     )
     parser.add_argument("--strict", action="store_true", help="end with 1 for warnings too")

@@ -21,7 +21,7 @@ from toolwire.client.connection.remote import Remote
 from toolwire.consent import ClientRules
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import ToolwireError
-from toolwire.core.model import Kind
+from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import CallerConsent, merge_toolboxes
 from toolwire.gateway.waiting_toolbox import WaitingToolbox
@@ -29,6 +29,8 @@ from toolwire.limits import ClientRateLimits, RatesFail
 from toolwire.opentool.method_toolbox import MethodToolbox
 from toolwire.opentool.object_toolbox import ObjectToolbox
 from toolwire.opentool.serve_object import build_app as opentool_app
+from toolwire.protocols.openapi.document import arazzo
+from toolwire.protocols.openapi.document.loading import load_document
 from toolwire.server import App, asgi
 from toolwire.server.access.api_keys import parse_api_key
 from toolwire.server.run.host_consent import HostConsent
@@ -101,6 +103,7 @@ class ServeSettings:
     hosts: Sequence[str] = ()
     origins: Sequence[str] = ()
     document: str | None = None
+    workflows: str | None = None
     state: str = field(default="", repr=False)
     ledger: str | None = None
     rates: str = ""
@@ -150,12 +153,16 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App:
     match toolboxes:
         case [ObjectToolbox() | MethodToolbox()] if settings.client_document:
             raise UsageError("--client-document goes with a toolkit, not with a class alone.")
+        case [ObjectToolbox() | MethodToolbox()] if settings.workflows is not None:
+            raise UsageError("--workflows goes with a toolkit, not with a class alone.")
         case [ObjectToolbox() | MethodToolbox() as toolbox]:
             serve: Callable[..., App] = partial(opentool_app, toolbox)
         case _:
             merged = merge_targets(settings, toolboxes)
             word = _HOST_CONFIRMATION if settings.consent == "hints" else ""
-            serve = partial(asgi, merged, client_document=settings.client_document, host_confirmation=word)
+            recipes = None if settings.workflows is None else read_workflows(Path(settings.workflows))
+            document = settings.client_document
+            serve = partial(asgi, merged, client_document=document, host_confirmation=word, workflows=recipes)
     if settings.log == "json":
         log_json()
     return serve(
@@ -173,6 +180,25 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App:
         confirmations=settings.confirmations,
         consent=settings.consent or "hints",
     )
+
+
+def read_workflows(path: Path) -> Json:
+    """Return the data of the Arazzo document at ``path``.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as opened:
+            text = opened.read(arazzo.MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"The workflows {path} cannot be read: {error.strerror}.") from error
+    if len(text) > arazzo.MAX_BYTES:
+        raise UsageError(f"The workflows {path} are larger than {arazzo.MAX_BYTES:,} bytes.")
+    loaded = load_document(text, name=str(path))
+    if isinstance(loaded, Problem):
+        raise UsageError(f"The document of workflows {path} {loaded.message.rstrip('.')}.")
+    return loaded.data
 
 
 def merge_targets(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> Toolbox:

@@ -22,7 +22,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec, Pending, Reading, Site, Streaming, ToolCache
 from toolwire.core.http import Request, Response, make_request
 from toolwire.core.ledger import Ledger
-from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result, make_call
+from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Result, make_call
 from toolwire.core.toolbox import Notify, Toolbox, find_self_asking, ignore_progress
 from toolwire.limits import LocalRates, Windows
 from toolwire.protocols import BUILTIN
@@ -121,8 +121,10 @@ class App:
         confirmations: Path | str = "",
         ask_hosts: bool = True,
         consent: HostConsent = "hints",
+        workflows: Json = None,
     ) -> None:
         check_host_consent(consent, asks=ask_hosts)
+        self._workflows = workflows
         self.older_clients = True
         self._toolbox = toolbox
         self._codecs = codecs
@@ -389,6 +391,7 @@ class App:
             cache=self._cache,
             host_confirmation=self._host_confirmation,
             refuses_unasked=self._consent == "refuse",
+            workflows=self._workflows,
         )
         return RouteTable(catalog, self._codecs, site, self._documents)
 

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from toolwire.core.errors import DefinitionError
 from toolwire.core.http import JSON_HEADERS, Response
 from toolwire.core.ledger import Ledger
+from toolwire.core.model import Json
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
 from toolwire.framing import jsontext
@@ -56,6 +58,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     confirmations: Path | str = "",
     ask_hosts: bool = True,
     consent: HostConsent = "hints",
+    workflows: Json = None,
 ) -> App:
     """Return an ASGI application that serves ``target`` on every protocol.
 
@@ -97,10 +100,13 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     ``client_document`` is the URL at which this application describes toolwire to authorization servers: an https
     origin that leads here, or a URL below it. Sign in with ``toolwire login --client-document``.
 
+    ``workflows`` is an Arazzo document, as data, with recipes: tasks of several calls, whose steps name tools by their
+    names. It is published beside the OpenAPI document, and clients show it.
+
     Raises:
         DefinitionError: the state, the ledger, the store of ``rates`` or the folder of ``confirmations`` cannot be
             opened, ``consent``, ``rates_fail`` or ``rates_replicas`` cannot be, or no authorization server would
-            accept a document from ``client_document``.
+            accept a document from ``client_document``; or a recipe of ``workflows`` does not fit the tools.
     """
     # XL-066, A-12, A-53, XL-056, XL-113
     places = find_state_places(state)
@@ -109,6 +115,8 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     limits = limits if limits is not None else ServerLimits()
     toolbox = FunctionToolbox(target, threads=limits.threads) if isinstance(target, Toolkit) else target
     guard = HostGuard(hosts=hosts, origins=origins)
+    if workflows is not None:
+        _check_workflows(workflows, toolbox)
     return App(
         toolbox,
         callers=combine_callers(api_keys, callers),
@@ -127,7 +135,22 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
         confirmations=confirmations or places.confirmations,
         ask_hosts=ask_hosts,
         consent=consent,
+        workflows=workflows,
     )
+
+
+def _check_workflows(workflows: Json, toolbox: Toolbox) -> None:
+    """Check that each step of ``workflows`` is a call of a tool of ``toolbox``.
+
+    Raises:
+        DefinitionError: it is not; the text has the first fault.
+    """
+    # OQ-2: a client leaves out what does not fit, and the author would not notice.
+    from toolwire.protocols.openapi.workflows import find_fault  # few servers have recipes, and this reads documents
+
+    fault = find_fault(workflows, toolbox.catalog())
+    if fault:
+        raise DefinitionError(f"The workflows do not fit the tools. {fault}")
 
 
 def _build_documents(client_document: str) -> Mapping[str, Response]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from toolwire.cli.exits import FAILED, OK, USAGE
 from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
@@ -16,6 +16,7 @@ from toolwire.core.model import Json, Problem
 from toolwire.core.url_display import show_urls
 from toolwire.framing.text_faults import Fault
 from toolwire.protocols.openapi import validator as openapi
+from toolwire.protocols.openapi import workflows_check
 from toolwire.protocols.openapi.document import loading
 from toolwire.protocols.opentool import validator as opentool
 from toolwire.protocols.otc import validator as otc
@@ -23,11 +24,18 @@ from toolwire.protocols.otc import validator as otc
 Checker: TypeAlias = Callable[[bytes], Sequence[Fault]]
 
 _CHECKERS: Final[Mapping[str, Checker]] = MappingProxyType(
-    {"opentool": opentool.check, "otc": otc.check, "openapi": openapi.check, "llm": openapi.check_llm}
+    {
+        "opentool": opentool.check,
+        "otc": otc.check,
+        "openapi": openapi.check,
+        "llm": openapi.check_llm,
+        "arazzo": workflows_check.check,
+    }
 )
 """The checker of each kind of document. A new kind is a row here and one in ``_SIGNS``."""
 
 _SIGNS: Final = (
+    ("arazzo", ("arazzo",)),
     ("opentool", ("opentool", "functions")),
     ("openapi", ("paths", "components", "webhooks", "swagger")),
     ("llm", ("openapi",)),
@@ -36,6 +44,14 @@ _SIGNS: Final = (
 """The members that tell the kind of a document. The first kind with one of them is chosen."""
 
 _STYLES: Final = {"error": "red", "warning": "yellow"}
+
+
+class ReadFile(NamedTuple):
+    """The text of a file, and the kind of the document in it."""
+
+    file: str
+    text: bytes
+    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +65,9 @@ class CheckedFile:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check the files and print their faults. A file that cannot be read does not stop the others."""
-    checked = [_check(file, arguments.kind) for file in arguments.files]
+    read = [_read(file, arguments.kind) for file in arguments.files]
+    documents = _list_openapi_documents(read)
+    checked = [one if isinstance(one, CheckedFile) else _check(one, documents) for one in read]
     if arguments.json:
         print(json_text(_as_json(checked), indent=2))
     else:
@@ -74,7 +92,8 @@ def detect_kind(text: bytes, name: str = "") -> str | None:
     return next((kind for kind, names in _SIGNS if any(name in data for name in names)), None)
 
 
-def _check(file: str, wanted: str | None) -> CheckedFile:
+def _read(file: str, wanted: str | None) -> ReadFile | CheckedFile:
+    """Return the text and the kind of a file, or why it is not checked."""
     try:
         with Path(file).open("rb") as opened:
             text = opened.read(openapi.MAX_BYTES + 1)  # one byte more than the limit: the checker reports it
@@ -83,7 +102,27 @@ def _check(file: str, wanted: str | None) -> CheckedFile:
     kind = wanted or detect_kind(text, file)
     if kind is None:
         return CheckedFile(file, refusal="it does not say what kind of document it is: give one with --kind.")
-    return CheckedFile(file, openapi.check(text, file) if kind == "openapi" else _CHECKERS[kind](text))
+    return ReadFile(file, text, kind)
+
+
+def _list_openapi_documents(files: Sequence[ReadFile | CheckedFile]) -> Sequence[Json]:
+    """Return the OpenAPI documents among ``files``, if there are recipes to compare with them."""
+    read = [one for one in files if isinstance(one, ReadFile)]
+    if all(one.kind != "arazzo" for one in read):
+        return ()
+    found = [loading.read_data(one.text, name=one.file).data for one in read if one.kind == "openapi"]
+    return [data for data in found if not isinstance(data, Problem)]
+
+
+def _check(read: ReadFile, documents: Sequence[Json]) -> CheckedFile:
+    file, text, kind = read
+    match kind:
+        case "openapi":
+            return CheckedFile(file, openapi.check(text, file))
+        case "arazzo":
+            return CheckedFile(file, workflows_check.check(text, file, documents))
+        case _:
+            return CheckedFile(file, _CHECKERS[kind](text))
 
 
 def _print(checked: Sequence[CheckedFile]) -> None:

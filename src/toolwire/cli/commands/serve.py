@@ -106,6 +106,7 @@ def build_settings(arguments: argparse.Namespace, upstreams: Sequence[UpstreamSe
         hosts=arguments.allow_host,
         origins=arguments.allow_origin,
         document=arguments.document,
+        workflows=arguments.workflows,
         state=arguments.state,
         ledger=arguments.ledger,
         rates=arguments.rates,

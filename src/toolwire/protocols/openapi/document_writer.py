@@ -22,6 +22,7 @@ from toolwire.framing import xllm
 
 from .document import identity
 from .document.descriptions import describe_own
+from .document.paths import WORKFLOWS
 from .document.references import Unusable, resolve
 from .request import query
 from .request.query import Field, Form
@@ -121,6 +122,8 @@ def write_outline(catalog: Catalog, site: Site) -> dict[str, Json]:
         "paths": {},
         "components": components,
     }
+    if site.workflows is not None:
+        document["x-llm"]["workflows"] = site.root + WORKFLOWS
     if site.keys:
         # One scheme for whichever credential the site takes: a key and a token are both sent as Bearer.
         components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}

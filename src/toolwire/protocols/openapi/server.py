@@ -13,7 +13,7 @@ from toolwire.core.model import Call, Problem, Tool
 from toolwire.framing import jsontext
 
 from . import document_writer, problems
-from .document.paths import CATALOG, CONVENTIONAL, WELL_KNOWN
+from .document.paths import CATALOG, CONVENTIONAL, WELL_KNOWN, WORKFLOWS
 from .document.versions import RELEASES, Version, as_version
 from .request import query
 from .response import results
@@ -34,6 +34,8 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         )
     }
     table |= {("GET", path): Route(described, is_public=True) for path in CONVENTIONAL}
+    if site.workflows is not None:
+        table["GET", WORKFLOWS] = Route(_build_workflows_reader(catalog, site), is_public=True)
     table["GET", CATALOG] = Route(_build_constant_reader(_build_api_catalog(site)), is_public=True)
     for tool, path, _ in document_writer.list_offered(catalog):
         # A safe tool is a GET, so that caches, prefetching and HTTP itself know that it changes nothing.
@@ -85,6 +87,18 @@ def _build_document_reader(catalog: Catalog, site: Site) -> Reader:
                 return usual
 
     return read
+
+
+def _build_workflows_reader(catalog: Catalog, site: Site) -> Reader:
+    """Return the reader that serves the recipes, which are written when somebody first asks for them."""
+
+    @cache
+    def write() -> Response:
+        from .workflows import write_workflows  # few servers have recipes, and this reads documents as a client does
+
+        return _build_static_response(jsontext.write(write_workflows(site.workflows, catalog, site)))
+
+    return lambda _: write()
 
 
 def _serialize_parts(version: Version, tool: Tool, operation_id: str) -> document_writer.Parts:

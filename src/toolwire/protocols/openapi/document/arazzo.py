@@ -62,6 +62,21 @@ class Recipes(NamedTuple):
     notes: tuple[Note, ...]
 
 
+def list_own_sources(data: Json, url: str) -> list[str]:
+    """Return the names of the source descriptions that are OpenAPI documents of the site of ``url``."""
+    sources = _list(data.get("sourceDescriptions")) if isinstance(data, dict) else []
+    return [name for name, is_own in _read_sources(sources, url).items() if is_own]
+
+
+def _read_sources(sources: list[Json], url: str) -> dict[str, bool]:
+    """Return whether each source description, by its name, is an OpenAPI document of the site of ``url``."""
+    return {
+        one["name"]: _is_own(one, url)
+        for one in sources[:_MOST_MEMBERS]
+        if isinstance(one, dict) and isinstance(one.get("name"), str)
+    }
+
+
 class _UnusableRecipe(Exception):
     """A recipe that cannot be shown whole; the message is the end of a sentence."""
 
@@ -94,7 +109,7 @@ def read_recipes(data: Json, url: str, find_operation: FindOperation) -> Recipes
     if not data["arazzo"].startswith("1."):
         return _refuse(f"it is of version {clean_text(data['arazzo'], 20)!r} of Arazzo, and 1.x is read")
     workflows = data.get("workflows")
-    if not isinstance(workflows, list) or not workflows:
+    if not isinstance(workflows, list):
         return _refuse("it has no workflows")
     return _Reader(data, url, find_operation).read(workflows)
 
@@ -109,11 +124,7 @@ class _Reader:
     def __init__(self, document: dict[str, Json], url: str, find_operation: FindOperation) -> None:
         self._document = document
         self._find_operation = find_operation
-        self._sources = {
-            one["name"]: _is_own(one, url)
-            for one in _list(document.get("sourceDescriptions"))[:_MOST_MEMBERS]
-            if isinstance(one, dict) and isinstance(one.get("name"), str)
-        }
+        self._sources = _read_sources(_list(document.get("sourceDescriptions")), url)
         self._notes: list[Note] = []
         self._left = _MOST_STEPS
 
@@ -193,15 +204,7 @@ class _Reader:
     def _read_step(self, recipe: dict[str, Json], step: dict[str, Json], ids: list[str], number: int) -> RecipeStep:
         id_, subrecipe = ids[number], _get_id(step, "workflowId")
         operation = None if subrecipe else self._bind(step, id_, number)
-        arguments: Mapping[str, Json] = {}
-        filled = self._list_parameters(recipe, step)
-        if operation is not None:
-            arguments = operation.fill(filled, _get_body(step))
-        elif filled:
-            arguments = {name.partition(".")[2]: value for name, value in filled.items()}
-        if not _is_short(arguments):
-            self._notes.append(Note(f"Recipe {recipe['workflowId']}", f"the arguments of its step {id_} are too long"))
-            arguments = {}
+        arguments = self._read_arguments(recipe, step, id_, operation)
         return RecipeStep(
             id=id_,
             recipe=recipe["workflowId"],
@@ -215,6 +218,25 @@ class _Reader:
             on_failure=self._find_failure_step(recipe, step, ids),
             outputs=_read_outputs(step.get("outputs")),
         )
+
+    def _read_arguments(
+        self, recipe: dict[str, Json], step: dict[str, Json], id_: str, operation: StepOperation | None
+    ) -> Mapping[str, Json]:
+        """Return the arguments of a step; a finding says which of them are left out."""
+        given, body = self._list_parameters(recipe, step), _get_body(step)
+        where = f"Recipe {recipe['workflowId']}"
+        if operation is None:
+            arguments: Mapping[str, Json] = {name.partition(".")[2]: value for name, value in given.items()}
+        else:
+            parameters = operation.fill(given, MISSING)
+            members = {} if body is MISSING else operation.fill({}, body)
+            arguments = {**parameters, **members}
+            if len(parameters) < len(given) or _loses_members(body, members):
+                self._notes.append(Note(where, f"its step {id_} gives more than the arguments of {operation.tool}"))
+        if _is_short(arguments):
+            return arguments
+        self._notes.append(Note(where, f"the arguments of its step {id_} are too long, and left out"))
+        return {}
 
     def _bind(self, step: dict[str, Json], id_: str, number: int) -> StepOperation:
         """Return the operation of ``step``."""
@@ -293,6 +315,13 @@ def _list(data: Json) -> list[Json]:
 def _get_body(step: dict[str, Json]) -> Json:
     body = step.get("requestBody")
     return body["payload"] if isinstance(body, dict) and "payload" in body else MISSING
+
+
+def _loses_members(body: Json, members: Mapping[str, Json]) -> bool:
+    """Return whether ``members``, the arguments that ``body`` fills, do not have all of it."""
+    if body is MISSING or any(value is body for value in members.values()):
+        return False
+    return not isinstance(body, dict) or len(members) < len(body)
 
 
 def _list_conditions(criteria: Json) -> Iterator[str]:

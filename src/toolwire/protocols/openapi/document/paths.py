@@ -6,3 +6,4 @@ NAME = "openapi"
 WELL_KNOWN = "/.well-known/llm.json"
 CONVENTIONAL = ("/.well-known/openapi.json", "/openapi.json")
 CATALOG = "/.well-known/api-catalog"
+WORKFLOWS = "/workflows.json"
