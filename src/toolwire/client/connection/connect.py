@@ -58,16 +58,12 @@ class PendingConnection:
             self._program = await to_thread.run_sync(self._factory.open_program)
             found = await self._discover()
             factory, options = self._factory, self._factory.options
+            self._network = self._open_network(factory.call_network(found))
             if self._auth_network is not None:
                 await to_thread.run_sync(factory.prepare_auth, found, self._auth_network)
-            # The document of a file may name any server, which then is the only origin that is called.
-            peer_url = found.peer.url if options.document and found.peer is not None else ""
-            self._network = self._open_network(factory.call_network(peer_url))
-            transport = factory.authorize(self._network)
-            connection = factory.build(found)
             self._remote = Remote(
-                connection,
-                transport,
+                factory.build(found),
+                factory.authorize(self._network),
                 options.approve,
                 options.context,
                 fetch_peer=self._refetch,
@@ -95,9 +91,7 @@ class PendingConnection:
         except BaseException:
             self._end_program()
             raise
-        # The document of a file may name any server, which then is the only origin that is called.
-        peer_url = found.peer.url if options.document and found.peer is not None else ""
-        self._network = self._open_network(factory.call_network(peer_url))
+        self._network = self._open_network(factory.call_network(found))
         return Remote(factory.build(found), self._network, options.approve, fetch_peer=self._refetch)
 
     async def _discover(self) -> Discovery:
@@ -190,16 +184,12 @@ class SyncPendingConnection:
             self._program = self._factory.open_program()
             found = self._discover()
             factory, options = self._factory, self._factory.options
+            self._network = self._open_network(factory.call_network(found))
             if self._auth_network is not None:
                 factory.prepare_auth(found, self._auth_network)
-            # The document of a file may name any server, which then is the only origin that is called.
-            peer_url = found.peer.url if options.document and found.peer is not None else ""
-            self._network = self._open_network(factory.call_network(peer_url))
-            transport = factory.authorize_sync(self._network)
-            connection = factory.build(found)
             self._remote = SyncRemote(
-                connection,
-                transport,
+                factory.build(found),
+                factory.authorize_sync(self._network),
                 options.approve,
                 options.context,
                 fetch_peer=self._refetch,

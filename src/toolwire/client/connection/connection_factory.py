@@ -129,12 +129,11 @@ class ConnectionFactory:
 
     # Networks
 
-    def call_network(self, peer_url: str = "") -> NetworkSettings:
-        """Return the settings of the network for calls.
-
-        ``peer_url`` is the server that a document names, if the options name a file: its origin gets the key.
-        """
+    def call_network(self, found: Discovery) -> NetworkSettings:
+        """Return the settings of the network for calls of what was found."""
         options = self.options
+        # The document of a file may name any server, which then is the only origin that is called and gets the key.
+        peer_url = found.peer.url if options.document and found.peer is not None else ""
         if peer_url:
             options.origins.allow(get_origin(peer_url))
         return NetworkSettings(
