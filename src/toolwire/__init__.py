@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .core.connect_error import ConnectError
     from .core.content import Audio, File, Image, read_content
     from .core.errors import DefinitionError, ToolError, ToolwireError
+    from .core.grant_bounds import GrantBounds
     from .core.model import (
         Approval,
         Authorization,
@@ -53,6 +54,7 @@ _HOME = {
     "ConnectError": "core.connect_error",
     **dict.fromkeys(("Audio", "File", "Image", "read_content"), "core.content"),
     **dict.fromkeys(("DefinitionError", "ToolError", "ToolwireError"), "core.errors"),
+    "GrantBounds": "core.grant_bounds",
     **dict.fromkeys(("Approval", "Authorization", "CallError", "Context", "Cost", "Kind"), "core.model"),
     **dict.fromkeys(
         ("Problem", "Progress", "RateLimit", "Requirements", "Result", "Secret", "Tool", "Value"), "core.model"
@@ -87,6 +89,7 @@ __all__ = [
     "DefinitionLock",
     "Depends",
     "File",
+    "GrantBounds",
     "GrantPage",
     "GrantPages",
     "Image",

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from toolwire.consent.grant import GrantKey, Grants
+from toolwire import GrantBounds
+from toolwire.consent.grant import GrantKey, Grants, covers_call
+from toolwire.core.model import Condition, Tool
 from toolwire.stores import MemoryGrants
 from toolwire.stores.consent.grants import StoredGrants
 
 KEY = GrantKey("ada", "recipes", "https://recipes.example", "Recipes.note@1.0.0", "d1")
+NOTE = Tool(name="note")
 
 
 class Clock:
@@ -106,3 +115,141 @@ def test_what_is_full_remembers_nothing_more() -> None:
     grants.add(KEY)
     assert not grants.has_grant(KEY)
     assert grants.has_grant(KEY._replace(tool="0"))
+
+
+def take(grants: Grants, arguments: dict[str, Any], key: GrantKey = KEY) -> bool:
+    return grants.spend(key, lambda conditions: covers_call(conditions, NOTE, arguments))
+
+
+SMALL = GrantBounds(conditions=[Condition("/amount", "le", 50)], uses=2)
+
+
+@pytest.mark.requirement("CC-03")
+def test_a_bounded_grant_is_spent_and_gone(grants: Grants) -> None:
+    grants.add(KEY, SMALL)
+    assert not grants.has_grant(KEY)
+    assert grants.has_bounded_grant(KEY)
+    assert [one.uses_left for one in grants.list_grants()] == [2]
+    assert not take(grants, {"amount": 51})
+    assert not take(grants, {})
+    assert not take(grants, {"amount": 1}, KEY._replace(definition="d2"))
+    assert [take(grants, {"amount": 50}) for _ in range(3)] == [True, True, False]
+    assert grants.list_grants() == []
+    assert not grants.has_bounded_grant(KEY)
+
+
+@pytest.mark.requirement("CC-03")
+def test_no_conditions_at_all_cover_no_call_and_none_means_any(grants: Grants) -> None:
+    grants.add(KEY, GrantBounds(conditions=[], uses=5))
+    assert not take(grants, {"amount": 1})
+    assert not take(grants, {})
+    grants.add(KEY, GrantBounds(uses=1))
+    assert [take(grants, {}) for _ in range(2)] == [True, False]
+
+
+@pytest.mark.requirement("CC-03")
+def test_a_bounded_grant_ends_at_its_time_and_never_after_thirty_days(grants: Grants, clock: Clock) -> None:
+    month = 30 * 86_400
+    grants.add(KEY, GrantBounds(until=clock.now + 10))
+    assert take(grants, {})
+    clock.now += 10
+    assert not take(grants, {})
+    grants.add(KEY, GrantBounds(until=clock.now - 1))
+    assert grants.list_grants() == []
+    grants.add(KEY, GrantBounds(until=clock.now + 10 * month))
+    clock.now += month - 1
+    assert take(grants, {})
+    clock.now += 1
+    assert not take(grants, {})
+    grants.add(KEY, SMALL)
+    clock.now -= 301
+    assert not take(grants, {"amount": 1})
+
+
+@pytest.mark.requirement("CC-03")
+def test_a_bounded_grant_can_be_revoked_and_ends_with_its_definition(grants: Grants) -> None:
+    grants.add(KEY, SMALL)
+    [listed] = grants.list_grants()
+    assert (listed.is_bounded, listed.conditions) == (True, (Condition("/amount", "le", 50),))
+    assert grants.revoke(listed.id)
+    assert not take(grants, {"amount": 1})
+    grants.add(KEY, SMALL)
+    grants.revoke_outdated(KEY)
+    assert take(grants, {"amount": 1})
+    grants.revoke_outdated(KEY._replace(definition="d2"))
+    assert not take(grants, {"amount": 1})
+
+
+@pytest.mark.requirement("CC-03")
+def test_several_grants_stand_beside_each_other_and_one_that_is_not_counted_is_used_first(grants: Grants) -> None:
+    grants.add(KEY, GrantBounds(conditions=[Condition("/to", "eq", "Bob")], uses=1))
+    grants.add(KEY, SMALL)
+    grants.add(KEY, GrantBounds(conditions=[Condition("/amount", "le", 5)]))
+    assert [take(grants, {"amount": 5, "to": "Bob"}) for _ in range(9)] == [True] * 9
+    assert take(grants, {"amount": 60, "to": "Bob"})
+    assert not take(grants, {"amount": 60, "to": "Bob"})
+    assert sorted(one.uses_left or 0 for one in grants.list_grants()) == [0, 2]
+
+
+@pytest.mark.requirement("CC-03")
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("conditions", "null"), ("conditions", "[]"), ("conditions", "[{}]"), ("conditions", "{"), ("conditions", "x"),
+     ("conditions", '[{"pointer":"/amount","op":"le","value":50,"only":"x"}]'), ("uses_left", "many"),
+     ("uses_left", 0), ("uses_left", -1), ("expires_at", "later")],
+)  # fmt: skip
+def test_a_row_that_cannot_be_read_covers_no_call(tmp_path: Path, column: str, value: Any) -> None:
+    stored = StoredGrants(tmp_path / "state", clock=lambda: 1_000.0)
+    stored.add(KEY, SMALL)
+    with closing(sqlite3.connect(tmp_path / "state" / "grants.sqlite3")) as database:
+        database.execute(f"UPDATE bounded_grants SET {column} = ?", (value,))
+        database.commit()
+    assert not take(stored, {"amount": 1})
+    stored.list_grants()
+    stored.close()
+
+
+RACE = """
+import sys
+from pathlib import Path
+from toolwire.consent.grant import GrantKey
+from toolwire.stores.consent.grants import StoredGrants
+
+stored = StoredGrants(Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+print(sum(stored.spend(GrantKey(*sys.argv[2:]), lambda _: True) for _ in range(20)))
+"""
+
+
+@pytest.mark.requirement("CC-03")
+def test_many_processes_never_take_one_use_more_than_there_is(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    stored = StoredGrants(folder)
+    stored.add(KEY, GrantBounds(uses=50))
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", RACE, str(folder), *KEY]
+    processes = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(6)]
+    try:
+        for one in processes:
+            assert one.stdout is not None
+            assert one.stdout.readline() == "ready\n"
+        for one in processes:
+            assert one.stdin is not None
+            one.stdin.write("go\n")
+            one.stdin.flush()
+        taken = [int(one.communicate(timeout=60)[0]) for one in processes]
+    finally:
+        for one in processes:
+            one.kill()
+    assert sum(taken) == 50
+    assert stored.list_grants() == []
+    stored.close()
+
+
+@pytest.mark.requirement("CC-03")
+def test_many_threads_never_take_one_use_more_than_there_is(grants: Grants) -> None:
+    grants.add(KEY, GrantBounds(uses=30))
+    with ThreadPoolExecutor(8) as pool:
+        taken = list(pool.map(lambda _: take(grants, {}), range(60)))
+    assert sum(taken) == 30

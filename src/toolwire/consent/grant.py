@@ -1,13 +1,23 @@
-"""Describe a grant: the user's "always" for exactly one definition of one tool of one connection."""
+"""Describe a grant: the user's "always" for exactly one definition of one tool of one connection.
+
+Rules:
+- A grant may have bounds: conditions on the arguments, a number of calls, a time. All of them must hold.
+- A condition about an argument that a call does not have never holds, and a list of no conditions covers no call.
+- What cannot be read covers no call, so that the user is asked.
+"""
+# XL-047, CC-03
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
-from toolwire.core.model import Json, Tool
+from toolwire.core.grant_bounds import GrantBounds
+from toolwire.core.json_pointer import MISSING, resolve_pointer
+from toolwire.core.model import Condition, Json, Tool
 
+from .conditions import describe_condition, is_met
 from .tool_definition import build_definition, definition_hash
 
 MAX_CLOCK_STEP_BACK_S = 300.0
@@ -32,25 +42,49 @@ class GrantKey(NamedTuple):
     definition: str
 
 
+Conditions: TypeAlias = tuple[Condition, ...] | None
+"""The conditions of a grant; None covers any arguments, and none at all covers no call."""
+Covers: TypeAlias = Callable[[Conditions], bool]
+"""Returns whether one call fits the conditions of a grant."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """A stored grant. Users name it by ``id``. Times are in seconds since 1970."""
+    """A stored grant. Users name it by ``id``. Times are in seconds since 1970.
+
+    ``conditions`` are about the arguments of a call, None where any are covered. ``uses_left`` is how many more calls
+    are covered, None where they are not counted.
+    """
 
     id: str
     key: GrantKey
     given_at: float
     expires_at: float
+    conditions: Conditions = None
+    uses_left: int | None = None
+    is_bounded: bool = False
 
 
 class Grants(Protocol):
     """Stores what was allowed "always", and the definition of each tool that was approved last."""
 
     def has_grant(self, key: GrantKey) -> bool:
-        """Return whether there is a grant for ``key`` that is neither revoked nor expired."""
+        """Return whether there is a grant without bounds for ``key`` that is neither revoked nor expired."""
         ...
 
-    def add(self, key: GrantKey) -> None:
-        """Store a grant for ``key``."""
+    def has_bounded_grant(self, key: GrantKey) -> bool:
+        """Return whether there is a grant with bounds for ``key``, whatever calls it covers."""
+        ...
+
+    def spend(self, key: GrantKey, covers: Covers) -> bool:
+        """Take one use of a grant with bounds for ``key`` that ``covers`` the call. Return whether there was one.
+
+        This is one atomic step: several processes together never take more uses than a grant has.
+        """
+        ...
+
+    def add(self, key: GrantKey, bounds: GrantBounds | None = None) -> None:
+        """Store a grant for ``key``, with ``bounds`` or without."""
         ...
 
     def revoke(self, id_: str) -> bool:
@@ -79,3 +113,26 @@ def grant_key(site: str, tool: Tool, *, principal: str = "", connection: str = "
     """Return the key of a grant. It changes with the site and with each part of the tool's definition."""
     # XL-047
     return GrantKey(principal, connection, site, tool.id, definition_hash(build_definition(tool)))
+
+
+def covers_call(conditions: Conditions, tool: Tool, arguments: Mapping[str, Json]) -> bool:
+    """Return whether a grant with these ``conditions`` covers a call of ``tool`` with ``arguments``."""
+    # CC-03: a default of the tool is the site's word, so an argument that is not there is not compared.
+    if conditions is None:
+        return True
+    return bool(conditions) and all(
+        resolve_pointer(arguments, one.pointer) is not MISSING and is_met(one, tool, arguments) is True
+        for one in conditions
+    )
+
+
+def describe_bounds(conditions: Conditions, uses_left: int | None) -> str:
+    """Return in words what a grant covers, fit to show; its end is a time of its own."""
+    fits = "any arguments" if conditions is None else " and ".join(map(describe_condition, conditions))
+    number = "" if uses_left is None else "1 more call" if uses_left == 1 else f"{uses_left:,} more calls"
+    return "; ".join(part for part in (fits or "no call", number) if part)
+
+
+def find_end(now: float, valid_s: float, bounds: GrantBounds) -> float:
+    """Return when a grant with ``bounds`` that is given ``now`` ends: never later than one without bounds."""
+    return now + valid_s if bounds.until is None else min(now + valid_s, bounds.until)

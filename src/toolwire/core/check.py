@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from .grant_bounds import GrantBounds
 from .http import Request
 from .model import Approval, Call, Json, Problem, Result
 from .recipe import RecipeStep
@@ -59,10 +60,10 @@ class Question:
 class Answer:
     """The user's answer to a question.
 
-    ``always`` allows later calls of this tool too. ``reason`` is in the user's own words. ``arguments`` replaces the
-    arguments that were shown. ``channel`` names where the user was asked. ``problem`` ends the call if the approver
-    needs something else first. ``keep_level`` is kept for later calls of this tool: per-call asks each time, deny never
-    calls it.
+    ``always`` allows later calls of this tool too, within ``bounds`` if there are any. ``reason`` is in the user's own
+    words. ``arguments`` replaces the arguments that were shown. ``channel`` names where the user was asked. ``problem``
+    ends the call if the approver needs something else first. ``keep_level`` is kept for later calls of this tool:
+    per-call asks each time, deny never calls it.
     """
 
     allowed: bool
@@ -72,6 +73,7 @@ class Answer:
     channel: str = ""
     problem: Problem | None = None
     keep_level: Approval | None = None
+    bounds: GrantBounds | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,8 +57,10 @@ def find_condition_fault(data: Json) -> str:
     return _find_value_fault(op, data["value"])
 
 
-def read_ask_when(given: Sequence[Any], where: str) -> tuple[Condition, ...]:
+def read_ask_when(given: Sequence[Any], where: str, name: str = "ask_when") -> tuple[Condition, ...]:
     """Return the conditions in ``given``: tuples of pointer, op and value, or mappings with these members.
+
+    ``where`` and ``name`` say in an error what has them.
 
     Raises:
         DefinitionError: one cannot be read, or there are more than 16.
@@ -72,10 +74,10 @@ def read_ask_when(given: Sequence[Any], where: str) -> tuple[Condition, ...]:
         except (TypeError, ValueError):
             fault = fault or "Its value is no JSON data."
         if fault:
-            raise DefinitionError(f"{where}: condition {number} of ask_when: {fault}")
+            raise DefinitionError(f"{where}: condition {number} of {name}: {fault}")
     conditions = read_conditions(listed)
     if conditions is None:
-        raise DefinitionError(f"{where}: ask_when has {len(listed)} conditions; at most {MAX_CONDITIONS} are read.")
+        raise DefinitionError(f"{where}: {name} has {len(listed)} conditions; at most {MAX_CONDITIONS} are read.")
     return conditions
 
 

@@ -16,7 +16,9 @@ from toolwire.cli.terminal.screen import escaped, json_text, print_error, print_
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import list_question
 from toolwire.consent.decision_record import find_chain_fault
+from toolwire.consent.grant import Grant, describe_bounds
 from toolwire.core.check import Answer, Question
+from toolwire.core.condition import write_conditions
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Approval, Json, Problem
 from toolwire.core.selection import Selection
@@ -77,6 +79,9 @@ def _list(folder: Path, *, as_json: bool) -> int:
                     "connection": one.key.connection,
                     "site": one.key.origin,
                     "until": _format_iso(one.expires_at),
+                    "covers": _describe_grant(one),
+                    "conditions": None if one.conditions is None else write_conditions(one.conditions),
+                    "uses_left": one.uses_left,
                 }
                 for one in granted
             ],
@@ -90,16 +95,29 @@ def _list(folder: Path, *, as_json: bool) -> int:
             print(f"  {line}")
     if granted:
         rows = [
-            (one.id, escaped(one.key.tool), escaped(one.key.connection), one.key.origin, _format_time(one.expires_at))
+            (
+                one.id,
+                escaped(one.key.tool),
+                escaped(one.key.connection),
+                one.key.origin,
+                _format_time(one.expires_at),
+                _describe_grant(one),
+            )
             for one in granted
         ]
-        print_table(("grant", "tool", "connection", "site", "until"), rows, sys.stdout)
+        print_table(("grant", "tool", "connection", "site", "until", "covers"), rows, sys.stdout)
     if levels:
         kept = [(one.site, escaped(_SAID.get(one.tool, one.tool)), one.level.value) for one in levels]
         print_table(("site", "your level for", "level"), kept, sys.stdout)
     if not waiting and not granted and not levels:
         print("Nothing waits for an answer, and nothing is allowed for good.")
     return OK
+
+
+def _describe_grant(grant: Grant) -> str:
+    """Return in words which calls ``grant`` covers."""
+    # CC-03
+    return describe_bounds(grant.conditions, grant.uses_left) if grant.is_bounded else "every call"
 
 
 def _change_level(store: StoredPreferences, arguments: argparse.Namespace) -> int:

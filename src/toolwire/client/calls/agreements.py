@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import Decision, DefinitionLock
 from toolwire.consent.binding import CredentialRef
-from toolwire.consent.grant import GrantKey
+from toolwire.consent.grant import GrantKey, covers_call
 from toolwire.consent.policy import CurrentPreferences, find_unasked_writes
 from toolwire.consent.tool_definition import Change, build_definition, definition_hash, find_changes
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Answer, Check, Deny, Verdict
 from toolwire.core.codec import Peer
+from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Call, Json, Kind, Problem, Tool
 
 from .session import Session
@@ -146,13 +147,19 @@ class Agreements:
             found += [f"This carries text that came from {source} to {name}." for source in sources]
         return tuple(found)
 
-    def remember(self, tool: Tool, *, always: bool) -> None:
+    def spend_grant(self, call: Call) -> bool:
+        """Take one use of a grant with bounds that covers ``call``. Return whether there was one."""
+        # CC-03
+        tool, arguments = call.tool, call.arguments
+        return self._session.grants.spend(self.grant_key(tool), lambda one: covers_call(one, tool, arguments))
+
+    def remember(self, tool: Tool, *, always: bool, bounds: GrantBounds | None = None) -> None:
         """Keep the definition of ``tool`` as approved, and with ``always`` add a grant for later calls."""
         known = self._define(tool)
         self._session.grants.pin_definition(known.key, known.parts)
         self._unchanged.pop(id(tool), None)
         if always:
-            self._session.grants.add(known.key)
+            self._session.grants.add(known.key, bounds)
 
     def record(self, tool: Tool, bound: str, decision: str, answer: Answer, took_s: float = 0.0) -> None:
         """Record a decision. ``bound`` is the digest of what was shown, ``took_s`` for how many seconds."""

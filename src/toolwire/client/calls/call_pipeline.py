@@ -180,8 +180,11 @@ class CallPipeline:
         return self._agreements.find_unapproved(self.peer.catalog.tools)
 
     def has_grant(self, tool: Tool) -> bool:
-        """Return whether the user's "always" covers calls of ``tool``."""
-        return tool.blanket_allowed and self.session.grants.has_grant(self._agreements.grant_key(tool))
+        """Return whether the user's "always" covers calls of ``tool``, or some of them."""
+        if not tool.blanket_allowed:
+            return False
+        grants, key = self.session.grants, self._agreements.grant_key(tool)
+        return grants.has_grant(key) or grants.has_bounded_grant(key)
 
     def needs_consent(self, tool: Tool) -> bool:
         """Return whether each call of ``tool`` needs an answer of the user, whatever its arguments."""

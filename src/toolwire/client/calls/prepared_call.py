@@ -28,7 +28,7 @@ class CallState:
 
     # XL-050: bound to the definition, the arguments, the credential and the request, like the answer itself.
 
-    __slots__ = ("_approved_at", "_binding", "_reasons", "is_large", "status", "step")
+    __slots__ = ("_approved_at", "_binding", "_by_grant", "_reasons", "is_large", "status", "step")
 
     def __init__(self, step: RecipeStep | None = None) -> None:
         self.step = step
@@ -37,14 +37,24 @@ class CallState:
         self._binding = ""
         self._reasons: frozenset[str] = frozenset()
         self._approved_at = 0.0
+        self._by_grant = False
 
-    def add_approval(self, question: Question, binding: str, now: float) -> None:
-        """Add that the user allowed what ``question`` showed; ``binding`` is the digest of what is sent."""
+    def add_approval(self, question: Question, binding: str, now: float, *, by_grant: bool = False) -> None:
+        """Add that the user allowed what ``question`` showed; ``binding`` is the digest of what is sent.
+
+        With ``by_grant``, the user did not see this call, so it answers no question of the server.
+        """
+        # What a grant covered was not shown, so it is no part of what the user approves afterwards.
+        if self._by_grant:
+            self._reasons = frozenset()
+        self._by_grant = by_grant
         self._binding, self._reasons, self._approved_at = binding, self._reasons.union(question.reasons), now
 
     def is_approved(self, question: Question, binding: str, now: float) -> bool:
         """Return whether the user allowed this request, for every reason of ``question``, within five minutes."""
         if not self._binding or self._binding != binding or now - self._approved_at >= DECISION_VALID_S:
+            return False
+        if self._by_grant and question.consent_reasons is not None:
             return False
         reasons = question.reasons if question.consent_reasons is None else question.consent_reasons
         return self._reasons.issuperset(reasons)

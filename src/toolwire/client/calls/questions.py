@@ -23,6 +23,7 @@ from toolwire.consent.policy import can_allow_always
 from toolwire.core.check import Answer, Check, Deny, Question
 from toolwire.core.codec import Codec, Flow, Peer, ask
 from toolwire.core.errors import DefinitionError
+from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.http import Request
 from toolwire.core.model import Approval, Json, Kind, Problem, Tool
 from toolwire.core.url_display import show_url
@@ -36,6 +37,7 @@ from .prepared_call import CallState, PreparedCall, build_refusal, prepare_call
 from .retry import RetryLimits
 
 _BLOCKED = "blocked for this session"
+_GRANTED = Answer(allowed=True, channel="grant")
 _CHANGED = Problem(
     kind=Kind.CONFLICT,
     message="What was approved is not what would be sent any more; nothing was sent. Call it again to be asked again.",
@@ -69,10 +71,25 @@ class Questions:
         """
         if state.is_approved(question, self._compute_binding(prepared, state), self.parties.session.clock()):
             return prepared
+        if self._spend_grant(prepared, question, state):
+            return prepared
         refusal = self._find_refusal(prepared.call.tool)
         if refusal is not None:
             return refusal
         return (yield from self._ask(prepared, question, state))
+
+    def _spend_grant(self, prepared: PreparedCall, question: Question, state: CallState) -> bool:
+        """Return whether a grant with bounds covers the call, which is then spent by one use."""
+        # CC-03: a use is spent where the call is let through; a call that a limit refuses anyway spends none.
+        tool = prepared.call.tool
+        if not self._is_always_allowed(prepared, question) or self.budget.find_refusal(tool) is not None:
+            return False
+        if not self.agreements.spend_grant(prepared.call):
+            return False
+        bound = self._compute_binding(prepared, state)
+        self.agreements.record(tool, bound, "allowed", _GRANTED)
+        state.add_approval(question, bound, self.parties.session.clock(), by_grant=True)
+        return True
 
     def _ask(self, prepared: PreparedCall, question: Question, state: CallState) -> Flow[PreparedCall | Problem]:
         tool, session, record = prepared.call.tool, self.parties.session, self.agreements.record
@@ -109,7 +126,8 @@ class Questions:
         record(tool, bound, "allowed", answer, took_s)
         # An approver is foreign code, and may say "always" where the question did not offer it.
         always = answer.always is True and full.always_allowed and answer.keep_level is None
-        self.agreements.remember(tool, always=always)
+        has_known_bounds = answer.bounds is None or isinstance(answer.bounds, GrantBounds)
+        self.agreements.remember(tool, always=always and has_known_bounds, bounds=answer.bounds)
         state.add_approval(full, bound, session.clock())
         return permitted
 
@@ -145,19 +163,14 @@ class Questions:
         """Return ``question`` with everything that the user is shown."""
         parties, tool, request = self.parties, prepared.call.tool, prepared.request
         session = parties.session
-        # "Always" is agreed with the site, and so it cannot cover what goes to another one.
-        elsewhere = request is not None and get_origin(request.url) != parties.site
         left = self.budget.costs.count_remaining(tool)
         costs = () if left is None else (f"You allow {left} more calls of this connection that cost something.",)
-        always = question.always_allowed and can_allow_always(
-            tool, parties.preferences.get(), session.rules, elsewhere=elsewhere
-        )
         return replace(
             question,
             # An approver is foreign code: it must not be able to change the call.
             call=deepcopy(prepared.call),
             target="" if request is None else f"{request.method} {show_url(request.url)}",
-            always_allowed=always,
+            always_allowed=self._is_always_allowed(prepared, question),
             reasons=(*question.reasons, *costs),
             request=request,
             places=self.codec.places(self.peer, prepared.call),
@@ -171,6 +184,16 @@ class Questions:
             binding=bound,
             can_keep_level=parties.preferences.can_keep,
             id=secrets.token_hex(8),
+        )
+
+    def _is_always_allowed(self, prepared: PreparedCall, question: Question) -> bool:
+        """Return whether an answer to ``question`` may cover later calls."""
+        parties, request = self.parties, prepared.request
+        # "Always" is agreed with the site, and so it cannot cover what goes to another one.
+        elsewhere = request is not None and get_origin(request.url) != parties.site
+        rules = parties.session.rules
+        return question.always_allowed and can_allow_always(
+            prepared.call.tool, parties.preferences.get(), rules, elsewhere=elsewhere
         )
 
     def _replace_arguments(self, prepared: PreparedCall, arguments: Mapping[str, Json]) -> PreparedCall | Problem:

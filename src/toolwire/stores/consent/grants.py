@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import json
+import logging
 import secrets
+import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolwire.consent.grant import GRANT_LIFETIME_S, MAX_CLOCK_STEP_BACK_S, Grant, GrantKey
+from toolwire.consent.grant import (
+    GRANT_LIFETIME_S,
+    MAX_CLOCK_STEP_BACK_S,
+    Conditions,
+    Covers,
+    Grant,
+    GrantKey,
+    find_end,
+)
+from toolwire.core.condition import read_conditions, write_conditions
+from toolwire.core.grant_bounds import GrantBounds, list_conditions
 from toolwire.core.model import Json
 from toolwire.stores.database import Database
 
 from .private_folder import check_folder
+
+_log = logging.getLogger("toolwire.client")
 
 GRANTS_FILE = "grants.sqlite3"
 _SCHEMA = """
@@ -24,6 +38,9 @@ CREATE TABLE IF NOT EXISTS grants (
 CREATE TABLE IF NOT EXISTS pins (
   principal TEXT NOT NULL, connection TEXT NOT NULL, origin TEXT NOT NULL, tool TEXT NOT NULL, approved TEXT NOT NULL,
   PRIMARY KEY (principal, connection, origin, tool));;
+CREATE TABLE IF NOT EXISTS bounded_grants (
+  id TEXT PRIMARY KEY, principal TEXT NOT NULL, connection TEXT NOT NULL, origin TEXT NOT NULL, tool TEXT NOT NULL,
+  definition TEXT NOT NULL, given_at REAL NOT NULL, expires_at REAL NOT NULL, conditions TEXT, uses_left INTEGER);;
 CREATE TABLE IF NOT EXISTS clock (one INTEGER PRIMARY KEY CHECK (one = 1), latest REAL NOT NULL)
 """
 _STEP_S = 60.0
@@ -31,8 +48,21 @@ _FIND_GRANT = (
     "SELECT 1 FROM grants"
     " WHERE principal = ? AND connection = ? AND origin = ? AND tool = ? AND definition = ? AND expires_at > ?"
 )
+# A table of its own: a reader that knows no bounds must not take such a grant for one without.
+_FIND_BOUNDED = (
+    "SELECT id, conditions, uses_left FROM bounded_grants"
+    " WHERE principal = ? AND connection = ? AND origin = ? AND tool = ? AND definition = ?"
+    # SQLite takes a text for more than any number, so what is no time needs the second bound.
+    " AND expires_at > ? AND expires_at <= ?"
+    " ORDER BY uses_left IS NOT NULL, expires_at, id"
+)
+_SPEND = (
+    "UPDATE bounded_grants SET uses_left = uses_left - 1"
+    " WHERE id = ? AND expires_at > ? AND (uses_left IS NULL OR uses_left > 0)"
+)
+_REVOKE = ("DELETE FROM grants WHERE id = ?", "DELETE FROM bounded_grants WHERE id = ?")
 _DELETE_OUTDATED = (
-    "DELETE FROM grants WHERE principal = ? AND connection = ? AND origin = ? AND tool = ? AND definition != ?"
+    "DELETE FROM {table} WHERE principal = ? AND connection = ? AND origin = ? AND tool = ? AND definition != ?"
 )
 _FIND_PIN = "SELECT approved FROM pins WHERE principal = ? AND connection = ? AND origin = ? AND tool = ?"
 
@@ -62,11 +92,12 @@ class StoredGrants:
             # The clock was set back: how old each grant is cannot be known any more.
             if now < latest:
                 cursor.execute("DELETE FROM grants")
+                cursor.execute("DELETE FROM bounded_grants")
             cursor.execute("INSERT OR REPLACE INTO clock VALUES (1, ?)", (now,))
         return now
 
     def has_grant(self, key: GrantKey) -> bool:
-        """Return whether there is a grant for ``key`` that is neither revoked nor expired."""
+        """Return whether there is a grant without bounds for ``key`` that is neither revoked nor expired."""
         found = self._database.select_rows(
             _FIND_GRANT,
             *key,
@@ -74,33 +105,86 @@ class StoredGrants:
         )
         return bool(found)
 
-    def add(self, key: GrantKey) -> None:
-        """Store a grant that is valid from now on for the lifetime of grants."""
+    def has_bounded_grant(self, key: GrantKey) -> bool:
+        """Return whether there is a grant with bounds for ``key``, whatever calls it covers."""
+        now = self._now()
+        return bool(self._database.select_rows(_FIND_BOUNDED, *key, now, self._find_last_end(now)))
+
+    def spend(self, key: GrantKey, covers: Covers) -> bool:
+        """Take one use of a grant that covers the call; one that does not count its uses comes first.
+
+        What cannot be read covers no call.
+        """
+        # CC-03: the count is taken in one transaction, which other processes wait for.
+        try:
+            now = self._now()
+            rows: Any = self._database.select_rows(_FIND_BOUNDED, *key, now, self._find_last_end(now))
+            fitting = [row[0] for row in rows if covers(_read_conditions(row[1])) and _is_count(row[2])]
+            if not fitting:
+                return False
+            with self._database.transaction() as cursor:
+                for id_ in fitting:
+                    if cursor.execute(_SPEND, (id_, now)).rowcount:
+                        cursor.execute("DELETE FROM bounded_grants WHERE id = ? AND uses_left = 0", (id_,))
+                        return True
+        except sqlite3.Error as error:
+            _log.warning("Grants cannot be read, so the user is asked: %s", error)
+        return False
+
+    def add(self, key: GrantKey, bounds: GrantBounds | None = None) -> None:
+        """Store a grant that is valid from now on for the lifetime of grants, or within ``bounds``."""
         now = self._now()
         with self._database.transaction() as cursor:
             # Old rows are deleted where a new one is written, so that no task is needed for it.
             cursor.execute("DELETE FROM grants WHERE expires_at <= ?", (now,))
+            cursor.execute("DELETE FROM bounded_grants WHERE expires_at <= ?", (now,))
+            if bounds is not None:
+                conditions = list_conditions(bounds)
+                kept = None if conditions is None else json.dumps(write_conditions(conditions))
+                end = find_end(now, self._valid_s, bounds)
+                row = (secrets.token_hex(4), *key, now, end, kept, bounds.uses)
+                cursor.execute("INSERT INTO bounded_grants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+                return
             cursor.execute(
                 "INSERT OR REPLACE INTO grants VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (secrets.token_hex(4), *key, now, now + self._valid_s),
             )
 
+    def _find_last_end(self, now: float) -> float:
+        """Return when the last grant ends that could have been given until ``now``."""
+        return now + self._valid_s + MAX_CLOCK_STEP_BACK_S
+
     def revoke(self, id_: str) -> bool:
         """Delete the grant. The next call asks again."""
         with self._database.transaction() as cursor:
-            return cursor.execute("DELETE FROM grants WHERE id = ?", (id_,)).rowcount > 0
+            return any(cursor.execute(statement, (id_,)).rowcount > 0 for statement in _REVOKE)
 
     def list_grants(self) -> Sequence[Grant]:
         """Return the valid grants, oldest first."""
-        rows: Any = self._database.select_rows(
-            "SELECT * FROM grants WHERE expires_at > ? ORDER BY given_at, id", self._now()
-        )
-        return [Grant(id=row[0], key=GrantKey(*row[1:6]), given_at=row[6], expires_at=row[7]) for row in rows]
+        now, select = self._now(), "SELECT * FROM {} WHERE expires_at > ? AND expires_at <= ?"
+        last = self._find_last_end(now)
+        plain: Any = self._database.select_rows(select.format("grants"), now, last)
+        bounded: Any = self._database.select_rows(select.format("bounded_grants"), now, last)
+        found = [Grant(id=row[0], key=GrantKey(*row[1:6]), given_at=row[6], expires_at=row[7]) for row in plain]
+        found += [
+            Grant(
+                id=row[0],
+                key=GrantKey(*row[1:6]),
+                given_at=row[6],
+                expires_at=row[7],
+                conditions=_read_conditions(row[8]),
+                uses_left=row[9] if _is_count(row[9]) else 0,
+                is_bounded=True,
+            )
+            for row in bounded
+        ]
+        return sorted(found, key=lambda grant: (grant.given_at, grant.id))
 
     def revoke_outdated(self, key: GrantKey) -> None:
         """Delete the grants of the same tool and connection for any other definition."""
         with self._database.transaction() as cursor:
-            cursor.execute(_DELETE_OUTDATED, key)
+            for table in ("grants", "bounded_grants"):
+                cursor.execute(_DELETE_OUTDATED.format(table=table), key)
 
     def pin_definition(self, key: GrantKey, approved: Mapping[str, Json]) -> None:
         """Store the definition that was approved."""
@@ -116,3 +200,17 @@ class StoredGrants:
     def close(self) -> None:
         """Close the file."""
         self._database.close()
+
+
+def _read_conditions(text: Any) -> Conditions:
+    """Return the conditions in a row; what cannot be read is none at all, which covers no call."""
+    if text is None:
+        return None
+    try:
+        return read_conditions(json.loads(text)) or ()
+    except (ValueError, TypeError, RecursionError):
+        return ()
+
+
+def _is_count(value: Any) -> bool:
+    return value is None or (isinstance(value, int) and value > 0)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 
 from toolwire.consent.decision_record import FIRST_DIGEST, ChainedDecision, Decision, compute_chain_digest
-from toolwire.consent.grant import GRANT_LIFETIME_S, MAX_CLOCK_STEP_BACK_S, Grant, GrantKey
+from toolwire.consent.grant import GRANT_LIFETIME_S, MAX_CLOCK_STEP_BACK_S, Covers, Grant, GrantKey, find_end
+from toolwire.core.grant_bounds import GrantBounds, list_conditions
 from toolwire.core.model import Json
 
 _log = logging.getLogger("toolwire.client")
@@ -24,6 +27,8 @@ class MemoryGrants:
         self._clock = clock
         self._valid_s = valid_s
         self._grants: dict[GrantKey, Grant] = {}
+        self._bounded: dict[str, Grant] = {}
+        self._lock = threading.Lock()
         self._pins: dict[tuple[str, ...], Mapping[str, Json]] = {}
         self._count = 0
         self._latest = -inf
@@ -34,38 +39,73 @@ class MemoryGrants:
         # With a clock that was set back a grant would be valid for longer than the user agreed to.
         if now < self._latest - MAX_CLOCK_STEP_BACK_S:
             self._grants.clear()
+            self._bounded.clear()
             self._latest = now
         self._latest = max(self._latest, now)
         return now
 
     def has_grant(self, key: GrantKey) -> bool:
-        """Return whether there is a grant for ``key`` that is neither revoked nor expired."""
+        """Return whether there is a grant without bounds for ``key`` that is neither revoked nor expired."""
         now = self._now()
         grant = self._grants.get(key)
         return grant is not None and now < grant.expires_at
 
-    def add(self, key: GrantKey) -> None:
-        """Store a grant."""
+    def has_bounded_grant(self, key: GrantKey) -> bool:
+        """Return whether there is a grant with bounds for ``key``, whatever calls it covers."""
+        return bool(self._bounded) and bool(self._find_bounded(key))
+
+    def spend(self, key: GrantKey, covers: Covers) -> bool:
+        """Take one use of a grant that covers the call; one that does not count its uses comes first."""
+        with self._lock:  # threads share it, and two must not take the last use
+            for grant in self._find_bounded(key) if self._bounded else ():
+                if covers(grant.conditions):
+                    if grant.uses_left == 1:
+                        del self._bounded[grant.id]
+                    elif grant.uses_left is not None:
+                        self._bounded[grant.id] = replace(grant, uses_left=grant.uses_left - 1)
+                    return True
+        return False
+
+    def _find_bounded(self, key: GrantKey) -> list[Grant]:
         now = self._now()
-        if len(self._grants) < self._MAX_GRANTS:
-            self._count += 1
-            self._grants[key] = Grant(id=str(self._count), key=key, given_at=now, expires_at=now + self._valid_s)
+        found = [grant for grant in self._bounded.values() if grant.key == key and now < grant.expires_at]
+        return sorted(found, key=lambda grant: (grant.uses_left is not None, grant.expires_at))
+
+    def add(self, key: GrantKey, bounds: GrantBounds | None = None) -> None:
+        """Store a grant, with ``bounds`` or without."""
+        now = self._now()
+        if len(self._grants) + len(self._bounded) >= self._MAX_GRANTS:
+            return
+        self._count += 1
+        grant = Grant(id=str(self._count), key=key, given_at=now, expires_at=now + self._valid_s)
+        if bounds is None:
+            self._grants[key] = grant
+        elif (until := find_end(now, self._valid_s, bounds)) > now:
+            conditions = list_conditions(bounds)
+            self._bounded[grant.id] = replace(
+                grant, expires_at=until, conditions=conditions, uses_left=bounds.uses, is_bounded=True
+            )
 
     def revoke(self, id_: str) -> bool:
         """Delete the grant. The next call asks again."""
+        if self._bounded.pop(id_, None) is not None:
+            return True
         found = next((key for key, grant in self._grants.items() if grant.id == id_), None)
         return found is not None and self._grants.pop(found, None) is not None
 
     def list_grants(self) -> Sequence[Grant]:
         """Return the valid grants, oldest first."""
         now = self._now()
-        return [grant for grant in self._grants.values() if now < grant.expires_at]
+        found = [grant for grant in (*self._grants.values(), *self._bounded.values()) if now < grant.expires_at]
+        return sorted(found, key=lambda grant: grant.given_at)
 
     def revoke_outdated(self, key: GrantKey) -> None:
         """Delete the grants of the same tool and connection for any other definition."""
         # The first four parts name the tool; the fifth is the digest of its definition.
         for other in [other for other in self._grants if other[:4] == key[:4] and other != key]:
             del self._grants[other]
+        for id_ in [id_ for id_, one in self._bounded.items() if one.key[:4] == key[:4] and one.key != key]:
+            del self._bounded[id_]
 
     def pin_definition(self, key: GrantKey, approved: Mapping[str, Json]) -> None:
         """Store the definition that was approved."""

@@ -1,0 +1,204 @@
+"""A user says "always" within bounds: what is inside goes without a question, and everything else is asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from toolwire import (
+    Answer,
+    ClientRateLimits,
+    GrantBounds,
+    Preferences,
+    Question,
+    RateLimit,
+    ToolError,
+    Toolkit,
+    asgi,
+    connect,
+    connect_sync,
+)
+from toolwire.client import Session, open_stored_session
+from toolwire.core.model import Approval
+from toolwire.testing import background
+
+SMALL = GrantBounds(conditions=[("/to", "in", ["Ada", "Bob"]), ("/amount", "le", 50)], uses=3)
+
+
+class Bank:
+    """A bank that pays, and what it paid."""
+
+    def __init__(self) -> None:
+        self.paid: list[tuple[str, float]] = []
+        self.kit = kit = Toolkit("Bank")
+        self.is_down = False
+
+        @kit.tool(approval="per-call", blanket_allowed=True)
+        def pay(to: str, amount: float = 5) -> str:
+            """Pay somebody."""
+            if self.is_down:
+                raise ToolError("The bank is down.")
+            self.paid.append((to, amount))
+            return "paid"
+
+        @kit.tool(approval="per-call")
+        def close(to: str) -> str:
+            """Close an account."""
+            self.paid.append((to, 0))
+            return "closed"
+
+        @kit.tool(approval="per-call", blanket_allowed=True, ask_when=[("/amount", "gt", 20)])
+        def give(to: str, amount: float) -> str:
+            """Give something."""
+            self.paid.append((to, amount))
+            return "given"
+
+        @kit.tool(approval="per-call", blanket_allowed=True, destructive=True)
+        def delete(to: str) -> str:
+            """Delete an account."""
+            self.paid.append((to, 0))
+            return "deleted"
+
+
+class Person:
+    """Who is asked: the answer to each question, and the questions."""
+
+    def __init__(self, bounds: GrantBounds | None = SMALL, *, allows: bool = True) -> None:
+        self.bounds, self.allows = bounds, allows
+        self.asked: list[Question] = []
+
+    def __call__(self, question: Question) -> Answer:
+        self.asked.append(question)
+        return Answer(allowed=self.allows, always=self.bounds is not None, bounds=self.bounds)
+
+
+@pytest.fixture
+def bank() -> Bank:
+    return Bank()
+
+
+@pytest.fixture
+def url(bank: Bank) -> Iterator[str]:
+    with background(asgi(bank.kit)) as served:
+        yield served
+
+
+@pytest.mark.requirement("CC-03")
+def test_three_calls_within_the_bounds_are_not_asked_about_and_the_fourth_is(url: str, bank: Bank) -> None:
+    person = Person()
+    with connect_sync(url, approve=person, protocol="openapi") as remote:
+        assert remote.call("pay", {"to": "Ada", "amount": 70}).ok  # asked, and answered with bounds for later calls
+        person.bounds = None
+        assert remote.call("pay", {"to": "Ada", "amount": 51}).ok
+        assert remote.call("pay", {"to": "Eve", "amount": 1}).ok
+        assert remote.call("pay", {"to": "Ada"}).ok  # no amount: the default of the site is its word
+        assert len(person.asked) == 4
+        person.allows = False
+        for to in ("Ada", "Bob", "Ada"):
+            assert remote.call("pay", {"to": to, "amount": 50}).ok
+        assert len(person.asked) == 4
+        assert not remote.call("pay", {"to": "Ada", "amount": 50}).ok
+    assert len(person.asked) == 5
+    assert bank.paid[4:] == [("Ada", 50), ("Bob", 50), ("Ada", 50)]
+
+
+@pytest.mark.requirement("CC-03")
+def test_the_asynchronous_client_spends_too_and_many_calls_at_once_spend_no_more(url: str, bank: Bank) -> None:
+    person = Person()
+
+    async def story() -> None:
+        async with connect(url, approve=person, protocol="openapi") as remote:
+            assert (await remote.call("pay", {"to": "Ada", "amount": 70})).ok
+            person.allows, person.bounds = False, None
+            async with anyio.create_task_group() as group:
+                for _ in range(8):
+                    group.start_soon(lambda: remote.call("pay", {"to": "Bob", "amount": 1}))
+
+    anyio.run(story)
+    assert bank.paid == [("Ada", 70), ("Bob", 1), ("Bob", 1), ("Bob", 1)]
+
+
+@pytest.mark.requirement("CC-03")
+def test_a_grant_outlives_the_process_and_a_no_approver_does_not_matter(url: str, bank: Bank, tmp_path: Path) -> None:
+    with connect_sync(url, approve=Person(), session=open_stored_session(tmp_path), protocol="openapi") as remote:
+        assert remote.call("pay", {"to": "Ada", "amount": 70}).ok
+    session = open_stored_session(tmp_path)
+    with connect_sync(url, session=session, protocol="openapi") as remote:
+        assert [remote.call("pay", {"to": "Ada", "amount": 1}).ok for _ in range(4)] == [True, True, True, False]
+    assert len(bank.paid) == 4
+    decisions = [(one.record.decision, one.record.channel) for one in session.audit.entries()]
+    assert decisions[1:] == [("allowed", "grant")] * 3 + [("unasked", "")]
+
+
+@pytest.mark.requirement("CC-03", "XL-042", "XL-045", "XL-046")
+@pytest.mark.parametrize("tool", ["close", "delete", "give"])
+def test_bounds_never_loosen_what_cannot_be_allowed_for_good(url: str, bank: Bank, tool: str) -> None:
+    person = Person(GrantBounds(uses=100))
+    arguments = {"to": "Ada", **({"amount": 21} if tool == "give" else {})}
+    with connect_sync(url, approve=person, protocol="openapi") as remote:
+        for _ in range(3):
+            assert remote.call(tool, arguments).ok
+    assert len(person.asked) == 3
+
+
+@pytest.mark.requirement("CC-03", "XL-042")
+def test_a_user_who_tightens_afterwards_is_asked_whatever_was_granted(url: str, bank: Bank) -> None:
+    session, person = Session(), Person(GrantBounds(uses=100))
+    with connect_sync(url, approve=person, session=session, protocol="openapi", name="bank") as remote:
+        assert remote.call("pay", {"to": "Ada", "amount": 1}).ok
+        assert remote.call("pay", {"to": "Ada", "amount": 1}).ok
+    assert len(person.asked) == 1
+    strict = Preferences(tools={"pay": Approval.PER_CALL})
+    with connect_sync(
+        url, approve=person, session=session, protocol="openapi", name="bank", preferences=strict
+    ) as remote:
+        assert remote.call("pay", {"to": "Ada", "amount": 1}).ok
+    assert len(person.asked) == 2
+
+
+@pytest.mark.requirement("CC-03")
+def test_a_call_that_is_refused_before_it_is_sent_spends_nothing_and_one_that_fails_there_spends_once(
+    url: str, bank: Bank
+) -> None:
+    session = Session(limits=ClientRateLimits(tool=RateLimit(max=3, window="1h"), connection=None))
+    with connect_sync(url, approve=Person(), session=session, protocol="openapi") as remote:
+        assert remote.call("pay", {"to": "Ada", "amount": 70}).ok
+        assert not remote.call("pay", {"to": "Ada", "amount": "many"}).ok  # it does not fit
+        [grant] = session.grants.list_grants()
+        assert grant.uses_left == 3
+        bank.is_down = True
+        assert not remote.call("pay", {"to": "Ada", "amount": 1}).ok
+        [grant] = session.grants.list_grants()
+        assert grant.uses_left == 2
+        bank.is_down = False
+        assert remote.call("pay", {"to": "Ada", "amount": 1}).ok
+        assert not remote.call("pay", {"to": "Ada", "amount": 1}).ok  # the limit of the user
+        [grant] = session.grants.list_grants()
+        assert grant.uses_left == 1
+
+
+@pytest.mark.requirement("CC-03", "XL-056")
+def test_a_grant_does_not_answer_what_the_server_wants_to_be_confirmed(bank: Bank) -> None:
+    person = Person()
+    app = asgi(bank.kit, require_confirmation=lambda call: "Really?" if call.arguments["amount"] == 2 else "")
+    with background(app) as served, connect_sync(served, approve=person, protocol="openapi") as remote:
+        assert remote.call("pay", {"to": "Ada", "amount": 70}).ok
+        person.allows, person.bounds = False, None
+        assert remote.call("pay", {"to": "Ada", "amount": 1}).ok
+        assert not remote.call("pay", {"to": "Ada", "amount": 2}).ok
+    assert len(person.asked) == 2
+    assert bank.paid == [("Ada", 70), ("Ada", 1)]
+
+
+@pytest.mark.requirement("CC-03")
+@pytest.mark.parametrize("bounds", ["ten times", {"uses": 10}, 5])
+def test_an_answer_with_bounds_of_another_type_grants_nothing(url: str, bank: Bank, bounds: Any) -> None:
+    person = Person(bounds)
+    with connect_sync(url, approve=person, protocol="openapi") as remote:
+        assert remote.call("pay", {"to": "Ada", "amount": 1}).ok
+        assert remote.call("pay", {"to": "Ada", "amount": 1}).ok
+    assert len(person.asked) == 2

@@ -1,0 +1,107 @@
+"""A bounded grant covers the calls that it says, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf, nan
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire import DefinitionError, GrantBounds
+from toolwire.consent.grant import covers_call, describe_bounds
+from toolwire.core.model import Condition, Tool
+
+DEFAULTS = {"amount": {"type": "number", "default": 5}, "to": {"type": "string"}}
+PAY = Tool(name="pay", input_schema={"type": "object", "properties": DEFAULTS})
+
+VALUES = st.one_of(st.none(), st.booleans(), st.integers(-100, 100), st.floats(), st.text(max_size=3))
+POINTERS = st.sampled_from(["/amount", "/to", "/deep/er", "/list/0", "/other"])
+ARGUMENTS = st.fixed_dictionaries(
+    {},
+    optional={"amount": VALUES, "to": VALUES, "deep": st.dictionaries(st.just("er"), VALUES), "list": st.lists(VALUES)},
+)
+CONDITIONS = st.one_of(
+    st.builds(Condition, POINTERS, st.sampled_from(["eq", "ne"]), VALUES),
+    st.builds(Condition, POINTERS, st.sampled_from(["lt", "le", "gt", "ge"]), st.integers(-100, 100)),
+    st.builds(Condition, POINTERS, st.just("in"), st.lists(VALUES, min_size=1, max_size=4)),
+    st.builds(Condition, POINTERS, st.just("present"), st.booleans()),
+)
+
+
+@pytest.mark.requirement("CC-03")
+@given(conditions=st.lists(CONDITIONS, max_size=4), more=CONDITIONS, arguments=ARGUMENTS)
+def test_each_condition_only_tightens_and_none_at_all_covers_no_call(
+    conditions: list[Condition], more: Condition, arguments: Mapping[str, Any]
+) -> None:
+    before = covers_call(tuple(conditions), PAY, arguments)
+    each = [covers_call((one,), PAY, arguments) for one in conditions]
+    assert before is (bool(conditions) and all(each))
+    assert covers_call((*conditions, more), PAY, arguments) <= (before or not conditions)
+    assert covers_call((), PAY, arguments) is False
+    assert covers_call(None, PAY, arguments) is True
+
+
+@pytest.mark.requirement("CC-03")
+@given(condition=CONDITIONS, arguments=ARGUMENTS)
+def test_a_condition_about_an_argument_that_is_not_there_never_holds(
+    condition: Condition, arguments: Mapping[str, Any]
+) -> None:
+    name = condition.pointer.split("/")[1]
+    left = {key: value for key, value in arguments.items() if key != name}
+    assert covers_call((condition,), PAY, left) is False
+
+
+@pytest.mark.requirement("CC-03")
+@pytest.mark.parametrize(
+    ("condition", "covered", "other"),
+    [
+        (("/amount", "le", 50), [50, 0.5, -1], [50.5, "50", True, None, [1], inf, nan]),
+        (("/amount", "eq", 1), [1, 1.0], [True, "1", 2]),
+        (("/amount", "in", ["Ada", 1]), ["Ada", 1], ["ada", "Ada ", True, ["Ada"]]),
+        (("/amount", "matches", "^[a-z]+$"), ["ada"], ["Ada", "ada\n\n", 5]),
+        (("/amount", "matches", "("), [], ["("]),
+    ],
+)
+def test_a_value_of_another_type_is_asked_about(condition: Any, covered: list[Any], other: list[Any]) -> None:
+    assert [covers_call((Condition(*condition),), PAY, {"amount": one}) for one in covered] == [True] * len(covered)
+    assert [covers_call((Condition(*condition),), PAY, {"amount": one}) for one in other] == [False] * len(other)
+
+
+@pytest.mark.requirement("CC-03")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"uses": 0},
+        {"uses": -1},
+        {"uses": True},
+        {"uses": 2.0},
+        {"uses": 1_000_001},
+        {"until": nan},
+        {"until": inf},
+        {"until": "Friday"},
+        {"until": True},
+        {"conditions": [("amount", "le", 50)]},
+        {"conditions": [("", "eq", {})]},
+        {"conditions": [("/amount", "le", "50")]},
+        {"conditions": [("/to", "in", [])]},
+        {"conditions": [("/amount", "le", 50)] * 17},
+        {"conditions": [("/amount", "eq", nan)]},
+    ],
+)
+def test_bounds_that_bind_nothing_or_cannot_be_read_are_refused(wrong: Any) -> None:
+    with pytest.raises(DefinitionError):
+        GrantBounds(**wrong)
+
+
+def test_bounds_are_said_in_words() -> None:
+    conditions = (Condition("/to", "in", ["Ada", "Bob\u202e"]), Condition("/amount", "le", 50))
+    text = describe_bounds(conditions, 10)
+    assert text.startswith('/to is one of ["Ada", "Bob')
+    assert text.endswith("and /amount is at most 50; 10 more calls")
+    assert "\u202e" not in text
+    assert describe_bounds(None, 1) == "any arguments; 1 more call"
+    assert describe_bounds((), None) == "no call"
