@@ -19,6 +19,7 @@ from typing import Final
 
 from toolwire.adapters.conversation import Model, ModelCall, ModelError, ModelResult, ModelTurn, converse
 from toolwire.adapters.dialects import Provider
+from toolwire.adapters.recipes import list_declared_names, write_recipes
 from toolwire.adapters.tool_declarations import NamedCaller, find_source, read_call, write_result
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.targets.context_options import read_context
@@ -90,9 +91,11 @@ def run(arguments: argparse.Namespace) -> int:
         for sentence in session.warnings():
             print_warning(sentence)
         box: SyncRemote | CombinedRemote = remotes[0] if len(remotes) == 1 else CombinedRemote(remotes)
-        model = _build_model(arguments, box, _write_system(remotes))
+        provider = _MODELS[arguments.api][1]
+        recipes = _list_recipes(remotes, box, provider) if options.include_site_description else ()
+        model = _build_model(arguments, box, _write_system(remotes, recipes))
         _print_greeting(remotes, box)
-        return _run_conversation(model, box, _MODELS[arguments.api][1])
+        return _run_conversation(model, box, provider)
 
 
 def _remove_frame(text: str) -> str:
@@ -170,7 +173,19 @@ def _print_greeting(remotes: Sequence[SyncRemote], box: NamedCaller) -> None:
         _print_dim("/tools shows them, /help shows the commands, /quit ends.")
 
 
-def _write_system(remotes: Sequence[SyncRemote]) -> str:
+def _list_recipes(remotes: Sequence[SyncRemote], box: SyncRemote | CombinedRemote, provider: Provider) -> Sequence[str]:
+    """Return the recipes of each site for the model, with the names of the tools as it gets them."""
+    declared = list_declared_names(box.catalog())
+    texts = []
+    for remote in remotes:
+        names = declared
+        if isinstance(box, CombinedRemote):
+            names = {own: declared[id_] for id_, own in box.list_own_ids(remote).items()}
+        texts.append(write_recipes(remote, provider, names=names))
+    return [text for text in texts if text]
+
+
+def _write_system(remotes: Sequence[SyncRemote], recipes: Sequence[str]) -> str:
     """Return what the model is told first; what a site says of itself is there only if the user wants it."""
     # XL-029: framed as data of its origin, like all that comes from a site.
     described = [
@@ -179,7 +194,7 @@ def _write_system(remotes: Sequence[SyncRemote]) -> str:
         for remote in remotes
         if remote.catalog().description
     ]
-    return "\n".join([_SYSTEM.format(sites=_list_sites(remotes)), *described])
+    return "\n".join([_SYSTEM.format(sites=_list_sites(remotes)), *described, *recipes])
 
 
 def _list_sites(remotes: Sequence[SyncRemote]) -> str:

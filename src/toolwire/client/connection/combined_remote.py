@@ -37,6 +37,11 @@ class CombinedRemote:
             self._rebuild()
         return self._catalog
 
+    def list_own_ids(self, remote: SyncRemote) -> dict[str, str]:
+        """Return the id at ``remote`` of each tool of this catalog that is one of its tools, by the id here."""
+        self.catalog()
+        return {id_: own for id_, (owner, own) in self._owners.items() if owner is remote}
+
     def find_level(self, tool: Tool) -> Approval:
         """Return the level of consent that a call of ``tool``, of this catalog, needs over its own connection."""
         remote, own = self._owners[tool.id]
