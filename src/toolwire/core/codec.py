@@ -118,7 +118,8 @@ class Site:
     ``keys`` is true if calls need an API key. ``root`` is the path that the app is mounted under, empty at the root of
     its origin. Paths of routes are relative to it; URLs in documents include it. ``older_clients`` lets a client of an
     older dialect be recognised by its User-Agent if its request does not tell. ``cache`` holds values derived from
-    single tools; all sites of one server share it. ``workflows`` is the author's Arazzo document, as data, or None.
+    single tools; all sites of one server share it. ``workflows`` is the author's Arazzo document, as data, or None;
+    ``recipes`` are those of the sites whose tools are served, which are published where there is no such document.
     ``host_confirmation`` is the confirmation word for calls of hosts that ask their users themselves; empty if such
     hosts are not trusted with that. ``refuses_unasked`` is true if calls that need consent must come with a
     confirmation where the host of the user cannot be asked.
@@ -133,6 +134,7 @@ class Site:
     host_confirmation: str = field(default="", repr=False)
     refuses_unasked: bool = False
     workflows: Json = field(default=None, repr=False, compare=False)
+    recipes: tuple[Recipe, ...] = field(default=(), repr=False, compare=False)
 
 
 StreamItem: TypeAlias = Progress | Request | InputRequest

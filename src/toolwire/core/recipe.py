@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .model import Json
 
@@ -54,6 +54,25 @@ class Recipe:
     inputs: Mapping[str, Json] = field(default_factory=lambda: _NO_MEMBERS)
     steps: tuple[RecipeStep, ...] = ()
     outputs: Mapping[str, str] = field(default_factory=dict)
+
+
+def rename_recipe(recipe: Recipe, tools: Mapping[str, str], prefix: str) -> Recipe | None:
+    """Return ``recipe`` with ``prefix`` before the ids of recipes, and with other ids of tools.
+
+    ``tools`` has the new id of each tool; without one for each step, there is no such recipe, and None is returned.
+    """
+    if any(step.tool and step.tool not in tools for step in recipe.steps):
+        return None
+    steps = tuple(
+        replace(
+            step,
+            recipe=prefix + step.recipe,
+            tool=tools[step.tool] if step.tool else "",
+            subrecipe=prefix + step.subrecipe if step.subrecipe else "",
+        )
+        for step in recipe.steps
+    )
+    return replace(recipe, id=prefix + recipe.id, steps=steps)
 
 
 def describe_step(step: RecipeStep) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from .catalog import Catalog
 from .model import Call, Progress, Result, Tool
+from .recipe import Recipe
 
 Notify: TypeAlias = Callable[[Progress], Coroutine[Any, Any, None]]
 """Receive each piece of progress, in order. Awaiting it applies back-pressure."""
@@ -28,6 +29,21 @@ class AsksItself(Protocol):
 def find_self_asking(toolbox: object) -> Callable[[Tool], bool]:
     """Return a function that says of which tools ``toolbox`` asks for consent by itself."""
     return toolbox.asks_itself if isinstance(toolbox, AsksItself) else lambda _: False
+
+
+@runtime_checkable
+class DescribesRecipes(Protocol):
+    """A Toolbox with tasks of several calls, such as a connection to a site that describes some."""
+
+    @property
+    def recipes(self) -> tuple[Recipe, ...]:
+        """The recipes, whose steps are tools of the catalog."""
+        ...
+
+
+def find_recipes(toolbox: object) -> tuple[Recipe, ...]:
+    """Return the recipes that ``toolbox`` describes; none if it knows no recipes."""
+    return toolbox.recipes if isinstance(toolbox, DescribesRecipes) else ()
 
 
 @runtime_checkable

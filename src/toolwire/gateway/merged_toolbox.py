@@ -9,7 +9,8 @@ from typing import Any, Final
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
-from toolwire.core.toolbox import Notify, Toolbox, find_self_asking, ignore_progress
+from toolwire.core.recipe import Recipe, rename_recipe
+from toolwire.core.toolbox import Notify, Toolbox, find_recipes, find_self_asking, ignore_progress
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 
 from .ownership import Owned, Ownership
@@ -78,6 +79,20 @@ class _MergedToolbox:
         tools = tuple(owned.offered for _, owned in found)
         self._catalog = Catalog(title=self._title, tools=tools, allows=allows)
         self._homes = {owned.offered.id: (self._toolboxes[number], owned) for number, owned in found}
+
+    @property
+    def recipes(self) -> tuple[Recipe, ...]:
+        """The recipes of all connections; the name of its connection is put before the id of each."""
+        offered: dict[int, dict[str, str]] = {}
+        for toolbox, owned in self._homes.values():
+            offered.setdefault(id(toolbox), {})[owned.tool.id] = owned.offered.id
+        names = self._ownership.names
+        renamed = [
+            rename_recipe(recipe, offered.get(id(toolbox), {}), f"{names[number]}." if number in names else "")
+            for number, toolbox in enumerate(self._toolboxes)
+            for recipe in find_recipes(toolbox)
+        ]
+        return tuple(recipe for recipe in renamed if recipe is not None)
 
     def asks_itself(self, tool: Tool) -> bool:
         home = self._homes.get(tool.id)

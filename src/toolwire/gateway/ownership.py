@@ -58,6 +58,11 @@ class Ownership:
         self._offered: dict[tuple[int, str], str] = {}
         self._homes: dict[str, int] = {}
 
+    @property
+    def names(self) -> Mapping[int, str]:
+        """The name of each connection, by the number of its toolbox."""
+        return self._connections
+
     def take(self, catalogs: Sequence[Catalog]) -> list[tuple[int, Owned]]:
         """Return each tool of ``catalogs`` as it is offered, with the number of its toolbox.
 

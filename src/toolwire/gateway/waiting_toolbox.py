@@ -11,7 +11,8 @@ import anyio.to_thread
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
-from toolwire.core.toolbox import Notify, Toolbox, find_self_asking, ignore_progress
+from toolwire.core.recipe import Recipe
+from toolwire.core.toolbox import Notify, Toolbox, find_recipes, find_self_asking, ignore_progress
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 
 FIRST_PAUSE_S = 1.0
@@ -38,6 +39,11 @@ class WaitingToolbox:
     def catalog(self) -> Catalog:
         """Return the catalog of the server, or one without tools until it has been reached."""
         return self._no_tools if self._toolbox is None else self._toolbox.catalog()
+
+    @property
+    def recipes(self) -> tuple[Recipe, ...]:
+        """The recipes of the server; none until it has been reached."""
+        return () if self._toolbox is None else find_recipes(self._toolbox)
 
     def asks_itself(self, tool: Tool) -> bool:
         """Return whether each call of ``tool`` passes a consent check of its connection."""

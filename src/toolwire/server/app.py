@@ -23,7 +23,7 @@ from toolwire.core.codec import Codec, Pending, Reading, Site, Streaming, ToolCa
 from toolwire.core.http import Request, Response, make_request
 from toolwire.core.ledger import Ledger
 from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Result, make_call
-from toolwire.core.toolbox import Notify, Toolbox, find_self_asking, ignore_progress
+from toolwire.core.toolbox import Notify, Toolbox, find_recipes, find_self_asking, ignore_progress
 from toolwire.limits import LocalRates, Windows
 from toolwire.protocols import BUILTIN
 from toolwire.stores.ledger.memory import MemoryLedger
@@ -392,6 +392,7 @@ class App:
             host_confirmation=self._host_confirmation,
             refuses_unasked=self._consent == "refuse",
             workflows=self._workflows,
+            recipes=find_recipes(self._toolbox),
         )
         return RouteTable(catalog, self._codecs, site, self._documents)
 

@@ -122,7 +122,7 @@ def write_outline(catalog: Catalog, site: Site) -> dict[str, Json]:
         "paths": {},
         "components": components,
     }
-    if site.workflows is not None:
+    if site.workflows is not None or site.recipes:
         document["x-llm"]["workflows"] = site.root + WORKFLOWS
     if site.keys:
         # One scheme for whichever credential the site takes: a key and a token are both sent as Bearer.

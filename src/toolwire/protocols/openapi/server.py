@@ -34,7 +34,7 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         )
     }
     table |= {("GET", path): Route(described, is_public=True) for path in CONVENTIONAL}
-    if site.workflows is not None:
+    if site.workflows is not None or site.recipes:
         table["GET", WORKFLOWS] = Route(_build_workflows_reader(catalog, site), is_public=True)
     table["GET", CATALOG] = Route(_build_constant_reader(_build_api_catalog(site)), is_public=True)
     for tool, path, _ in document_writer.list_offered(catalog):
@@ -96,7 +96,7 @@ def _build_workflows_reader(catalog: Catalog, site: Site) -> Reader:
     def write() -> Response:
         from .workflows import write_workflows  # few servers have recipes, and this reads documents as a client does
 
-        return _build_static_response(jsontext.write(write_workflows(site.workflows, catalog, site)))
+        return _build_static_response(jsontext.write(write_workflows(catalog, site)))
 
     return lambda _: write()
 

@@ -10,7 +10,7 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
@@ -60,6 +60,16 @@ class Recipes(NamedTuple):
 
     items: tuple[Recipe, ...]
     notes: tuple[Note, ...]
+
+
+def drop_incomplete(recipes: Sequence[Recipe]) -> Sequence[Recipe]:
+    """Return ``recipes`` without those that have a step which is a recipe that is not there."""
+    while True:
+        known = {recipe.id for recipe in recipes} | {""}
+        kept = [one for one in recipes if all(step.subrecipe in known for step in one.steps)]
+        if len(kept) == len(recipes):
+            return kept
+        recipes = kept
 
 
 def list_own_sources(data: Json, url: str) -> list[str]:
