@@ -434,6 +434,12 @@ def _add_approvals(parser: Parser) -> None:
     which.add_argument("--writes", action="store_true", help="set, unset: all tools that change something")
     which.add_argument("--every", action="store_true", help="set, unset: all tools of the site")
     parser.add_argument("--always", action="store_true", help="allow: do not ask again, if the site allows that")
+    parser.add_argument(
+        "--bound", action="append", default=[], metavar="TEXT",
+        help='allow: do not ask again where this holds, such as "amount <= 50" or "to in Ada, Bob"; repeat it for more',
+    )  # fmt: skip
+    parser.add_argument("--times", metavar="N", help="allow: do not ask again for this number of calls")
+    parser.add_argument("--until", metavar="TIME", help="allow: do not ask again until then: friday, 2026-12-24 or 12h")
     parser.add_argument("--reason", default="", metavar="TEXT", help="deny: the reason; the assistant gets it")
     parser.add_argument(
         "--since", metavar="TIME", help="log: only from then on: 2026-11-30, 2026-11-30T08:00, or 7d, 12h, 30m ago"

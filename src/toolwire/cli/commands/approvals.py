@@ -15,11 +15,13 @@ from toolwire.cli.targets.open_target import UrlOptions, find_site, open_target
 from toolwire.cli.terminal.screen import escaped, json_text, print_error, print_warning
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import list_question
+from toolwire.consent.bound_text import build_bounds, parse_named_bound, parse_until, parse_uses
 from toolwire.consent.decision_record import find_chain_fault
 from toolwire.consent.grant import Grant, describe_bounds
 from toolwire.core.check import Answer, Question
 from toolwire.core.condition import write_conditions
 from toolwire.core.errors import ToolwireError
+from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Approval, Json, Problem
 from toolwire.core.selection import Selection
 from toolwire.stores.consent.approvals import Approvals
@@ -171,11 +173,29 @@ def _refuse(_: Question) -> Answer:
 
 def _answer(folder: Path, arguments: argparse.Namespace) -> int:
     allowed = arguments.action == "allow"
-    answer = Answer(allowed=allowed, always=allowed and arguments.always, reason="" if allowed else arguments.reason)
+    bounds = _read_bounds(arguments)
+    if bounds is not None and not allowed:
+        raise UsageError("--bound, --times and --until are for `approvals allow`.")
+    always = allowed and (arguments.always or bounds is not None)
+    answer = Answer(allowed=allowed, always=always, reason="" if allowed else arguments.reason, bounds=bounds)
     if Approvals(folder).answer(arguments.id, answer):
         return OK
     print_error(f"No question {arguments.id} waits for an answer.")
     return FAILED
+
+
+def _read_bounds(arguments: argparse.Namespace) -> GrantBounds | None:
+    """Return the bounds that the options set, or None.
+
+    Raises:
+        DefinitionError: one of them cannot be read.
+    """
+    # CC-03
+    if not arguments.bound and arguments.times is None and arguments.until is None:
+        return None
+    uses = None if arguments.times is None else parse_uses(arguments.times)
+    until = None if arguments.until is None else parse_until(datetime.now().astimezone(), arguments.until)
+    return build_bounds(map(parse_named_bound, arguments.bound), uses, until)
 
 
 def _revoke(folder: Path, id_: str) -> int:

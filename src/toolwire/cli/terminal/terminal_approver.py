@@ -19,6 +19,7 @@ from toolwire.core.check import Answer, Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Cost, Tool
 
+from .bounds_prompt import ask_bounds
 from .keyboard import discard_input, read_line
 from .screen import apply_style, escaped, has_colours, print_error, print_warning
 
@@ -130,6 +131,9 @@ def _ask(question: Question) -> Answer:
     said = _read_answer(_build_prompt(question))
     if needs_typed_confirmation(question):
         return Answer(allowed=said == confirmation_text(question), channel="terminal")
+    if question.always_allowed and said.lower() in ("b", "bounds"):
+        bounds = ask_bounds(question, _read_answer)
+        return Answer(allowed=bounds is not None, always=bounds is not None, bounds=bounds, channel="terminal")
     always = question.always_allowed and said.lower() in ("a", "always")
     return Answer(allowed=always or said.lower() in ("y", "yes"), always=always, channel="terminal")
 
@@ -138,7 +142,7 @@ def _build_prompt(question: Question) -> str:
     if needs_typed_confirmation(question):
         return f"Type {confirmation_text(question)} to call it: "
     return (
-        "Call it, and do not ask again for this tool: a. Call it? [y/N] "
+        "Call it, and do not ask again for this tool: a, or only within bounds: b. Call it? [y/N] "
         if question.always_allowed
         else ("Call it? [y/N] ")
     )

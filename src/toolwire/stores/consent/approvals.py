@@ -11,13 +11,15 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from toolwire.consent.binding import DECISION_VALID_S
 from toolwire.consent.display import DisplayRow, build_display_rows
 from toolwire.core.check import Answer, Question
+from toolwire.core.errors import DefinitionError
+from toolwire.core.grant_bounds import GrantBounds
 from toolwire.stores.database import Database
 
 from .private_folder import check_folder
@@ -27,7 +29,9 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS questions (
   id TEXT PRIMARY KEY, binding TEXT NOT NULL, shown TEXT NOT NULL, always_allowed INTEGER NOT NULL,
   asked_at REAL NOT NULL, expires_at REAL NOT NULL,
-  allowed INTEGER, always INTEGER NOT NULL DEFAULT 0, reason TEXT NOT NULL DEFAULT '', used INTEGER NOT NULL DEFAULT 0)
+  allowed INTEGER, always INTEGER NOT NULL DEFAULT 0, reason TEXT NOT NULL DEFAULT '',
+  used INTEGER NOT NULL DEFAULT 0);;
+CREATE TABLE IF NOT EXISTS answer_bounds (id TEXT PRIMARY KEY, bounds TEXT NOT NULL)
 """
 _FIND_SAME = "SELECT id FROM questions WHERE binding = ? AND used = 0 AND expires_at > ? AND asked_at <= ?"
 _ANSWER = (
@@ -72,6 +76,7 @@ class Approvals:
             over = "UPDATE questions SET shown = '[]' WHERE used = 1 OR expires_at <= ? OR asked_at > ?"
             cursor.execute(over, (now, now))
             cursor.execute("DELETE FROM questions WHERE expires_at <= ?", (now - 86_400,))
+            cursor.execute("DELETE FROM answer_bounds WHERE id NOT IN (SELECT id FROM questions)")
             # A call that is repeated while its question waits must not fill the list with copies.
             known = cursor.execute(_FIND_SAME, (question.binding, now, now)).fetchone()
             if known is not None:
@@ -91,7 +96,11 @@ class Approvals:
         with self._database.transaction() as cursor:
             now = self._clock()
             values = (answer.allowed is True, answer.always is True, answer.reason, id_, now, now)
-            return cursor.execute(_ANSWER, values).rowcount > 0
+            is_stored = cursor.execute(_ANSWER, values).rowcount > 0
+            if is_stored and answer.bounds is not None:
+                row = (id_, json.dumps(asdict(answer.bounds)))
+                cursor.execute("INSERT OR REPLACE INTO answer_bounds VALUES (?, ?)", row)
+        return is_stored
 
     def take(self, id_: str, binding: str) -> Answer | None:
         """Return the answer once, or None while there is none. An expired question is answered with a timeout."""
@@ -108,7 +117,9 @@ class Approvals:
             if row[0] is None:
                 return None
             cursor.execute("UPDATE questions SET used = 1, shown = '[]' WHERE id = ?", (id_,))
-        return Answer(allowed=bool(row[0]), always=bool(row[1]), reason=row[2], channel="store")
+            kept = cursor.execute("SELECT bounds FROM answer_bounds WHERE id = ?", (id_,)).fetchone()
+        answer = Answer(allowed=bool(row[0]), always=bool(row[1]), reason=row[2], channel="store")
+        return answer if kept is None else _add_bounds(answer, kept[0])
 
     def list_pending(self) -> Sequence[PendingQuestion]:
         """Return the questions that still wait, oldest first."""
@@ -128,3 +139,12 @@ class Approvals:
     def close(self) -> None:
         """Close the file."""
         self._database.close()
+
+
+def _add_bounds(answer: Answer, text: Any) -> Answer:
+    """Return ``answer`` with the bounds in ``text``; if they cannot be read, it covers no later call."""
+    # CC-03
+    try:
+        return replace(answer, bounds=GrantBounds(**json.loads(text)))
+    except (DefinitionError, ValueError, TypeError, RecursionError):
+        return replace(answer, always=False)

@@ -1,0 +1,80 @@
+"""Ask the user at the terminal within which bounds an "always" holds."""
+# CC-03
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final, TypeVar
+
+from toolwire.consent.bound_text import build_bounds, parse_bound, parse_until, parse_uses
+from toolwire.consent.display import find_secrets
+from toolwire.consent.grant import describe_bounds
+from toolwire.core.check import Question
+from toolwire.core.errors import DefinitionError
+from toolwire.core.grant_bounds import GrantBounds, list_conditions
+from toolwire.core.model import Condition
+from toolwire.framing.visible_text import make_visible, make_visible_json
+
+from .screen import escaped, print_error
+
+T = TypeVar("T")
+
+_TRIES: Final = 3
+_USES: Final = "10"
+_MAX_SHOWN: Final = 60
+_HELP: Final = (
+    "Later calls without a question. For each argument: Enter for this value only, * for any value, or a comparison"
+    " such as <= 50 or in Ada, Bob."
+)
+
+
+def ask_bounds(question: Question, read: Callable[[str], str]) -> GrantBounds | None:
+    """Return the bounds that the user enters and confirms, or None; ``read`` shows a prompt and returns the answer."""
+    print(_HELP, file=sys.stderr)
+    try:
+        bounds = _read_bounds(question, read)
+    except DefinitionError as error:
+        print_error(str(error))
+        return None
+    end = bounds.until
+    until = "for 30 days" if end is None else f"until {datetime.fromtimestamp(end, UTC):%Y-%m-%d %H:%M UTC}"
+    print(f"Without a question: {describe_bounds(list_conditions(bounds), bounds.uses)}; {until}.", file=sys.stderr)
+    return bounds if read("Call it, and allow that too? [y/N] ").lower() in ("y", "yes") else None
+
+
+def _read_bounds(question: Question, read: Callable[[str], str]) -> GrantBounds:
+    secrets, conditions = find_secrets(question), list[Condition | None]()
+    for name, value in question.call.arguments.items():
+        shown = make_visible(name)
+        if name in secrets:  # a grant is stored, and holds no secret
+            print(f"  {shown}: any value, because it is a secret", file=sys.stderr)
+            continue
+        text = make_visible_json(value)
+        text = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+        prompt = f"  {shown} = {text} [this value only]: "
+        conditions.append(_read_entry(prompt, read, partial(parse_bound, name, value)))
+    uses = _read_entry(f"  How many calls? [{_USES}]: ", read, _parse_uses)
+    now = datetime.now().astimezone()
+    until = _read_entry("  Until when, such as friday or 12h? [30 days]: ", read, partial(parse_until, now))
+    return build_bounds(conditions, uses, until)
+
+
+def _read_entry(prompt: str, read: Callable[[str], str], parse: Callable[[str], T]) -> T:
+    """Return what the user enters. What cannot be read is asked for again, at most twice.
+
+    Raises:
+        DefinitionError: it could not be read the last time either.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return parse(read(prompt))
+        except DefinitionError as error:
+            print_error(escaped(str(error)))
+    return parse(read(prompt))
+
+
+def _parse_uses(text: str) -> int | None:
+    return parse_uses(text or _USES)

@@ -1,0 +1,149 @@
+"""A user sets the bounds of an "always" at the terminal or for a stored question, and sees what is left of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire import Toolkit, asgi
+from toolwire.stores.consent.approvals import Approvals
+from toolwire.testing import background
+
+ASKED = b"a, or only within bounds: b. Call it? [y/N] "
+LAST = b"Call it, and allow that too? [y/N] "
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which the decisions of a test are kept."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state" / "toolwire"
+
+
+@pytest.fixture
+def bank() -> Iterator[tuple[str, list[Any]]]:
+    """The URL of a bank, and what it paid."""
+    kit, paid = Toolkit("Bank"), list[Any]()
+
+    @kit.tool(approval="per-call", blanket_allowed=True)
+    def pay(to: str, amount: float) -> str:
+        """Pay somebody."""
+        paid.append((to, amount))
+        return "paid"
+
+    with background(asgi(kit)) as url:
+        yield url, paid
+
+
+def pay(toolwire: Callable[..., Any], url: str, to: str, amount: float) -> bool:
+    return bool(toolwire("call", url, "pay", f"to={to}", f"amount={amount}").code == 0)
+
+
+@pytest.mark.requirement("CC-03")
+def test_bounds_are_set_at_the_terminal_shown_spent_and_gone(
+    bank: tuple[str, list[Any]], terminal: Callable[..., Any], toolwire: Callable[..., Any]
+) -> None:
+    url, paid = bank
+    at = terminal("call", url, "pay", "to=Ada", "amount=20", NO_COLOR="1", TZ="UTC")
+    at.wait_for(ASKED)
+    at.type("b")
+    for prompt, entry in (
+        (b'to = "Ada" [this value only]: ', "in Ada, Bob"),
+        (b"amount = 20 [this value only]: ", "cheap"),
+        (b"not 'cheap'.", "<= 50"),
+        (b"How many calls? [10]: ", "2"),
+        (b"Until when, such as friday or 12h? [30 days]: ", "7d"),
+        (LAST, "y"),
+    ):
+        at.wait_for(prompt)
+        at.type(entry)
+    assert at.end() == 0
+    said = '/to is one of ["Ada", "Bob"] and /amount is at most 50; 2 more calls'
+    assert f"Without a question: {said}; until 20".encode() in at.shown
+    assert said in toolwire("approvals").out
+    [grant] = json.loads(toolwire("approvals", "--json").out)["grants"]
+    assert grant["uses_left"] == 2
+    assert grant["covers"] == said
+    assert grant["conditions"][1] == {"pointer": "/amount", "op": "le", "value": 50}
+    assert not pay(toolwire, url, "Eve", 1)
+    assert not pay(toolwire, url, "Ada", 51)
+    assert pay(toolwire, url, "Bob", 50)
+    assert "1 more call" in toolwire("approvals").out
+    assert pay(toolwire, url, "Ada", 1)
+    assert toolwire("approvals").out.startswith("Nothing waits")
+    assert not pay(toolwire, url, "Ada", 1)
+    assert paid == [("Ada", 20), ("Bob", 50), ("Ada", 1)]
+
+
+@pytest.mark.requirement("CC-03")
+def test_enter_is_this_value_only_and_revoke_ends_it(
+    bank: tuple[str, list[Any]], terminal: Callable[..., Any], toolwire: Callable[..., Any]
+) -> None:
+    url, paid = bank
+    at = terminal("call", url, "pay", "to=Ada", "amount=20", NO_COLOR="1")
+    for prompt, entry in (
+        (ASKED, "b"),
+        *((one, "") for one in (b"to = ", b"amount = ", b"calls?", b"Until")),
+        (LAST, "y"),
+    ):
+        at.wait_for(prompt)
+        at.type(entry)
+    assert at.end() == 0
+    listed = toolwire("approvals").out
+    assert '/to is "Ada" and /amount is 20; 10 more calls' in listed
+    assert pay(toolwire, url, "Ada", 20)
+    assert not pay(toolwire, url, "Ada", 20.5)
+    assert toolwire("approvals", "revoke", listed.splitlines()[1].split()[0]).code == 0
+    assert not pay(toolwire, url, "Ada", 20)
+    assert len(paid) == 2
+
+
+@pytest.mark.requirement("CC-03", "XL-053")
+@pytest.mark.parametrize("entries", [["b", "*", "*", "", "", ""], ["b", "*", "*", "*", ""], ["b", "a", "b", "c"]])
+def test_without_a_last_yes_nothing_is_called_or_kept(
+    bank: tuple[str, list[Any]], terminal: Callable[..., Any], toolwire: Callable[..., Any], entries: list[str]
+) -> None:
+    url, paid = bank
+    at = terminal("call", url, "pay", "to=Ada", "amount=20", NO_COLOR="1")
+    at.wait_for(ASKED)
+    for entry in entries:
+        at.type(entry)
+    assert at.end() == 3
+    assert paid == []
+    assert toolwire("approvals").out.startswith("Nothing waits")
+
+
+@pytest.mark.requirement("CC-03", "XL-050")
+def test_a_stored_question_is_answered_with_bounds_by_another_process(
+    bank: tuple[str, list[Any]], state: Path, toolwire: Callable[..., Any]
+) -> None:
+    url, paid = bank
+    line = [sys.executable, "-m", "toolwire", "call", url, "pay", "to=Ada", "amount=20", "--ask", "store"]
+    approvals = Approvals(state)
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as call:
+        assert call.stderr is not None
+        assert "toolwire approvals" in call.stderr.readline()
+        waiting: Any = ()
+        while not waiting:
+            assert call.poll() is None
+            waiting = approvals.list_pending()
+        id_ = waiting[0].id
+        for wrong in (("--bound", "amount"), ("--times", "0"), ("--until", "soon"), ("--times", "*")):
+            assert toolwire("approvals", "allow", id_, *wrong).code == 2, wrong
+        assert toolwire("approvals", "deny", id_, "--times", "2").code == 2
+        bounds = ("--bound", "amount <= 50", "--bound", "to in Ada, Bob", "--times", "1")
+        assert toolwire("approvals", "allow", id_, *bounds).code == 0
+        _, errors = call.communicate(timeout=20)
+    assert (call.returncode, errors) == (0, "")
+    approvals.close()
+    assert "1 more call" in toolwire("approvals").out
+    assert not pay(toolwire, url, "Eve", 1)
+    assert pay(toolwire, url, "Bob", 50)
+    assert not pay(toolwire, url, "Bob", 50)
+    assert len(paid) == 2

@@ -1,0 +1,113 @@
+"""What a user types as a bound is read exactly, or refused with a sentence."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.consent.bound_text import parse_bound, parse_named_bound, parse_until, parse_uses
+from toolwire.core.condition import find_condition_fault
+from toolwire.core.errors import DefinitionError
+
+NOW = datetime(2026, 11, 25, 15, 0, tzinfo=timezone(timedelta(hours=1)))  # a Wednesday
+DAY = 86_400
+
+
+@pytest.mark.requirement("CC-03")
+@pytest.mark.parametrize(
+    ("text", "shown", "read"),
+    [
+        ("", 20, ("/a~1b", "eq", 20)),
+        ("", {"x": [1]}, ("/a~1b", "eq", {"x": [1]})),
+        ("*", 20, None),
+        ("<= 50", 20, ("/a~1b", "le", 50)),
+        ("<=50.5", 20, ("/a~1b", "le", 50.5)),
+        ("At most 50", 20, ("/a~1b", "le", 50)),
+        ("> 5", "text", ("/a~1b", "gt", 5)),
+        ("= 5", 20, ("/a~1b", "eq", 5)),
+        ("= 5", "text", ("/a~1b", "eq", "5")),
+        ('= "5"', "text", ("/a~1b", "eq", "5")),
+        ("= true", True, ("/a~1b", "eq", True)),
+        ("in Ada, Bob", "Ada", ("/a~1b", "in", ["Ada", "Bob"])),
+        ("one of 1, 2", 1, ("/a~1b", "in", [1, 2])),
+        ('in ["a,b", 1]', "a", ("/a~1b", "in", ["a,b", 1])),
+        ("matches ^[a-z]+$", "a", ("/a~1b", "matches", "^[a-z]+$")),
+    ],
+)
+def test_a_bound_is_read(text: str, shown: Any, read: Any) -> None:
+    assert parse_bound("a/b", shown, text) == read
+
+
+@pytest.mark.requirement("CC-03")
+@pytest.mark.parametrize(
+    "text", ["50", "any", "<= many", "<= true", "inAda", "in", "in a,,b", "in []", "in [1", "<=", "<= \u0665", "=> 5"]
+)
+def test_what_is_no_bound_is_refused(text: str) -> None:
+    with pytest.raises(DefinitionError):
+        parse_bound("amount", 20, text)
+
+
+def test_a_long_value_is_not_stored_by_a_press_of_enter() -> None:
+    with pytest.raises(DefinitionError, match="too long"):
+        parse_bound("body", "x" * 1_000, "")
+
+
+@pytest.mark.requirement("CC-03")
+@given(st.text(max_size=30), st.one_of(st.integers(), st.text(max_size=3), st.booleans(), st.none()))
+def test_whatever_is_typed_is_a_valid_condition_or_one_sentence(text: str, shown: Any) -> None:
+    try:
+        found = parse_bound("a", shown, text)
+    except DefinitionError:
+        return
+    assert (found is None) is (text.strip() == "*")
+    if found is not None and found.op != "matches":
+        assert not find_condition_fault(found._asdict())
+
+
+def test_a_named_bound_has_a_name_or_a_pointer() -> None:
+    assert parse_named_bound("amount <= 50") == ("/amount", "le", 50)
+    assert parse_named_bound("/deep/er in Ada, Bob") == ("/deep/er", "in", ["Ada", "Bob"])
+    for wrong in ("", "amount", "<= 50", "  "):
+        with pytest.raises(DefinitionError):
+            parse_named_bound(wrong)
+
+
+def test_a_number_of_calls_is_read() -> None:
+    assert (parse_uses("10"), parse_uses(" 1 "), parse_uses("*")) == (10, 1, None)
+    for wrong in ("", "0", "-1", "1.5", "ten", "1000001", "99999999", "\u0661"):
+        with pytest.raises(DefinitionError, match="number of calls"):
+            parse_uses(wrong)
+
+
+@pytest.mark.requirement("CC-03")
+@pytest.mark.parametrize(
+    ("text", "hours"),
+    [
+        ("today", 9),
+        ("tomorrow", 33),
+        ("wednesday", 9),
+        ("Friday", 57),
+        ("tuesday", 24 * 6 + 9),
+        ("2026-11-26", 33),
+        ("2026-11-26T15:00", 24),
+        ("2026-11-26T15:00Z", 25),
+        ("12h", 12),
+        ("2d", 48),
+        ("1 w", 168),
+    ],
+)
+def test_a_time_is_read_and_a_day_counts_to_its_end(text: str, hours: float) -> None:
+    assert parse_until(NOW, text) == NOW.timestamp() + hours * 3_600
+    assert parse_until(NOW, "") is None
+
+
+@pytest.mark.parametrize(
+    "wrong", ["soon", "2026-11-24", "2026-11-25T14:59", "0h", "2026-13-01", "999999w", "9999-12-31"]
+)
+def test_what_is_no_time_to_come_is_refused(wrong: str) -> None:
+    with pytest.raises(DefinitionError):
+        parse_until(NOW, wrong)
