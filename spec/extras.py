@@ -33,6 +33,7 @@ PURPOSES: Final = {
     "postgres": "[state in PostgreSQL](../how-to/state.md)",
     "fastapi": "[the tools of a FastAPI application](../how-to/fastapi.md)",
     "starlette": "the tools of a Starlette application",
+    "wsgi": "[the tools of a Flask or other WSGI application](../how-to/web-frameworks.md)",
     "overlay": "[overlays](../how-to/overlay.md)",
     "all": "all of the above",
     "openai": "the SDK of OpenAI, and [`toolwire chat`](../how-to/chat.md)",

@@ -105,9 +105,15 @@ SECTIONS = (
     Section("toolwire.server.access.callers", "toolwire.server.access.callers: other ways to identify callers", ""),
     Section(
         "toolwire.integrations.fastapi",
-        "toolwire.integrations.fastapi: x-llm for an existing application",
+        "toolwire.integrations.fastapi: the routes of an existing application as tools",
         "`toolwire.integrations.starlette` has the same names for Starlette. See [FastAPI](../how-to/fastapi.md).",
     ),
+    Section(
+        "toolwire.integrations.asgi",
+        "toolwire.integrations.asgi: the routes of any ASGI application as tools",
+        "See [other frameworks](../how-to/web-frameworks.md).",
+    ),
+    Section("toolwire.integrations.wsgi", "toolwire.integrations.wsgi: the same for WSGI", ""),
     Section("toolwire.gateway", "toolwire.gateway: several toolboxes as one", "See [Gateway](../how-to/gateway.md)."),
     Section(
         "toolwire.adapters.openai",

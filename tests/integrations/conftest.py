@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 import uvicorn
+from django.conf import settings
+
+if not settings.configured:  # before django-ninja is imported, which reads them
+    settings.configure()
 
 
 @pytest.fixture

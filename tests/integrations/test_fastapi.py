@@ -158,7 +158,8 @@ def test_a_slip_is_found_when_the_app_starts_and_advice_is_logged(caplog: pytest
     app.post("/a", summary="", openapi_extra={**x_llm(approval="auto"), "summary": ""})(lambda: 1)
     with TestClient(publish_tools(app)) as client:
         assert client.post("/a").json() == 1
-    assert [record.message.partition(": It ")[0] for record in caplog.records] == ["POST /a: x-llm", "POST /a: x-llm"]
+    logged = [one.message.partition(": It ")[0] for one in caplog.records if one.name == "toolwire.integrations"]
+    assert logged == ["POST /a: x-llm", "POST /a: x-llm"]
 
 
 def test_the_app_s_own_lifespan_still_runs() -> None:

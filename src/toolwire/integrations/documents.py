@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -25,13 +25,13 @@ class DocumentAnswer(NamedTuple):
 
 def llm_json(document: Mapping[str, Any], place: str) -> bytes:
     """Return the llm.json that names ``place``, where ``document`` is."""
-    return _json({"openapi": place, "auth": sign_in(document)})
+    return write_json({"openapi": place, "auth": sign_in(document)})
 
 
 def api_catalog(base: str, place: str) -> bytes:
     """Return the RFC 9727 catalog of one API, whose document is at ``place`` of the origin ``base``."""
     described = [{"href": base + place, "type": "application/json"}]
-    return _json({"linkset": [{"anchor": base + "/", "service-desc": described}]})
+    return write_json({"linkset": [{"anchor": base + "/", "service-desc": described}]})
 
 
 def answer(body: bytes, method: str, known: str, *, media_type: str = "application/json") -> DocumentAnswer:
@@ -71,5 +71,13 @@ def sign_in(document: Mapping[str, Any]) -> str:
     return "api-key" if kinds else "none"
 
 
-def _json(data: Any) -> bytes:
+def write_json(data: Any) -> bytes:
+    """Return ``data`` as compact JSON."""
     return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+async def send_answer(found: DocumentAnswer, send: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
+    """Send ``found`` as the response of an ASGI application."""
+    fields = [(name.encode(), value.encode()) for name, value in found.headers.items()]
+    await send({"type": "http.response.start", "status": found.status, "headers": fields})
+    await send({"type": "http.response.body", "body": found.body})

@@ -1,29 +1,28 @@
 """Add ``x-llm`` to a FastAPI application, and serve its document where clients look for it.
 
 Rules:
-- The app stays as it was but for its OpenAPI document, three well-known routes, and a check when it starts.
+- The app stays as it was but for its OpenAPI document, three well-known routes, those of the other protocols, and a
+  check when it starts.
 """
 # XL-121
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final, Literal, cast
+from typing import Any, Literal, cast
 
 from fastapi import FastAPI, Request, Response
 
-from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval
 from toolwire.protocols.openapi.document.versions import Version, as_version
 
 from .documents import CATALOG, LLM, OPENAPI, DocumentAnswer, answer, api_catalog, catalog_answer, llm_json
-from .route_marks import Include, SiteMarks, list_findings, mark_document, x_llm
+from .route_marks import Include, SiteMarks, check_document, mark_document, x_llm
+from .starlette_routes import add_document_route, add_wires
+from .wires import ALL_WIRES, AppWires, Wires
 
-__all__ = ["publish_tools", "x_llm"]
-
-_log: Final = logging.getLogger("toolwire.integrations")
+__all__ = ["Wires", "publish_tools", "x_llm"]
 
 
 def publish_tools(
@@ -34,8 +33,13 @@ def publish_tools(
     default_approval: Literal["auto", "per-call"] = "per-call",
     include: Include | None = None,
     openapi: Version = "3.1",
+    wires: Wires | None = ALL_WIRES,
 ) -> FastAPI:
     """Let models use ``app``, and return it: its document gets ``x-llm``, and clients find it. Call it once.
+
+    The same tools are served over MCP (at ``/mcp``), OpenTool and Open Tool Calling too, as ``wires`` says, or not at
+    all with None. A call is a request to the route, with the credentials of the caller: your app signs its users in,
+    and refuses them, as ever. A protocol is left out if one of its paths is a route of ``app``.
 
     ``include`` "marked" offers the routes that have an ``x_llm``, "all" every route of the document but those with
     ``enabled=False``; left out, it is "marked" as soon as one route is. When the app starts, an ``x-llm`` that cannot
@@ -48,9 +52,12 @@ def publish_tools(
     site = SiteMarks(name or app.title, description, Approval(default_approval), include)
     app.openapi = _wrap_openapi(app.openapi, site, openapi)  # type: ignore[method-assign]  # as FastAPI's guide does it
     _check_at_start(app)
-    app.add_route(LLM, _build_llm_endpoint(app), methods=["GET", "HEAD"], include_in_schema=False)
-    app.add_route(OPENAPI, _build_document_endpoint(app), methods=["GET", "HEAD"], include_in_schema=False)
-    app.add_route(CATALOG, _build_catalog_endpoint(app), methods=["GET", "HEAD"], include_in_schema=False)
+    if wires is not None:
+        # FastAPI names its root path as a server: the proxy's address of it, and not a path of its routes.
+        add_wires(app, AppWires(app, lambda: {**app.openapi(), "servers": []}, wires))
+    add_document_route(app, LLM, _build_llm_endpoint(app))
+    add_document_route(app, OPENAPI, _build_document_endpoint(app))
+    add_document_route(app, CATALOG, _build_catalog_endpoint(app))
     return app
 
 
@@ -75,12 +82,7 @@ def _check_at_start(app: FastAPI) -> None:
 
     @asynccontextmanager
     async def lifespan(scope: Any) -> AsyncGenerator[Any, None]:
-        for one, found in list_findings(app.openapi()):
-            where = "/".join(map(str, found.path))
-            text = f"{one.where}: x-llm{f' {where}' if where else ''}: {found.message}"
-            if found.severity == "error":
-                raise DefinitionError(text)
-            _log.warning(text)
+        check_document(app.openapi())
         async with original(scope) as state:
             yield state
 

@@ -8,6 +8,7 @@ Rules:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
@@ -16,6 +17,8 @@ from toolwire.core.condition import read_ask_when, write_conditions
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Condition, Cost, Json, RateLimit
 from toolwire.framing.xllm_faults import XllmFault, check_operation
+
+_log: Final = logging.getLogger("toolwire.integrations")
 
 Include: TypeAlias = Literal["all", "marked"]
 
@@ -116,6 +119,20 @@ def iterate_operations(document: Mapping[str, Any]) -> Iterator[MarkedRoute]:
         for method in METHODS:
             if isinstance(item, dict) and isinstance(item.get(method), dict):
                 yield MarkedRoute(method, path, item[method])
+
+
+def check_document(document: Mapping[str, Any]) -> None:
+    """Log what a model's user would change in the offered operations of ``document``.
+
+    Raises:
+        DefinitionError: an ``x-llm`` has an unknown member or a wrong value.
+    """
+    for one, found in list_findings(document):
+        where = "/".join(map(str, found.path))
+        text = f"{one.where}: x-llm{f' {where}' if where else ''}: {found.message}"
+        if found.severity == "error":
+            raise DefinitionError(text)
+        _log.warning(text)
 
 
 def list_findings(document: Mapping[str, Any]) -> list[tuple[MarkedRoute, XllmFault]]:

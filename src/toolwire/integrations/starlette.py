@@ -1,14 +1,13 @@
 """Add ``x-llm`` to the OpenAPI document of a Starlette application, and serve it.
 
 Rules:
-- The app stays as it was but for the routes of its documents, and a check when it starts.
+- The app stays as it was but for the routes of its documents and of the other protocols, and a check when it starts.
 """
 # XL-121
 
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final, Literal, NamedTuple, TypeVar, Unpack
@@ -18,20 +17,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
-from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval
 from toolwire.protocols.openapi.document.versions import Version, as_version
 
 from . import route_marks
 from .documents import CATALOG, LLM, OPENAPI, DocumentAnswer, answer, api_catalog, catalog_answer, llm_json
-from .route_marks import Include, RouteMarks, SiteMarks, iterate_operations, list_findings, mark_document
+from .route_marks import Include, RouteMarks, SiteMarks, check_document, iterate_operations, mark_document
+from .starlette_routes import add_document_route, add_wires
+from .wires import ALL_WIRES, AppWires, Wires
 
-__all__ = ["publish_tools", "x_llm"]
+__all__ = ["Wires", "publish_tools", "x_llm"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK: Final = "__x_llm__"
-_log: Final = logging.getLogger("toolwire.integrations")
 
 
 class _Documents(NamedTuple):
@@ -65,11 +64,12 @@ def publish_tools(
     include: Include | None = None,
     openapi: Version = "3.1",
     path: str = "/openapi.json",
+    wires: Wires | None = ALL_WIRES,
 ) -> Starlette:
     """Let models use ``app``, whose OpenAPI 3.1 ``document`` is given, and return it.
 
     The document is served at ``path`` and at the well-known place. ``include`` is as for
-    FastAPI. Call it after the routes are there.
+    FastAPI, and so is ``wires``. Call it after the routes are there.
 
     Raises:
         DefinitionError: an ``x-llm`` has an unknown member or a wrong value.
@@ -78,13 +78,15 @@ def publish_tools(
     title = document.get("info", {}).get("title", "Tools")
     site = SiteMarks(name or title, description, Approval(default_approval), include)
     whole = as_version(mark_document(_add_marks(document, app), site), openapi)
-    _check(whole)
+    check_document(whole)
     body = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
     made = _Documents(body, llm_json(whole, path), path)
+    if wires is not None:
+        add_wires(app, AppWires(app, lambda: whole, wires))
     for place in dict.fromkeys((path, OPENAPI)):
-        app.router.routes.append(Route(place, _build_static_endpoint(made.document), methods=["GET", "HEAD"]))
-    app.router.routes.append(Route(LLM, _build_static_endpoint(made.llm), methods=["GET", "HEAD"]))
-    app.router.routes.append(Route(CATALOG, _build_catalog_endpoint(made), methods=["GET", "HEAD"]))
+        add_document_route(app, place, _build_static_endpoint(made.document))
+    add_document_route(app, LLM, _build_static_endpoint(made.llm))
+    add_document_route(app, CATALOG, _build_catalog_endpoint(made))
     return app
 
 
@@ -105,15 +107,6 @@ def _iterate_marks(routes: Any, root: str = "") -> Iterator[tuple[tuple[str, str
         if isinstance(route, Route) and mark is not None:
             for method in route.methods or ():
                 yield (method.lower(), root + route.path_format), mark
-
-
-def _check(document: Mapping[str, Any]) -> None:
-    for one, found in list_findings(document):
-        where = "/".join(map(str, found.path))
-        text = f"{one.where}: x-llm{f' {where}' if where else ''}: {found.message}"
-        if found.severity == "error":
-            raise DefinitionError(text)
-        _log.warning(text)
 
 
 def _build_static_endpoint(body: bytes) -> Any:

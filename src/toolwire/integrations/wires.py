@@ -1,0 +1,306 @@
+"""Serve the routes of a web application as tools on every protocol. A call is a request to the application itself.
+
+Rules:
+- A call carries the credentials of its caller to the route: the application signs its own users in, and refuses them.
+- Who sends the same credentials is the same caller. No caller gets what was kept for another.
+- What the application answers at a path of its own stays its own.
+"""
+# FU-30
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from contextlib import AsyncExitStack
+from contextvars import ContextVar
+from copy import deepcopy
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from anyio import to_thread
+
+from toolwire.client.calls.session import Session
+from toolwire.client.connection.connect import connect
+from toolwire.client.connection.remote import Remote
+from toolwire.client.transport.in_process import APP_ORIGIN, Asgi
+from toolwire.consent import ClientRules
+from toolwire.core.catalog import Catalog
+from toolwire.core.codec import Finding, FlowEnd, resume_flow
+from toolwire.core.errors import DefinitionError
+from toolwire.core.http import JSON_HEADERS, Headers, Response
+from toolwire.core.model import Call, Kind, Problem, Result, Tool
+from toolwire.core.resources import COMPLETE_RESULTS
+from toolwire.core.selection import DEFAULT_SELECTION
+from toolwire.core.toolbox import Notify, ignore_progress
+from toolwire.limits import ClientRateLimits
+from toolwire.protocols.openapi.discovery import find
+from toolwire.server import App, asgi
+from toolwire.server.access.callers import ANONYMOUS_CALLER, Caller, Callers, Fields
+
+from .documents import LLM, OPENAPI, DocumentAnswer, answer, llm_json, send_answer, write_json
+from .route_marks import iterate_operations
+
+MCP: Final = "/mcp"
+OPENTOOL: Final = ("/opentool/load", "/opentool/version", "/opentool/call", "/opentool/streamCall")
+OTC: Final = ("/tools", "/tools/call", "/call")
+PATHS: Final[Mapping[str, Sequence[str]]] = {"mcp": (MCP,), "opentool": OPENTOOL, "otc": OTC}
+"""The paths of each protocol. OpenAPI is not among them: the application's own document describes it."""
+
+_log: Final = logging.getLogger("toolwire.integrations")
+_MANY: Final = 1_000_000
+_USUAL_CREDENTIALS: Final = (b"authorization", b"cookie")
+_PASSED_ON: Final = (b"host", b"accept-language")
+_SAME: Final = ("client", "server", "scheme", "state")
+"""What of the ASGI scope of a request is the same for the call of a route."""
+
+_REQUEST: ContextVar[Mapping[str, Any] | None] = ContextVar("toolwire_request", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wires:
+    """How the tools of an application are served over MCP (at ``/mcp``), OpenTool and Open Tool Calling.
+
+    ``callers`` identifies callers before a route does, such as by signed tokens, and can tell clients where to sign in;
+    without it, the routes alone decide who may call. ``hosts`` are the host names that a server on a loopback address
+    answers to, such as behind a proxy, and ``origins`` the web origins whose pages may call; both are those of
+    ``toolwire.asgi``.
+    """
+
+    callers: Callers | None = None
+    hosts: Iterable[str] = ()
+    origins: Iterable[str] = ()
+
+
+ALL_WIRES: Final = Wires()
+
+
+class AppWires:
+    """An ASGI application for the paths of ``PATHS``, whose tools are the operations of ``app``.
+
+    ``read_document`` returns the OpenAPI document of ``app``, with ``x-llm``; it is called once.
+    """
+
+    def __init__(self, app: Asgi, read_document: Callable[[], Mapping[str, Any]], wires: Wires) -> None:
+        self._routes = app
+        self._read_document = read_document
+        self._wires = wires
+        self._app: App | None = None
+        self._beginning = asyncio.Lock()
+
+    async def begin(self) -> None:
+        """Read the tools. Without a lifespan, the first request does it.
+
+        Raises:
+            DefinitionError: no tools can be read from the document.
+        """
+        await self._begin()
+
+    async def end(self) -> None:
+        """Release what ``begin`` took."""
+        app, self._app = self._app, None
+        if app is not None:
+            await app.end()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request."""
+        app = self._app or await self._begin()
+        token = _REQUEST.set(scope)
+        try:
+            await app(scope, receive, send)
+        finally:
+            _REQUEST.reset(token)
+
+    async def _begin(self) -> App:
+        async with self._beginning:
+            if self._app is None:
+                document = self._read_document()
+                names = _list_credential_fields(document)
+                app = asgi(
+                    _RouteToolbox(_AsCaller(self._routes, document, names)),
+                    callers=_AppUsers(names) if self._wires.callers is None else self._wires.callers,
+                    hosts=self._wires.hosts,
+                    origins=self._wires.origins,
+                )
+                await app.begin()
+                self._app = app
+            return self._app
+
+
+def choose_paths(is_taken: Callable[[str, str], bool]) -> Sequence[str]:
+    """Return the paths of ``PATHS``, without those of a protocol of which the application answers one itself.
+
+    ``is_taken`` says whether the application has a route for a method and a path.
+    """
+    chosen: list[str] = []
+    for protocol, paths in PATHS.items():
+        taken = next((path for path in paths if any(is_taken(method, path) for method in ("GET", "POST"))), None)
+        if taken is None:
+            chosen += paths
+        else:
+            _log.warning("%s is a route of the application, so its tools are not served over %s.", taken, protocol)
+    return chosen
+
+
+class _RouteToolbox:
+    """The operations of an application as tools. The server in front asks for consent as for tools of its own."""
+
+    def __init__(self, app: _AsCaller) -> None:
+        self._app = app
+        self._opened = AsyncExitStack()
+        self._catalog = Catalog()
+        self._remote: Remote | None = None
+
+    def catalog(self) -> Catalog:
+        return self._catalog
+
+    async def begin(self) -> None:
+        self._catalog = await to_thread.run_sync(_read_catalog, self._app.document)
+        self._remote = await self._opened.enter_async_context(
+            connect(
+                self._app,
+                protocol="openapi",
+                approve=_allow,  # the server in front has asked
+                agree=_agree,  # the application speaks for itself
+                preferences=None,
+                caps=COMPLETE_RESULTS,
+                retries=0,
+                session=Session(
+                    limits=ClientRateLimits(tool=None, connection=None), rules=ClientRules(questions_a_minute=_MANY)
+                ),
+            )
+        )
+
+    async def end(self) -> None:
+        self._remote = None
+        await self._opened.aclose()
+
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
+        tool = _CLOSED if self._remote is None else self._remote.find(call.tool.id)
+        if isinstance(tool, Problem) or self._remote is None:
+            return tool if isinstance(tool, Problem) else _CLOSED
+        return await self._remote.run(call._replace(tool=tool), notify)
+
+
+_CLOSED: Final = Problem(kind=Kind.OVERLOADED, message="The application is being stopped.")
+
+
+def _read_catalog(document: bytes) -> Catalog:
+    """Return the tools of ``document``.
+
+    Raises:
+        DefinitionError: no tools can be read from it.
+    """
+    flow = find(f"{APP_ORIGIN}{OPENAPI}", DEFAULT_SELECTION)
+    resume_flow(flow, None)
+    end: FlowEnd = resume_flow(flow, Response(200, JSON_HEADERS, document))
+    found: Finding = end.value
+    if found.peer is None:
+        reason = found.probes[-1].meaning if found.probes else "it is not OpenAPI."
+        raise DefinitionError(f"The OpenAPI document of the application cannot be served: {reason}")
+    return found.peer.catalog
+
+
+class _AsCaller:
+    """The application as it answers the caller of the running request. Its documents are answered from memory."""
+
+    def __init__(self, app: Asgi, document: Mapping[str, Any], names: Iterable[bytes]) -> None:
+        self._app = app
+        self.document = write_json(_call_here(document))
+        # Calls are counted for each caller by the server in front; the connection counts all callers as one.
+        unlimited = write_json(_drop_rate_limits(_call_here(document)))
+        self._documents = {OPENAPI: unlimited, LLM: llm_json(document, OPENAPI)}
+        self._passed = frozenset((*names, *_PASSED_ON))
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":  # the application has been started by its own server
+            for phase in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{phase}.complete"})
+            return
+        outer = _REQUEST.get()
+        if outer is None or scope["path"] in self._documents:
+            body = self._documents.get(scope["path"])
+            await send_answer(_NOTHING if body is None else answer(body, scope["method"], ""), send)
+            return
+        fields = dict(scope["headers"]) | {name: value for name, value in outer["headers"] if name in self._passed}
+        same = {name: outer[name] for name in _SAME if name in outer}
+        started = False
+
+        async def send_on(message: MutableMapping[str, Any]) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app({**scope, **same, "headers": list(fields.items())}, receive, send_on)
+        except Exception:  # noqa: BLE001 - as servers do: it is logged, and is the answer to this call alone
+            _log.exception("%s %s failed", scope["method"], scope["path"])
+            if not started:
+                await send_answer(_FAILED, send)
+
+
+_NOTHING: Final = DocumentAnswer(404, {}, b"")
+_FAILED: Final = DocumentAnswer(500, {}, b"")
+
+
+class _AppUsers:
+    """Tells callers apart by what they bring, and leaves it to the application whether that is good."""
+
+    needs_credentials = True
+
+    def __init__(self, names: Iterable[bytes]) -> None:
+        self._names = sorted(names)
+
+    def find_caller(self, fields: Fields, /) -> Caller | Problem | None:
+        brought = [(name, fields[name]) for name in self._names if name in fields]
+        if not brought:
+            return ANONYMOUS_CALLER
+        digest = sha256(b"\n".join(b"%b:%b" % pair for pair in brought)).hexdigest()
+        return Caller(f"user-{digest[:32]}")
+
+    async def verify(self, fields: Fields, /) -> Caller | Problem:
+        return self.find_caller(fields) or ANONYMOUS_CALLER
+
+    def challenge(self, _problem: Problem, _path: str, /) -> Headers:
+        return ()
+
+
+def _list_credential_fields(document: Mapping[str, Any]) -> tuple[bytes, ...]:
+    """Return the names of the header fields that may have credentials: the usual ones, and the document's own."""
+    components = document.get("components")
+    schemes = components.get("securitySchemes") if isinstance(components, Mapping) else None
+    own = [
+        str(scheme.get("name", "")).lower().encode("latin-1", "ignore")
+        for scheme in (schemes.values() if isinstance(schemes, Mapping) else ())
+        if isinstance(scheme, Mapping) and scheme.get("type") == "apiKey" and scheme.get("in") == "header"
+    ]
+    return tuple(dict.fromkeys((*_USUAL_CREDENTIALS, *filter(None, own))))
+
+
+def _call_here(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``document`` with a server of this process: the path of its first server, at no other place."""
+    servers = document.get("servers")
+    first = servers[0] if isinstance(servers, list) and servers else None
+    url = first.get("url", "") if isinstance(first, Mapping) else ""
+    path = urlsplit(str(url)).path.rstrip("/")
+    return {**document, "servers": [{"url": path or "/"}]}
+
+
+def _drop_rate_limits(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``document`` without the ``rateLimit`` of its operations."""
+    built = deepcopy(dict(document))
+    for one in iterate_operations(built):
+        if isinstance(said := one.node.get("x-llm"), dict):
+            said.pop("rateLimit", None)
+    return built
+
+
+def _allow(_question: object) -> bool:
+    return True
+
+
+def _agree(_tools: tuple[Tool, ...]) -> bool:
+    return True

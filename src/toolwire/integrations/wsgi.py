@@ -1,0 +1,31 @@
+"""Let models use the application of a WSGI framework, such as Flask, by its OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+from a2wsgi import WSGIMiddleware
+
+from . import asgi
+from .asgi import PublishOptions
+from .route_marks import x_llm
+from .wires import Wires
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+    from toolwire.client.transport.in_process import Asgi
+
+__all__ = ["Wires", "publish_tools", "x_llm"]
+
+
+def publish_tools(app: WSGIApplication, document: Mapping[str, Any], **options: Unpack[PublishOptions]) -> Asgi:
+    """Return an ASGI application that is ``app`` with tools: serve it instead, with ``uvicorn`` or another ASGI server.
+
+    ``document`` and ``options`` are those of ``toolwire.integrations.asgi.publish_tools``. Requests run in threads.
+
+    Raises:
+        DefinitionError: an ``x-llm`` has an unknown member or a wrong value.
+    """
+    return asgi.publish_tools(cast("Asgi", WSGIMiddleware(cast("Any", app))), document, **options)

@@ -1,0 +1,249 @@
+"""The routes of a web app are tools on every protocol, for the users of the app, and with their consent."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.types import ElicitRequestParams, ElicitResult
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.routing import Mount, Route
+
+from tests.integrations.shops import DOCUMENT, SHOPS
+from toolwire import Kind, Problem, Selection, Value, connect_sync
+from toolwire.core.check import Question
+from toolwire.integrations.starlette import Wires, publish_tools
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+PROTOCOLS = ("openapi", "opentool", "otc", "mcp")
+
+
+@pytest.fixture
+def dropped() -> list[str]:
+    """The orders that were dropped, and by whom."""
+    return []
+
+
+@pytest.fixture(params=SHOPS)
+def shop(request: pytest.FixtureRequest, loopback: Any, dropped: list[str]) -> Any:
+    """The URL of a shop in one of the frameworks."""
+    with loopback(SHOPS[request.param](dropped)) as url:
+        yield url
+
+
+def open_shop(url: str, protocol: str, token: str | None, asked: list[Question] | None = None) -> Any:
+    def approve(question: Question) -> bool:
+        if asked is not None:
+            asked.append(question)
+        return asked is not None
+
+    return connect_sync(url, protocol=protocol, api_key=token, approve=approve, agree=lambda _: True)
+
+
+@pytest.mark.requirement("FU-30")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_each_user_of_the_app_calls_its_routes_over_each_protocol(shop: str, protocol: str, dropped: list[str]) -> None:
+    for name in ("ann", "bob"):
+        asked: list[Question] = []
+        with open_shop(shop, protocol, f"token-of-{name}", asked) as remote:
+            assert sorted(tool.name for tool in remote.tools) == ["drop", "me"]
+            assert name in str(remote.call("me"))
+            assert not asked
+            assert f"{name} 7" in str(remote.call("drop", {"number": 7}))
+            assert [question.call.tool.name for question in asked] == ["drop"]
+    assert dropped == ["ann 7", "bob 7"]
+
+
+@pytest.mark.requirement("FU-30")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("token", [None, "token-of-nobody"])
+def test_whom_the_app_does_not_know_it_refuses_itself(
+    shop: str, protocol: str, token: str | None, dropped: list[str]
+) -> None:
+    with open_shop(shop, protocol, token, []) as remote:
+        for tool, arguments in (("me", {}), ("drop", {"number": 7})):
+            result = remote.call(tool, arguments)
+            assert isinstance(result, Problem)
+            assert result.kind is Kind.UNAUTHORIZED
+    assert dropped == []
+
+
+@pytest.mark.requirement("FU-30")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_without_consent_nothing_is_dropped(shop: str, protocol: str, dropped: list[str]) -> None:
+    with open_shop(shop, protocol, "token-of-ann") as remote:
+        result = remote.call("drop", {"number": 7})
+    assert isinstance(result, Problem)
+    assert result.kind is Kind.DENIED
+    assert dropped == []
+
+
+@pytest.mark.requirement("FU-30")
+@pytest.mark.parametrize("allow", [False, True])
+def test_the_official_mcp_client_signs_in_with_the_app_and_asks_its_person(
+    shop: str, allow: bool, dropped: list[str]
+) -> None:
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    shown: list[str] = []
+
+    async def answer(_: Any, params: ElicitRequestParams) -> ElicitResult:
+        shown.append(params.message)
+        return ElicitResult(action="accept" if allow else "decline", content={"allow": True} if allow else None)
+
+    async def story() -> tuple[Any, Any]:
+        async with httpx2.AsyncClient(headers={"authorization": "Bearer token-of-bob"}) as http:
+            transport = streamable_http_client(f"{shop}/mcp", http_client=http)
+            async with Client(transport, elicitation_callback=answer) as client:
+                return await client.call_tool("me", {}), await client.call_tool("drop", {"number": 3})
+
+    me, drop = anyio.run(story)
+    assert "bob" in me.content[0].text
+    assert len(shown) == 1
+    assert "3" in shown[0]
+    assert dropped == (["bob 3"] if allow else [])
+    assert bool(drop.is_error) is not allow
+
+
+@pytest.mark.requirement("FU-30")
+def test_users_who_call_at_the_same_time_are_not_mixed_up(shop: str, dropped: list[str]) -> None:
+    def ask(number: int) -> bool:
+        name = ("ann", "bob")[number % 2]
+        with open_shop(shop, ("mcp", "otc")[number // 2 % 2], f"token-of-{name}", []) as remote:
+            results = [str(remote.call("me")) for _ in range(5)]
+        return all(name in result for result in results)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(ask, range(24)))
+
+
+@pytest.mark.requirement("FU-30", "D-26")
+def test_no_user_gets_what_was_kept_for_another(shop: str, dropped: list[str]) -> None:
+    import httpx2
+
+    body = {"request": {"tool_id": "drop", "input": {"number": 7}}}
+    with httpx2.Client(base_url=shop) as http:
+        for name in ("ann", "bob", "ann"):
+            fields = {"authorization": f"Bearer token-of-{name}", "idempotency-key": "the-same-key"}
+            answer = http.post("/call", json=body, headers=fields)
+            assert f"{name} 7" in answer.text, answer.text
+    assert dropped == ["ann 7", "bob 7"]  # ann's second call is her first one again
+
+
+def build_app(**options: Any) -> tuple[Starlette, list[str | None]]:
+    """An app with sessions in cookies, a route /tools of its own, and a mount of everything."""
+    seen: list[str | None] = []
+
+    async def me(request: Request) -> JSONResponse:
+        seen.append(request.cookies.get("session"))
+        return JSONResponse(seen[-1])
+
+    async def tools(_: Request) -> PlainTextResponse:
+        return PlainTextResponse("hammers and saws")
+
+    async def everything(scope: Any, receive: Any, send: Any) -> None:
+        await PlainTextResponse("the page of the app")(scope, receive, send)
+
+    app = Starlette(routes=[Route("/me", me), Route("/tools", tools), Mount("/", app=everything)])
+    document = {**DOCUMENT, "paths": {"/me": DOCUMENT["paths"]["/me"]}}
+    return publish_tools(app, document, include="all", **options), seen
+
+
+@pytest.mark.requirement("FU-30")
+def test_a_route_of_the_app_stays_its_own_and_a_mount_of_everything_hides_no_protocol(
+    loopback: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    import httpx2
+
+    app, seen = build_app()
+    assert "/tools is a route of the application, so its tools are not served over otc" in caplog.text
+    with loopback(app) as url, httpx2.Client(base_url=url, cookies={"session": "of-ann"}) as http:
+        assert http.get("/tools").text == "hammers and saws"
+        assert http.get("/elsewhere").text == "the page of the app"
+        call = {"jsonrpc": "2.0", "id": "1", "method": "me", "params": {}}
+        assert http.post("/opentool/call", json=call).json()["result"] == {"result": "of-ann"}
+        with connect_sync(url, protocol="mcp") as remote:
+            assert [tool.name for tool in remote.tools] == ["me"]
+    assert seen == ["of-ann"]
+
+
+@pytest.mark.requirement("FU-30", "D-24")
+def test_a_page_of_another_site_calls_nothing_with_the_cookies_of_a_user(loopback: Any) -> None:
+    import httpx2
+
+    app, seen = build_app()
+    call = {"jsonrpc": "2.0", "id": "1", "method": "me", "params": {}}
+    with loopback(app) as url, httpx2.Client(base_url=url, cookies={"session": "of-ann"}) as http:
+        for fields in ({"origin": "https://evil.example"}, {"host": "evil.example"}):
+            assert http.post("/opentool/call", json=call, headers=fields).status_code in (403, 421)
+    assert seen == []
+    app, seen = build_app(wires=Wires(hosts=["shop.example"], origins=["https://desk.example"]))
+    with loopback(app) as url, httpx2.Client(base_url=url, cookies={"session": "of-ann"}) as http:
+        fields = {"origin": "https://desk.example", "host": "shop.example"}
+        assert http.post("/opentool/call", json=call, headers=fields).json()["result"] == {"result": "of-ann"}
+
+
+@pytest.mark.requirement("FU-30")
+def test_without_wires_only_the_document_is_published(loopback: Any) -> None:
+    import httpx2
+
+    app, _ = build_app(wires=None)
+    with loopback(app) as url:
+        assert httpx2.post(f"{url}/mcp", json={}).text == "the page of the app"
+        with connect_sync(url, selection=Selection()) as remote:
+            assert remote.protocol == "openapi"
+
+
+@pytest.mark.requirement("FU-30", "XL-064")
+def test_the_rate_limit_of_a_route_is_counted_for_each_user(loopback: Any) -> None:
+    import httpx2
+
+    me = {**DOCUMENT["paths"]["/me"]["get"], "x-llm": {"rateLimit": {"max": 2, "window": "1h"}}}
+
+    async def endpoint(request: Request) -> JSONResponse:
+        return JSONResponse(request.headers["authorization"])
+
+    app = publish_tools(Starlette(routes=[Route("/me", endpoint)]), {**DOCUMENT, "paths": {"/me": {"get": me}}})
+    body = {"request": {"tool_id": "me", "input": {}}}
+    with loopback(app) as url, httpx2.Client(base_url=url) as http:
+        for name in ("ann", "bob"):
+            fields = {"authorization": f"Bearer {name}"}
+            codes = [http.post("/call", json=body, headers=fields).status_code for _ in range(3)]
+            assert codes == [200, 200, 429]
+
+
+@pytest.mark.requirement("FU-30")
+def test_a_route_that_fails_is_the_failure_of_its_call_alone(loopback: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(_: Request) -> JSONResponse:
+        raise RuntimeError("the word of a defect")
+
+    async def me(_: Request) -> JSONResponse:
+        return JSONResponse("ann")
+
+    broken = {"operationId": "fail", "summary": "Fail", "responses": {}}
+    document = {**DOCUMENT, "paths": {"/me": DOCUMENT["paths"]["/me"], "/fail": {"get": broken}}}
+    app = publish_tools(Starlette(routes=[Route("/me", me), Route("/fail", fail)]), document, include="all")
+    with loopback(app) as url, connect_sync(url, protocol="mcp", agree=lambda _: True) as remote:
+        for _ in range(12):
+            result = remote.call("fail")
+            assert isinstance(result, Problem)
+            assert "defect" not in str(result)
+        assert remote.call("me") == Value("ann")
+    assert "the word of a defect" in caplog.text  # in the log of the application, where its owner looks
+
+
+@pytest.mark.requirement("FU-30")
+def test_the_tools_of_a_mounted_app_are_there_without_its_lifespan(loopback: Any) -> None:
+    app, _ = build_app()
+    with (
+        loopback(Starlette(routes=[Mount("/shop", app=app)])) as url,
+        connect_sync(f"{url}/shop/mcp", protocol="mcp", agree=lambda _: True) as remote,
+    ):
+        assert [tool.name for tool in remote.tools] == ["me"]
+        assert remote.call("me") == Value(None)
