@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ import pytest
 from toolwire.client.approvers.browser_approver import page_approver
 from toolwire.client.login.redirect_listener import RedirectListener
 from toolwire.core.check import Answer, Question
+from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.http import Request
-from toolwire.core.model import Approval, Call, Cost, Json, Tool
+from toolwire.core.model import Approval, Call, Condition, Cost, Json, Tool
 
 
 @contextmanager
@@ -71,6 +73,25 @@ def test_the_question_page_reads_like_a_question(page: Any, look: Callable[[str]
         page.get_by_role("heading", name="Allowed.").wait_for()
         look("question-allowed")
     assert [answer.allowed for answer in answers] == [True]
+
+
+@pytest.mark.requirement("FU-32", "CC-03")
+def test_later_calls_are_allowed_within_bounds_on_the_page(page: Any, look: Callable[[str], None]) -> None:
+    call = Call(Tool(name="pay", description="Pay somebody."), {"to": "Ada", "amount": 20})
+    with asking(replace(build_order(), call=call)) as (url, answers):
+        page.goto(url)
+        page.get_by_text("Later calls", exact=True).click()
+        page.get_by_label("Do not ask again within the bounds below").check()
+        page.get_by_label("to now").select_option("one of")
+        page.get_by_label("The bound of to").fill("Ada, Bob")
+        page.get_by_label("amount now").select_option("at most")
+        page.get_by_label("The bound of amount").fill("50")
+        page.get_by_label("How many later calls").fill("3")
+        look("question-bounds")
+        page.get_by_role("button", name="Allow this call").click()
+        page.get_by_text("/amount is at most 50; 3 more calls").wait_for()
+    conditions = (Condition("/to", "in", ["Ada", "Bob"]), Condition("/amount", "le", 50))
+    assert [answer.bounds for answer in answers] == [GrantBounds(conditions=conditions, uses=3)]
 
 
 @pytest.mark.requirement("FU-32", "D-19")

@@ -8,8 +8,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
@@ -17,7 +19,8 @@ import pytest
 from toolwire.client.approvers.browser_approver import page_approver
 from toolwire.client.approvers.peer_user import is_other_user
 from toolwire.core.check import Answer, Question
-from toolwire.core.model import Approval, Call, Tool
+from toolwire.core.grant_bounds import GrantBounds
+from toolwire.core.model import Approval, Call, Condition, Tool
 
 QUESTION = Question(
     Call(Tool(name="note", blanket_allowed=True), {"text": "tea"}),
@@ -87,6 +90,61 @@ def _done(answer: tuple[int, dict[str, str], str]) -> None:
 def test_a_person_denies_on_the_page_and_says_why() -> None:
     answer = asked(QUESTION, lambda one: _done(one.post(token=one.token(), answer="deny", reason="too late")))
     assert answer == Answer(allowed=False, reason="too late", channel="page")
+
+
+PAY = replace(
+    QUESTION, call=Call(Tool(name="pay"), {"to": "Ada", "amount": 20, "pin": "1234"}), secrets=frozenset({"pin"})
+)
+BOUNDED = {"answer": "allow", "always": "bounds", "bound uses": "2"}
+
+
+@pytest.mark.requirement("CC-03")
+def test_a_person_sets_bounds_on_the_page() -> None:
+    told: list[str] = []
+
+    def visit(one: Visitor) -> None:
+        token, page = one.token(), one.get()[2]
+        assert "<script" not in page
+        assert "1234" not in page
+        assert page.count("<select name=") == 2
+        status, _, again = one.post(token=token, **BOUNDED, **{"bound 1": "<=", "value 1": "<cheap>"})
+        assert (status, "&lt;cheap&gt;" in again, "<details open>" in again) == (400, True, True)
+        for wrong in ({"bound uses": "0"}, {"bound until": "2020-01-01"}, {"bound 0": "in", "value 0": ""}):
+            assert one.post(token=token, **{**BOUNDED, **wrong})[0] == 400
+        fields = {"bound 0": "in", "value 0": "Ada, Bob", "bound 1": "<=", "value 1": "50"}
+        told.append(one.post(token=token, **BOUNDED, **fields)[2])
+
+    answer = asked(PAY, visit)
+    conditions = (Condition("/to", "in", ["Ada", "Bob"]), Condition("/amount", "le", 50))
+    assert answer == Answer(
+        allowed=True, always=True, channel="page", bounds=GrantBounds(conditions=conditions, uses=2)
+    )
+    assert "/amount is at most 50; 2 more calls" in told[0]
+
+
+@pytest.mark.requirement("CC-03", "D-19")
+@pytest.mark.parametrize(
+    ("fields", "conditions", "uses"),
+    [
+        ({}, (Condition("/to", "eq", "Ada"), Condition("/amount", "eq", 20)), 10),
+        ({"bound 0": "any"}, (Condition("/amount", "eq", 20),), 10),
+        ({"bound 0": "any", "bound 1": "any"}, None, 10),
+        ({"bound 2": "any", "bound 3": "any", "bound 1": ">=", "value 1": "5"},
+         (Condition("/to", "eq", "Ada"), Condition("/amount", "ge", 5)), 10),
+    ],
+)  # fmt: skip
+def test_what_is_not_touched_is_the_value_that_is_shown(fields: Any, conditions: Any, uses: int) -> None:
+    form = {**BOUNDED, "bound uses": "10", **fields}
+    answer = asked(PAY, lambda one: _done(one.post(token=one.token(), **form)))
+    assert answer.bounds == GrantBounds(conditions=conditions, uses=uses)
+
+
+@pytest.mark.requirement("CC-03")
+def test_fields_of_bounds_alone_allow_no_later_call() -> None:
+    form = {"answer": "allow", "bound 0": "any", "bound 1": "any", "bound uses": "*"}
+    for always in ("", "no"):
+        answer = asked(PAY, lambda one, it=always: _done(one.post(token=one.token(), **form, always=it)))
+        assert (answer.allowed, answer.always, answer.bounds) == (True, False, None)
 
 
 @pytest.mark.requirement("XL-051")

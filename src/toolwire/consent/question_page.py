@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
+from types import MappingProxyType
 from typing import Final
 
 from toolwire.core.check import Question
@@ -28,6 +29,7 @@ from toolwire.framing.html_page import (
 from toolwire.framing.html_value import build_value
 from toolwire.framing.visible_text import make_visible, make_visible_json
 
+from .bounds_form import ALWAYS, build_bounds_fields
 from .display import DisplayRow, build_display_rows, confirmation_text, find_secrets, needs_typed_confirmation
 from .origin_display import display_origin
 
@@ -43,15 +45,23 @@ PAGE_HEADERS: Final[Mapping[str, str]] = {
 """The header fields of each response: no frames, no resources from elsewhere, no caching."""
 # D-19
 
+NOTHING_ENTERED: Final[Mapping[str, str]] = MappingProxyType({})
+
 _COSTS: Final = {"free": "costs nothing", "credits": "costs credits", "paid": "costs money"}
 
 
-def build_question_page(question: Question, token: str, note: str = "") -> str:
-    """Return the page that asks ``question``. The answer must bring back ``token``; ``note`` stands at the top."""
+def build_question_page(
+    question: Question, token: str, note: str = "", entered: Mapping[str, str] = NOTHING_ENTERED
+) -> str:
+    """Return the page that asks ``question``. The answer must bring back ``token``; ``note`` stands at the top.
+
+    ``entered`` is what the user entered before, if that could not be read.
+    """
     name, site = make_visible(question.call.tool.name), _show_site(question.site)
     alert = build_notice(make_visible(note), "destroys", role="alert") if note else ""
     heading = f"<h1>May <code>{escape(name)}</code> be called at {escape(site)}?</h1>"
-    html = f'{alert}<div class="card">{heading}{build_question_parts(question)}{_build_form(question, token)}</div>'
+    form = _build_form(question, token, entered)
+    html = f'{alert}<div class="card">{heading}{build_question_parts(question)}{form}</div>'
     return build_html_page(f"May {name} be called?", html, place="asks you before a call", foot=_FOOT)
 
 
@@ -131,7 +141,7 @@ def _build_text(row: DisplayRow) -> str:
     return build_fold(f"{row.note}: show all of it", text, kind="fold") if row.is_long else text
 
 
-def _build_form(question: Question, token: str) -> str:
+def _build_form(question: Question, token: str, entered: Mapping[str, str]) -> str:
     tool = question.call.tool
     typed = ""
     if needs_typed_confirmation(question):
@@ -145,20 +155,16 @@ def _build_form(question: Question, token: str) -> str:
         f'<form method="post" autocomplete="off">{build_hidden_fields([("token", token)])}{typed}'
         '<div class="actions bar"><button name="answer" value="deny">Not now</button>'
         f'<button class="{style}" name="answer" value="allow">Allow this call</button></div>'
-        f"{_build_choices(question)}</form>"
+        f"{_build_choices(question, entered)}</form>"
     )
 
 
-def _build_choices(question: Question) -> str:
+def _build_choices(question: Question, entered: Mapping[str, str]) -> str:
     """Return the folded parts of the form: more calls, why not, and other arguments."""
     name = escape(make_visible(question.call.tool.name))
     more = ""
     if question.always_allowed:
-        more += (
-            '<label class="check"><input type="checkbox" name="always" value="yes"> <span>Do not ask again for '
-            f"<code>{name}</code> <small>With the button above. It ends after 30 days, when the site changes the tool, "
-            "or when you take it back: <code>toolwire approvals</code>.</small></span></label>"
-        )
+        more += build_bounds_fields(question, entered)
     # XL-042: the user's layer is set where the user thinks of it. Both choices only tighten.
     if question.can_keep_level:
         more += (
@@ -171,7 +177,7 @@ def _build_choices(question: Question) -> str:
     editable = {name: value for name, value in question.call.arguments.items() if name not in secrets}
     arguments = escape(make_visible_json(editable, indent=1))
     return (
-        (build_fold("Later calls", more) if more else "")
+        (build_fold("Later calls", more, is_open=bool(entered.get(ALWAYS))) if more else "")
         + build_fold(
             "Say why not",
             '<p><label>Why not <small>The assistant is told.</small><input name="reason" maxlength="500"></label></p>',

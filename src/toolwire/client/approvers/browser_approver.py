@@ -16,6 +16,7 @@ import threading
 import webbrowser
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from hmac import compare_digest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -24,10 +25,14 @@ from urllib.parse import parse_qs
 import anyio.to_thread
 
 from toolwire.consent.binding import DECISION_VALID_S
+from toolwire.consent.bounds_form import ALWAYS, read_bounds
 from toolwire.consent.display import confirmation_text, find_secrets, needs_typed_confirmation
+from toolwire.consent.grant import describe_bounds
 from toolwire.consent.input_page import build_input_page, read_form
 from toolwire.consent.question_page import PAGE_HEADERS, build_final_page, build_question_page
 from toolwire.core.check import Answer, Question
+from toolwire.core.errors import DefinitionError
+from toolwire.core.grant_bounds import list_conditions
 from toolwire.core.model import Approval, Json
 from toolwire.core.user_input import CANCELLED, DECLINED, InputAction, InputRequest, InputResponse
 
@@ -48,6 +53,7 @@ class QuestionServer:
         self.path = f"/{secrets.token_urlsafe(24)}"
         self.token = secrets.token_urlsafe(24)
         self.answer: Answer | None = None
+        self._entered: dict[str, str] = {}
         self.port = 0
         self.done = threading.Event()
 
@@ -56,31 +62,44 @@ class QuestionServer:
         given = {name: values[0] for name, values in form.items()}
         if not compare_digest(given.get("token", "").encode(), self.token.encode()):
             return "This answer did not come from this page."
-        # A model reads the reason, so it is bounded.
-        reason = given.get("reason", "").strip()[:500]
         level = _LEVELS.get(given.get("later", "")) if self.question.can_keep_level else None
         if given.get("answer") != "allow":
+            # A model reads the reason, so it is bounded.
+            reason = given.get("reason", "").strip()[:500]
             return self._end(Answer(allowed=False, reason=reason, channel="page", keep_level=level))
+        self._entered = given
+        try:
+            return self._end(self._read_permission(given, level))
+        except DefinitionError as error:
+            return str(error)
+
+    def _read_permission(self, given: dict[str, str], level: Approval | None) -> Answer:
+        """Return the answer of a user who allows the call.
+
+        Raises:
+            DefinitionError: an entry cannot be read.
+        """
         wanted = confirmation_text(self.question)
         if needs_typed_confirmation(self.question) and given.get("confirm", "").strip() != wanted:
-            return f"To allow this, type: {wanted}"
+            raise DefinitionError(f"To allow this, type: {wanted}")
         try:
             arguments = json.loads(given.get("arguments", "null"))
         except (ValueError, RecursionError):
-            return "The arguments are no JSON."
+            raise DefinitionError("The arguments are no JSON.") from None
         if arguments is not None and not isinstance(arguments, dict):
-            return "The arguments are no JSON object."
+            raise DefinitionError("The arguments are no JSON object.")
         given_before = self.question.call.arguments
         if arguments is not None:
             # The page does not show secrets, so they are not in the form.
             arguments |= {name: given_before[name] for name in find_secrets(self.question)}
         changed = arguments if arguments != given_before else None
-        always = "always" in given
-        return self._end(Answer(allowed=True, always=always, arguments=changed, channel="page", keep_level=level))
+        bounds = read_bounds(self.question, given, datetime.now().astimezone())
+        always = bounds is not None or given.get(ALWAYS) == "yes"
+        return Answer(allowed=True, always=always, arguments=changed, channel="page", keep_level=level, bounds=bounds)
 
     def build_page(self, note: str = "") -> str:
         """Return the page; ``note`` is what was wrong with the answer before."""
-        return build_question_page(self.question, self.token, note)
+        return build_question_page(self.question, self.token, note, self._entered)
 
     def build_outcome(self) -> str:
         """Return the page that is shown after the answer."""
@@ -281,4 +300,7 @@ def _build_outcome_page(answer: Answer | None) -> str:
         )
     once = "The call is sent now, as it was shown. Its result goes to the program that asked."
     later = " Later calls of this tool are not asked about. To take that back: toolwire approvals revoke."
+    if answer.bounds is not None:
+        covered = describe_bounds(list_conditions(answer.bounds), answer.bounds.uses)
+        later = f" Not asked about later: {covered}. To take that back: toolwire approvals revoke."
     return build_final_page("Allowed.", once + (later if answer.always else ""))

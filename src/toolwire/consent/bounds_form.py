@@ -1,0 +1,102 @@
+"""Build the part of the question page that sets how far an "always" goes, and read it.
+
+Rules:
+- What the user does not touch is the tightest: ask each time; and within bounds, the value that is shown, ten calls.
+- A secret is in no field: a grant is stored, and a browser may keep what stands in a form.
+"""
+# CC-03, D-19
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from html import escape
+from typing import Final
+
+from toolwire.core.check import Question
+from toolwire.core.grant_bounds import GrantBounds
+from toolwire.core.model import Json
+from toolwire.framing.visible_text import make_visible, make_visible_json
+
+from .bound_text import ANY, build_bounds, parse_bound, parse_until, parse_uses
+from .display import find_secrets
+
+ALWAYS: Final = "always"
+"""The field that says whether later calls are asked about: ``yes``, ``bounds`` or nothing."""
+
+_KINDS: Final = {"": "this value only", "any": "any value", "<=": "at most", ">=": "at least", "in": "one of"}
+_USES, _UNTIL, _USES_GIVEN = "bound uses", "bound until", "10"
+_MAX_SHOWN: Final = 60
+
+
+def build_bounds_fields(question: Question, entered: Mapping[str, str]) -> str:
+    """Return the fields; ``entered`` is what the user entered before."""
+    chosen = entered.get(ALWAYS, "")
+    name = escape(make_visible(question.call.tool.name))
+    ends = "It ends after 30 days, when the site changes the tool, or when you take it back: "
+    choices = (
+        ("", "Ask me each time", "As until now."),
+        ("yes", f"Do not ask again for <code>{name}</code>", f"{ends}<code>toolwire approvals</code>."),
+        ("bounds", "Do not ask again within the bounds below", "Any other call is asked about as before."),
+    )
+    radios = "".join(
+        f'<label class="check"><input type="radio" name="{ALWAYS}" value="{value}"'
+        f"{' checked' if value == chosen else ''}> <span>{html} <small>{small}</small></span></label>"
+        for value, html, small in choices
+    )
+    rows = "".join(_build_row(number, name, value, entered) for number, name, value in _list_arguments(question))
+    uses, until = (escape(entered.get(field, given)) for field, given in ((_USES, _USES_GIVEN), (_UNTIL, "")))
+    return (
+        f"<fieldset><legend>With the button above</legend>{radios}</fieldset>"
+        f"<fieldset><legend>The bounds</legend>{rows}"
+        f'<p class="field"><label>How many later calls <small>{ANY} for any number</small>'
+        f'<input name="{_USES}" value="{uses}" autocomplete="off"></label></p>'
+        '<p class="field"><label>Until the end of this day <small>At most 30 days.</small>'
+        f'<input type="date" name="{_UNTIL}" value="{until}"></label></p></fieldset>'
+    )
+
+
+def read_bounds(question: Question, form: Mapping[str, str], now: datetime) -> GrantBounds | None:
+    """Return the bounds in ``form``, or None if the user chose none; ``now`` has the user's time zone.
+
+    Raises:
+        DefinitionError: an entry cannot be read.
+    """
+    if form.get(ALWAYS) != "bounds":
+        return None
+    conditions = [
+        parse_bound(name, value, _write_entry(form.get(f"bound {number}", ""), form.get(f"value {number}", "")))
+        for number, name, value in _list_arguments(question)
+    ]
+    return build_bounds(conditions, parse_uses(form.get(_USES, "")), parse_until(now, form.get(_UNTIL, "")))
+
+
+def _list_arguments(question: Question) -> Iterator[tuple[int, str, Json]]:
+    secrets = find_secrets(question)
+    for number, (name, value) in enumerate(question.call.arguments.items()):
+        if name not in secrets:
+            yield number, name, value
+
+
+def _write_entry(kind: str, value: str) -> str:
+    """Return what the user would have typed at a terminal."""
+    return {"": "", "any": ANY}.get(kind, f"{kind} {value}")
+
+
+def _build_row(number: int, name: str, value: Json, entered: Mapping[str, str]) -> str:
+    text = make_visible_json(value)
+    shown = escape(text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}...")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    kinds = [kind for kind in _KINDS if is_number or kind not in ("<=", ">=")]
+    chosen = entered.get(f"bound {number}", "")
+    options = "".join(
+        f'<option value="{escape(kind)}"{" selected" if kind == chosen else ""}>{_KINDS[kind]}</option>'
+        for kind in kinds
+    )
+    label = escape(make_visible(name))
+    return (
+        f'<p class="field"><label><code>{label}</code> <small>now {shown}</small>'
+        f'<select name="bound {number}">{options}</select></label>'
+        f'<input name="value {number}" value="{escape(entered.get(f"value {number}", ""))}" autocomplete="off"'
+        f' spellcheck="false" aria-label="The bound of {label}" placeholder="such as 50, or Ada, Bob"></p>'
+    )
