@@ -123,6 +123,7 @@ def test_what_a_server_asks_in_a_call_is_answered(call: Any, url: str, name: str
     assert call(url, name, []) == Value(said)
 
 
+@pytest.mark.requirement("MC-05")
 @pytest.mark.parametrize("call", [call_blocking, call_async])
 @pytest.mark.parametrize("revision", ["url", "newest"])
 def test_progress_reaches_the_caller_in_order(call: Any, revision: str, request: pytest.FixtureRequest) -> None:

@@ -56,7 +56,7 @@ def target(tmp_path: Path) -> str:
     return f"stdio:{shlex.join([sys.executable, str(file)])}"
 
 
-@pytest.mark.requirement("MC-02")
+@pytest.mark.requirement("MC-02", "MC-05")
 def test_a_program_of_the_official_sdk_lists_calls_and_tells_its_progress(target: str) -> None:
     heard: list[Progress] = []
     with connect_sync(target, approve=lambda _: True, approve_command=lambda _: True) as remote:

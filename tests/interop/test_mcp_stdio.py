@@ -139,7 +139,7 @@ def test_an_older_host_opens_calls_and_ends_and_the_output_has_messages_alone(ho
     assert b"so is this" in errors
 
 
-@pytest.mark.requirement("MC-01")
+@pytest.mark.requirement("MC-01", "MC-05")
 def test_calls_run_side_by_side_and_progress_comes_before_the_answer(host: Host) -> None:
     host.ask(1, "initialize", **OPENING)
     host.write({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "sleep", "arguments": {}}})

@@ -66,7 +66,7 @@ def hear_async(url: str, protocol: str, name: str) -> tuple[Any, list[Progress]]
     return asyncio.run(calling()), heard
 
 
-@pytest.mark.requirement("FU-05")
+@pytest.mark.requirement("FU-05", "MC-05")
 @pytest.mark.parametrize("hear", [hear_blocking, hear_async])
 @pytest.mark.parametrize("protocol", ["mcp", "opentool"])
 @pytest.mark.parametrize("name", ["work", "work_in_thread"])
@@ -88,7 +88,7 @@ def test_without_a_listener_or_a_word_for_it_the_result_is_the_same(protocol: st
         assert hear_blocking(url, protocol, "work") == (Value("done"), [])
 
 
-@pytest.mark.requirement("FU-05")
+@pytest.mark.requirement("FU-05", "MC-05")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_client_of_the_official_sdk_hears_numbers_that_grow(mode: Any, url: str) -> None:
     heard: list[tuple[float, float | None, str | None]] = []

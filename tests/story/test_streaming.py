@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from threading import Event
+from typing import Any
 from urllib.request import Request, urlopen
 
 import anyio
 import pytest
+from mcp import Client
 
 import toolwire
 from toolwire import Progress, Toolkit, Value, connect, connect_sync
@@ -76,6 +78,38 @@ def test_our_client_hears_each_piece_while_the_tool_runs(serve: Callable[..., st
         kitchen.eaten.set()  # the cake waits until the soup was heard
 
     with connect_sync(serve(kitchen.toolkit), protocol="opentool", agree=lambda _: True) as remote:
+        assert remote.call("courses", notify=eat) == Value(["soup", "cake"])
+    assert heard == ["soup", "cake"]
+
+
+@pytest.mark.requirement("MC-05")
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_official_mcp_client_hears_each_piece_while_the_tool_runs(serve: Callable[..., str], mode: Any) -> None:
+    kitchen = Kitchen()
+    heard: list[str | None] = []
+
+    async def eat(_: float, __: float | None, text: str | None) -> None:
+        heard.append(text)
+        kitchen.eaten.set()
+
+    async def dine() -> Any:
+        async with Client(f"{serve(kitchen.toolkit)}/mcp", mode=mode) as client:
+            return (await client.call_tool("courses", {}, progress_callback=eat)).structured_content
+
+    assert anyio.run(dine) == {"result": ["soup", "cake"]}
+    assert heard == ["soup", "cake"]
+
+
+@pytest.mark.requirement("MC-05")
+def test_our_client_hears_each_piece_over_mcp_while_the_tool_runs(serve: Callable[..., str]) -> None:
+    kitchen = Kitchen()
+    heard: list[str] = []
+
+    def eat(progress: Progress) -> None:
+        heard.append(progress.value)
+        kitchen.eaten.set()
+
+    with connect_sync(serve(kitchen.toolkit), protocol="mcp", agree=lambda _: True) as remote:
         assert remote.call("courses", notify=eat) == Value(["soup", "cake"])
     assert heard == ["soup", "cake"]
 
