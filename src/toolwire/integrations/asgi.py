@@ -43,6 +43,7 @@ class PublishOptions(TypedDict, total=False):
     include: Include | None
     openapi: Version
     wires: Wires | None
+    workflows: str
 
 
 def publish_tools(
@@ -55,17 +56,19 @@ def publish_tools(
     include: Include | None = None,
     openapi: Version = "3.1",
     wires: Wires | None = ALL_WIRES,
+    workflows: str = "",
 ) -> Asgi:
     """Return an ASGI application that is ``app`` with tools: serve it instead.
 
     ``document`` is the OpenAPI 3.1 document of ``app``, as its framework writes it. An operation has its ``x-llm`` from
-    ``x_llm(...)``, where the framework lets you add to an operation. ``include`` and ``wires`` are as for FastAPI.
+    ``x_llm(...)``, where the framework lets you add to an operation. ``include``, ``wires`` and ``workflows`` are as
+    for FastAPI.
 
     Raises:
         DefinitionError: an ``x-llm`` has an unknown member or a wrong value.
     """
     title = document.get("info", {}).get("title", "Tools")
-    site = SiteMarks(name or title, description, Approval(default_approval), include)
+    site = SiteMarks(name or title, description, Approval(default_approval), include, workflows)
     whole = as_version(mark_document(document, site), openapi)
     check_document(whole)
     return _Published(app, whole, wires)

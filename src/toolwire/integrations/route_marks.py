@@ -33,6 +33,7 @@ class SiteMarks(NamedTuple):
     description: str = ""
     approval: Approval = Approval.PER_CALL
     include: Include | None = None
+    workflows: str = ""
 
 
 class MarkedRoute(NamedTuple):
@@ -100,6 +101,8 @@ def mark_document(document: Mapping[str, Any], site: SiteMarks) -> dict[str, Any
     root = {"version": "0.1", "name": site.name, "defaultApproval": str(site.approval)}
     if site.description:
         root["description"] = site.description
+    if site.workflows:
+        root["workflows"] = site.workflows
     own = built.get("x-llm")
     built["x-llm"] = {**root, **own} if isinstance(own, dict) else root
     found = list(iterate_operations(built))

@@ -65,18 +65,19 @@ def publish_tools(
     openapi: Version = "3.1",
     path: str = "/openapi.json",
     wires: Wires | None = ALL_WIRES,
+    workflows: str = "",
 ) -> Starlette:
     """Let models use ``app``, whose OpenAPI 3.1 ``document`` is given, and return it.
 
     The document is served at ``path`` and at the well-known place. ``include`` is as for
-    FastAPI, and so is ``wires``. Call it after the routes are there.
+    FastAPI, and so are ``wires`` and ``workflows``. Call it after the routes are there.
 
     Raises:
         DefinitionError: an ``x-llm`` has an unknown member or a wrong value.
     """
     # XL-018, XL-019, XL-121..124
     title = document.get("info", {}).get("title", "Tools")
-    site = SiteMarks(name or title, description, Approval(default_approval), include)
+    site = SiteMarks(name or title, description, Approval(default_approval), include, workflows)
     whole = as_version(mark_document(_add_marks(document, app), site), openapi)
     check_document(whole)
     body = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
