@@ -28,7 +28,19 @@ from todo import todo
 from visitor import Visitor
 
 import toolwire
-from toolwire import Answer, Problem, Question, Result, SyncRemote, Toolkit, Value, connect, connect_sync
+from toolwire import (
+    Answer,
+    GrantBounds,
+    Problem,
+    Question,
+    Result,
+    Session,
+    SyncRemote,
+    Toolkit,
+    Value,
+    connect,
+    connect_sync,
+)
 from toolwire.cli.commands.explain import survey_url
 from toolwire.cli.commands.tools import COLUMNS, build_rows
 from toolwire.cli.example_files.wallet import payments, wallet
@@ -38,10 +50,12 @@ from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver, list_question
 from toolwire.client.login.sign_in import SignInUser
 from toolwire.consent.display import build_display_rows
+from toolwire.consent.grant import describe_bounds
 from toolwire.protocols import BUILTIN
 from toolwire.stores.credentials.files import CredentialStore
 from toolwire.testing.loopback import background
 
+SMALL = GrantBounds(conditions=[("/to", "eq", "Ada"), ("/amount", "le", 50)], uses=2)
 TITLES = {codec.name: codec.title for codec in BUILTIN}
 
 
@@ -55,6 +69,7 @@ class Person:
     def __init__(self, ask: Callable[[Question], Answer] | None) -> None:
         self._ask = ask
         self.said: list[bool] = []
+        self.has_bounded = False
 
     def __call__(self, question: Question) -> Answer:
         """Answer ``question``, and remember what was said."""
@@ -75,10 +90,20 @@ class Person:
         self.said.append(allowed)
         return ElicitResult(action="accept", content={"allow": True}) if allowed else ElicitResult(action="decline")
 
+    def answer_within_bounds(self, question: Question) -> Answer:
+        """Answer like a person who allows this call and later ones within bounds, and denies what is outside."""
+        if self._ask is not None:
+            return self(question)
+        _show_question(question)
+        is_first = not self.has_bounded
+        self.has_bounded = True
+        self.said.append(is_first)
+        print(f"  Call it? [y/N] {'b, within bounds' if is_first else 'n'} {_dim('(scripted)')}")
+        return Answer(is_first, always=is_first, bounds=SMALL)
+
     def _scripted(self, question: Question) -> Answer:
         allowed = not question.call.tool.destructive
-        for line in list_question(build_display_rows(question)):
-            print(f"  {line}")
+        _show_question(question)
         answer = apply_style("y", "green", sys.stdout) if allowed else apply_style("n", "red", sys.stdout)
         print(f"  Call it? [y/N] {answer} {_dim('(scripted; `make demo ASK=1` asks you)')}")
         return Answer(allowed)
@@ -131,6 +156,7 @@ def serve_and_use(folder: Path, person: Person) -> None:
         asyncio.run(same_on_every_wire(sums))
         with background(toolwire.asgi(wallet)) as purse:
             asyncio.run(ask_in_a_foreign_client(f"{purse}/mcp", person))
+            pay_within_bounds(purse, person)
         expect(look(recipes), ["openapi"])
         use_recipes(recipes, folder, person)
 
@@ -254,6 +280,22 @@ async def ask_in_a_foreign_client(url: str, person: Person) -> None:
         await call_there("delete_payment", {"number": 1}, asks=True)
 
 
+def pay_within_bounds(url: str, person: Person) -> None:
+    """Pay with an "always" that covers two payments of at most 50 to Ada; afterwards each is asked about again."""
+    _title('An "always" within bounds: two more payments to Ada of at most 50, and then it is gone')
+    session = Session()
+    with connect_sync(url, approve=person.answer_within_bounds, session=session) as remote:
+        for amount, asks in ((20, True), (50, False), (30, False), (10, True)):
+            asked, paid = len(person.said), len(payments)
+            call(remote, "pay", {"to": "Ada", "amount": amount})
+            has_asked = len(person.said) > asked
+            if person.has_bounded:  # at a terminal the bounds are the person's own
+                expect(has_asked, asks)
+            expect(len(payments) - paid, int(person.said[-1] if has_asked else True))
+            covered = [describe_bounds(one.conditions, one.uses_left) for one in session.grants.list_grants()]
+            print(f"  {_dim('goes without a question:')} {'; '.join(covered) or 'nothing'}")
+
+
 def call_by_the_rfc(url: str) -> dict[str, Any]:
     """Return the answer to a call as the Open Tool Calling RFC writes it, with no part of toolwire in between."""
     body = {"request": {"tool_id": "Calculator.add@1.0.0", "call_id": "demo-1", "input": {"a": 17, "b": 25}}}
@@ -303,6 +345,11 @@ def expect(found: object, wanted: object) -> None:
     """Raise unless ``found`` is ``wanted``."""
     if found != wanted:
         raise UnexpectedError(f"This was not expected: {escaped(repr(found))}; it should be {escaped(repr(wanted))}.")
+
+
+def _show_question(question: Question) -> None:
+    for line in list_question(build_display_rows(question)):
+        print(f"  {line}")
 
 
 def _title(text: str) -> None:

@@ -82,6 +82,23 @@ def test_our_server_has_an_unchanged_mcp_client_ask_its_user(demo: subprocess.Co
     assert ended == 'not called; the wallet has: {"1": ["Ada", 20.0], "2": ["Ada", 80.0]}'
 
 
+@pytest.mark.requirement("CC-03")
+def test_a_bounded_grant_is_spent_and_gone(demo: subprocess.CompletedProcess[str]) -> None:
+    _, _, told = demo.stdout.partition('An "always" within bounds')
+    first, second, third, last = (part.partition("\n\n")[0] for part in told.split("pay(to=")[1:5])
+    for part, asked, left in (
+        (first, True, '/to is "Ada" and /amount is at most 50; 2 more calls'),
+        (second, False, '/to is "Ada" and /amount is at most 50; 1 more call'),
+        (third, False, "nothing"),
+        (last, True, "nothing"),
+    ):
+        assert ("May this be called?" in part) is asked
+        assert part.rstrip().endswith(f"goes without a question: {left}")
+    assert "Call it? [y/N] b, within bounds" in first
+    assert "-> 5" in third
+    assert "-> denied: pay was not called" in last
+
+
 def test_there_is_no_colour_in_a_pipe(demo: subprocess.CompletedProcess[str]) -> None:
     assert "\x1b" not in demo.stdout
 

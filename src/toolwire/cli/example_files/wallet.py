@@ -12,7 +12,13 @@ def list_payments() -> list[str]:
     return [f"{number}: {amount:g} to {to}" for number, (to, amount) in payments.items()]
 
 
-@wallet.tool(approval="auto", safe=False, ask_when=[("/amount", "gt", 50)], question="Pay {/amount} to {/to}?")
+@wallet.tool(
+    approval="auto",
+    safe=False,
+    blanket_allowed=True,
+    ask_when=[("/amount", "gt", 50)],
+    question="Pay {/amount} to {/to}?",
+)
 def pay(to: str, amount: float) -> int:
     """Pay somebody, and return the number of the payment.
 
