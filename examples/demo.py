@@ -157,7 +157,7 @@ def serve_and_use(folder: Path, person: Person) -> None:
         with background(toolwire.asgi(wallet)) as purse:
             asyncio.run(ask_in_a_foreign_client(f"{purse}/mcp", person))
             pay_within_bounds(purse, person)
-        expect(look(recipes), ["openapi"])
+        expect(look(recipes), list(TITLES))
         use_recipes(recipes, folder, person)
 
 
