@@ -66,7 +66,7 @@ def test_a_program_of_the_official_sdk_lists_calls_and_tells_its_progress(target
     assert len(heard) == 3
 
 
-@pytest.mark.requirement("MC-02")
+@pytest.mark.requirement("MC-02", "MC-06")
 def test_a_program_of_the_official_sdk_hears_that_its_call_is_cancelled(target: str, tmp_path: Path) -> None:
     file = tmp_path / "state"
 

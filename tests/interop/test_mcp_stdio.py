@@ -153,7 +153,7 @@ def test_calls_run_side_by_side_and_progress_comes_before_the_answer(host: Host)
     assert message["result"]["structuredContent"] == {"result": [0, 1]}
 
 
-@pytest.mark.requirement("MC-01")
+@pytest.mark.requirement("MC-01", "MC-06")
 def test_a_call_that_the_host_cancels_gets_no_answer(host: Host) -> None:
     host.ask(1, "initialize", **OPENING)
     host.write({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "sleep", "arguments": {}}})

@@ -139,7 +139,7 @@ def stateless(tool: str) -> bytes:
     return message("POST", "/mcp", json.dumps(body).encode(), *fields)
 
 
-@pytest.mark.requirement("MC-05")
+@pytest.mark.requirement("MC-05", "MC-06")
 def test_a_client_of_stateless_mcp_that_leaves_cancels_its_call(
     served: tuple[Record, Callable[[], socket.socket]],
 ) -> None:

@@ -152,7 +152,7 @@ def test_a_tool_is_found_by_its_id_too(ask, message):
     assert answer["result"]["structuredContent"] == {"result": 4}
 
 
-def test_the_list_has_one_page(ask, message):
+def test_a_cursor_that_the_list_does_not_have_is_refused(ask, message):
     assert ask(message("tools/list", {"cursor": "2"}))[1]["error"]["code"] == -32602
 
 
@@ -202,7 +202,12 @@ def test_what_a_model_can_act_on_is_a_result_with_is_error(ask, message, kind):
     status, answer = ask(message("tools/call", {"name": "echo"}), lambda _: problem)
     assert status == 200
     assert answer["result"]["isError"] is True
-    assert [block["text"] for block in answer["result"]["content"]] == ["It did not work.", "Try b."]
+    said, hint = [block["text"] for block in answer["result"]["content"]]
+    assert hint == "Try b."
+    if kind is Kind.UNCONFIRMED:  # the user of a client without forms cannot send a header field
+        assert said.startswith("echo did not run: it needs the consent of its user, and this client cannot be asked")
+    else:
+        assert said == "It did not work."
     assert answer["result"]["_meta"]["toolwire/problem"]["canRetry"] is True
 
 

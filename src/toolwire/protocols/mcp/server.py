@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
@@ -28,6 +29,8 @@ from .result import TOLD, write_ending, write_failure, write_opening, write_prob
 from .revision import HANDSHAKE, INTERNAL_ERROR, SUPPORTED
 
 LIST_TTL_MS = 60_000
+PAGE_BYTES = 4_194_304
+"""A list of tools that is larger has pages of about this size."""
 
 ACCEPTED = Response(202)
 
@@ -69,9 +72,9 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     server = {"name": catalog.title, "version": catalog.version}
     end = write_ending(server)
     cached = {"ttlMs": LIST_TTL_MS, "cacheScope": "private" if site.keys else "public"}
-    listing = _write_static({"tools": document.write(catalog, partial(site.cache.get, _serialize_tool)), **cached}, end)
+    tools = document.write(catalog, partial(site.cache.get, _serialize_tool))
     lists: dict[str, Method] = {
-        "tools/list": partial(_list_tools, listing),
+        "tools/list": partial(_list_tools, _write_pages(tools, cached, end)),
         "tools/call": partial(
             _call_tool, catalog, _ServerWords(server, end, site.host_confirmation, site.refuses_unasked)
         ),
@@ -220,10 +223,36 @@ def _build_streaming(call: Call, reply: Callable[[Result, float], Response], tok
     return Streaming(call, _EVENTS, b"", frame, write_closing, lambda problem: reply(problem, 0.0))
 
 
-def _list_tools(listing: bytes, asked: AskedMethod) -> Response:
-    if asked.params.get("cursor") is not None:
-        return _build_invalid(asked, "The list has one page: ask without a cursor.")
-    return _build_answer(listing, asked)
+def _list_tools(pages: Mapping[Json, bytes], asked: AskedMethod) -> Response:
+    cursor = asked.params.get("cursor")
+    page = pages.get(cursor) if cursor is None or isinstance(cursor, str) else None
+    if page is None:
+        return _build_invalid(asked, '"cursor" is none of this list, or the list has changed: ask again without it.')
+    return _build_answer(page, asked)
+
+
+def _write_pages(tools: list[Json], members: Mapping[str, Json], end: bytes) -> Mapping[Json, bytes]:
+    """Return the pages of ``tools/list`` by their cursors; the first is under None.
+
+    A cursor is that of this very list: after a change it leads nowhere. Every process that serves the list knows it.
+    """
+    # MC-06
+    whole = _write_static({"tools": tools, **members}, end)
+    if len(whole) <= PAGE_BYTES:
+        return {None: whole}
+    mark = sha256(whole).hexdigest()[:16]
+    starts, size = [0], 0
+    for number, tool in enumerate(tools):
+        size += len(to_json(tool))
+        if size > PAGE_BYTES and number > starts[-1]:
+            starts.append(number)
+            size = len(to_json(tool))
+    pages: dict[Json, bytes] = {}
+    for start, stop in zip(starts, [*starts[1:], None], strict=True):
+        more: dict[str, Json] = {} if stop is None else {"nextCursor": f"{mark}-{stop}"}
+        page = _write_static({"tools": tools[start:stop], **more, **members}, end)
+        pages[f"{mark}-{start}" if start else None] = page
+    return pages
 
 
 def _initialize(greetings: Mapping[str, bytes], asked: AskedMethod) -> Response:
