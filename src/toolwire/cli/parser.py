@@ -322,6 +322,10 @@ def _add_call(parser: Parser) -> None:
         "--step", metavar="RECIPE/NUMBER", help="show in the question which step of a recipe this call is"
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write the result, such as an image, to this file; - for standard output"
+    )
+    parser.add_argument("--force", action="store_true", help="replace the file of --output if it exists")
     _add_locked(parser)
     _add_remote(parser)
     _add_sign_in(parser)

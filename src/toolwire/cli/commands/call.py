@@ -9,7 +9,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolwire.cli.exits import OK, UsageError, exit_code
+from toolwire.cli.exits import FAILED, OK, UsageError, exit_code
+from toolwire.cli.output_file import STANDARD_OUTPUT, Output, OutputFile, find_output
 from toolwire.cli.targets.arguments import read_object, read_values
 from toolwire.cli.targets.context_options import read_context
 from toolwire.cli.targets.open_target import (
@@ -23,14 +24,14 @@ from toolwire.cli.targets.open_target import (
     read_selection,
 )
 from toolwire.cli.terminal.result_display import print_result
-from toolwire.cli.terminal.screen import apply_style, escape_lines, json_text, print_error, print_warning
+from toolwire.cli.terminal.screen import apply_style, escape_lines, escaped, json_text, print_error, print_warning
 from toolwire.cli.terminal.terminal_approver import build_agreement, choose_approver, open_session
 from toolwire.cli.terminal.terminal_input import choose_input_provider
 from toolwire.cli.terminal.terminal_user import build_terminal_user
 from toolwire.client.calls.pending_grants import find_missing_grants
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.content import describe_content
-from toolwire.core.model import Json, Kind, Problem, Progress, Result, Tool
+from toolwire.core.model import Json, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.recipe import RecipeStep
 from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.framing.cut_notice import describe_cut
@@ -57,8 +58,12 @@ def run(arguments: argparse.Namespace) -> int:
     )
     ask = choose_approver(arguments.ask, "yes" if arguments.yes else "ask")
     given = _read_arguments(arguments.args)
+    file = None if arguments.output is None else OutputFile(arguments.output, replace=arguments.force)
+    if file is None and arguments.force:
+        raise UsageError("--force replaces the file of --output: name one.")
     tool: Tool | None = None
     result: Result
+    output: Output | str = ""
     try:
         person = build_terminal_user(arguments.sign_in_at)
         opening = open_target(
@@ -66,8 +71,16 @@ def run(arguments: argparse.Namespace) -> int:
         )
         with opening as source, _log_tools(arguments):
             tool, result = _call_tool(source, arguments, given)
+            if file is not None and isinstance(result, Value):
+                output = find_output(result.value, source.resource)
     except ConnectError as error:
         result = Problem(kind=Kind.UNREACHABLE, message=str(error))
+    failure = ""
+    if file is not None and isinstance(result, Value):
+        failure = _write_output(file, output, as_json=arguments.json)
+        if not failure:
+            return OK
+    # What could not be written is printed: the call was made, and its result may not come again.
     if arguments.json:
         print(json_text(_as_json(result), indent=2))
     elif isinstance(result, Problem):
@@ -76,7 +89,28 @@ def run(arguments: argparse.Namespace) -> int:
         _print_value(result.value, tool)
         if cut := describe_cut(result.notes):
             print_warning(cut)
+    if failure:
+        print_error(f"{failure} The call was made.")
+        return FAILED
     return exit_code(result) if isinstance(result, Problem) else OK
+
+
+def _write_output(file: OutputFile, output: Output | str, *, as_json: bool) -> str:
+    """Write what was found and say so, or return why nothing is written."""
+    if isinstance(output, str):
+        return f"{file.name} was not written: {output}."
+    try:
+        file.write(output)
+    except UsageError as error:
+        return str(error)
+    size = len(output.data)
+    if file.name == STANDARD_OUTPUT:
+        pass
+    elif as_json:
+        print(json_text({"ok": True, "file": file.name, "media_type": output.media_type, "bytes": size}, indent=2))
+    else:
+        print(f"{escaped(file.name)}: {size:,} bytes, {escaped(output.media_type)}")
+    return ""
 
 
 def _call_tool(

@@ -22,6 +22,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.check import Allow, Ask, Deny, KnownResult, apply_checks
 from toolwire.core.model import ANONYMOUS, Approval, Call, Context, Json, Kind, Problem, Progress, Result, Tool
 from toolwire.core.recipe import Recipe, RecipeStep
+from toolwire.core.resources import Resource
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.user_input import InputProvider, InputRequest
 from toolwire.define import Toolkit
@@ -83,6 +84,10 @@ class LocalTarget:
     def findings(self) -> tuple[str, ...]:
         """Return nothing: code has no document in which something could be left out."""
         return ()
+
+    def resource(self, _handle: str, /) -> Resource | None:
+        """Return None: a tool of this process gives no handles."""
+        return None
 
     def find_level(self, tool: Tool, /) -> Approval:
         """Return the level of consent that a call of ``tool`` needs."""

@@ -29,7 +29,7 @@ from toolwire.consent import DefinitionLock
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import ANONYMOUS, Approval, Context, Json, Problem, Result, Secret, Tool
 from toolwire.core.recipe import Recipe, RecipeStep
-from toolwire.core.resources import DEFAULT_RESULT_LIMITS, ResultLimits
+from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resource, ResultLimits
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_origin
@@ -65,6 +65,10 @@ class OpenedTarget(Protocol):
 
     def findings(self) -> tuple[str, ...]:
         """Return what was left out of the target's description, or read in another way than written."""
+        ...
+
+    def resource(self, handle: str, /) -> Resource | None:
+        """Return the bytes of a handle from a result, or None if there are none."""
         ...
 
     def find_level(self, tool: Tool, /) -> Approval:
