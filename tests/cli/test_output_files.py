@@ -130,12 +130,17 @@ def call_cat(toolwire: Callable[..., Outcome], folder: Path, url: str) -> None:
         "servers": [{"url": url}],
         "paths": {
             "/cat": {
-                "get": {"operationId": "cat", "x-llm": {}, "responses": {"200": {"description": "", "content": {}}}}
+                "get": {
+                    "operationId": "cat",
+                    "x-llm": {"approval": "auto"},
+                    "responses": {"200": {"description": "", "content": {}}},
+                }
             }
         },
     }
     (folder / "api.json").write_text(json.dumps(document))
     done = toolwire("call", "api.json", "cat", "--agree", "--output", "cat.png", "--json")
+    assert (done.code, done.err) == (0, "")
     assert json.loads(done.out) == {"ok": True, "file": "cat.png", "media_type": "image/png", "bytes": len(PNG)}
     assert (folder / "cat.png").read_bytes() == PNG
 
