@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from toolwire.core.check import Question
 from toolwire.core.model import Json, Schema
-from toolwire.framing.question_text import fill_template
+from toolwire.framing.question_template import fill_template
 from toolwire.framing.visible_text import count_hidden, make_visible, make_visible_json
 
 from .origin_display import display_origin, find_lookalike_warning

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from toolwire.core.condition import read_conditions, write_conditions
 from toolwire.core.model import Approval, Condition, Cost, Json, RateLimit, Tool
 
-from .question_text import read_template
+from .question_template import read_template
 
 HINTS_KEY: Final = "x-llm"
 """The key in ``Tool.hints`` of the ``x-llm`` members that ``Tool`` has no field for."""

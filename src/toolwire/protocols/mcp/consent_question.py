@@ -19,7 +19,7 @@ from enum import Enum
 from toolwire.core.model import Call, Json, Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.framing.jsontext import get_object
-from toolwire.framing.question_text import fill_template
+from toolwire.framing.question_template import fill_template
 from toolwire.framing.text_cleaning import clean_data
 
 from .revision import CAPABILITIES_META, CONSENT_META, SERVER_META

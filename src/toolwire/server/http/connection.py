@@ -21,7 +21,7 @@ from .deadlines import DEADLINES, Deadlines
 from .flow_control import FlowControl
 from .refusal import RefusalApp, build_closing_headers, build_refusal_body
 from .request_cycle import STATUS_LINES, RequestCycle
-from .request_head import FIELD_OVERHEAD, TrailerSink, parse_request_target
+from .request_target import FIELD_OVERHEAD, TrailerSink, parse_request_target
 from .upgrades import build_body_parser
 from .uvicorn_interface import UvicornConfig, UvicornState
 

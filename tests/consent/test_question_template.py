@@ -9,7 +9,7 @@ from toolwire.consent.question_page import build_question_page
 from toolwire.core.check import Question
 from toolwire.core.model import Approval, Call, Json, Tool
 from toolwire.framing import xllm
-from toolwire.framing.question_text import fill_template
+from toolwire.framing.question_template import fill_template
 
 TEMPLATE = "Pay {/amount} to {/to}?"
 
