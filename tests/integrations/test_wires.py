@@ -189,6 +189,28 @@ def test_a_page_of_another_site_calls_nothing_with_the_cookies_of_a_user(loopbac
         assert http.post("/opentool/call", json=call, headers=fields).json()["result"] == {"result": "of-ann"}
 
 
+@pytest.mark.requirement("FU-30", "CC-05")
+def test_an_app_can_refuse_calls_that_need_consent_to_a_host_without_forms(loopback: Any) -> None:
+    dropped: list[int] = []
+
+    async def drop(request: Request) -> JSONResponse:
+        dropped.append(request.path_params["number"])
+        return JSONResponse("dropped")
+
+    document = {**DOCUMENT, "paths": {"/orders/{number}": DOCUMENT["paths"]["/orders/{number}"]}, "security": []}
+    for consent, runs in (("hints", True), ("refuse", False)):
+        app = Starlette(routes=[Route("/orders/{number:int}", drop, methods=["DELETE"])])
+        published = publish_tools(app, document, include="all", wires=Wires(consent=consent))  # type: ignore[arg-type]  # mypy widens the texts
+
+        async def call(url: str) -> bool:
+            async with Client(f"{url}/mcp") as client:
+                return (await client.call_tool("drop", {"number": 3})).is_error is not True
+
+        with loopback(published) as url:
+            assert anyio.run(call, url) is runs
+    assert dropped == [3]
+
+
 @pytest.mark.requirement("FU-30")
 def test_without_wires_only_the_document_is_published(loopback: Any) -> None:
     import httpx2

@@ -23,6 +23,7 @@ from toolwire.core.check import ALLOW, Deny
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Call, Condition, Context, Cost, Secret, Tool
 from toolwire.gateway import merge_toolboxes
+from toolwire.opentool.serve_object import build_app, build_toolbox
 from toolwire.server.access.api_keys import ApiKey
 from toolwire.server.run.confirmation import ConfirmationWords, ask_about_destructive, build_confirmation_check
 from toolwire.server.run.function_toolbox import FunctionToolbox
@@ -199,6 +200,27 @@ def test_our_own_client_confirms_what_its_user_allowed_and_the_other_protocols_s
                 assert not kept.call("erase", {"name": "no"}).ok
         assert len(questions) == 1, protocol
     assert shop.done == ["mcp", "openapi", "opentool", "otc"]
+
+
+@pytest.mark.requirement("CC-05")
+@pytest.mark.parametrize("consent", ["hints", "refuse"])
+def test_a_tool_of_opentool_is_served_so_too(consent: Any) -> None:
+    ran: list[str] = []
+
+    class Shredder:
+        def load(self) -> dict[str, Any]:
+            shred = {"name": "shred", "description": "Shred a page.", "parameters": []}
+            info = {"title": "Shredder", "version": "1.0.0"}
+            return {"opentool": "1.1.0", "info": info, "functions": [shred]}
+
+        async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+            ran.append(name)
+            return {"result": len(arguments)}
+
+    with background(build_app(build_toolbox(Shredder), consent=consent)) as url:
+        result = call(url, None, "shred", {})
+    assert ran == (["shred"] if consent == "hints" else [])
+    assert result.is_error is (consent == "refuse")
 
 
 @pytest.mark.requirement("CC-05")

@@ -39,6 +39,7 @@ from toolwire.limits import ClientRateLimits
 from toolwire.protocols.openapi.discovery import find
 from toolwire.server import App, asgi
 from toolwire.server.access.callers import ANONYMOUS_CALLER, Caller, Callers, Fields
+from toolwire.server.run.host_consent import HostConsent
 
 from .documents import LLM, OPENAPI, DocumentAnswer, answer, llm_json, send_answer, write_json
 from .route_marks import iterate_operations
@@ -65,13 +66,14 @@ class Wires:
 
     ``callers`` identifies callers before a route does, such as by signed tokens, and can tell clients where to sign in;
     without it, the routes alone decide who may call. ``hosts`` are the host names that a server on a loopback address
-    answers to, such as behind a proxy, and ``origins`` the web origins whose pages may call; both are those of
-    ``toolwire.asgi``.
+    answers to, such as behind a proxy, and ``origins`` the web origins whose pages may call. ``consent`` says if an
+    MCP client that shows no forms is trusted to ask its user. All three are those of ``toolwire.asgi``.
     """
 
     callers: Callers | None = None
     hosts: Iterable[str] = ()
     origins: Iterable[str] = ()
+    consent: HostConsent = "hints"
 
 
 ALL_WIRES: Final = Wires()
@@ -123,6 +125,7 @@ class AppWires:
                     callers=_AppUsers(names) if self._wires.callers is None else self._wires.callers,
                     hosts=self._wires.hosts,
                     origins=self._wires.origins,
+                    consent=self._wires.consent,
                 )
                 await app.begin()
                 self._app = app
