@@ -22,6 +22,7 @@ from toolwire import (
     connect,
     connect_sync,
 )
+from toolwire.cli.serve_app import ServeSettings, build_app, open_toolboxes
 from toolwire.client import Session, open_stored_session
 from toolwire.core.model import Approval
 from toolwire.testing import background
@@ -192,6 +193,21 @@ def test_a_grant_does_not_answer_what_the_server_wants_to_be_confirmed(bank: Ban
         assert not remote.call("pay", {"to": "Ada", "amount": 2}).ok
     assert len(person.asked) == 2
     assert bank.paid == [("Ada", 70), ("Ada", 1)]
+
+
+@pytest.mark.requirement("CC-03", "XL-053")
+def test_a_gateway_that_wants_consent_is_answered_by_the_user_and_not_by_a_grant(url: str, bank: Bank) -> None:
+    settings, person = ServeSettings(targets=[url]), Person()
+    with (
+        background(build_app(settings, open_toolboxes(settings))) as front,
+        connect_sync(front, approve=person, protocol="openapi") as remote,
+    ):
+        assert remote.call("pay", {"to": "Ada", "amount": 1}).ok
+        assert len(person.asked) == 1  # the gateway asked for the same consent, which the user had just given
+        person.allows, person.bounds = False, None
+        assert not remote.call("pay", {"to": "Ada", "amount": 1}).ok
+    assert len(person.asked) == 2
+    assert bank.paid == [("Ada", 1)]
 
 
 @pytest.mark.requirement("CC-03")
