@@ -30,6 +30,10 @@ HANG_S = 30.0
 async def app(_scope: Any, _receive: Any, _send: Any) -> None: ...
 
 
+def build_app() -> Any:
+    return app
+
+
 def attributes_of(interface: type) -> list[str]:
     return sorted(interface.__annotations__)
 
@@ -158,7 +162,13 @@ def test_a_server_collects_garbage_less_often_unless_the_program_chose(
     own = gc.get_threshold()
     try:
         gc.set_threshold(*before)
-        ServerConfig(app).load()
+        ServerConfig(f"{__name__}:build_app").load()
         assert gc.get_threshold() == after
     finally:
         gc.set_threshold(*own)
+
+
+def test_a_server_in_the_process_of_somebody_else_leaves_its_garbage_collector_alone() -> None:
+    before = gc.get_threshold()
+    ServerConfig(app).load()
+    assert gc.get_threshold() == before

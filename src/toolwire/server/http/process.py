@@ -123,7 +123,8 @@ class ServerConfig(Config):
 
     def load(self) -> None:
         """Create the application with its graceful shutdown; end the process if that fails."""
-        _collect_less_often()
+        if isinstance(self.app, str):  # a process of its own, which belongs to the server alone
+            _collect_less_often()
         try:
             super().load()
         except ToolwireError as error:
@@ -168,6 +169,7 @@ def serve(
     with open_listener(host, port) as listener:
         announce(build_url(host, listener, secure=tls is not None))
         _raise_socket_limit()
+        _collect_less_often()
         with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises the signal again when it has stopped
             try:
                 Server(config).run(sockets=[listener])
