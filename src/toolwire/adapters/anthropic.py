@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from anthropic import Anthropic, AnthropicError
-from anthropic.types import MessageParam, ToolParam, ToolResultBlockParam, ToolUseBlock
+from anthropic.types import (
+    ImageBlockParam,
+    MessageParam,
+    TextBlockParam,
+    ToolParam,
+    ToolResultBlockParam,
+    ToolUseBlock,
+)
 
+from toolwire.core.content import Image
 from toolwire.core.toolbox import Toolbox
 
 from .conversation import ModelCall, ModelError, ModelResult, ModelTurn
 from .dialects import Provider
+from .images import encode_image
 from .tool_declarations import NamedCaller, declare_tools, run_named_call, run_named_call_sync
 
 _MAX_TOKENS: Final = 4_096
@@ -32,15 +41,23 @@ def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False) -> list
     return tools
 
 
-async def run_tool_call(toolbox: Toolbox, call: ToolUseBlock, *, strict: bool = False) -> ToolResultBlockParam:
-    """Run ``call`` and return the block that answers it. ``strict`` is as it was for ``build_tools``."""
-    result = await run_named_call(toolbox, _choose_provider(strict=strict), call.name, call.input)
+async def run_tool_call(
+    toolbox: Toolbox, call: ToolUseBlock, *, strict: bool = False, images: bool = False
+) -> ToolResultBlockParam:
+    """Run ``call`` and return the block that answers it. ``strict`` is as it was for ``build_tools``.
+
+    With ``images``, the model sees the images of the result: PNG, JPEG, GIF and WebP, at most 4, of 3,750,000 bytes
+    each. Without it, and for other content, it reads a sentence.
+    """
+    result = await run_named_call(toolbox, _choose_provider(strict=strict), call.name, call.input, images=images)
     return _build_block(call.id, result)
 
 
-def run_tool_call_sync(remote: NamedCaller, call: ToolUseBlock, *, strict: bool = False) -> ToolResultBlockParam:
+def run_tool_call_sync(
+    remote: NamedCaller, call: ToolUseBlock, *, strict: bool = False, images: bool = False
+) -> ToolResultBlockParam:
     """Return like ``run_tool_call``, blocking."""
-    result = run_named_call_sync(remote, _choose_provider(strict=strict), call.name, call.input)
+    result = run_named_call_sync(remote, _choose_provider(strict=strict), call.name, call.input, images=images)
     return _build_block(call.id, result)
 
 
@@ -100,7 +117,16 @@ class MessagesModel:
 
 
 def _build_block(call_id: str, result: ModelResult) -> ToolResultBlockParam:
-    return ToolResultBlockParam(type="tool_result", tool_use_id=call_id, content=result.text, is_error=result.is_error)
+    block = ToolResultBlockParam(type="tool_result", tool_use_id=call_id, content=result.text, is_error=result.is_error)
+    if result.images:
+        text = TextBlockParam(type="text", text=result.text)
+        block["content"] = [text, *map(_build_image, result.images)]
+    return block
+
+
+def _build_image(image: Image) -> ImageBlockParam:
+    source: Any = {"type": "base64", "media_type": image.media_type.lower(), "data": encode_image(image)}
+    return ImageBlockParam(type="image", source=source)
 
 
 def _choose_provider(*, strict: bool) -> Provider:

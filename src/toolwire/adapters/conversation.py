@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
+from toolwire.core.content import Image
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Json
 
@@ -35,10 +36,11 @@ class ModelTurn:
 
 
 class ModelResult(NamedTuple):
-    """The result of a call for a model: JSON text, and whether it describes a failure or a denial."""
+    """The result of a call for a model: JSON text, whether it describes a failure or a denial, and images beside it."""
 
     text: str
     is_error: bool
+    images: tuple[Image, ...] = ()
 
 
 class Model(Protocol):

@@ -24,16 +24,24 @@ def build_tools(toolbox: Toolbox | NamedCaller, *, json_schema: bool = True) -> 
     return types.Tool(function_declarations=[_build_declaration(one, json_schema=json_schema) for one in declarations])
 
 
-async def run_tool_call(toolbox: Toolbox, call: types.FunctionCall, *, json_schema: bool = True) -> types.Part:
-    """Run ``call`` and return the part that answers it. ``json_schema`` is as it was for ``build_tools``."""
+async def run_tool_call(
+    toolbox: Toolbox, call: types.FunctionCall, *, json_schema: bool = True, images: bool = False
+) -> types.Part:
+    """Run ``call`` and return the part that answers it. ``json_schema`` is as it was for ``build_tools``.
+
+    With ``images``, the model sees the images of the result: PNG, JPEG, GIF and WebP, at most 4, of 3,750,000 bytes
+    each. Without it, and for other content, it reads a sentence.
+    """
     provider = _choose_provider(json_schema=json_schema)
-    return _build_part(call, await run_named_call(toolbox, provider, call.name or "", call.args or {}))
+    return _build_part(call, await run_named_call(toolbox, provider, call.name or "", call.args or {}, images=images))
 
 
-def run_tool_call_sync(remote: NamedCaller, call: types.FunctionCall, *, json_schema: bool = True) -> types.Part:
+def run_tool_call_sync(
+    remote: NamedCaller, call: types.FunctionCall, *, json_schema: bool = True, images: bool = False
+) -> types.Part:
     """Return like ``run_tool_call``, blocking."""
     provider = _choose_provider(json_schema=json_schema)
-    return _build_part(call, run_named_call_sync(remote, provider, call.name or "", call.args or {}))
+    return _build_part(call, run_named_call_sync(remote, provider, call.name or "", call.args or {}, images=images))
 
 
 def _build_declaration(declaration: ToolDeclaration, *, json_schema: bool) -> types.FunctionDeclaration:
@@ -64,7 +72,11 @@ def _capitalize_types(node: Any) -> Any:
 def _build_part(call: types.FunctionCall, result: ModelResult) -> types.Part:
     data = json.loads(result.text)
     response = data if result.is_error else {"output": data}
-    return types.Part(function_response=types.FunctionResponse(id=call.id, name=call.name, response=response))
+    blobs = [types.FunctionResponseBlob(mime_type=one.media_type.lower(), data=one.data) for one in result.images]
+    parts = [types.FunctionResponsePart(inline_data=blob) for blob in blobs] or None
+    return types.Part(
+        function_response=types.FunctionResponse(id=call.id, name=call.name, response=response, parts=parts)
+    )
 
 
 def _choose_provider(*, json_schema: bool) -> Provider:

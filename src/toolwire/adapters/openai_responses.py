@@ -9,7 +9,9 @@ from openai.types.responses.response_input_param import FunctionCallOutput
 
 from toolwire.core.toolbox import Toolbox
 
+from .conversation import ModelResult
 from .dialects import Provider
+from .images import encode_image
 from .tool_declarations import NamedCaller, declare_tools, run_named_call, run_named_call_sync
 
 
@@ -32,19 +34,34 @@ def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False) -> list
 
 
 async def run_tool_call(
-    toolbox: Toolbox, call: ResponseFunctionToolCall, *, strict: bool = False
+    toolbox: Toolbox, call: ResponseFunctionToolCall, *, strict: bool = False, images: bool = False
 ) -> FunctionCallOutput:
-    """Run ``call`` and return the input item that answers it. ``strict`` is as it was for ``build_tools``."""
-    result = await run_named_call(toolbox, _choose_provider(strict=strict), call.name, call.arguments)
-    return FunctionCallOutput(type="function_call_output", call_id=call.call_id, output=result.text)
+    """Run ``call`` and return the input item that answers it. ``strict`` is as it was for ``build_tools``.
+
+    With ``images``, the model sees the images of the result: PNG, JPEG, GIF and WebP, at most 4, of 3,750,000 bytes
+    each. Without it, and for other content, it reads a sentence.
+    """
+    result = await run_named_call(toolbox, _choose_provider(strict=strict), call.name, call.arguments, images=images)
+    return _build_output(call, result)
 
 
 def run_tool_call_sync(
-    remote: NamedCaller, call: ResponseFunctionToolCall, *, strict: bool = False
+    remote: NamedCaller, call: ResponseFunctionToolCall, *, strict: bool = False, images: bool = False
 ) -> FunctionCallOutput:
     """Return like ``run_tool_call``, blocking."""
-    result = run_named_call_sync(remote, _choose_provider(strict=strict), call.name, call.arguments)
-    return FunctionCallOutput(type="function_call_output", call_id=call.call_id, output=result.text)
+    result = run_named_call_sync(remote, _choose_provider(strict=strict), call.name, call.arguments, images=images)
+    return _build_output(call, result)
+
+
+def _build_output(call: ResponseFunctionToolCall, result: ModelResult) -> FunctionCallOutput:
+    output = FunctionCallOutput(type="function_call_output", call_id=call.call_id, output=result.text)
+    if result.images:
+        shown: list[Any] = [
+            {"type": "input_image", "image_url": f"data:{one.media_type.lower()};base64,{encode_image(one)}"}
+            for one in result.images
+        ]
+        output["output"] = [{"type": "input_text", "text": result.text}, *shown]
+    return output
 
 
 def _choose_provider(*, strict: bool) -> Provider:

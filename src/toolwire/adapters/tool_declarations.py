@@ -30,6 +30,7 @@ from toolwire.framing.tool_description import describe_tool
 
 from .conversation import ModelResult
 from .dialects import NAME, Provider
+from .images import split_images
 from .schema import ToolSchema, build_tool_schema
 
 _CHANGED: Final = re.compile(r"_.*_[0-9a-f]{12}")
@@ -95,19 +96,26 @@ def _get_wire_name(name: str) -> str:
     return f"_{re.sub(r'[^A-Za-z0-9_-]', '_', name)}"[:51] + f"_{digest}"
 
 
-async def run_named_call(toolbox: Toolbox, provider: Provider, name: str, arguments: Json) -> ModelResult:
-    """Run the call of a model and return its result. ``arguments`` are as the model wrote them, JSON text or data."""
+async def run_named_call(
+    toolbox: Toolbox, provider: Provider, name: str, arguments: Json, *, images: bool = False
+) -> ModelResult:
+    """Run the call of a model and return its result. ``arguments`` are as the model wrote them, JSON text or data.
+
+    With ``images``, those of the result stand beside its text.
+    """
     call = read_call(toolbox.catalog(), provider, name, arguments)
     result = call if isinstance(call, Problem) else await toolbox.run(call)
-    return write_result(toolbox.catalog(), call, result, provider, source=find_source(toolbox))
+    return write_result(toolbox.catalog(), call, result, provider, source=find_source(toolbox), images=images)
 
 
-def run_named_call_sync(remote: NamedCaller, provider: Provider, name: str, arguments: Json) -> ModelResult:
+def run_named_call_sync(
+    remote: NamedCaller, provider: Provider, name: str, arguments: Json, *, images: bool = False
+) -> ModelResult:
     """Return like ``run_named_call``, blocking."""
     catalog = remote.catalog()
     call = read_call(catalog, provider, name, arguments)
     result = call if isinstance(call, Problem) else remote.call(call.tool.id, dict(call.arguments))
-    return write_result(catalog, call, result, provider, source=find_source(remote))
+    return write_result(catalog, call, result, provider, source=find_source(remote), images=images)
 
 
 def read_call(catalog: Catalog, provider: Provider, name: str, arguments: Json) -> Call | Problem:
@@ -139,8 +147,9 @@ def write_result(
     provider: Provider = Provider.OPENAI,
     *,
     source: str = "",
+    images: bool = False,
 ) -> ModelResult:
-    """Return ``result`` as JSON text for a model.
+    """Return ``result`` as JSON text for a model, and with ``images`` those of the result beside it.
 
     Where a value has ``notes`` (such as ``{"truncated": true}``) or calls may follow it (``next``), they stand beside
     it: ``{"result": ..., "notes": ..., "next": [...]}``. What came from the site ``source`` says so before it.
@@ -167,8 +176,9 @@ def write_result(
     if cut := describe_cut(result.notes):
         notes["advice"] = cut
     beside: dict[str, Json] = ({"notes": notes} if notes else {}) | ({"next": steps} if steps else {})
-    value = describe_content(result.value)
-    return ModelResult(_write_text({**frame, "result": value, **beside} if frame or beside else value), is_error=False)
+    value, shown = split_images(result.value) if images else (describe_content(result.value), ())
+    text = _write_text({**frame, "result": value, **beside} if frame or beside else value)
+    return ModelResult(text, is_error=False, images=shown)
 
 
 def _find_next_tools(catalog: Catalog, after: Tool) -> dict[str, tuple[str, Tool]]:
