@@ -74,13 +74,16 @@ class WaitingToolbox:
         while self._toolbox is None:
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
-            try:
-                found = await anyio.to_thread.run_sync(self._connect, abandon_on_cancel=True)
-                await begin_lifespan(found)
-            except ToolwireError as error:
-                _log.debug("%s", error)
-            except Exception:  # noqa: BLE001 - a defect of one upstream leaves the others alone
-                _log.exception("%s could not be opened", self.name)
+            (found,) = await asyncio.gather(self._open(), return_exceptions=True)
+            if isinstance(found, ToolwireError):
+                _log.debug("%s", found)
+            elif isinstance(found, BaseException):  # a defect of one upstream leaves the others alone
+                _log.error("%s could not be opened", self.name, exc_info=found)
             else:
                 self._toolbox = found
                 _log.warning("%s has been reached; its tools are served now.", self.name)
+
+    async def _open(self) -> Toolbox:
+        toolbox = await anyio.to_thread.run_sync(self._connect, abandon_on_cancel=True)
+        await begin_lifespan(toolbox)
+        return toolbox
