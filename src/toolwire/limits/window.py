@@ -53,9 +53,11 @@ class MemoryWindows:
         """Count a call in each window and return 0.0, or the longest wait, and count nothing in any."""
         with self._lock:
             now = self._clock()
-            windows = [self._get_window(key, limit) for key, limit in wanted]
+            windows: list[_Window] = []
             wait = 0.0
-            for window in windows:
+            for key, limit in wanted:
+                window = self._get_window(key, limit)
+                windows.append(window)
                 wait = max(wait, window.wait(now))
             if wait == 0.0:
                 for window in windows:

@@ -69,7 +69,9 @@ def parse_url(text: str) -> Url:
 def replace_path(base: Url, rest: str) -> Url:
     """Return the URL with the origin of ``base`` and with ``rest`` (path, query and fragment) after the host."""
     before, mark, query = rest.partition("#")[0].partition("?")
-    return base._replace(path=_normalize_path(before) or "/", query=_encode(query, _ENCODED_IN_QUERY) if mark else None)
+    return base._replace(
+        path=_normalize_path(before) or "/", query=_ENCODED_IN_QUERY.sub(_encode, query) if mark else None
+    )
 
 
 def find_scheme(location: str) -> str:
@@ -108,7 +110,7 @@ def resolve_location(base: Url, location: str) -> Url:
             return _parse_after_scheme(name, text)
     if before.startswith("//"):
         return _parse_after_scheme(base.scheme, text)
-    wanted = _encode(query, _ENCODED_IN_QUERY) if mark else None
+    wanted = _ENCODED_IN_QUERY.sub(_encode, query) if mark else None
     if not before:
         return base._replace(query=wanted if mark else base.query)
     path = before if before.startswith("/") else base.path[: base.path.rindex("/") + 1] + before
@@ -166,7 +168,7 @@ def _check_punycode(label: str) -> None:
 
 def _normalize_path(path: str) -> str:
     """Return ``path`` without dot segments, with percent-encoding where it is required."""
-    path = _encode(path, _ENCODED_IN_PATH)
+    path = _ENCODED_IN_PATH.sub(_encode, path)
     if _MAY_HAVE_DOTS.search(path) is None:
         return path
     kept: list[str] = []
@@ -183,5 +185,5 @@ def _normalize_path(path: str) -> str:
     return "/" + "/".join(kept)
 
 
-def _encode(text: str, characters: re.Pattern[str]) -> str:
-    return characters.sub(lambda found: f"%{ord(found[0]):02X}", text)
+def _encode(character: re.Match[str]) -> str:
+    return f"%{ord(character[0]):02X}"

@@ -99,6 +99,9 @@ def encode_percent(text: str) -> str:
     return text if text.isascii() and text.isalnum() else quote(text, safe="", errors="strict")
 
 
+_encode_name = lru_cache(maxsize=4096)(encode_percent)  # each call of an operation writes the same names
+
+
 def _write_simple(parameter: Parameter, value: Json, encode: Encode) -> str:
     if parameter.separators:
         return _write_nested(value, parameter.separators, encode)
@@ -128,7 +131,7 @@ def _write_form(parameter: Parameter, value: Json, encode: Encode) -> str:
 
 
 def _list_form_pairs(parameter: Parameter, value: Json, encode: Encode) -> list[tuple[str, str]]:
-    name = _write_name(parameter)
+    name = parameter.name if parameter.place is Place.COOKIE else _encode_name(parameter.name)
     if not isinstance(value, list | dict):
         return [(name, encode(write_scalar(value)))]
     if parameter.separators and isinstance(value, list):
@@ -189,16 +192,9 @@ def _list_object_pairs(value: Mapping[str, Json], encode: Encode) -> list[tuple[
 
 
 def _add_name(parameter: Parameter, text: str) -> str:
-    return f"{_write_name(parameter)}={text}" if parameter.place in (Place.QUERY, Place.COOKIE) else text
-
-
-def _write_name(parameter: Parameter) -> str:
-    return parameter.name if parameter.place is Place.COOKIE else _encode_name(parameter.name)
-
-
-@lru_cache(maxsize=4096)  # each call of an operation writes the same names
-def _encode_name(name: str) -> str:
-    return encode_percent(name)
+    if parameter.place is Place.COOKIE:
+        return f"{parameter.name}={text}"
+    return f"{_encode_name(parameter.name)}={text}" if parameter.place is Place.QUERY else text
 
 
 def _write_content(parameter: Parameter, value: Json) -> str:
