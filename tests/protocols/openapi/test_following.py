@@ -75,7 +75,7 @@ EXPECTED = {"id_path": "o1", "id_query": "t", "filter_size": 5}
 def followed(peer: Any, following: dict[str, Any]) -> list[Any]:
     found = peer(document(following))
     search = next(one for one in declare_tools(found.catalog, Provider.OPENAI) if "search" in one.name)
-    text, _ = asyncio.run(run_named_call(Box(found.catalog), Provider.OPENAI, search.name, SAID))
+    text = asyncio.run(run_named_call(Box(found.catalog), Provider.OPENAI, search.name, SAID)).text
     names = {
         one.name: set(one.input_schema.schema["properties"]) for one in declare_tools(found.catalog, Provider.OPENAI)
     }
