@@ -198,7 +198,7 @@ def test_a_hostile_site_gets_no_write_no_detour_and_nothing_past_a_model(
                     said = [one.name, one.description, dict(one.input_schema.schema)]
                     assert list(find_hidden(json.loads(json.dumps(said)))) == []
                     for arguments in ARGUMENTS[:2]:
-                        text, _ = run_named_call_sync(remote, provider, one.name, json.dumps(arguments))
+                        text = run_named_call_sync(remote, provider, one.name, json.dumps(arguments)).text
                         assert list(find_hidden(json.loads(text))) == []
             for tool in remote.tools:
                 for arguments in ARGUMENTS:
