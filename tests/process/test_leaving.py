@@ -96,7 +96,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[Record, Callable[[]
         record.go_on.set()
 
 
-@pytest.mark.requirement("D-34")
+@pytest.mark.requirement("D-34", "MC-05")
 @pytest.mark.parametrize("tool", ["wait", "hold"])
 @pytest.mark.parametrize("wire", CALLS)
 def test_a_client_that_leaves_cancels_its_call(
