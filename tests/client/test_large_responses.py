@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from typing import Any
 
@@ -12,6 +13,7 @@ from bench.call_path import PROTOCOLS, CallPath, record_path
 from toolwire import Session, Toolkit, asgi, connect
 from toolwire.client.transport.drivers import arun, run
 from toolwire.core.codec import Flow, Work
+from toolwire.core.thread_switching import INTERVAL_S
 from toolwire.framing.jsontext import LARGE_BYTES
 from toolwire.testing.loopback import background
 
@@ -54,3 +56,13 @@ def test_an_event_loop_leaves_work_to_a_thread_and_a_blocking_driver_does_it() -
     here = threading.get_ident()
     assert asyncio.run(arun(flow(), None)) != here  # type: ignore[arg-type]  # nothing is sent
     assert run(flow(), None) == here  # type: ignore[arg-type]  # nothing is sent
+
+
+def test_an_event_loop_gets_its_turn_every_millisecond_during_the_work() -> None:
+    def flow() -> Flow[float]:
+        interval: float = yield Work(sys.getswitchinterval)
+        return interval
+
+    before = sys.getswitchinterval()
+    assert asyncio.run(arun(flow(), None)) == pytest.approx(INTERVAL_S)  # type: ignore[arg-type]  # nothing is sent
+    assert sys.getswitchinterval() == before > INTERVAL_S

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from toolwire import Approval, Session, Toolkit, asgi, connect_sync
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec
 from toolwire.core.model import Call, Json, Problem, Result, Tool, Value
+from toolwire.core.thread_switching import INTERVAL_S
 from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.define.native_values import PIECE
 from toolwire.framing import jsontext
@@ -28,6 +30,7 @@ _other_was_answered = threading.Event()
 _is_written = threading.Event()
 _waits: list[bool] = []
 _threads: set[int] = set()
+_intervals: set[float] = set()
 
 
 class Row(BaseModel):
@@ -36,6 +39,7 @@ class Row(BaseModel):
     @field_serializer("number")
     def note(self, number: int) -> int:
         _threads.add(threading.get_ident())
+        _intervals.add(round(sys.getswitchinterval(), 4))
         if number == LARGE_ITEMS:  # in the middle of a large result: go on only when another call has been answered
             _waits.append(_other_was_answered.wait(20))
         return number
@@ -93,6 +97,16 @@ def test_a_small_result_needs_no_thread() -> None:
     _threads.clear()
     asyncio.run(FunctionToolbox(KIT).run(call("rows", count=LARGE_ITEMS)))
     assert _threads == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_threads_take_turns_more_often_while_a_large_result_is_converted(more: int) -> None:
+    before = sys.getswitchinterval()
+    _intervals.clear()
+    _other_was_answered.set()
+    asyncio.run(FunctionToolbox(KIT).run(call("rows", count=LARGE_ITEMS + more)))
+    assert _intervals == {INTERVAL_S if more else round(before, 4)}
+    assert sys.getswitchinterval() == before > INTERVAL_S
 
 
 @pytest.mark.parametrize("wrapped", [False, True])

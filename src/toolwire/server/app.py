@@ -23,6 +23,7 @@ from toolwire.core.codec import Codec, Pending, Reading, Site, Streaming, ToolCa
 from toolwire.core.http import Request, Response, make_request
 from toolwire.core.ledger import Ledger
 from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Result, make_call
+from toolwire.core.thread_switching import switch_threads_often
 from toolwire.core.toolbox import Notify, Toolbox, find_recipes, find_self_asking, ignore_progress
 from toolwire.limits import LocalRates, Windows
 from toolwire.protocols import BUILTIN
@@ -369,7 +370,9 @@ class App:
     async def _build_and_mount(self, root: str) -> RouteTable:
         catalog = self._toolbox.catalog()
         self._cache.keep_only(catalog.tools)
-        return self._mount_table(root, await to_thread.run_sync(self._build_table, root, catalog))
+        with switch_threads_often():
+            table = await to_thread.run_sync(self._build_table, root, catalog)
+        return self._mount_table(root, table)
 
     def _mount_table(self, root: str, table: RouteTable) -> RouteTable:
         """Keep ``table`` for the mount path ``root``, and return it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar, TypeVarTuple
 
 import anyio
 import anyio.to_thread
@@ -14,6 +14,7 @@ from toolwire.core.check import Answer, Question
 from toolwire.core.codec import Flow, FlowEnd, Listen, Pause, StreamItem, Work, resume_flow
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem, Progress
+from toolwire.core.thread_switching import switch_threads_often
 from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.core.user_input import (
     CANCELLED,
@@ -26,6 +27,7 @@ from toolwire.core.user_input import (
 )
 
 T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
 
 Approver: TypeAlias = Callable[[Question], Answer | bool | Awaitable[Answer | bool]]
 """Asks the user a Question and returns an Answer, True or False. It may be a coroutine function."""
@@ -126,7 +128,7 @@ async def arun(
     sent: Request | None = None
     try:
         while True:
-            asked: Any = await anyio.to_thread.run_sync(resume_flow, flow, reply) if in_thread else flow.send(reply)
+            asked: Any = await _run_in_thread(resume_flow, flow, reply) if in_thread else flow.send(reply)
             if isinstance(asked, Request):
                 sent = _find_cancelled_request(sent, asked)
                 reply = await transport.send(asked)
@@ -136,7 +138,7 @@ async def arun(
             elif isinstance(asked, (Question, InputRequest)):
                 reply = await _ask_user_async(asked, approve, provide_input)
             elif isinstance(asked, Work):
-                reply = await anyio.to_thread.run_sync(asked.run)
+                reply = await _run_in_thread(asked.run)
             elif isinstance(asked, FlowEnd):
                 returned: T = asked.value
                 return returned
@@ -153,6 +155,12 @@ async def arun(
         raise
     finally:
         flow.close()
+
+
+async def _run_in_thread(work: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
+    """Return ``work(*arguments)`` from a worker thread, which leaves the event loop its turns."""
+    with switch_threads_often():
+        return await anyio.to_thread.run_sync(work, *arguments)
 
 
 def _find_cancelled_request(before: Request | None, request: Request) -> Request:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, assert_never
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolError
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Progress, Result, Tool, Value
+from toolwire.core.thread_switching import switch_threads_often
 from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.core.unanswered import InputNeeded
 from toolwire.define import Function, FunctionKind, Toolkit
@@ -150,8 +151,13 @@ class FunctionToolbox:
 
     async def _write_in_thread(self, function: Function, value: Any, call: Call) -> Result:
         """Return ``function.write(value)`` from a thread, while the event loop serves other calls."""
+
+        def write() -> Result:
+            with switch_threads_often():
+                return function.write(value)
+
         try:
-            return await self._pool.run(get_thread_owner(call), lambda: function.write(value))
+            return await self._pool.run(get_thread_owner(call), write)
         except RuntimeError:  # another call changed the value meanwhile, which cannot happen on the event loop
             return function.write(value)
 

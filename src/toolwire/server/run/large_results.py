@@ -11,6 +11,7 @@ from typing import Any, TypeGuard
 from anyio import to_thread
 
 from toolwire.core.model import Json, Result, Value
+from toolwire.core.thread_switching import switch_threads_often
 from toolwire.framing.jsontext import encode_fragment, write_items
 
 LARGE_ITEMS = 2_000
@@ -68,7 +69,8 @@ async def write_in_parts(result: Value) -> Value:
 
 
 def _write(value: Json) -> Json:
-    return encode_fragment(split_value(value))
+    with switch_threads_often():
+        return encode_fragment(split_value(value))
 
 
 def _split(value: Any, levels: int) -> Json:

@@ -11,6 +11,7 @@ from toolwire.core.codec import Pending, Reading, Streaming
 from toolwire.core.http import Request, Response
 from toolwire.core.ledger import is_replayed
 from toolwire.core.model import Call, Kind, Problem, RateLimit, Result, Value
+from toolwire.core.thread_switching import switch_threads_often
 from toolwire.server.route_table import RouteEntry
 
 from .idempotency import mark_replayed
@@ -43,7 +44,8 @@ async def build_large_response(pending: Pending, call: Call, result: Value, dura
     """Return the response to ``call`` from a thread, written part by part, so that others are answered meanwhile."""
 
     def build() -> Response:
-        return build_response(pending, call, Value(split_value(result.value), result.notes), duration)
+        with switch_threads_often():
+            return build_response(pending, call, Value(split_value(result.value), result.notes), duration)
 
     try:
         return await to_thread.run_sync(build)
