@@ -19,6 +19,7 @@ from typing import NoReturn
 
 import orjson
 
+from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import Request, get_header
 from toolwire.core.model import Json, Kind, Problem
 
@@ -73,13 +74,14 @@ def _read_large(text: bytes, build: Callable[[list[tuple[str, Json]]], dict[str,
     try:
         if _HALF_A_CHARACTER.search(text) is not None:
             orjson.loads(text)  # the decoder of the standard library lets half a character through
-        return json.loads(
-            "".join(piece.decode("utf-8") for piece in split_text(text)),
-            object_pairs_hook=build,
-            parse_constant=_refuse_constant,
-            parse_float=_parse_finite,
-            parse_int=_parse_integer,
-        )
+        with pause_collection():
+            return json.loads(
+                "".join(piece.decode("utf-8") for piece in split_text(text)),
+                object_pairs_hook=build,
+                parse_constant=_refuse_constant,
+                parse_float=_parse_finite,
+                parse_int=_parse_integer,
+            )
     except (ValueError, RecursionError) as error:
         return Problem(kind=Kind.MALFORMED, message=f"The body is not valid JSON: {_describe_error(error)}.")
 

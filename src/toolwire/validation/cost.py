@@ -14,8 +14,9 @@ from typing import Final
 
 from toolwire.core.model import Json, Schema
 
+from .json_size import TEXT_UNIT, is_within_size
 from .schema_bound import UNKNOWN, compute_bound, cut_circles, order_in_place
-from .schema_graph import REFERENCES, TEXT_UNIT, SchemaGraph, SchemaNode, SchemaSurvey
+from .schema_graph import REFERENCES, SchemaGraph, SchemaNode, SchemaSurvey
 
 MOST_WORK: Final = 10_000_000
 """Units of work that one check of arguments may take: about half a second."""
@@ -73,7 +74,7 @@ class SchemaCost:
 
     def allows(self, data: Json, most: int = MOST_WORK) -> bool:
         """Return whether ``data`` is checked in at most ``most`` units of work; bounded itself by ``MOST_STEPS``."""
-        if self.units_per_part < UNKNOWN and _is_within_size(data, most // max(self.units_per_part, 1)):
+        if self.units_per_part < UNKNOWN and is_within_size(data, most // max(self.units_per_part, 1)):
             return True
         return bool(self._nodes) and self._is_affordable(data, most)
 
@@ -81,7 +82,7 @@ class SchemaCost:
         """Return whether every error of ``data`` can be described; where not, finding the first one may still be."""
         if self.units_per_part <= ORDINARY:
             return self.allows(data, MOST_ERROR_WORK)
-        size = next((size for size in _SIZES if _is_within_size(data, size)), None)
+        size = next((size for size in _SIZES if is_within_size(data, size)), None)
         return size is not None and self.allows(data, min(MOST_ERROR_WORK, _MOST_COPIED // size))
 
     def _is_affordable(self, data: Json, most: int) -> bool:
@@ -179,27 +180,3 @@ def _follow_item(nodes: Sequence[SchemaNode], found: Mapping[int, int], place: i
             for inner in node.later_items:
                 below[inner] = below.get(inner, 0) + times
     return below
-
-
-def _is_within_size(data: Json, most: int) -> bool:
-    """Return whether ``data`` has at most ``most`` parts; a long text counts as several."""
-    waiting = [data]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            most -= 1 + len(value) // TEXT_UNIT
-        elif isinstance(value, Mapping):
-            most -= 1 + sum(map(len, value)) // TEXT_UNIT
-            if len(value) > most:
-                return False
-            waiting.extend(value.values())
-        elif isinstance(value, list | tuple):
-            most -= 1
-            if len(value) > most:
-                return False
-            waiting.extend(value)
-        else:
-            most -= 1
-        if most < 0:
-            return False
-    return True

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from .schema_graph import TEXT_UNIT, CostlySchemaError, SchemaNode
+from .json_size import TEXT_UNIT
+from .schema_graph import CostlySchemaError, SchemaNode
 
 UNKNOWN: Final = 1 << 60
 """More than any work that is done, or work without a bound."""

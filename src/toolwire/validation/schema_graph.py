@@ -10,13 +10,8 @@ from urllib.parse import unquote, urldefrag, urljoin
 from toolwire.core.json_pointer import resolve_pointer
 from toolwire.core.model import Json, Schema
 
+from .json_size import MOST_PARTS, TEXT_UNIT
 from .regex_size import measure_regex
-
-MOST_NODES: Final = 200_000
-"""Objects, arrays and scalars of a schema that is used at all."""
-
-TEXT_UNIT: Final = 64
-"""Characters of a text that count like one more part of a value."""
 
 _MOST_STATES: Final = 2_000_000
 _HERE: Final = ("allOf", "anyOf", "oneOf")
@@ -74,14 +69,14 @@ class SchemaSurvey:
         self.resources: dict[str, Schema] = {"": schema}
         self.anchors: dict[str, list[Schema]] = {}
         self.bases: dict[int, str] = {}
-        left, states = MOST_NODES, _MOST_STATES
+        left, states = MOST_PARTS, _MOST_STATES
         waiting: list[tuple[Any, str]] = [(schema, "")]
         while waiting:
             node, base = waiting.pop()
             left -= 1
             if isinstance(node, list | tuple):
                 if len(node) > left:
-                    raise CostlySchemaError(f"it has more than {MOST_NODES:,} parts")
+                    raise CostlySchemaError(f"it has more than {MOST_PARTS:,} parts")
                 waiting.extend((one, base) for one in node)
             elif isinstance(node, Mapping):
                 base = self._record_object(node, base)
@@ -91,7 +86,7 @@ class SchemaSurvey:
                 if states < 0:
                     raise CostlySchemaError("its patterns are too large together once their repeats are written out")
                 if len(node) > left:
-                    raise CostlySchemaError(f"it has more than {MOST_NODES:,} parts")
+                    raise CostlySchemaError(f"it has more than {MOST_PARTS:,} parts")
                 waiting.extend((one, base) for one in node.values())
 
     def _record_object(self, node: Schema, base: str) -> str:

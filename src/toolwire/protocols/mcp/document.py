@@ -23,6 +23,7 @@ from toolwire.framing.jsontext import get_object
 from toolwire.framing.jsontext import write as to_json
 from toolwire.framing.text_cleaning import cap_text, clean
 from toolwire.framing.tool_description import describe_tool, extract_description
+from toolwire.validation.json_size import MOST_PARTS, TOO_LARGE, is_within_size
 
 from .header_arguments import find_mirrored
 from .nulls import remove_nulls
@@ -167,6 +168,8 @@ def _index_by_name(entries: Iterable[Json], findings: list[str]) -> dict[str, di
             findings.append(f"tool {number} of the list is left out: it has no name")
         elif name in named:
             findings.append(f"tool {number} of the list is left out: {name[:100]!r} is there already")
+        elif not is_within_size(entry, MOST_PARTS):  # D-17
+            findings.append(f"the tool {name[:100]!r} is left out: {TOO_LARGE}")
         else:
             named[name] = entry
     return named

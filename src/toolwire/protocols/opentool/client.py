@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch, listen
+from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import JSON_HEADERS, Request, Response
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Value
 from toolwire.framing import jsontext
@@ -58,7 +59,8 @@ def find(url: str) -> Flow[Finding]:
     if not version.good:
         return Finding(None, (known,))
     response = yield from fetch(Request("GET", f"{base}/load", _ACCEPT))
-    loaded = _load(response)
+    with pause_collection():  # reading a large document makes many objects, and all of them stay
+        loaded = _load(response)
     if isinstance(loaded, Problem):
         return Finding(None, (known, Probe("opentool", f"{base}/load", _status(response), loaded.message)))
     probe = Probe("opentool", f"{base}/load", _status(response), _summary(loaded), accepted=True)

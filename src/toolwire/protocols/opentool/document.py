@@ -19,6 +19,7 @@ from toolwire.core.codec import Describe
 from toolwire.core.model import Json, Kind, Problem, Schema, Tool
 from toolwire.core.tool_names import assign_names, describe_renamed
 from toolwire.framing import jsontext, xllm
+from toolwire.validation.json_size import MOST_PARTS, TOO_LARGE, is_within_size
 
 from . import schema
 from .narrow_schema import Walk
@@ -81,7 +82,8 @@ def read(data: Json) -> Document | Problem:
     methods: dict[str, str] = {}
     notes: list[str] = []
     for number, function in enumerate(functions):
-        tool = _read_function(function, names, title, version, walk)
+        is_readable = is_within_size(function, MOST_PARTS)  # D-17
+        tool = _read_function(function, names, title, version, walk) if is_readable else TOO_LARGE
         if isinstance(tool, str):
             notes.append(f"function {number + 1} is left out: {tool}")
         elif tool.id in tools:
@@ -140,7 +142,7 @@ def _count_allowed_nodes(data: Json) -> int:
     """Return how many nodes ``data`` may have with its references written out: at most some times what it has."""
     count = 0
     waiting = [data]
-    while waiting:
+    while waiting and _REPEATS * count < _MAX_NODES:
         node = waiting.pop()
         if isinstance(node, dict | list):
             count += 1

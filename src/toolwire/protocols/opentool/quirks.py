@@ -49,7 +49,7 @@ def _remove_nulls(data: Json) -> Json:
     match data:
         case dict():
             return {
-                name: value if name == "x-json-schema" else _remove_nulls(value)
+                name: _remove_nulls(value) if isinstance(value, dict | list) and name != "x-json-schema" else value
                 for name, value in data.items()
                 if value is not None or name == "x-json-schema"
             }

@@ -17,6 +17,7 @@ from toolwire.core.codec import Describe
 from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.core.tool_names import add_digest, describe_renamed
 from toolwire.framing.jsontext import describe_type
+from toolwire.validation.json_size import MOST_PARTS, TOO_LARGE, is_within_size
 
 from . import definition
 from .definition import WireSchemas
@@ -104,6 +105,9 @@ def _build_listing(dialect: Dialect, entries: Sequence[Json], mark: str, title: 
     tools: list[Tool] = []
     findings: list[str] = []
     for number, entry in enumerate(entries, 1):
+        if not is_within_size(entry, MOST_PARTS):  # D-17
+            findings.append(f"tool {number} of the list is left out: {TOO_LARGE}")
+            continue
         found = definition.read(entry) if isinstance(entry, dict) and mark in entry else None
         if found is None:
             continue
@@ -118,7 +122,7 @@ def _build_listing(dialect: Dialect, entries: Sequence[Json], mark: str, title: 
             findings.append(describe_renamed(tool.original_name, tool.name))
         ids[tool.id] = wire_id
         tools.append(tool)
-    if entries and not ids:
+    if entries and not ids and not findings:
         return _build_no_list("a list without a tool in it")
     return Listing(dialect, _build_catalog(tools, title), ids, tuple(findings))
 
