@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Tool,
         Value,
     )
+    from .core.offered import PromptDefinition, PromptMessage, ResourceDefinition
     from .core.recipe import Recipe, RecipeStep
     from .core.resources import Resource, ResultLimits
     from .core.toolbox import Toolbox
@@ -59,6 +60,7 @@ _HOME = {
     **dict.fromkeys(
         ("Problem", "Progress", "RateLimit", "Requirements", "Result", "Secret", "Tool", "Value"), "core.model"
     ),
+    **dict.fromkeys(("PromptDefinition", "PromptMessage", "ResourceDefinition"), "core.offered"),
     **dict.fromkeys(("Recipe", "RecipeStep"), "core.recipe"),
     **dict.fromkeys(("ResultLimits", "Resource"), "core.resources"),
     "Toolbox": "core.toolbox",
@@ -99,6 +101,8 @@ __all__ = [
     "Preferences",
     "Problem",
     "Progress",
+    "PromptDefinition",
+    "PromptMessage",
     "Question",
     "RateLimit",
     "Recipe",
@@ -106,6 +110,7 @@ __all__ = [
     "Remote",
     "Requirements",
     "Resource",
+    "ResourceDefinition",
     "Result",
     "ResultLimits",
     "Secret",

@@ -95,6 +95,8 @@ def _build_parser(version: str) -> Parser:
     _add_tools(_add_command(add, "tools", "list the tools of a target"))
     _add_show(_add_command(add, "show", "show one tool: its arguments, what a call needs, and an example call"))
     _add_call(_add_command(add, "call", "call a tool, with your consent"))
+    _add_resources(_add_command(add, "resources", "list what a target offers for reading, or read one of it"))
+    _add_prompts(_add_command(add, "prompts", "list the prompts of a target, or fill in one"))
     _add_chat(_add_command(add, "chat", "chat with a model that can use the tools of sites, with your consent"))
     _add_explain(_add_command(add, "explain", "show each probe that finds the protocols of a URL"))
     _add_check(_add_command(add, "check", "list all faults of documents"))
@@ -331,6 +333,26 @@ def _add_call(parser: Parser) -> None:
     _add_sign_in(parser)
     _add_context(parser)
     _add_selection(parser)
+
+
+def _add_resources(parser: Parser) -> None:
+    parser.add_argument("target", metavar="TARGET", help=_TARGET)
+    parser.add_argument("uri", nargs="?", metavar="URI", help="the URI to read; without it, all are listed")
+    parser.add_argument("--json", action="store_true", help="print the list or the content as JSON")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the content to this file; - for standard output")
+    parser.add_argument("--force", action="store_true", help="replace the file of --output if it exists")
+    _add_remote(parser)
+    _add_sign_in(parser)
+
+
+def _add_prompts(parser: Parser) -> None:
+    parser.set_defaults(more="values")
+    parser.add_argument("target", metavar="TARGET", help=_TARGET)
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the prompt to fill in; without it, all are listed")
+    parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="an argument of the prompt, a text")
+    parser.add_argument("--json", action="store_true", help="print the list or the messages as JSON")
+    _add_remote(parser)
+    _add_sign_in(parser)
 
 
 def _add_chat(parser: Parser) -> None:

@@ -11,6 +11,7 @@ from hashlib import sha256
 from unicodedata import combining, normalize
 
 from .model import Kind, Problem, Tool
+from .offered import NOTHING_OFFERED, Offered
 from .search import SearchIndex
 from .suggestion import find_nearest
 
@@ -59,6 +60,7 @@ class Catalog:
     version: str = "1.0.0"
     description: str = ""
     tools: tuple[Tool, ...] = ()
+    offered: Offered = NOTHING_OFFERED
     allows: Callable[[str, Tool], bool] | None = field(default=None, repr=False, compare=False)
     names: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
     _index: Mapping[str, Tool] | None = field(default=None, init=False, repr=False, compare=False)
@@ -102,6 +104,12 @@ class Catalog:
         """Return the same tools under another ``description``; nothing is sorted or named again."""
         other = copy(self)
         object.__setattr__(other, "description", description)
+        return other
+
+    def with_offered(self, offered: Offered) -> Catalog:
+        """Return the same tools with other resources and prompts; nothing is sorted or named again."""
+        other = copy(self)
+        object.__setattr__(other, "offered", offered)
         return other
 
     def search(self, words: str, limit: int = 20) -> tuple[Tool, ...]:

@@ -18,6 +18,7 @@ from .catalog import NAME, Catalog
 from .check import Answer, Question
 from .http import Headers, Request, Response
 from .model import Call, Json, Problem, Progress, Result, Tool
+from .offered import Offered
 from .recipe import Recipe
 from .resources import DEFAULT_RESULT_LIMITS, Resources, ResultLimits
 from .selection import Selection
@@ -362,6 +363,13 @@ class Finding:
     probes: tuple[Probe, ...] = ()
 
 
+class OfferedMethods(NamedTuple):
+    """The client half of resources and prompts: ``load`` lists them, and ``read`` runs the call of a reader."""
+
+    load: Callable[[Peer], Flow[Offered | Problem]]
+    read: Callable[[Peer, Call], Flow[Result]]
+
+
 def place_in_body(_: Peer, call: Call) -> Mapping[str, str]:
     """Return the place of each argument of ``call``: the body of the request."""
     return dict.fromkeys(call.arguments, "in the body")
@@ -393,6 +401,7 @@ class Codec:  # XL-067
     - ``cancel``: the message that tells the server to stop working on a request; ``None`` where closing the connection
       says so.
     - ``end_session``: the request that ends the session of a peer; ``None`` where there is none.
+    - ``offered``: how to list and read resources and prompts; ``None`` where the protocol has none.
     - ``safe_by_method``: a tool is ``safe`` only if the HTTP method says so (GET, HEAD); otherwise the server decides.
     - ``interactive``: this codec for a client whose user can be asked for input; it says so to servers while it looks.
       ``None`` where servers cannot ask.
@@ -414,5 +423,6 @@ class Codec:  # XL-067
     cancel: Callable[[Peer, Request], Request | None] | None = None
     end_session: Callable[[Peer], Request | None] | None = None
     interactive: Codec | None = None
+    offered: OfferedMethods | None = None
     safe_by_method: bool = False
     default_limits: bool = False

@@ -9,9 +9,11 @@ from typing import Any, TypeAlias, TypeVar, Unpack, overload
 
 from toolwire.core.catalog import VERSION, Catalog, build_toolkit_name
 from toolwire.core.errors import DefinitionError
+from toolwire.core.offered import Offered, PromptDefinition, ResourceDefinition
 
 from .definition import define_function
 from .function import Function
+from .offered_functions import ReaderOptions, ResourceOptions, define_prompt, define_resource
 from .options import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,7 +35,18 @@ class Toolkit:
 
     # OTRPC-003
 
-    __slots__ = ("_catalog", "_functions", "_stems", "description", "lifespan", "title", "version")
+    __slots__ = (
+        "_catalog",
+        "_functions",
+        "_prompts",
+        "_readers",
+        "_resources",
+        "_stems",
+        "description",
+        "lifespan",
+        "title",
+        "version",
+    )
 
     def __init__(
         self, title: str, *, version: str = "1.0.0", description: str = "", lifespan: Lifespan | None = None
@@ -50,6 +63,9 @@ class Toolkit:
         self.version = version
         self.description = description
         self._functions: dict[str, Function] = {}
+        self._resources: dict[str, ResourceDefinition] = {}  # by URI
+        self._prompts: dict[str, PromptDefinition] = {}  # by name
+        self._readers: dict[str, Function] = {}
         self._stems: dict[str, str] = {}  # the names that tools go by in ids, and their own
         self._catalog: Catalog | None = None
 
@@ -58,11 +74,21 @@ class Toolkit:
         """The functions in the order they were added."""
         return tuple(self._functions.values())
 
+    @property
+    def readers(self) -> tuple[Function, ...]:
+        """The functions behind resources and prompts, in the order they were added; they are no tools."""
+        return tuple(self._readers.values())
+
     def catalog(self) -> Catalog:
-        """Return the tools of the toolkit; the same object until a function is added."""
+        """Return the tools, resources and prompts of the toolkit; the same object until a function is added."""
         if self._catalog is None:
-            tools = tuple(function.tool for function in self._functions.values())
-            self._catalog = Catalog(title=self.title, version=self.version, description=self.description, tools=tools)
+            self._catalog = Catalog(
+                title=self.title,
+                version=self.version,
+                description=self.description,
+                tools=tuple(function.tool for function in self._functions.values()),
+                offered=Offered(tuple(self._resources.values()), tuple(self._prompts.values())),
+            )
         return self._catalog
 
     @overload
@@ -95,6 +121,66 @@ class Toolkit:
         """
         # OTC-002, OTC-003, OTC-005
         return self._add(function, options, _get_caller_names())
+
+    def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
+        """Offer what the decorated function returns for reading at ``uri``: ``@kit.resource("config://app")``.
+
+        A ``uri`` with variables, such as ``notes://{name}``, is a template: the function has a parameter of each name.
+        It returns a text, bytes, an ``Image``, ``Audio`` or ``File``, a list of these, or other data, which goes as
+        JSON. Only protocols that know resources offer it (MCP).
+
+        Raises:
+            DefinitionError: it cannot be a resource; the message says why and what to do.
+        """
+        # MC-08
+        names = _get_caller_names()
+
+        def decorate(function: F) -> F:
+            toolkit = build_toolkit_name(self.title)
+            definition, reader = define_resource(
+                uri, function, options, toolkit=toolkit, version=self.version, names=names
+            )
+            if uri in self._resources:
+                raise DefinitionError(f"{definition.name}() is a second resource at {uri}: give it another URI.")
+            self._add_reader(reader)
+            self._resources[uri] = definition
+            return function
+
+        return decorate
+
+    @overload
+    def prompt(self, function: F, /) -> F: ...
+
+    @overload
+    def prompt(self, /, **options: Unpack[ReaderOptions]) -> Callable[[F], F]: ...
+
+    def prompt(self, function: F | None = None, /, **options: Unpack[ReaderOptions]) -> F | Callable[[F], F]:
+        """Offer the decorated function as a prompt that users may choose: ``@kit.prompt`` or ``@kit.prompt(...)``.
+
+        It returns a text, a ``PromptMessage``, or a list of either; a text is said by the user. Only protocols that
+        know prompts offer it (MCP).
+
+        Raises:
+            DefinitionError: it cannot be a prompt; the message says why and what to do.
+        """
+        # MC-08
+        names = _get_caller_names()
+
+        def decorate(function: F) -> F:
+            toolkit = build_toolkit_name(self.title)
+            definition, reader = define_prompt(function, options, toolkit=toolkit, version=self.version, names=names)
+            self._add_reader(reader)
+            self._prompts[definition.name] = definition
+            return function
+
+        return decorate if function is None else decorate(function)
+
+    def _add_reader(self, reader: Function) -> None:
+        if reader.tool.id in self._readers:
+            kind = reader.tool.toolkit.rpartition(":")[2]
+            raise DefinitionError(f"{reader.tool.name}() is a second {kind} of this name: give it another name.")
+        self._readers[reader.tool.id] = reader
+        self._catalog = None
 
     def _add(self, function: Callable[..., Any], options: Options, names: Mapping[str, Any]) -> Function:
         if isinstance(function, classmethod):

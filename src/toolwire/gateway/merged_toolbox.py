@@ -9,6 +9,7 @@ from typing import Any, Final
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
+from toolwire.core.offered import is_reader, merge_offered
 from toolwire.core.recipe import Recipe, rename_recipe
 from toolwire.core.toolbox import Notify, Toolbox, find_recipes, find_self_asking, ignore_progress
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
@@ -53,6 +54,7 @@ class _MergedToolbox:
         self._catalog = Catalog(title=title)
         self._ownership = ownership
         self._homes: dict[str, tuple[Toolbox, Owned]] = {}
+        self._readers: dict[int, Toolbox] = {}  # by the identity of the reader, which the catalog keeps alive
         self.catalog()
 
     def catalog(self) -> Catalog:
@@ -77,8 +79,15 @@ class _MergedToolbox:
             return ownership.allows(reference, owners[tool.id], tool.toolkit)
 
         tools = tuple(owned.offered for _, owned in found)
-        self._catalog = Catalog(title=self._title, tools=tools, allows=allows)
+        offered = ownership.take_offered(catalogs)
+        # Code of this process comes first, so that no connection takes the name of one of its prompts.
+        first = sorted(range(len(offered)), key=lambda number: number in ownership.names)
+        merged = merge_offered([offered[number] for number in first])
+        self._catalog = Catalog(title=self._title, tools=tools, offered=merged, allows=allows)
         self._homes = {owned.offered.id: (self._toolboxes[number], owned) for number, owned in found}
+        self._readers = {
+            id(reader): self._toolboxes[number] for number, part in enumerate(offered) for reader in part.readers
+        }
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
@@ -112,6 +121,8 @@ class _MergedToolbox:
             await end_lifespan(toolbox)
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
+        if is_reader(call.tool) and (reading := self._readers.get(id(call.tool))) is not None:
+            return await reading.run(call, notify)
         home = self._homes.get(call.tool.id)
         if home is None:
             return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {call.tool.id!r} here.")

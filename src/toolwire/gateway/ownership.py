@@ -20,6 +20,7 @@ from toolwire.client.connection.remote import Remote
 from toolwire.core.catalog import Catalog, list_spellings, make_confusable_key
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Tool
+from toolwire.core.offered import Offered, add_prefix, with_scopes
 from toolwire.core.toolbox import Toolbox
 from toolwire.server.run.function_toolbox import FunctionToolbox
 
@@ -81,6 +82,24 @@ class Ownership:
                 found.append((number, Owned(offered, owner, tool)))
         self._settle([owned for _, owned in found])
         return found
+
+    def take_offered(self, catalogs: Sequence[Catalog]) -> list[Offered]:
+        """Return the resources and prompts of each of ``catalogs`` as they are offered.
+
+        Those of a connection have its name before their own: ``shop+config://app`` and ``shop_greet``. So no server
+        offers something in the name of another. The scopes of a toolbox stand for those of its readers.
+
+        Raises:
+            DefinitionError: two toolboxes that are no connections offer the same.
+        """
+        # MC-08
+        _refuse_same([catalog for number, catalog in enumerate(catalogs) if number not in self._connections])
+        taken: list[Offered] = []
+        for number, catalog in enumerate(catalogs):
+            offered = with_scopes(catalog.offered, self._scopes.get(number))
+            name = self._connections.get(number)
+            taken.append(offered if name is None else add_prefix(offered, name))
+        return taken
 
     def allows(self, reference: str, owner: int, toolkit: str) -> bool:
         """Return whether ``reference`` may mean a tool of ``owner`` in ``toolkit``."""
@@ -147,6 +166,16 @@ class Ownership:
                 weak.setdefault(make_confusable_key(reference[:64]), set()).add(owner)
         for like, owners in weak.items():
             self._homes.setdefault(like, next(iter(owners)) if len(owners) == 1 else _NOBODY)
+
+
+def _refuse_same(catalogs: Sequence[Catalog]) -> None:
+    """Raise DefinitionError if two of ``catalogs`` have a resource of one URI or a prompt of one name."""
+    uris = Counter(one.public_uri for catalog in catalogs for one in catalog.offered.resources)
+    names = Counter(one.name for catalog in catalogs for one in catalog.offered.prompts)
+    for what, counts in (("resource", uris), ("prompt", names)):
+        twice = next((name for name, count in counts.items() if count > 1), None)
+        if twice is not None:
+            raise DefinitionError(f"two of them offer the {what} {twice!r}: rename one")
 
 
 def _connections(toolboxes: Sequence[Toolbox], given: Mapping[int, str]) -> Mapping[int, str]:

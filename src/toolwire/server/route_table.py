@@ -44,8 +44,8 @@ class RouteEntry:
 class RouteTable:
     """The entries of one catalog; ``catalog`` is the very object they were made from.
 
-    ``scopes`` are all scopes of its tools: without any, all callers see the same. ``documents`` are fixed responses by
-    path, which need no credentials.
+    ``scopes`` are all scopes of its tools, resources and prompts: without any, all callers see the same.
+    ``documents`` are fixed responses by path, which need no credentials.
 
     What a caller with some scopes sees is built for each request, from the parts of each tool in ``site.cache``. It is
     not kept, because callers may choose their scopes, and ten thousand sets must cost no more memory than ten.
@@ -55,7 +55,8 @@ class RouteTable:
         self, catalog: Catalog, codecs: Sequence[Codec], site: Site, documents: Mapping[str, Response] = NO_DOCUMENTS
     ) -> None:
         self.catalog = catalog
-        self.scopes = frozenset(scope for tool in catalog.tools for scope in tool.scopes)
+        readers = catalog.offered.readers
+        self.scopes = frozenset(scope for tool in (*catalog.tools, *readers) for scope in tool.scopes)
         self._codecs, self._site, self._documents = codecs, site, documents
         self._owners: dict[str, Codec] = {}
         self._entries: dict[tuple[str, str], RouteEntry] = {}

@@ -28,6 +28,7 @@ from toolwire.protocols.mcp.revision import (
     CAPABILITIES_META,
     METHOD_HEADER,
     NAME_HEADER,
+    NAMED_BY,
     VERSION_HEADER,
     VERSION_META,
 )
@@ -223,7 +224,8 @@ def _build_headers(message: Mapping[str, Json], params: Mapping[str, Json]) -> l
     ]
     version = get_object(params, "_meta").get(VERSION_META)
     if isinstance(version, str):
-        method, name = message.get("method"), params.get("name")
+        method = message.get("method")
+        name = params.get(NAMED_BY.get(str(method), "name"))
         fields.append((VERSION_HEADER, header_text.write(version)))
         fields.append((METHOD_HEADER, header_text.write(str(method))))
         if isinstance(name, str):

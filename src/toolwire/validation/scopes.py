@@ -37,11 +37,13 @@ def build_insufficient_scopes(tool: Tool) -> Problem:
 
 
 def has_scopes(catalog: Catalog) -> bool:
-    """Return whether any tool of ``catalog`` requires a scope."""
-    return any(tool.scopes for tool in catalog.tools)
+    """Return whether any tool, resource or prompt of ``catalog`` requires a scope."""
+    return any(tool.scopes for tool in (*catalog.tools, *catalog.offered.readers))
 
 
 def filter_visible(catalog: Catalog, scopes: Scopes) -> Catalog:
     """Return what a caller with ``scopes`` sees of ``catalog``: the same object where that is all."""
     tools = tuple(tool for tool in catalog.tools if permits(scopes, tool))
-    return catalog if len(tools) == len(catalog.tools) else replace(catalog, tools=tools)
+    offered = catalog.offered.filter(lambda reader: permits(scopes, reader))
+    is_all = len(tools) == len(catalog.tools) and offered == catalog.offered
+    return catalog if is_all else replace(catalog, tools=tools, offered=offered)

@@ -246,6 +246,13 @@ def _describe_keys(settings: ServeSettings) -> str:
     return " or ".join([*keys, *(["a signed token"] if settings.tokens else [])]) or "none asked for"
 
 
+def _count_offered(catalog: Catalog) -> str:
+    """Return how many resources and prompts there are, in words."""
+    # MC-08: the other protocols have no word for them, which a user must not find out by looking.
+    counts = (("resource", len(catalog.offered.resources)), ("prompt", len(catalog.offered.prompts)))
+    return " and ".join(f"{number} {word}{'s' * (number != 1)}" for word, number in counts if number)
+
+
 def _build_announcer(catalogs: Sequence[Catalog], *, keys: str, note: str) -> Callable[[str], None]:
     def announce(url: str) -> None:
         try:
@@ -260,6 +267,8 @@ def _build_announcer(catalogs: Sequence[Catalog], *, keys: str, note: str) -> Ca
         for catalog in catalogs:
             title = apply_style(escaped(catalog.title), "bold", sys.stdout)
             print(f"{title} {escaped(catalog.version)}: {_list_names(catalog)}")
+            if catalog.offered.readers:
+                print(f"also   {_count_offered(catalog)}, over the Model Context Protocol alone")
         print(f"at     {apply_style(url, 'green', sys.stdout)}")
         print(f"wires  {', '.join(codec.title for codec in BUILTIN)}")
         print(f"keys   {keys}")

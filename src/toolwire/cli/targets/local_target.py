@@ -20,7 +20,8 @@ from toolwire.client.transport.drivers import SyncNotify, ask_input
 from toolwire.consent import build_consent_check, build_denial, effective_level
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Allow, Ask, Deny, KnownResult, apply_checks
-from toolwire.core.model import ANONYMOUS, Approval, Call, Context, Json, Kind, Problem, Progress, Result, Tool
+from toolwire.core.model import ANONYMOUS, Approval, Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value
+from toolwire.core.offered import PromptDefinition, ResourceDefinition, read_texts, write_messages
 from toolwire.core.recipe import Recipe, RecipeStep
 from toolwire.core.resources import Resource
 from toolwire.core.toolbox import Toolbox
@@ -84,6 +85,31 @@ class LocalTarget:
     def findings(self) -> tuple[str, ...]:
         """Return nothing: code has no document in which something could be left out."""
         return ()
+
+    def list_resources(self) -> tuple[ResourceDefinition, ...]:
+        """Return what can be read."""
+        return self.catalog().offered.resources
+
+    def list_prompts(self) -> tuple[PromptDefinition, ...]:
+        """Return the prompts."""
+        return self.catalog().offered.prompts
+
+    def read_resource(self, uri: str, /) -> Result:
+        """Return what is at ``uri``."""
+        found = self.catalog().offered.find_resource(uri)
+        return found if isinstance(found, Problem) else self._read(found[0].reader, found[1])
+
+    def get_prompt(self, name: str, arguments: Mapping[str, str], /) -> Result:
+        """Return the prompt ``name`` filled in: an object with ``description`` and ``messages``."""
+        found = self.catalog().offered.find_prompt(name)
+        if isinstance(found, Problem):
+            return found
+        result = self._read(found.reader, read_texts(arguments, found.reader))
+        return Value(write_messages(found.description, result.value)) if isinstance(result, Value) else result
+
+    def _read(self, reader: Tool, arguments: Mapping[str, Json]) -> Result:
+        with redirect_stdout(sys.stderr):
+            return self._run_with_answers(Call(reader, arguments, new_id(), self._context))
 
     def resource(self, _handle: str, /) -> Resource | None:
         """Return None: a tool of this process gives no handles."""

@@ -15,7 +15,8 @@ from toolwire.cli.exits import UsageError
 from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.relocation_prompt import confirm_relocation
 from toolwire.cli.terminal.slow_work import announce_if_slow
-from toolwire.cli.terminal.terminal_approver import Approver
+from toolwire.cli.terminal.terminal_approver import Approver, build_terminal_approver
+from toolwire.cli.terminal.terminal_user import build_terminal_user
 from toolwire.client import Session, connect_sync
 from toolwire.client.discovery.discover import complete_url
 from toolwire.client.discovery.overlays import read_overlay
@@ -28,8 +29,9 @@ from toolwire.client.transport.url_policy import allow_origins_in_private_networ
 from toolwire.consent import DefinitionLock
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import ANONYMOUS, Approval, Context, Json, Problem, Result, Secret, Tool
+from toolwire.core.offered import PromptDefinition, ResourceDefinition
 from toolwire.core.recipe import Recipe, RecipeStep
-from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resource, ResultLimits
+from toolwire.core.resources import COMPLETE_RESULTS, DEFAULT_RESULT_LIMITS, Resource, ResultLimits
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_origin
@@ -65,6 +67,22 @@ class OpenedTarget(Protocol):
 
     def findings(self) -> tuple[str, ...]:
         """Return what was left out of the target's description, or read in another way than written."""
+        ...
+
+    def list_resources(self) -> tuple[ResourceDefinition, ...] | Problem:
+        """Return what can be read."""
+        ...
+
+    def list_prompts(self) -> tuple[PromptDefinition, ...] | Problem:
+        """Return the prompts."""
+        ...
+
+    def read_resource(self, uri: str, /) -> Result:
+        """Return what is at ``uri``."""
+        ...
+
+    def get_prompt(self, name: str, arguments: Mapping[str, str], /) -> Result:
+        """Return the prompt ``name`` filled in."""
         ...
 
     def resource(self, handle: str, /) -> Resource | None:
@@ -287,6 +305,27 @@ def open_target(
             remote = opened.enter_context(connecting)
         _check_tags(reach.selection, remote.tags())
         yield remote
+
+
+@contextmanager
+def open_offering(arguments: Namespace) -> Generator[OpenedTarget, None, None]:
+    """Open the target of ``arguments`` to list and read its resources and prompts; see ``open_target``.
+
+    A URL is looked at as an MCP server without ``--protocol``: no other protocol has a word for either.
+    """
+    # MC-08
+    is_url = isinstance(read_target(arguments.target), UrlTarget)
+    reach = UrlOptions(
+        key=read_key(arguments.key, arguments.key_env),
+        protocol=arguments.protocol or ("mcp" if is_url else None),
+        sign_in=read_client(arguments),
+        access=read_access(arguments),
+        headers=read_headers(arguments),
+        result_limits=COMPLETE_RESULTS,
+    )
+    person = build_terminal_user(arguments.sign_in_at)
+    with open_target(arguments.target, reach, build_terminal_approver("ask"), person=person) as source:
+        yield source
 
 
 def _check_tags(selection: Selection, tags: Mapping[str, int]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import wraps
 from inspect import cleandoc, signature
 from types import TracebackType
@@ -15,23 +17,26 @@ from anyio.from_thread import BlockingPortal
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.discover import Discovery
 from toolwire.client.discovery.relocation import MAX_RELOCATIONS
-from toolwire.client.transport.drivers import BRIEF_S, Approver, arun, run, send_briefly
+from toolwire.client.transport.drivers import BRIEF_S, Approver, SyncTransport, arun, run, send_briefly
 from toolwire.client.transport.in_process import AppLifespan, AppNetwork, SyncAppNetwork, open_portal
 from toolwire.client.transport.limits import DEFAULT_LIMITS, TransportLimits
 from toolwire.client.transport.network import Network, NetworkAccess, SyncNetwork
 from toolwire.client.transport.program_network import ProgramNetwork, SyncProgramNetwork
 from toolwire.client.transport.server_program import ServerProgram
-from toolwire.core.codec import Flow
+from toolwire.core.codec import Flow, Peer
 from toolwire.core.model import Json, Problem, Secret, Tool
 from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
+from toolwire.core.url_display import show_url
 
 from .connection import Connection
 from .connection_factory import ConnectionFactory, NetworkSettings
+from .offered_reading import load_offered
 from .options import ApproveCommand, ConnectOptions
 from .remote import Remote, SyncRemote
 
 T = TypeVar("T")
+_log = logging.getLogger("toolwire")
 _NO_ACCESS: Final = NetworkAccess()
 _NO_HEADERS: Final[Mapping[str, str | Secret]] = {}
 
@@ -136,7 +141,9 @@ class PendingConnection:
         else:
             network = SyncProgramNetwork(self._program, settings.get("limits", DEFAULT_LIMITS))
         with closing(network):
-            return factory.add_source(run(flow, factory.authorize_sync(network), None), builder)
+            transport = factory.authorize_sync(network)
+            found = factory.add_source(run(flow, transport, None), builder)
+            return found if found.peer is None else replace(found, peer=_load_offered(found.peer, transport))
 
     def _open_network(self, settings: NetworkSettings) -> Network | ProgramNetwork:
         if self._program is not None:
@@ -251,6 +258,15 @@ class SyncPendingConnection:
         if self._program is not None:
             self._program.close()
         self._opened.close()
+
+
+def _load_offered(peer: Peer, transport: SyncTransport) -> Peer:
+    """Return ``peer`` with its resources and prompts in the catalog; without them where the server fails to list."""
+    offered = run(load_offered(peer), transport, None)
+    if isinstance(offered, Problem):
+        _log.warning("%s lists no resources and prompts: %s", show_url(peer.url), offered.message)
+        return peer
+    return replace(peer, catalog=peer.catalog.with_offered(offered))
 
 
 def _describe_unopened(pending: object, name: str, opening: str, function: str) -> str:

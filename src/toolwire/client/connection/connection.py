@@ -91,7 +91,11 @@ class Connection:
         if get_origin(found.peer.url) != self.pipeline.site:
             return withdrawal(self.peer.url, f"it leads to {get_origin(found.peer.url)} now, connect to that one")
         peer = replace(
-            found.peer, origins=self.peer.origins, resources=self.peer.resources, result_limits=self.peer.result_limits
+            found.peer,
+            catalog=found.peer.catalog.with_offered(self.peer.catalog.offered),
+            origins=self.peer.origins,
+            resources=self.peer.resources,
+            result_limits=self.peer.result_limits,
         )
         pipeline = self.pipeline.rebuild(peer)
         return replace(
@@ -109,7 +113,8 @@ class Connection:
         # A schema that is made when somebody looks at it has its own findings, and is bounded when it is made.
         plain = (tool for tool in self.peer.catalog.tools if isinstance(tool.input_schema, dict))
         faults = ((tool, find_schema_fault(tool.input_schema)) for tool in plain)
-        return (*self.peer.findings(), *(f"{tool.id} cannot be called: {fault}." for tool, fault in faults if fault))
+        left_out = (*self.peer.findings(), *self.peer.catalog.offered.findings)
+        return (*left_out, *(f"{tool.id} cannot be called: {fault}." for tool, fault in faults if fault))
 
     def agree(self, tools: tuple[Tool, ...]) -> Connection:
         """Return this connection with ``tools`` running as the site declares, until their definitions change."""

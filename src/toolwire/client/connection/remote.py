@@ -34,6 +34,7 @@ from toolwire.core.model import (
     Value,
     make_call,
 )
+from toolwire.core.offered import Offered, PromptDefinition, ResourceDefinition, is_reader
 from toolwire.core.recipe import Recipe, RecipeStep, describe_step
 from toolwire.core.resources import Resource
 from toolwire.core.toolbox import Notify, ignore_progress
@@ -48,12 +49,14 @@ from .freshness import (
     find_differences,
     suggests_stale_catalog,
 )
+from .offered_reading import build_prompt_call, build_resource_call, load_offered, read_offered, with_offered
 
 
 class _RemoteFacts:
     """What a connection knows of its server without a network: the same for its asynchronous and its blocking form."""
 
     _freshness: Freshness
+    _has_loaded: bool
     closed: bool
 
     def close(self) -> None:
@@ -156,6 +159,10 @@ class _RemoteFacts:
             return Problem(kind=Kind.CONFLICT, message=text, details={"reason": "another_tool"})
         return None
 
+    def _keep_offered(self, offered: Offered) -> None:
+        self._freshness.connection = with_offered(self._connection, offered)
+        self._has_loaded = True
+
     def catalog(self) -> Catalog:
         """Return the server's catalog; it is another object after the catalog changed."""
         return self._connection.peer.catalog
@@ -188,6 +195,7 @@ class Remote(_RemoteFacts):
         self._approve = approve
         self._provide_input = provide_input
         self._context = context
+        self._has_loaded = bool(connection.peer.catalog.offered.readers)
         self.closed = False
 
     async def call(
@@ -219,7 +227,9 @@ class Remote(_RemoteFacts):
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run ``call`` on the server; see ``Toolbox.run``."""
         refusal = await self._ensure_fresh(call.tool.id)
-        return await self._run(call, notify) if refusal is None else refusal
+        if refusal is not None:
+            return refusal
+        return await self._read(call) if is_reader(call.tool) else await self._run(call, notify)
 
     async def _run(self, call: Call, notify: Notify, step: RecipeStep | None = None) -> Result:
         connection = self._connection
@@ -248,6 +258,47 @@ class Remote(_RemoteFacts):
         await self._refetch(self._freshness.is_doubted, anew=True)
         return explain_change(result, current.tool, connection, self._freshness)
 
+    async def list_resources(self) -> tuple[ResourceDefinition, ...] | Problem:
+        """Return what the server offers for reading; none over protocols without resources. It is asked only once."""
+        offered = await self._load_offered()
+        return offered if isinstance(offered, Problem) else offered.resources
+
+    async def list_prompts(self) -> tuple[PromptDefinition, ...] | Problem:
+        """Return the prompts of the server; none over protocols without prompts. The server is asked only once."""
+        offered = await self._load_offered()
+        return offered if isinstance(offered, Problem) else offered.prompts
+
+    async def read_resource(self, uri: str) -> Result:
+        """Return what is at ``uri``: a text, the JSON form of content, or a list of both where it has several parts.
+
+        ``read_content`` makes an ``Image``, ``Audio`` or ``File`` of the JSON form.
+        """
+        refusal = await self._ensure_fresh("")
+        return await self._read(build_resource_call(uri)) if refusal is None else refusal
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> Result:
+        """Return the prompt ``name`` filled in: an object with ``description`` and ``messages``.
+
+        Each message has a ``role``, user or assistant, and ``content``, a text or the JSON form of content.
+        """
+        offered = await self._load_offered()
+        call = offered if isinstance(offered, Problem) else build_prompt_call(offered, name, arguments)
+        return call if isinstance(call, Problem) else await self._read(call)
+
+    async def _load_offered(self) -> Offered | Problem:
+        refusal = await self._ensure_fresh("")
+        if refusal is not None:
+            return refusal
+        if not self._has_loaded:
+            offered = await arun(load_offered(self._connection.peer), self._transport, None)
+            if isinstance(offered, Problem):
+                return offered
+            self._keep_offered(offered)
+        return self._connection.peer.catalog.offered
+
+    async def _read(self, call: Call) -> Result:
+        return await arun(read_offered(self._connection, call), self._transport, None)
+
     async def refresh(self) -> tuple[Difference, ...] | Problem:
         """Fetch the server's documents again, and return each tool that changed; later calls use the new definitions.
 
@@ -258,6 +309,9 @@ class Remote(_RemoteFacts):
             return _CLOSED
         before = self._connection
         problem = await self._refetch(_always, anew=True)
+        if self._has_loaded:
+            self._has_loaded = False
+            await self._load_offered()
         return problem if problem is not None else find_differences(before, self._connection)
 
     async def _ensure_fresh(self, reference: str) -> Problem | None:
@@ -300,6 +354,7 @@ class SyncRemote(_RemoteFacts):
         self._approve = approve
         self._provide_input = provide_input
         self._context = context
+        self._has_loaded = bool(connection.peer.catalog.offered.readers)
         self.closed = False
 
     def call(
@@ -341,6 +396,47 @@ class SyncRemote(_RemoteFacts):
         self._refetch(self._freshness.is_doubted, anew=True)
         return explain_change(result, tool, connection, self._freshness)
 
+    def list_resources(self) -> tuple[ResourceDefinition, ...] | Problem:
+        """Return what the server offers for reading; none over protocols without resources. It is asked only once."""
+        offered = self._load_offered()
+        return offered if isinstance(offered, Problem) else offered.resources
+
+    def list_prompts(self) -> tuple[PromptDefinition, ...] | Problem:
+        """Return the prompts of the server; none over protocols without prompts. The server is asked only once."""
+        offered = self._load_offered()
+        return offered if isinstance(offered, Problem) else offered.prompts
+
+    def read_resource(self, uri: str) -> Result:
+        """Return what is at ``uri``: a text, the JSON form of content, or a list of both where it has several parts.
+
+        ``read_content`` makes an ``Image``, ``Audio`` or ``File`` of the JSON form.
+        """
+        refusal = self._ensure_fresh("")
+        return self._read(build_resource_call(uri)) if refusal is None else refusal
+
+    def get_prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> Result:
+        """Return the prompt ``name`` filled in: an object with ``description`` and ``messages``.
+
+        Each message has a ``role``, user or assistant, and ``content``, a text or the JSON form of content.
+        """
+        offered = self._load_offered()
+        call = offered if isinstance(offered, Problem) else build_prompt_call(offered, name, arguments)
+        return call if isinstance(call, Problem) else self._read(call)
+
+    def _load_offered(self) -> Offered | Problem:
+        refusal = self._ensure_fresh("")
+        if refusal is not None:
+            return refusal
+        if not self._has_loaded:
+            offered = run(load_offered(self._connection.peer), self._transport, None)
+            if isinstance(offered, Problem):
+                return offered
+            self._keep_offered(offered)
+        return self._connection.peer.catalog.offered
+
+    def _read(self, call: Call) -> Result:
+        return run(read_offered(self._connection, call), self._transport, None)
+
     def refresh(self) -> tuple[Difference, ...] | Problem:
         """Fetch the server's documents again, and return each tool that changed; later calls use the new definitions.
 
@@ -351,6 +447,9 @@ class SyncRemote(_RemoteFacts):
             return _CLOSED
         before = self._connection
         problem = self._refetch(_always, anew=True)
+        if self._has_loaded:
+            self._has_loaded = False
+            self._load_offered()
         return problem if problem is not None else find_differences(before, self._connection)
 
     def _ensure_fresh(self, reference: str) -> Problem | None:

@@ -6,13 +6,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from toolwire.core.codec import Codec
+from toolwire.core.codec import Codec, OfferedMethods
 from toolwire.core.lazy_import import import_lazily
 
 from .server import build_routes, refuse
 
 if TYPE_CHECKING:
     from .client import cancel, describe_places, describe_target, end_session, find, find_by_post, find_named, send
+    from .offered_client import load, read
 else:
     names = (
         "cancel",
@@ -27,6 +28,7 @@ else:
     cancel, end_session, find, find_by_post, find_named, describe_places, send, describe_target = import_lazily(
         f"{__name__}.client", *names
     )
+    load, read = import_lazily(f"{__name__}.offered_client", "load", "read")
 
 _CODEC = Codec(
     name="mcp",
@@ -41,6 +43,7 @@ _CODEC = Codec(
     places=describe_places,
     cancel=cancel,
     end_session=end_session,
+    offered=OfferedMethods(load, read),
 )
 
 CODEC = replace(

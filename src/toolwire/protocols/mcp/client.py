@@ -106,12 +106,12 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     result = yield from _send(used, call)
     if result is not None:
         return result
-    if conversation.session is used and not (yield from _renew(conversation, used)):
+    if conversation.session is used and not (yield from renew_session(conversation, used)):
         return _SESSION_ENDED
     return (yield from _send(conversation.session, call)) or _SESSION_ENDED
 
 
-def _renew(conversation: Conversation, ended: Session) -> Flow[bool]:
+def renew_session(conversation: Conversation, ended: Session) -> Flow[bool]:
     """Open a new session in place of ``ended``; return whether there is one."""
     renewed = yield from reopen_session(ended)
     if renewed is None:

@@ -16,7 +16,7 @@ _OURS: Final = "attachment:"
 
 def write(value: Json) -> list[Json]:
     """Return the blocks of ``value``, for which ``content.has_content`` is true."""
-    return [_write_block(item) for item in (value if isinstance(value, list) else [value])]
+    return [write_block(item) for item in (value if isinstance(value, list) else [value])]
 
 
 def read(blocks: list[dict[str, Any]]) -> Json:
@@ -25,11 +25,12 @@ def read(blocks: list[dict[str, Any]]) -> Json:
     A text becomes a string, and an image, audio or embedded file the JSON form of content. A link, an embedded text of
     another server, and what is not valid stay the block they are.
     """
-    items = [_read_block(block) for block in blocks]
+    items = [read_block(block) for block in blocks]
     return items[0] if len(items) == 1 else items
 
 
-def _write_block(item: Json) -> Json:
+def write_block(item: Json) -> Json:
+    """Return one item as a block: a text, content, or other data as its JSON."""
     if not content.is_content(item):
         return {"type": "text", "text": item if isinstance(item, str) else jsontext.write(item).decode()}
     data = content.get_base64(item)
@@ -39,7 +40,8 @@ def _write_block(item: Json) -> Json:
     return {"type": "resource", "resource": {"uri": uri, "mimeType": item["media_type"], "blob": data}}
 
 
-def _read_block(block: dict[str, Any]) -> Json:
+def read_block(block: dict[str, Any]) -> Json:
+    """Return what one block holds: a text, the JSON form of content, or the block itself."""
     kind = block.get("type")
     if kind == "text" and isinstance(block.get("text"), str):
         return block["text"]

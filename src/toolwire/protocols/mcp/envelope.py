@@ -17,6 +17,7 @@ from .revision import (
     HEADER_MISMATCH,
     METHOD_HEADER,
     NAME_HEADER,
+    NAMED_BY,
     STATELESS,
     SUPPORTED,
     UNSUPPORTED_VERSION,
@@ -63,8 +64,10 @@ def check_envelope(request: Request, method: str, params: Mapping[str, Json], ve
         (VERSION_HEADER, meta[VERSION_META], get_header(request.headers, VERSION_HEADER).strip(_BLANK)),
         (METHOD_HEADER, method, get_header(request.headers, METHOD_HEADER).strip(_BLANK)),
     ]
-    if method == "tools/call" and "name" in params:
-        said.append((NAME_HEADER, params["name"], headers.read(get_header(request.headers, NAME_HEADER).strip(_BLANK))))
+    named_by = NAMED_BY.get(method, "")
+    if named_by in params:
+        named = headers.read(get_header(request.headers, NAME_HEADER).strip(_BLANK))
+        said.append((NAME_HEADER, params[named_by], named))
     for name, in_body, in_header in said:
         if in_body != in_header:
             return Refusal(HEADER_MISMATCH, f"The header {name.decode()} does not say what the body says.")

@@ -125,6 +125,7 @@ def _discover(session: Session, probes: list[Probe]) -> Flow[OpenedEndpoint | Re
         return None
     probes.append(_build_probe(session, answered.response.status, f"speaks MCP {STATELESS}"))
     server = get_object(get_object(answered.result, "_meta"), SERVER_META)
+    session = replace(session, offers=_read_offers(answered.result))
     return OpenedEndpoint(session, dict(server), _read_instructions(answered.result))
 
 
@@ -142,7 +143,8 @@ def _initialize(session: Session, wanted: str, probes: list[Probe]) -> Flow[Open
         probes.append(_build_probe(session, answered.response.status, "wants a revision of MCP that we do not speak"))
         return None
     probes.append(_build_probe(session, answered.response.status, f"speaks MCP {version}"))
-    session = replace(session, version=version, id=_read_session_id(answered.response))
+    id_, offers = _read_session_id(answered.response), _read_offers(answered.result)
+    session = replace(session, version=version, id=id_, offers=offers)
     told = yield from fetch(write(session, "notifications/initialized", {}, None))
     status = None if isinstance(told, Problem) else told.status
     probes.append(_build_probe(session, status, "was told that the handshake is done"))
@@ -176,6 +178,12 @@ def _build_probe(session: Session, status: int | None, meaning: str) -> Probe:
 def _read_session_id(response: Response) -> bytes:
     text = get_header(response.headers, SESSION_HEADER)
     return text.encode() if len(text) <= _MAX_SESSION_ID and text.isascii() and text.isprintable() else b""
+
+
+def _read_offers(result: dict[str, Json]) -> frozenset[str]:
+    """Return the capabilities that a server declares, of those that a client of ours uses."""
+    declared = get_object(result, "capabilities")
+    return frozenset(name for name in ("resources", "prompts") if isinstance(declared.get(name), dict))
 
 
 def _read_instructions(result: dict[str, Json]) -> str:

@@ -20,6 +20,7 @@ from .revision import (
     CLIENT_META,
     METHOD_HEADER,
     NAME_HEADER,
+    NAMED_BY,
     SESSION_HEADER,
     STATELESS,
     VERSION_HEADER,
@@ -49,13 +50,15 @@ _SHOWN = 2_000
 class Session:
     """How to speak to one endpoint: the revision agreed on, "" before that, and the server's session, if it has one.
 
-    ``can_ask`` means that the server may ask our user for input, and is told so.
+    ``can_ask`` means that the server may ask our user for input, and is told so. ``offers`` are the names of the
+    capabilities that the server declares.
     """
 
     endpoint: str
     version: str = ""
     id: bytes = field(default=b"", repr=False)
     can_ask: bool = False
+    offers: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -86,8 +89,8 @@ def write(
         said = {VERSION_META: STATELESS, CLIENT_META: CLIENT, CAPABILITIES_META: get_capabilities(session)}
         params = {**params, "_meta": {**jsontext.get_object(params, "_meta"), **said}}
         headers.append((METHOD_HEADER, method.encode()))
-        if method == "tools/call":
-            headers.append((NAME_HEADER, fields.write(str(params["name"]))))
+        if method in NAMED_BY:
+            headers.append((NAME_HEADER, fields.write(str(params[NAMED_BY[method]]))))
     message: dict[str, Json] = {"jsonrpc": "2.0", "method": method, "params": params}
     if id_ is not None:
         message["id"] = id_

@@ -26,6 +26,10 @@ CONSENT_META = "toolwire/asks-consent"
 PROGRESS_META = "toolwire/progress"
 PROGRESS_EVENT_META = "toolwire/event"
 
+NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""The parameter that the header ``mcp-name`` repeats, by method."""
+
 INTERNAL_ERROR = -32603
+RESOURCE_NOT_FOUND = -32002
 HEADER_MISMATCH = -32020
 UNSUPPORTED_VERSION = -32022

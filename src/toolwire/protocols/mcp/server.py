@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from hashlib import sha256
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Reading, Route, Routes, Site, Streaming, make_pending
-from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Headers, Request, Response, get_header, make_response
+from toolwire.core.http import JSON_HEADERS, Headers, Request, Response, get_header, make_response
 from toolwire.core.model import Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
 from toolwire.framing import jsonrpc, sse
 from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
@@ -24,28 +23,28 @@ from toolwire.framing.jsontext import read as read_json
 from toolwire.framing.jsontext import write as to_json
 
 from . import consent_question, document, envelope
+from .answers import (
+    AskedMethod,
+    Method,
+    answer_page,
+    build_answer,
+    build_error,
+    build_invalid,
+    build_refusal,
+    write_pages,
+    write_static,
+)
+from .offered_methods import build_capabilities, build_offered_methods
 from .progress import Notifications
-from .result import TOLD, write_ending, write_failure, write_opening, write_problem, write_value
-from .revision import HANDSHAKE, INTERNAL_ERROR, SUPPORTED
+from .result import TOLD, write_ending, write_failure, write_value
+from .revision import HANDSHAKE, SUPPORTED
 
 LIST_TTL_MS = 60_000
-PAGE_BYTES = 4_194_304
-"""A list of tools that is larger has pages of about this size."""
 
 ACCEPTED = Response(202)
 
 _EVENTS: Headers = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"))
-_CODES = {**jsonrpc.CODES, Kind.UNKNOWN_TOOL: INVALID_PARAMS}
 _STATELESS_STATUS = {INVALID_PARAMS: 400, INVALID_REQUEST: 400, METHOD_NOT_FOUND: 404}
-
-
-class AskedMethod(NamedTuple):
-    """A request that passed the envelope: its id as JSON, its parameters, and the HTTP status of each error code."""
-
-    id: bytes
-    params: dict[str, Json]
-    request: Request
-    status: Mapping[int, int]
 
 
 class _ServerWords(NamedTuple):
@@ -55,9 +54,6 @@ class _ServerWords(NamedTuple):
     end: bytes
     host_confirmation: str
     refuses_unasked: bool
-
-
-Method: TypeAlias = Callable[[AskedMethod], Reading]
 
 
 class Revision(NamedTuple):
@@ -74,23 +70,26 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     cached = {"ttlMs": LIST_TTL_MS, "cacheScope": "private" if site.keys else "public"}
     tools = document.write(catalog, partial(site.cache.get, _serialize_tool))
     lists: dict[str, Method] = {
-        "tools/list": partial(_list_tools, _write_pages(tools, cached, end)),
+        "tools/list": partial(answer_page, write_pages("tools", tools, cached, end)),
         "tools/call": partial(
             _call_tool, catalog, _ServerWords(server, end, site.host_confirmation, site.refuses_unasked)
         ),
+        **build_offered_methods(catalog.offered, cached, end),
     }
-    about = {"capabilities": {"tools": {}}, **({"instructions": catalog.description} if catalog.description else {})}
-    discovery = _write_static({"supportedVersions": list(SUPPORTED), **about, **cached}, end)
+    about = {
+        "capabilities": build_capabilities(catalog.offered),
+        **({"instructions": catalog.description} if catalog.description else {}),
+    }
+    discovery = write_static({"supportedVersions": list(SUPPORTED), **about, **cached}, end)
     greetings = {
-        version: _write_static({"protocolVersion": version, "serverInfo": server, **about}, end)
-        for version in HANDSHAKE
+        version: write_static({"protocolVersion": version, "serverInfo": server, **about}, end) for version in HANDSHAKE
     }
     handshake: dict[str, Method] = {
         "initialize": partial(_initialize, greetings),
-        "ping": partial(_build_answer, b"}}"),  # nothing at all: clients of these revisions compare
+        "ping": partial(build_answer, b"}}"),  # nothing at all: clients of these revisions compare
         **lists,
     }
-    stateless: dict[str, Method] = {"server/discover": partial(_build_answer, discovery), **lists}
+    stateless: dict[str, Method] = {"server/discover": partial(build_answer, discovery), **lists}
     read = partial(_read, Revision(handshake, {}), Revision(stateless, _STATELESS_STATUS))
     return {("POST", "/mcp"): Route(read)}
 
@@ -101,7 +100,7 @@ def _serialize_tool(tool: Tool, name: str) -> Json:
 
 def refuse(problem: Problem) -> Response:
     """Return a problem that came before any message was read, as a JSON-RPC error without an id."""
-    return _build_refusal(b"null", problem)
+    return build_refusal(b"null", problem)
 
 
 def _read(handshake: Revision, stateless: Revision, request: Request) -> Reading:
@@ -111,18 +110,18 @@ def _read(handshake: Revision, stateless: Revision, request: Request) -> Reading
     id_ = to_json(message.id)
     params = {} if message.params is None else message.params
     if not isinstance(params, dict):
-        return _build_error(id_, INVALID_PARAMS, '"params" must be an object.', 400)
+        return build_error(id_, INVALID_PARAMS, '"params" must be an object.', 400)
     revision = handshake
     version = envelope.read_version(request, params)
     if version and version not in HANDSHAKE:
         refusal = envelope.check_envelope(request, message.method, params, version)
         if refusal is not None:
-            return _build_error(id_, refusal.code, refusal.message, 400, refusal.data)
+            return build_error(id_, refusal.code, refusal.message, 400, refusal.data)
         revision = stateless
     method = revision.methods.get(message.method)
     if method is None:
         text = f"There is no method {message.method[:100]!r} here. There is: {', '.join(sorted(revision.methods))}."
-        return _build_error(id_, METHOD_NOT_FOUND, text, revision.status.get(METHOD_NOT_FOUND, 200))
+        return build_error(id_, METHOD_NOT_FOUND, text, revision.status.get(METHOD_NOT_FOUND, 200))
     return method(AskedMethod(id_, params, request, revision.status))
 
 
@@ -133,11 +132,11 @@ def _read_message(request: Request) -> jsonrpc.Message | Response:
         return _refuse_unreadable(request, data)
     message = jsonrpc.read(data)
     if isinstance(message, Problem):
-        return _build_error(to_json(jsonrpc.get_id(data)), INVALID_REQUEST, message.message, 400)
+        return build_error(to_json(jsonrpc.get_id(data)), INVALID_REQUEST, message.message, 400)
     if not message.expects_answer:
         return ACCEPTED
     if message.id is None:
-        return _build_error(b"null", INVALID_REQUEST, '"id" must be a string or a number, not null.', 400)
+        return build_error(b"null", INVALID_REQUEST, '"id" must be a string or a number, not null.', 400)
     return message
 
 
@@ -145,15 +144,15 @@ def _call_tool(catalog: Catalog, said: _ServerWords, asked: AskedMethod) -> Read
     params = asked.params
     name = params.get("name")
     if not isinstance(name, str):
-        return _build_invalid(asked, '"name" must be the name of a tool, as a string.')
+        return build_invalid(asked, '"name" must be the name of a tool, as a string.')
     tool = catalog.names.get(name) or catalog.find(name)
     if isinstance(tool, Problem):
-        return _build_invalid(asked, tool.message)
+        return build_invalid(asked, tool.message)
     arguments = params.get("arguments")
     if arguments is None:
         arguments = {}
     elif not isinstance(arguments, dict):
-        return _build_invalid(asked, f'"arguments" of {tool.name} must be an object.')
+        return build_invalid(asked, f'"arguments" of {tool.name} must be an object.')
     context = _read_context(params, tool, said)
     if isinstance(context, Problem):
         return Response(200, JSON_HEADERS, write_failure(asked.id, context, said.server))
@@ -207,7 +206,7 @@ def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, said: _Ser
         return Response(200, JSON_HEADERS, consent_question.write_form(asked.id, asked_user, said.server))
     if problem.kind in TOLD:
         return Response(200, JSON_HEADERS, write_failure(asked.id, problem, said.server))
-    return _build_refusal(asked.id, problem)
+    return build_refusal(asked.id, problem)
 
 
 def _build_streaming(call: Call, reply: Callable[[Result, float], Response], token: str | int) -> Streaming:
@@ -223,82 +222,14 @@ def _build_streaming(call: Call, reply: Callable[[Result, float], Response], tok
     return Streaming(call, _EVENTS, b"", frame, write_closing, lambda problem: reply(problem, 0.0))
 
 
-def _list_tools(pages: Mapping[Json, bytes], asked: AskedMethod) -> Response:
-    cursor = asked.params.get("cursor")
-    page = pages.get(cursor) if cursor is None or isinstance(cursor, str) else None
-    if page is None:
-        return _build_invalid(asked, '"cursor" is none of this list, or the list has changed: ask again without it.')
-    return _build_answer(page, asked)
-
-
-def _write_pages(tools: list[Json], members: Mapping[str, Json], end: bytes) -> Mapping[Json, bytes]:
-    """Return the pages of ``tools/list`` by their cursors; the first is under None.
-
-    A cursor is that of this very list: after a change it leads nowhere. Every process that serves the list knows it.
-    """
-    # MC-06
-    whole = _write_static({"tools": tools, **members}, end)
-    if len(whole) <= PAGE_BYTES:
-        return {None: whole}
-    mark = sha256(whole).hexdigest()[:16]
-    starts, size = [0], 0
-    for number, tool in enumerate(tools):
-        size += len(to_json(tool))
-        if size > PAGE_BYTES and number > starts[-1]:
-            starts.append(number)
-            size = len(to_json(tool))
-    pages: dict[Json, bytes] = {}
-    for start, stop in zip(starts, [*starts[1:], None], strict=True):
-        more: dict[str, Json] = {} if stop is None else {"nextCursor": f"{mark}-{stop}"}
-        page = _write_static({"tools": tools[start:stop], **more, **members}, end)
-        pages[f"{mark}-{start}" if start else None] = page
-    return pages
-
-
 def _initialize(greetings: Mapping[str, bytes], asked: AskedMethod) -> Response:
     version = asked.params.get("protocolVersion")
     if not isinstance(version, str):
-        return _build_invalid(asked, '"protocolVersion" must be a date such as "2025-11-25", as a string.')
-    return _build_answer(greetings.get(version) or greetings[HANDSHAKE[0]], asked)
-
-
-def _write_static(result: Mapping[str, Json], end: bytes) -> bytes:
-    """All of a result that is known beforehand: its members and its end."""
-    members = to_json(result)[1:-1]
-    return members + end if members else end.removeprefix(b",")
-
-
-def _build_answer(fixed: bytes, asked: AskedMethod) -> Response:
-    return Response(200, JSON_HEADERS, write_opening(asked.id) + fixed)
-
-
-def _build_invalid(asked: AskedMethod, text: str) -> Response:
-    return _build_error(asked.id, INVALID_PARAMS, text, asked.status.get(INVALID_PARAMS, 200))
+        return build_invalid(asked, '"protocolVersion" must be a date such as "2025-11-25", as a string.')
+    return build_answer(greetings.get(version) or greetings[HANDSHAKE[0]], asked)
 
 
 def _refuse_unreadable(request: Request, problem: Problem) -> Response:
     if problem.kind is Kind.MALFORMED and isinstance(read_json(request.body), Problem):
-        return _build_error(b"null", PARSE_ERROR, problem.message, 400)
-    return _build_refusal(b"null", problem)
-
-
-def _build_refusal(id_: bytes, problem: Problem) -> Response:
-    status = STATUS_BY_KIND[problem.kind]
-    headers = list(JSON_HEADERS)
-    if problem.kind is Kind.OVERLOADED or (problem.retry_after_ms is not None and status != 200):
-        seconds = max(1, -(-(problem.retry_after_ms or 1_000) // 1_000))
-        headers.append((b"retry-after", str(seconds).encode()))
-    body = _write_error(_CODES.get(problem.kind, INTERNAL_ERROR), problem.message, write_problem(problem))
-    if problem.kind is Kind.UNAUTHORIZED:
-        headers.append((b"www-authenticate", b"Bearer"))
-        body += b"," + to_json({"message": problem.message})[1:-1]
-    return Response(status, headers, b'{"jsonrpc":"2.0","id":' + id_ + b',"error":' + body + b"}")
-
-
-def _build_error(id_: bytes, code: int, text: str, status: int, data: Json = None) -> Response:
-    body = _write_error(code, text, data)
-    return Response(status, JSON_HEADERS, b'{"jsonrpc":"2.0","id":' + id_ + b',"error":' + body + b"}")
-
-
-def _write_error(code: int, text: str, data: Json) -> bytes:
-    return to_json({"code": code, "message": text} if data is None else {"code": code, "message": text, "data": data})
+        return build_error(b"null", PARSE_ERROR, problem.message, 400)
+    return build_refusal(b"null", problem)

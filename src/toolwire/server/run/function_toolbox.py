@@ -185,7 +185,7 @@ class FunctionToolbox:
             _Runner(function, self._fill_first(function), None)
             if function.dependencies
             else _Runner(function, self._choose_run(function), function.context_parameter)
-            for function in map(_add_result_check, self._toolkit.functions)
+            for function in map(_add_result_check, (*self._toolkit.functions, *self._toolkit.readers))
         ]
         self._runners = {runner.function.tool.id: runner for runner in runners}
         # The runners hold their tools, so that no other object gets the id of one.

@@ -1,0 +1,67 @@
+"""``toolwire prompts``: list the prompts of a target, or fill in one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from toolwire.cli.exits import FAILED, OK, UsageError, exit_code
+from toolwire.cli.targets.open_target import OpenedTarget, open_offering
+from toolwire.cli.terminal.call_result import print_call_result
+from toolwire.cli.terminal.screen import escape_lines, escaped, json_text, print_error
+from toolwire.cli.terminal.table import print_table
+from toolwire.core.content import describe_content
+from toolwire.core.model import Json, Problem
+from toolwire.core.offered import PromptDefinition
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the list of prompts, or the messages of one."""
+    with open_offering(arguments) as source:
+        if arguments.name is None:
+            return _print_list(source, as_json=arguments.json)
+        result = source.get_prompt(arguments.name, _read_texts(arguments.values))
+    if isinstance(result, Problem) or arguments.json:
+        return print_call_result(result, tool=None, file=None, output="", as_json=arguments.json)
+    for message in result.value["messages"]:
+        said = describe_content(message["content"])
+        text = said if isinstance(said, str) else json_text(said, indent=2)
+        print(f"{message['role']}: {escape_lines(text)}")
+    return OK
+
+
+def _read_texts(values: list[str]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for value in values:
+        name, mark, text = value.partition("=")
+        if not mark or not name:
+            raise UsageError(f"{value[:100]!r} is not an argument: write KEY=VALUE.")
+        texts[name] = text
+    return texts
+
+
+def _print_list(source: OpenedTarget, *, as_json: bool) -> int:
+    listed = source.list_prompts()
+    if isinstance(listed, Problem):
+        print_error(listed.message)
+        return exit_code(listed) or FAILED
+    if as_json:
+        print(json_text([_describe(one) for one in listed], indent=2))
+    elif listed:
+        rows = [(escaped(one.name), escaped(_list_arguments(one)), escaped(one.description)) for one in listed]
+        print_table(("prompt", "arguments", "description"), rows, sys.stdout)
+    else:
+        print("There are no prompts here.")
+    return OK
+
+
+def _list_arguments(one: PromptDefinition) -> str:
+    return " ".join(argument.name if argument.is_required else f"[{argument.name}]" for argument in one.arguments)
+
+
+def _describe(one: PromptDefinition) -> Json:
+    arguments: list[Json] = [
+        {"name": name, "description": description, "is_required": is_required}
+        for name, description, is_required in one.arguments
+    ]
+    return {"name": one.name, "title": one.title, "description": one.description, "arguments": arguments}

@@ -1,0 +1,64 @@
+"""List and read what a server offers beside tools: resources and prompts.
+
+A read goes to the server that the user connected to and changes nothing there, so nobody is asked for consent to it.
+"""
+# MC-08
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from toolwire.client.calls.call_ids import new_id
+from toolwire.client.discovery.discover import find_codecs
+from toolwire.core.codec import Flow, Peer
+from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
+from toolwire.core.offered import NOTHING_OFFERED, Offered, name_reader_toolkit
+
+from .connection import Connection
+
+_URI_SCHEMA: dict[str, Json] = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]}
+
+
+def load_offered(peer: Peer) -> Flow[Offered | Problem]:
+    """Return what the server of ``peer`` offers beside tools; nothing where its protocol has no word for that."""
+    (codec,) = find_codecs(peer.protocol)
+    return NOTHING_OFFERED if codec.offered is None else (yield from codec.offered.load(peer))
+
+
+def read_offered(connection: Connection, call: Call) -> Flow[Result]:
+    """Return the result of ``call``, whose tool is the reader of a resource or a prompt."""
+    (codec,) = find_codecs(connection.peer.protocol)
+    if codec.offered is None:
+        return _build_unknown(connection.peer)
+    return (yield from codec.offered.read(connection.peer, call))
+
+
+def with_offered(connection: Connection, offered: Offered) -> Connection:
+    """Return ``connection`` with ``offered`` in its catalog."""
+    peer = connection.peer
+    return replace(connection, peer=replace(peer, catalog=peer.catalog.with_offered(offered)))
+
+
+def build_resource_call(uri: str) -> Call:
+    """Return the call that reads ``uri``, which need not be on the list of the server."""
+    reader = Tool(name="read", toolkit=name_reader_toolkit("", "resource"), input_schema=_URI_SCHEMA, safe=True)
+    return Call(reader, {"uri": uri}, new_id())
+
+
+def build_prompt_call(offered: Offered, name: str, arguments: Mapping[str, str] | None) -> Call | Problem:
+    """Return the call that fills in the prompt ``name``, or why there is none."""
+    found = offered.find_prompt(name)
+    if isinstance(found, Problem):
+        return found
+    given = dict(arguments or {})
+    missing = [one.name for one in found.arguments if one.is_required and one.name not in given]
+    if missing:
+        text = f"The prompt {name} needs {' and '.join(missing)}: give each as a text."
+        return Problem(kind=Kind.INVALID_ARGUMENTS, message=text, details={"missing": list(missing)})
+    return Call(found.reader, given, new_id())
+
+
+def _build_unknown(peer: Peer) -> Problem:
+    text = f"There are no resources and prompts over {peer.protocol}: connect to the server's MCP address for them."
+    return Problem(kind=Kind.NOT_FOUND, message=text)

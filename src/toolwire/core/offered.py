@@ -1,0 +1,265 @@
+"""Describe what a server offers beside tools: resources that can be read, and prompts that can be filled in.
+
+Rules:
+- Behind each stands a reader: a tool that no list of tools has. So a read passes the same checks as a call.
+- The toolkit of a reader contains a colon, which that of no tool can. So the two never share an id.
+- All texts are those of the server (untrusted).
+"""
+# MC-08
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from .content import Audio, File, Image
+from .model import Json, Kind, Problem, Tool
+from .suggestion import find_nearest
+from .uri_template import UriTemplate
+
+_MARK: Final = ":"
+_MOST_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceDefinition:
+    """Something to read at a URI, or at each URI of a template.
+
+    ``uri`` is a URI template where it has variables. ``size`` is in bytes. ``prefix`` is what a gateway puts before the
+    URIs of one of its servers. ``takes_uri`` means that the reader gets the URI itself instead of the variables.
+    """
+
+    uri: str
+    reader: Tool
+    title: str = ""
+    media_type: str = ""
+    size: int | None = None
+    prefix: str = ""
+    takes_uri: bool = False
+    template: UriTemplate = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        try:
+            template = UriTemplate(self.uri)
+        except ValueError:
+            if not self.takes_uri or "{" not in self.uri:
+                raise
+            # Another server may use all of RFC 6570: it gets the whole URI, so only the beginning must be known here.
+            template = UriTemplate(self.uri.partition("{")[0] + "{+rest}")
+        object.__setattr__(self, "template", template)
+
+    @property
+    def name(self) -> str:
+        """The name of the resource."""
+        return self.reader.name
+
+    @property
+    def description(self) -> str:
+        """What the resource holds."""
+        return self.reader.description
+
+    @property
+    def is_template(self) -> bool:
+        """Whether ``uri`` has variables."""
+        return bool(self.template.names)
+
+    @property
+    def public_uri(self) -> str:
+        """The URI or template by which callers read it."""
+        return self.prefix + self.uri
+
+    def match(self, uri: str) -> dict[str, Json] | None:
+        """Return the arguments of the reader if ``uri`` is one of this resource, else None."""
+        if not uri.startswith(self.prefix):
+            return None
+        own = uri[len(self.prefix) :]
+        values = self.template.match(own)
+        if values is None or self.takes_uri:
+            return None if values is None else {"uri": own}
+        return read_texts(values, self.reader)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptDefinition:
+    """A prompt that a user may choose. Its arguments are those of the reader; all are given as texts."""
+
+    reader: Tool
+    title: str = ""
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", self.reader.name)
+
+    @property
+    def description(self) -> str:
+        """What the prompt is for."""
+        return self.reader.description
+
+    @property
+    def arguments(self) -> tuple[PromptArgument, ...]:
+        """The arguments, in the order of the reader."""
+        schema = self.reader.input_schema
+        properties, required = schema.get("properties"), schema.get("required")
+        names: Sequence[Json] = required if isinstance(required, list) else ()
+        return tuple(
+            PromptArgument(name, _read_description(inner), name in names)
+            for name, inner in (properties.items() if isinstance(properties, dict) else ())
+        )
+
+
+class PromptArgument(NamedTuple):
+    """One argument of a prompt: its name, what it means, and whether it must be given."""
+
+    name: str
+    description: str
+    is_required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PromptMessage:
+    """One message of a prompt: a text, image, sound or file, said by the user or by the assistant."""
+
+    content: str | Image | Audio | File
+    role: Literal["user", "assistant"] = "user"
+
+
+class Offered(NamedTuple):
+    """The resources and prompts of a server; ``findings`` has a sentence for each entry that was left out."""
+
+    resources: tuple[ResourceDefinition, ...] = ()
+    prompts: tuple[PromptDefinition, ...] = ()
+    findings: tuple[str, ...] = ()
+
+    @property
+    def readers(self) -> tuple[Tool, ...]:
+        """The reader of each resource, then of each prompt."""
+        return (*(one.reader for one in self.resources), *(one.reader for one in self.prompts))
+
+    def find_resource(self, uri: str) -> tuple[ResourceDefinition, dict[str, Json]] | Problem:
+        """Return the resource at ``uri`` with the arguments of its reader; a plain URI goes before templates."""
+        for is_template in (False, True):
+            for one in self.resources:
+                if one.is_template is is_template and (given := one.match(uri)) is not None:
+                    return one, given
+        near = find_nearest(uri[:200], [one.public_uri for one in self.resources])
+        hint = f" Did you mean {near}?" if near else ""
+        text = f"There is no resource {uri[:200]!r} here.{hint} {_list_known(one.public_uri for one in self.resources)}"
+        return Problem(kind=Kind.INVALID_ARGUMENTS, message=text, details={"reason": "unknown_resource"})
+
+    def find_prompt(self, name: str) -> PromptDefinition | Problem:
+        """Return the prompt ``name``."""
+        for one in self.prompts:
+            if one.name == name:
+                return one
+        text = f"There is no prompt {name[:200]!r} here. {_list_known(one.name for one in self.prompts)}"
+        return Problem(kind=Kind.INVALID_ARGUMENTS, message=text, details={"reason": "unknown_prompt"})
+
+    def filter(self, allows: Callable[[Tool], bool]) -> Offered:
+        """Return those whose reader ``allows`` is true of."""
+        return Offered(
+            tuple(one for one in self.resources if allows(one.reader)),
+            tuple(one for one in self.prompts if allows(one.reader)),
+        )
+
+
+NOTHING_OFFERED: Final = Offered()
+OfferedKind: TypeAlias = Literal["resource", "prompt"]
+
+
+def name_reader_toolkit(toolkit: str, kind: OfferedKind) -> str:
+    """Return the toolkit of the readers of ``kind`` that belong to ``toolkit``."""
+    return f"{toolkit}{_MARK}{kind}"
+
+
+def is_reader(tool: Tool) -> bool:
+    """Return whether ``tool`` stands behind a resource or a prompt."""
+    return _MARK in tool.toolkit
+
+
+def merge_offered(parts: Sequence[Offered]) -> Offered:
+    """Return everything in ``parts``, without a second resource of one URI or a second prompt of one name."""
+    resources = {one.public_uri: one for one in reversed([*chain.from_iterable(part.resources for part in parts)])}
+    prompts = {one.name: one for one in reversed([*chain.from_iterable(part.prompts for part in parts)])}
+    findings = tuple(chain.from_iterable(part.findings for part in parts))
+    return Offered(tuple(reversed(resources.values())), tuple(reversed(prompts.values())), findings)
+
+
+def add_prefix(offered: Offered, name: str) -> Offered:
+    """Return ``offered`` under ``name``: URIs begin with ``name+``, names of prompts with ``name_``."""
+    resources = tuple(replace(one, prefix=f"{name}+{one.prefix}") for one in offered.resources)
+    return Offered(resources, tuple(replace(one, name=f"{name}_{one.name}") for one in offered.prompts))
+
+
+def with_scopes(offered: Offered, scopes: tuple[str, ...] | None) -> Offered:
+    """Return ``offered`` for callers with ``scopes``; unchanged if that is None."""
+    if scopes is None or not offered.readers:
+        return offered
+    resources = tuple(replace(one, reader=replace(one.reader, scopes=scopes)) for one in offered.resources)
+    return Offered(resources, tuple(replace(one, reader=replace(one.reader, scopes=scopes)) for one in offered.prompts))
+
+
+def write_messages(description: str, value: Json) -> dict[str, Json]:
+    """Return what a prompt comes to: its description, and a message for each item that its function returned.
+
+    A text, content, or other data is said by the user. What another server filled in is complete as it is.
+    """
+    if isinstance(value, dict) and value.keys() == {"description", "messages"} and isinstance(value["messages"], list):
+        return {"description": value["description"] or description, "messages": value["messages"]}
+    return {"description": description, "messages": [_write_message(one) for one in _list_items(value)]}
+
+
+def read_texts(texts: Mapping[str, str], reader: Tool) -> dict[str, Json]:
+    """Return the arguments that ``texts`` mean by the input schema of ``reader``; what does not fit stays a text."""
+    properties = reader.input_schema.get("properties")
+    known: dict[str, Json] = properties if isinstance(properties, dict) else {}
+    return {name: _read_text(text, known.get(name)) for name, text in texts.items()}
+
+
+def is_prompt_text(schema: Json) -> bool:
+    """Return whether a value of ``schema`` can be entered as a text: a scalar, or a choice that has a text."""
+    if not isinstance(schema, dict):
+        return True
+    choices = schema.get("anyOf")
+    if isinstance(choices, list):
+        return any(is_prompt_text(one) for one in choices)
+    return schema.get("type", "string") in ("string", "integer", "number", "boolean")
+
+
+def _read_text(text: str, schema: Json) -> Json:
+    wanted = schema.get("type") if isinstance(schema, dict) else None
+    if wanted == "boolean" and text in ("true", "false"):
+        return text == "true"
+    if wanted not in ("integer", "number") or len(text) > _MOST_SHOWN:
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _list_items(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else [value]
+
+
+def _write_message(one: Json) -> dict[str, Json]:
+    if isinstance(one, dict) and one.keys() == {"content", "role"} and one["role"] in ("user", "assistant"):
+        return {"role": one["role"], "content": one["content"]}
+    return {"role": "user", "content": one}
+
+
+def _read_description(schema: Json) -> str:
+    text = schema.get("description") if isinstance(schema, dict) else None
+    return text if isinstance(text, str) else ""
+
+
+def _list_known(names: Iterable[str]) -> str:
+    known = list(names)
+    more = ", ..." if len(known) > _MOST_SHOWN else ""
+    return f"There is: {', '.join(known[:_MOST_SHOWN])}{more}." if known else "There is none at all."

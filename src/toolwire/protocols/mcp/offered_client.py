@@ -1,0 +1,226 @@
+"""List and read the resources of an MCP server, and list and fill in its prompts.
+
+Rules:
+- At most 100 pages and 10,000 entries of each list are read, and no page twice.
+- An entry that cannot be used is left out, and a sentence says so. Its texts are cleaned and cut.
+- A list is asked for only where the server declares it. One that is not as it should be is left out.
+"""
+# MC-08
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+from toolwire.core.catalog import build_toolkit_name
+from toolwire.core.codec import Flow, Peer
+from toolwire.core.content import MAX_PARTS
+from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool, Value
+from toolwire.core.offered import Offered, OfferedKind, PromptDefinition, ResourceDefinition, name_reader_toolkit
+from toolwire.framing.jsontext import get_object
+from toolwire.framing.text_cleaning import cap_text, clean
+
+from . import content_blocks, post_message
+from .client import renew_session
+from .handshake import MAX_PAGES, MAX_TOOLS
+from .post_message import Conversation, Refused, Session
+from .stream_reader import fetch_answer
+
+MAX_NAME: Final = 200
+MAX_DESCRIPTION: Final = 4_000
+_MAX_ARGUMENTS: Final = 100
+_FINDINGS: Final = 20
+_INPUT: Final = "The server asks the user for input before it answers, which is only possible in calls of tools."
+
+_LISTS: Final = (
+    ("resources", "resources/list", "resources", "uri"),
+    ("resources", "resources/templates/list", "resourceTemplates", "uriTemplate"),
+    ("prompts", "prompts/list", "prompts", "name"),
+)
+"""The capability, the method, and the member of its result, whose entries have the key."""
+
+_NOT_ANSWERED: Final = frozenset({Kind.UNREACHABLE, Kind.UNAUTHORIZED, Kind.FORBIDDEN, Kind.TIMEOUT, Kind.OVERLOADED})
+
+D = TypeVar("D")
+_Answer = dict[str, Json] | Problem
+
+
+def load(peer: Peer) -> Flow[Offered | Problem]:
+    """Return what the server of ``peer`` offers beside tools."""
+    declared = _get_session(peer).offers
+    findings: list[str] = []
+    resources: list[ResourceDefinition] = []
+    prompts: list[PromptDefinition] = []
+    toolkit = build_toolkit_name(peer.site)
+    for capability, method, member, key in _LISTS:
+        if capability not in declared:
+            continue
+        listed = yield from _list_entries(peer, method, member)
+        if isinstance(listed, Problem):
+            if listed.kind in _NOT_ANSWERED:
+                return listed
+            findings.append(f"{method} is left out: {_read_text(listed.message)}")
+        elif capability == "prompts":
+            prompts += _read_entries(listed, key, lambda entry: _read_prompt(entry, toolkit), findings)
+        else:
+            resources += _read_entries(listed, key, lambda entry: _read_resource(entry, toolkit), findings)
+    return Offered(tuple(resources), tuple(prompts), tuple(findings))
+
+
+def read(peer: Peer, call: Call) -> Flow[Result]:
+    """Return the content of the resource, or the messages of the prompt, whose reader ``call`` runs.
+
+    The value of a resource is its text, the JSON form of its bytes, or a list where it has several parts. That of a
+    prompt is an object with ``description`` and ``messages``, each of which has ``role`` and ``content``.
+    """
+    name = get_object(call.tool.hints, "mcp").get("prompt")
+    if isinstance(name, str):
+        arguments: Json = {key: str(value) for key, value in call.arguments.items()}
+        answer = yield from _ask(peer, "prompts/get", {"name": name, "arguments": arguments})
+        return answer if isinstance(answer, Problem) else _read_messages(answer)
+    answer = yield from _ask(peer, "resources/read", {"uri": call.arguments.get("uri")})
+    return answer if isinstance(answer, Problem) else _read_contents(answer)
+
+
+def _get_session(peer: Peer) -> Session:
+    conversation: Conversation = peer.memo
+    return conversation.session
+
+
+def _list_entries(peer: Peer, method: str, member: str) -> Flow[list[Json] | Problem]:
+    entries: list[Json] = []
+    seen: set[str] = set()
+    params: dict[str, Json] = {}
+    for _ in range(MAX_PAGES):
+        answer = yield from _ask(peer, method, params)
+        if isinstance(answer, Problem):
+            return answer
+        listed, cursor = answer.get(member), answer.get("nextCursor")
+        if not isinstance(listed, list):
+            return Problem(kind=Kind.BAD_ANSWER, message=f"The server answered {method} without a list.")
+        entries.extend(listed[: MAX_TOOLS - len(entries)])
+        if not isinstance(cursor, str) or not cursor or cursor in seen or len(entries) == MAX_TOOLS:
+            break
+        seen.add(cursor)
+        params = {"cursor": cursor}
+    return entries
+
+
+def _ask(peer: Peer, method: str, params: dict[str, Json]) -> Flow[_Answer]:
+    """Return the result of ``method``; if the server has ended the session, it is asked once more in a new one."""
+    conversation: Conversation = peer.memo
+    for attempt in range(2):
+        used = conversation.session
+        id_ = f"{method}-{attempt}"
+        response = yield from fetch_answer(post_message.write(used, method, params, id_), used, id_)
+        if isinstance(response, Problem):
+            return response
+        if response.status == 404 and used.id and not attempt:
+            if conversation.session is used and not (yield from renew_session(conversation, used)):
+                break
+            continue
+        answer = post_message.read(response, id_)
+        if isinstance(answer, Refused):
+            return post_message.build_problem(response, answer)
+        if isinstance(answer, dict) and answer.get("resultType", "complete") == "input_required":
+            return Problem(kind=Kind.MISSING_REQUIREMENTS, message=_INPUT)
+        return answer
+    return Problem(kind=Kind.UNREACHABLE, message="The server has ended this session: connect again.", can_retry=True)
+
+
+def _read_entries(
+    listed: list[Json], key: str, read_entry: Callable[[dict[str, Any]], D | None], findings: list[str]
+) -> Iterator[D]:
+    seen: set[str] = set()
+    for number, entry in enumerate(listed, 1):
+        named = entry.get(key) if isinstance(entry, dict) else None
+        found = read_entry(entry) if isinstance(entry, dict) and isinstance(named, str) and named not in seen else None
+        if found is not None and isinstance(named, str):
+            seen.add(named)
+            yield found
+        elif len(findings) < _FINDINGS:
+            findings.append(f"entry {number} of a list is left out: its {key!r} is not valid, or is there already")
+
+
+def _read_resource(entry: dict[str, Any], toolkit: str) -> ResourceDefinition | None:
+    uri: str = entry.get("uri") or entry["uriTemplate"]  # one of them is a text: by it the entry was found
+    size, media_type = entry.get("size"), entry.get("mimeType")
+    reader = _build_reader("resource", toolkit, _read_text(entry.get("name")) or str(uri)[:MAX_NAME], entry)
+    try:
+        return ResourceDefinition(
+            uri=uri,
+            reader=reader,
+            title=_read_text(entry.get("title")),
+            media_type=_read_text(media_type),
+            size=size if type(size) is int and size >= 0 else None,
+            takes_uri=True,
+        )
+    except ValueError:
+        return None
+
+
+def _read_prompt(entry: dict[str, Any], toolkit: str) -> PromptDefinition | None:
+    name = entry["name"]
+    if not name or len(name) > MAX_NAME or clean(name).text != name:
+        return None
+    properties: dict[str, Json] = {}
+    required: list[Json] = []
+    arguments = entry.get("arguments")
+    for one in arguments[:_MAX_ARGUMENTS] if isinstance(arguments, list) else ():
+        if isinstance(one, dict) and isinstance(one.get("name"), str):
+            text = _read_text(one.get("description"), MAX_DESCRIPTION)
+            properties[one["name"]] = {"type": "string", **({"description": text} if text else {})}
+            required += [one["name"]] if one.get("required") is True else []
+    schema: dict[str, Json] = {"type": "object", "properties": properties, "required": required}
+    reader = _build_reader("prompt", toolkit, name, entry, schema)
+    return PromptDefinition(reader=reader, title=_read_text(entry.get("title")))
+
+
+def _build_reader(
+    kind: OfferedKind, toolkit: str, name: str, entry: dict[str, Any], schema: dict[str, Json] | None = None
+) -> Tool:
+    return Tool(
+        name=name,
+        toolkit=name_reader_toolkit(toolkit, kind),
+        description=_read_text(entry.get("description"), MAX_DESCRIPTION),
+        input_schema=schema or {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]},
+        output_schema={},
+        safe=True,
+        hints={"mcp": {"prompt": name}} if kind == "prompt" else {},
+    )
+
+
+def _read_text(text: Json, most: int = MAX_NAME) -> str:
+    return cap_text(clean(text).text, most) if isinstance(text, str) else ""
+
+
+def _read_contents(answer: dict[str, Json]) -> Result:
+    contents = answer.get("contents")
+    if (
+        not isinstance(contents, list)
+        or len(contents) > MAX_PARTS
+        or not all(isinstance(one, dict) for one in contents)
+    ):
+        text = f'The answer has no list of "contents" with at most {MAX_PARTS} parts.'
+        return Problem(kind=Kind.BAD_ANSWER, message=text)
+    parts = [_read_part(one) for one in contents]
+    return Value(parts[0] if len(parts) == 1 else parts)
+
+
+def _read_part(one: dict[str, Any]) -> Json:
+    text = one.get("text")
+    return text if isinstance(text, str) else content_blocks.read_block({"type": "resource", "resource": one})
+
+
+def _read_messages(answer: dict[str, Json]) -> Result:
+    messages = answer.get("messages")
+    if not isinstance(messages, list) or len(messages) > MAX_PARTS:
+        text = f'The answer has no list of "messages" with at most {MAX_PARTS} of them.'
+        return Problem(kind=Kind.BAD_ANSWER, message=text)
+    read_: list[Json] = []
+    for one in messages:
+        role, block = (one.get("role"), one.get("content")) if isinstance(one, dict) else (None, None)
+        if role not in ("user", "assistant") or not isinstance(block, dict):
+            return Problem(kind=Kind.BAD_ANSWER, message="A message of the prompt has no role or no content.")
+        read_.append({"role": role, "content": content_blocks.read_block(block)})
+    return Value({"description": _read_text(answer.get("description"), MAX_DESCRIPTION), "messages": read_})

@@ -1,0 +1,152 @@
+"""List, read and fill in what a server offers beside tools: ``resources/...`` and ``prompts/...``.
+
+A method exists only where there is something to offer, and so does its capability.
+"""
+# MC-08
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+from toolwire.core import content
+from toolwire.core.codec import Reading, make_pending
+from toolwire.core.http import JSON_HEADERS, Response, make_response
+from toolwire.core.model import Call, Json, Problem, Result, Tool, Value, make_call
+from toolwire.core.offered import Offered, PromptDefinition, ResourceDefinition, read_texts, write_messages
+from toolwire.framing import jsontext
+from toolwire.framing.text_cleaning import clean
+
+from . import content_blocks, envelope
+from .answers import (
+    AskedMethod,
+    Method,
+    answer_page,
+    build_error,
+    build_invalid,
+    build_refusal,
+    write_pages,
+)
+from .result import write_opening
+from .revision import RESOURCE_NOT_FOUND
+
+_UNCACHED: Final = b'"ttlMs":0,"cacheScope":"private"'
+
+
+def build_capabilities(offered: Offered) -> dict[str, Json]:
+    """Return what the server declares to offer."""
+    capabilities: dict[str, Json] = {"tools": {}}
+    if offered.resources:
+        capabilities["resources"] = {}
+    if offered.prompts:
+        capabilities["prompts"] = {}
+    return capabilities
+
+
+def build_offered_methods(offered: Offered, members: Mapping[str, Json], end: bytes) -> dict[str, Method]:
+    """Return the methods for ``offered``; the bytes of the lists are written here, once."""
+    methods: dict[str, Method] = {}
+    if offered.resources:
+        plain = [_write_resource(one) for one in offered.resources if not one.is_template]
+        templates = [_write_resource(one) for one in offered.resources if one.is_template]
+        pages = write_pages("resourceTemplates", templates, members, end)
+        methods |= {
+            "resources/list": partial(answer_page, write_pages("resources", plain, members, end)),
+            "resources/templates/list": partial(answer_page, pages),
+            "resources/read": partial(_read_resource, offered, end),
+        }
+    if offered.prompts:
+        prompts = [_write_prompt(one) for one in offered.prompts]
+        methods |= {
+            "prompts/list": partial(answer_page, write_pages("prompts", prompts, members, end)),
+            "prompts/get": partial(_get_prompt, offered, end),
+        }
+    return methods
+
+
+def _write_resource(one: ResourceDefinition) -> Json:
+    facts: dict[str, Json] = {"name": one.name, "uriTemplate" if one.is_template else "uri": one.public_uri}
+    if one.size is not None and not one.is_template:
+        facts["size"] = one.size
+    return facts | _write_texts(title=one.title, description=one.description, mimeType=one.media_type)
+
+
+def _write_prompt(one: PromptDefinition) -> Json:
+    arguments: list[Json] = [
+        {"name": name, "required": is_required, **_write_texts(description=description)}
+        for name, description, is_required in one.arguments
+    ]
+    return {"name": one.name, "arguments": arguments, **_write_texts(title=one.title, description=one.description)}
+
+
+def _write_texts(**texts: str) -> dict[str, Json]:
+    """Return ``texts`` without hidden characters, and without the empty ones."""
+    return {name: clean(text).text for name, text in texts.items() if text}
+
+
+def _read_resource(offered: Offered, end: bytes, asked: AskedMethod) -> Reading:
+    uri = asked.params.get("uri")
+    if not isinstance(uri, str):
+        return build_invalid(asked, '"uri" must be the URI of a resource, as a string.')
+    found = offered.find_resource(uri)
+    if isinstance(found, Problem):
+        if asked.status:  # since 2026-07-28 this is an error of the parameters, before that a code of its own
+            return build_invalid(asked, found.message)
+        return build_error(asked.id, RESOURCE_NOT_FOUND, found.message, 200, {"uri": uri})
+    resource, arguments = found
+    # What a function returns may differ at each read, and for each caller.
+    ending = _UNCACHED + end
+
+    def write(value: Json) -> bytes:
+        contents = [_write_contents(one, uri, resource.media_type) for one in _list_parts(value)]
+        return b'"contents":' + jsontext.write(contents) + b"," + ending
+
+    return _build_pending(asked, resource.reader, arguments, write)
+
+
+def _get_prompt(offered: Offered, end: bytes, asked: AskedMethod) -> Reading:
+    name, given = asked.params.get("name"), asked.params.get("arguments")
+    if not isinstance(name, str):
+        return build_invalid(asked, '"name" must be the name of a prompt, as a string.')
+    found = offered.find_prompt(name)
+    if isinstance(found, Problem):
+        return build_invalid(asked, found.message)
+    arguments = {} if given is None else given
+    if not isinstance(arguments, dict) or not all(isinstance(one, str) for one in arguments.values()):
+        return build_invalid(asked, f'"arguments" of {name} must be an object of strings.')
+    about = _write_texts(description=found.description)
+
+    def write(value: Json) -> bytes:
+        said: list[dict[str, Json]] = write_messages("", value)["messages"]
+        messages = [{**one, "content": content_blocks.write_block(one["content"])} for one in said]
+        return jsontext.write({**about, "messages": messages})[1:-1] + end
+
+    return _build_pending(asked, found.reader, read_texts(arguments, found.reader), write)
+
+
+def _build_pending(
+    asked: AskedMethod, reader: Tool, arguments: dict[str, Json], write: Callable[[Json], bytes]
+) -> Reading:
+    def reply(result: Result, _: float) -> Response:
+        if not isinstance(result, Value):
+            return build_refusal(asked.id, result)
+        return make_response((200, JSON_HEADERS, write_opening(asked.id) + write(result.value)))
+
+    call: Call = make_call((reader, arguments, asked.request.id, envelope.read_trace(asked.params), ""))
+    return make_pending((call, reply))
+
+
+def _list_parts(value: Json) -> list[Json]:
+    """Return the parts of a resource: a list is several only if it holds texts and content alone."""
+    if isinstance(value, list) and value and all(isinstance(one, str) or content.is_content(one) for one in value):
+        return value
+    return [value]
+
+
+def _write_contents(part: Json, uri: str, media_type: str) -> Json:
+    if content.is_content(part):
+        return {"uri": uri, "mimeType": part["media_type"], "blob": content.get_base64(part)}
+    if isinstance(part, str):
+        return {"uri": uri, "mimeType": media_type or "text/plain", "text": part}
+    return {"uri": uri, "mimeType": media_type or "application/json", "text": jsontext.write(part).decode()}

@@ -1,0 +1,149 @@
+"""Lists of resources and prompts from hostile servers: they stay bounded, clean and harmless."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from toolwire import Problem, SyncRemote, Value, connect_sync
+from toolwire.testing import background
+
+pytestmark = pytest.mark.requirement("MC-08", "D-17")
+
+Answer = Callable[[dict[str, Any]], Any]
+
+
+def build_server(answers: dict[str, Answer]) -> Any:
+    """Return an MCP server that answers each method with a function, and counts the requests in ``asked``."""
+
+    async def serve(scope: Any, receive: Any, send: Any) -> None:
+        body = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        if scope["method"] != "POST":
+            await send({"type": "http.response.start", "status": 405, "headers": [(b"allow", b"POST")]})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        asked = json.loads(body)
+        method = asked["method"]
+        server.asked.append(method)  # type: ignore[attr-defined]  # a counter on the function
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": asked.get("id")}
+        if method == "server/discover":
+            answer["result"] = {
+                "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
+            }
+        elif method == "tools/list":
+            answer["result"] = {"tools": []}
+        else:
+            answer["result"] = answers.get(method, lambda _: {})(asked.get("params", {}))
+        text = json.dumps(answer).encode()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+        await send({"type": "http.response.body", "body": text})
+
+    server = serve
+    server.asked = []  # type: ignore[attr-defined]  # a counter on the function
+    return server
+
+
+@contextmanager
+def connected(server: Any) -> Iterator[SyncRemote]:
+    with background(server) as url, connect_sync(f"{url}/mcp", protocol="mcp") as remote:
+        yield remote
+
+
+def test_endless_pages_end() -> None:
+    numbers = iter(range(1_000_000))
+
+    def answer(_: dict[str, Any]) -> Any:
+        number = next(numbers)
+        return {"resources": [{"uri": f"a://{number}", "name": "x"}], "nextCursor": f"c{number}"}
+
+    server = build_server({"resources/list": answer, "resources/templates/list": lambda _: {"resourceTemplates": []}})
+    with connected(server) as remote:
+        listed = remote.list_resources()
+    assert not isinstance(listed, Problem)
+    assert len(listed) == 100
+    assert server.asked.count("resources/list") == 100
+
+
+def test_faulty_entries_are_left_out_and_told() -> None:
+    entries: list[Any] = [
+        7,
+        {"name": "no uri"},
+        {"uri": 7, "name": "x"},
+        {"uri": "no scheme", "name": "x"},
+        {"uri": "a://b", "name": "good", "description": "visible\u202e\u200b text", "size": -1, "mimeType": 7},
+        {"uri": "a://b", "name": "again"},
+    ]
+    prompts: list[Any] = [
+        {"name": "p\u202e"},
+        {"name": "x" * 300},
+        {"name": "fine", "arguments": [7, {"name": "a", "required": True}, {"name": 8}]},
+        {"name": "fine"},
+    ]
+    server = build_server(
+        {
+            "resources/list": lambda _: {"resources": entries},
+            "resources/templates/list": lambda _: {"resourceTemplates": [{"uriTemplate": "a://x{?q,r}", "name": "t"}]},
+            "prompts/list": lambda _: {"prompts": prompts},
+        }
+    )
+    with connected(server) as remote:
+        listed, offered = remote.list_resources(), remote.list_prompts()
+        assert not isinstance(listed, Problem)
+        assert not isinstance(offered, Problem)
+        assert [(one.uri, one.name, one.description, one.size) for one in listed] == [
+            ("a://b", "good", "visible text", None),
+            ("a://x{?q,r}", "t", "", None),
+        ]
+        assert [(one.name, one.arguments[0].name, one.arguments[0].is_required) for one in offered] == [
+            ("fine", "a", True)
+        ]
+        assert len([one for one in remote.findings() if "left out" in one]) == 8
+
+
+@pytest.mark.parametrize(
+    "answer", [{}, {"contents": 7}, {"contents": [7]}, {"contents": [{}] * 101}, {"contents": None}]
+)
+def test_broken_content_is_a_problem(answer: Any) -> None:
+    server = build_server({"resources/read": lambda _: answer})
+    with connected(server) as remote:
+        result = remote.read_resource("a://b")
+    assert isinstance(result, Problem)
+    assert "contents" in result.message
+
+
+@pytest.mark.parametrize(
+    "messages", [None, [7], [{"role": "system", "content": {"type": "text", "text": "x"}}], [{"role": "user"}]]
+)
+def test_broken_messages_are_a_problem(messages: Any) -> None:
+    server = build_server(
+        {"prompts/list": lambda _: {"prompts": [{"name": "p"}]}, "prompts/get": lambda _: {"messages": messages}}
+    )
+    with connected(server) as remote:
+        result = remote.get_prompt("p")
+    assert isinstance(result, Problem)
+
+
+def test_broken_base64_stays_the_block_it_is() -> None:
+    content = {"uri": "a://b", "blob": "%%%", "mimeType": "image/png"}
+    server = build_server({"resources/read": lambda _: {"contents": [content]}})
+    with connected(server) as remote:
+        assert remote.read_resource("a://b") == Value({"type": "resource", "resource": content})
+
+
+def test_server_that_asks_for_input_is_not_answered() -> None:
+    server = build_server({"resources/read": lambda _: {"resultType": "input_required", "inputRequests": {}}})
+    with connected(server) as remote:
+        result = remote.read_resource("a://b")
+    assert isinstance(result, Problem)
+    assert "input" in result.message
+    assert server.asked.count("resources/read") == 1

@@ -1,0 +1,117 @@
+"""Resources and prompts of several toolboxes as one, each under the name of its connection."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from toolwire import DefinitionError, Problem, Session, Toolkit, Value, asgi, connect_sync, merge_toolboxes
+from toolwire.client.connection.connect import connect_without_user
+from toolwire.core.toolbox import Toolbox
+from toolwire.server.run.function_toolbox import FunctionToolbox
+from toolwire.testing import background
+
+pytestmark = pytest.mark.requirement("MC-08", "D-32")
+
+
+def build_shop(said: str) -> Toolkit:
+    kit = Toolkit("Shop")
+
+    @kit.tool(approval="auto")
+    def tell() -> str:
+        return said
+
+    @kit.resource("config://app")
+    def config() -> str:
+        return said
+
+    @kit.resource("notes://{name}")
+    def note(name: str) -> str:
+        return f"{said} {name}"
+
+    @kit.prompt
+    def greet(name: str) -> str:
+        return f"{said} says hello to {name}"
+
+    return kit
+
+
+def list_offered(toolbox: Toolbox) -> tuple[list[str], list[str]]:
+    offered = toolbox.catalog().offered
+    return [one.public_uri for one in offered.resources], [one.name for one in offered.prompts]
+
+
+def test_gateway_passes_on_resources_and_prompts_under_the_names_of_connections() -> None:
+    session = Session()
+    own = Toolkit("Own")
+
+    @own.resource("config://app")
+    def config() -> str:
+        return "own"
+
+    with background(asgi(build_shop("one"))) as first, background(asgi(build_shop("two"))) as second:
+        upstreams = [
+            connect_without_user(url, session, protocol="mcp", agree=lambda _: True) for url in (first, second)
+        ]
+        merged = merge_toolboxes([*upstreams, FunctionToolbox(own)], names={0: "east", 1: "west"})
+        assert list_offered(merged) == (
+            [
+                "config://app",
+                "east+config://app",
+                "east+notes://{name}",
+                "west+config://app",
+                "west+notes://{name}",
+            ],
+            ["east_greet", "west_greet"],
+        )
+        with background(asgi(merged)) as url, connect_sync(url, protocol="mcp") as remote:
+            assert remote.read_resource("config://app") == Value("own")
+            assert remote.read_resource("east+config://app") == Value("one")
+            assert remote.read_resource("west+notes://a%20b") == Value("two a b")
+            assert isinstance(remote.read_resource("notes://a"), Problem)
+            assert isinstance(remote.read_resource("north+config://app"), Problem)
+            said = remote.get_prompt("west_greet", {"name": "Ada"})
+            assert isinstance(said, Value)
+            assert said.value["messages"] == [{"role": "user", "content": "two says hello to Ada"}]
+
+
+def test_upstream_that_refreshes_keeps_its_resources() -> None:
+    async def use(url: str) -> None:
+        remote = await asyncio.to_thread(
+            lambda: connect_without_user(url, Session(), protocol="mcp", agree=lambda _: True)
+        )
+        assert len(remote.catalog().offered.resources) == 2
+        assert await remote.refresh() == ()
+        assert len(remote.catalog().offered.resources) == 2
+        assert await remote.read_resource("config://app") == Value("one")
+
+    with background(asgi(build_shop("one"))) as url:
+        asyncio.run(use(url))
+
+
+def test_prompt_of_a_connection_takes_no_name_of_this_process() -> None:
+    own = Toolkit("Own")
+
+    @own.prompt(name="shop_greet")
+    def mine() -> str:
+        return "mine"
+
+    with background(asgi(build_shop("theirs"))) as url:
+        upstream = connect_without_user(url, Session(), protocol="mcp", agree=lambda _: True)
+        merged = merge_toolboxes([upstream, FunctionToolbox(own)], names={0: "shop"})
+        with background(asgi(merged)) as served, connect_sync(served, protocol="mcp") as remote:
+            said = remote.get_prompt("shop_greet")
+            assert isinstance(said, Value)
+            assert said.value["messages"][0]["content"] == "mine"
+
+
+def test_two_toolkits_of_this_process_cannot_offer_the_same() -> None:
+    first, second = FunctionToolbox(build_shop("one")), Toolkit("Other")
+
+    @second.prompt
+    def greet() -> str:
+        return "again"
+
+    with pytest.raises(DefinitionError, match="two of them offer the prompt 'greet'"):
+        merge_toolboxes([first, FunctionToolbox(second)])
