@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.mcp_suite import INSTALLED, LINE, MISSING, NODE, SUITE
-from toolwire import App, Audio, Context, File, Image, ToolError, Toolkit, asgi
+from toolwire import App, Audio, Context, File, Image, PromptMessage, ToolError, Toolkit, asgi
 from toolwire.testing.loopback import background
 
 HERE = Path(__file__)
@@ -69,6 +69,46 @@ def _add_progress_tool(kit: Toolkit) -> None:
         for done in (1, 50, 100):
             await context.progress({"progress": done, "total": 100})
         return "Done"
+
+
+def _add_resources(kit: Toolkit) -> None:
+    @kit.resource("test://static-text", media_type="text/plain")
+    def static_text() -> str:
+        """A text."""
+        return "This is the content of the static text resource."
+
+    @kit.resource("test://static-binary", media_type="image/png")
+    def static_binary() -> bytes:
+        """A picture."""
+        return b"\x89PNG\r\n\x1a\n"
+
+    @kit.resource("test://template/{id}/data", media_type="application/json")
+    def template(id: str) -> dict[str, str]:  # noqa: A002 - the suite's own name
+        """Data by its id."""
+        return {"id": id, "templateTest": "true", "data": f"Data for ID: {id}"}
+
+
+def _add_prompts(kit: Toolkit) -> None:
+    @kit.prompt
+    def test_simple_prompt() -> str:
+        """Say something."""
+        return "This is a simple prompt for testing."
+
+    @kit.prompt
+    def test_prompt_with_arguments(arg1: str, arg2: str) -> str:
+        """Say two things."""
+        return f"Prompt with arguments: arg1='{arg1}', arg2='{arg2}'"
+
+    @kit.prompt
+    def test_prompt_with_embedded_resource(resourceUri: str) -> list[str | PromptMessage]:  # noqa: N803 - as above
+        """Say what a resource holds."""
+        held = File(b"Embedded resource content for testing.", "text/plain", resourceUri.rpartition("/")[2])
+        return [PromptMessage(held), "Please process the embedded resource above."]
+
+    @kit.prompt
+    def test_prompt_with_image() -> list[str | PromptMessage]:
+        """Show a picture."""
+        return [PromptMessage(Image(b"\x89PNG\r\n\x1a\n", "image/png")), "Please analyze the image above."]
 
 
 def app() -> App:
@@ -125,6 +165,8 @@ def app() -> App:
         return f"{first} {second}"
 
     _add_content_tools(kit)
+    _add_resources(kit)
+    _add_prompts(kit)
     _add_progress_tool(kit)
     return asgi(kit)
 

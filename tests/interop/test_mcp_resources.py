@@ -14,7 +14,14 @@ from mcp.client.stdio import stdio_client
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.prompts.base import AssistantMessage, UserMessage
 from mcp.shared.exceptions import MCPError
-from mcp.types import BlobResourceContents, ImageContent, TextContent, TextResourceContents
+from mcp.types import (
+    BlobResourceContents,
+    ImageContent,
+    PromptReference,
+    ResourceTemplateReference,
+    TextContent,
+    TextResourceContents,
+)
 
 from toolwire import (
     ApiKey,
@@ -41,10 +48,13 @@ PNG = bytes(range(256))
 pytestmark = pytest.mark.requirement("MC-08")
 
 SHOP = '''
+from typing import Literal
+
 from toolwire import Context, Image, PromptMessage, ToolError, Toolkit
 
 kit = Toolkit("Shop")
 PNG = bytes(range(256))
+Tone = Literal["calm", "curt", "warm"]
 
 
 @kit.tool(approval="auto")
@@ -83,7 +93,7 @@ def greet(name: str, times: int = 1) -> str:
 
 
 @kit.prompt(name="review", title="Review")
-def talk(topic: str) -> list[str | PromptMessage]:
+def talk(topic: str, tone: Tone | None = None, short: bool = False) -> list[str | PromptMessage]:
     return [f"About {topic}.", PromptMessage("I see.", role="assistant"), PromptMessage(Image(PNG, "image/png"))]
 '''
 
@@ -131,6 +141,16 @@ async def use_shop(client: Client) -> None:
     assert [one.role for one in review.messages] == ["user", "assistant", "user"]
     assert isinstance(review.messages[2].content, ImageContent)
     assert b64decode(review.messages[2].content.data) == PNG
+
+    review_ref = PromptReference(name="review")
+    for name, typed, values in (("tone", "C", ["calm", "curt"]), ("short", "", ["true", "false"]), ("topic", "a", [])):
+        completed = await client.complete(review_ref, {"name": name, "value": typed})
+        assert completed.completion.values == values
+    order = ResourceTemplateReference(uri="orders://{number}/{part}")
+    assert (await client.complete(order, {"name": "part", "value": ""})).completion.values == []
+    for reference, name in ((review_ref, "none"), (PromptReference(name="none"), "topic")):
+        with pytest.raises(MCPError):
+            await client.complete(reference, {"name": name, "value": ""})
 
     for uri in ("config://app2", "orders://x/y", "orders://404/a"):
         with pytest.raises(MCPError):

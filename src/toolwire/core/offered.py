@@ -218,6 +218,24 @@ def read_texts(texts: Mapping[str, str], reader: Tool) -> dict[str, Json]:
     return {name: _read_text(text, known.get(name)) for name, text in texts.items()}
 
 
+def list_choices(reader: Tool, name: str) -> tuple[str, ...] | None:
+    """Return the texts that the argument ``name`` may be; none if any text is, and None if there is no such one."""
+    properties = reader.input_schema.get("properties")
+    schema = properties.get(name) if isinstance(properties, dict) else None
+    return tuple(_list_choices(schema)) if isinstance(schema, dict) else None
+
+
+def _list_choices(schema: Mapping[str, Json]) -> list[str]:
+    if schema.get("type") == "boolean":
+        return ["true", "false"]
+    choices, either = schema.get("enum"), schema.get("anyOf")
+    found = [str(one) for one in choices if one is not None] if isinstance(choices, list) else []
+    found += [schema["const"]] if isinstance(schema.get("const"), str) else []
+    for one in either if isinstance(either, list) else ():
+        found += _list_choices(one) if isinstance(one, dict) else []
+    return found
+
+
 def is_prompt_text(schema: Json) -> bool:
     """Return whether a value of ``schema`` can be entered as a text: a scalar, or a choice that has a text."""
     if not isinstance(schema, dict):

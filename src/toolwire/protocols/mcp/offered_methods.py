@@ -13,9 +13,17 @@ from typing import Final
 from toolwire.core import content
 from toolwire.core.codec import Reading, make_pending
 from toolwire.core.http import JSON_HEADERS, Response, make_response
-from toolwire.core.model import Call, Json, Problem, Result, Tool, Value, make_call
-from toolwire.core.offered import Offered, PromptDefinition, ResourceDefinition, read_texts, write_messages
+from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool, Value, make_call
+from toolwire.core.offered import (
+    Offered,
+    PromptDefinition,
+    ResourceDefinition,
+    list_choices,
+    read_texts,
+    write_messages,
+)
 from toolwire.framing import jsontext
+from toolwire.framing.jsontext import get_object
 from toolwire.framing.text_cleaning import clean
 
 from . import content_blocks, envelope
@@ -23,14 +31,17 @@ from .answers import (
     AskedMethod,
     Method,
     answer_page,
+    build_answer,
     build_error,
     build_invalid,
     build_refusal,
     write_pages,
+    write_static,
 )
 from .result import write_opening
 from .revision import RESOURCE_NOT_FOUND
 
+_MOST_VALUES: Final = 100
 _UNCACHED: Final = b'"ttlMs":0,"cacheScope":"private"'
 
 
@@ -41,6 +52,8 @@ def build_capabilities(offered: Offered) -> dict[str, Json]:
         capabilities["resources"] = {}
     if offered.prompts:
         capabilities["prompts"] = {}
+    if offered.readers:
+        capabilities["completions"] = {}
     return capabilities
 
 
@@ -62,6 +75,8 @@ def build_offered_methods(offered: Offered, members: Mapping[str, Json], end: by
             "prompts/list": partial(answer_page, write_pages("prompts", prompts, members, end)),
             "prompts/get": partial(_get_prompt, offered, end),
         }
+    if offered.readers:
+        methods["completion/complete"] = partial(_complete, offered, end)
     return methods
 
 
@@ -123,6 +138,38 @@ def _get_prompt(offered: Offered, end: bytes, asked: AskedMethod) -> Reading:
         return jsontext.write({**about, "messages": messages})[1:-1] + end
 
     return _build_pending(asked, found.reader, read_texts(arguments, found.reader), write)
+
+
+def _complete(offered: Offered, end: bytes, asked: AskedMethod) -> Response:
+    """Return what an argument may be: the choices of its schema that begin with what the user has typed."""
+    argument = get_object(asked.params, "argument")
+    name, typed = argument.get("name"), argument.get("value")
+    if not isinstance(name, str) or not isinstance(typed, str):
+        return build_invalid(asked, '"argument" must have a "name" and a "value", both strings.')
+    reader = _find_reader(offered, get_object(asked.params, "ref"))
+    if isinstance(reader, Problem):
+        return build_invalid(asked, reader.message)
+    choices = list_choices(reader, name)
+    if choices is None:
+        return build_invalid(asked, f"{reader.name} has no argument {name[:100]!r}.")
+    fitting: list[Json] = [one for one in choices if one.lower().startswith(typed.lower())]
+    shown = fitting[:_MOST_VALUES]
+    completion = {"values": shown, "total": len(fitting), "hasMore": len(fitting) > len(shown)}
+    return build_answer(write_static({"completion": completion}, end), asked)
+
+
+def _find_reader(offered: Offered, reference: Mapping[str, Json]) -> Tool | Problem:
+    match reference:
+        case {"type": "ref/prompt", "name": str(name)}:
+            prompt = offered.find_prompt(name)
+            return prompt if isinstance(prompt, Problem) else prompt.reader
+        case {"type": "ref/resource", "uri": str(uri)}:
+            found = next((one.reader for one in offered.resources if one.public_uri == uri), None)
+            text = f"There is no resource {uri[:200]!r} here."
+            return Problem(kind=Kind.INVALID_ARGUMENTS, message=text) if found is None else found
+        case _:
+            text = '"ref" must be {"type": "ref/prompt", "name": ...} or {"type": "ref/resource", "uri": ...}.'
+            return Problem(kind=Kind.INVALID_ARGUMENTS, message=text)
 
 
 def _build_pending(
