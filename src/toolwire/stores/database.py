@@ -29,12 +29,16 @@ class Database:
         self._lock = threading.Lock()
         try:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # SQLite would create the file with the mode of the umask, which other users could often read.
             _create_file(file)
+            # No isolation level: transaction() begins transactions, the driver must not. The lock above takes the place
+            # of the check of the thread.
             self._connection = sqlite3.connect(
                 file, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=32
             )
             write_ahead(self._connection)
             with self.transaction() as cursor:
+                # Two semicolons separate the statements, because a trigger has single ones in it.
                 for statement in schema.split(";;"):
                     cursor.execute(statement)
         except (OSError, sqlite3.Error) as error:
@@ -50,6 +54,8 @@ class Database:
             try:
                 yield cursor
                 cursor.execute("COMMIT")
+            # Also for an interrupt from the keyboard: a transaction that stays open would lock the file for all
+            # processes.
             except BaseException:
                 if self._connection.in_transaction:  # SQLite rolls back itself if the disk is full
                     cursor.execute("ROLLBACK")

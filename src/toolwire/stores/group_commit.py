@@ -66,12 +66,12 @@ class GroupCommit:
     async def run_change(
         self, work: Callable[[], T], *, on_refusal: Callable[[], T], on_abandon: Callable[[T], None] | None = None
     ) -> T:
-        """Return what ``work`` returns, once it is committed; what ``refused`` does, where that cannot be.
+        """Return what ``work`` returns, after its commit; if the change cannot be made, what ``on_refusal`` returns.
 
-        ``work`` runs in another thread. A task that is cancelled while it waits leaves a change that was not begun
-        undone; of one that was made all the same, ``abandoned`` is told in that thread.
+        ``work`` runs in another thread. If the task is cancelled before its change begins, the change is not made. If
+        the change is made nevertheless, ``on_abandon`` gets its outcome.
         """
-        # More waiting changes than that would only time out later: say so at once.
+        # With more waiting changes, a new one would only time out later. An early refusal costs nothing.
         if self._queue.qsize() >= _MAX_QUEUE:
             return on_refusal()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -95,7 +95,7 @@ class GroupCommit:
                 first = self._queue.get(timeout=_IDLE_S)
             except queue.Empty:
                 with self._lock:
-                    # Looked at again under the lock: a change that was added meanwhile saw a running thread and started
+                    # Check again under the lock: a task that added a change meanwhile saw a running thread, and started
                     # none.
                     if self._queue.empty():
                         self._running = False
@@ -116,12 +116,13 @@ class GroupCommit:
         wanted = _list_wanted(changes)
         try:
             outcomes = self._transact(wanted, most=_MAX_BATCH)
-        except _LockedError:  # the changes that came meanwhile have waited too
+        except _LockedError:
+            # The changes that came meanwhile are refused too. Each would wait for the same locked file again.
             wanted += self._drain(_MAX_QUEUE)
             deliver_outcomes([(change, change.on_refusal()) for change in wanted])
             return
         except Exception:  # noqa: BLE001 - one of them failed; each is tried alone
-            # One change is at fault; alone, each of the others succeeds.
+            # One change failed and the rollback undid all of them, so each is made again alone.
             outcomes = [self._transact_alone(change) for change in wanted]
         deliver_outcomes(list(zip(wanted, outcomes, strict=True)))
 
@@ -137,10 +138,11 @@ class GroupCommit:
         """Return the outcome of each change, committed. Changes that came meanwhile are added, up to ``most`` in all.
 
         Raises:
-            _Locked: others had the file for too long.
+            _LockedError: others had the file for too long.
         """
         self._begin_transaction()
         # While other processes had the file, more changes came: in this transaction they cost no further lock.
+        # In place, because the caller pairs its list with the outcomes.
         changes[:] = _list_wanted([*changes, *self._drain(most - len(changes))])
         try:
             outcomes = [change.work() for change in changes]
@@ -199,6 +201,7 @@ def deliver_outcomes(outcomes: Sequence[tuple[Change, Any]]) -> None:
 
 def _settle(outcomes: Sequence[tuple[Change, Any]]) -> None:
     for change, outcome in outcomes:
+        # The task was cancelled after its change was committed, so nothing waits for the outcome.
         if change.future is None or change.future.cancelled():
             change.on_abandon(outcome)
         elif isinstance(outcome, Failure):

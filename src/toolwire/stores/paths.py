@@ -14,6 +14,7 @@ STATE_VARIABLE = "TOOLWIRE_STATE"
 def find_state_folder() -> Path:
     """Return the folder of the stored state of this user: below XDG_STATE_HOME or ~/.local/state."""
     given = os.environ.get("XDG_STATE_HOME", "")
+    # The XDG Base Directory Specification says to ignore a path that is not absolute.
     return (Path(given) if given.startswith("/") else Path.home() / ".local" / "state") / "toolwire"
 
 
@@ -38,17 +39,19 @@ class StatePlaces(NamedTuple):
 def find_state_places(where: str | Path) -> StatePlaces:
     """Return the places of the state at ``where``: ``memory``, a folder, which is created, or a PostgreSQL URL.
 
-    ``""`` is what the environment variable TOOLWIRE_STATE says, and memory if it says nothing.
+    ``""`` means the environment variable TOOLWIRE_STATE, or memory if that is not set.
 
     Raises:
         DefinitionError: it is another URL, or the folder cannot be used.
     """
+    # ST-01: a place that is named in the program wins over the variable.
     text = str(where) or os.environ.get(STATE_VARIABLE, "") or "memory"
     if text == "memory":
         return StatePlaces()
     if is_postgres_url(text):
+        # Confirmations are not kept in a database: machines do not share them (docs/decisions/0044).
         return StatePlaces(ledger=text, rates=text)
-    if ":/" in text:  # pathlib has made one slash of the two
+    if ":/" in text:  # one slash, because a Path of a URL has lost the second
         raise DefinitionError("State is kept in memory, in a folder or at a URL such as postgresql://HOST/DATABASE.")
     folder = Path(text)
     try:

@@ -52,7 +52,7 @@ class PostgresPlace:
         self._dsn = f"{scheme.partition('+')[0]}://{rest}"
         try:
             parts: dict[str, Any] = conninfo_to_dict(self._dsn)
-        except psycopg.Error:  # the driver's text shows the URL
+        except psycopg.Error:  # "from None" below: the driver's text shows the URL, and so its password
             raise DefinitionError(_UNREADABLE) from None
         # A password with a "/" or "@" of its own shifts the parts, and an error about a part would show it.
         ports = str(parts.get("port") or "5432").split(",")
@@ -75,12 +75,16 @@ class PostgresPlace:
         Raises:
             psycopg.Error: the database cannot be reached.
         """
+        # Autocommit: a single statement is committed without two more round trips for BEGIN and COMMIT.
         connection = PostgresConnection.connect(
             self._dsn, autocommit=True, application_name="toolwire", **self._patience
         )
         connection.deadline_s, connection.on_timeout = deadline_s, on_timeout
         try:
             connection.execute(
+                # The database itself ends what this process left behind after a loss of the network, because it still
+                # has locks. The time limit for a lock is shorter than the deadline: then only one statement fails, and
+                # the connection can be used further.
                 "SELECT set_config('statement_timeout', %s, false),"
                 " set_config('idle_in_transaction_session_timeout', %s, false), set_config('lock_timeout', %s, false)",
                 tuple(str(int(ms)) for ms in (max(_ABANDONED_MS, 1000 * deadline_s), _ABANDONED_MS, 500 * deadline_s)),
@@ -109,6 +113,7 @@ class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
             return super().wait(gen, interval, patience)
         except psycopg.OperationalError:
             if time.monotonic() >= until:
+                # The answer may still arrive, and would be taken for the answer to the next statement.
                 self.close()
                 if self.on_timeout is not None:
                     self.on_timeout()
@@ -116,7 +121,7 @@ class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
 
 
 class Breaker:
-    """Remembers that a database hangs, so that nobody waits for it again for a while."""
+    """Remembers that a database hangs, so that no request waits for it for a while."""
 
     def __init__(self) -> None:
         self._open_until = 0.0
@@ -127,7 +132,7 @@ class Breaker:
         return time.monotonic() < self._open_until
 
     def open(self) -> None:
-        """Let nobody ask for 5 seconds."""
+        """Stop all requests to the database for 5 seconds."""
         self._open_until = time.monotonic() + _OPEN_S
 
 
@@ -150,10 +155,12 @@ def migrate_schema(place: PostgresPlace, part: str, migrations: Sequence[Migrati
     """
     try:
         with place.connect(_MIGRATION_S) as connection, connection.transaction():
+            # ST-04: one process at a time, and all versions in one transaction: as a whole or not at all.
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
             connection.execute(_VERSIONS)
             row = connection.execute(_READ_VERSION, (part,)).fetchone()
             version, works_with = row or (0, 1)
+            # Newer tables alone are no error: during a rollout, programs of two versions use them together.
             if version and works_with > len(migrations):
                 raise DefinitionError(
                     f"The tables of {part} in {place} have version {version}, and this toolwire knows versions up to"
@@ -175,6 +182,7 @@ def is_connection_lost(connection: PostgresConnection, error: psycopg.Error) -> 
     """Return whether ``connection`` is of no use after ``error``; otherwise only its statement failed."""
     if connection.closed or connection.broken or error.sqlstate == _READ_ONLY:
         return True
+    # An error that the server reports has an SQLSTATE. Without one, the connection itself failed.
     return error.sqlstate is None and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
 
 

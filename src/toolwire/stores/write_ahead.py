@@ -25,4 +25,6 @@ def write_ahead(connection: sqlite3.Connection) -> None:
             if not (tries_left and error.sqlite_errorcode in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)):
                 raise
             time.sleep(_PAUSE_S)
+    # NORMAL keeps each commit when a process is killed. Only a loss of power can undo the last ones. FULL would prevent
+    # that too, for about a millisecond per commit (docs/decisions/0012).
     connection.execute("PRAGMA synchronous = NORMAL")

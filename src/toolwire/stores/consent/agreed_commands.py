@@ -48,10 +48,10 @@ class AgreedCommands:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            text = f"{self._file} has the commands that you agreed to, and cannot be read: mend it, or delete it."
+            text = f"{self._file} has the commands that you agreed to, and cannot be read: correct it, or delete it."
             raise DefinitionError(text) from error
         if not all(map(_DIGEST.fullmatch, found)):
-            raise DefinitionError(f"{self._file} has a command without a digest: mend the file, or delete it.")
+            raise DefinitionError(f"{self._file} has a command without a digest: correct the file, or delete it.")
         return found
 
     def has(self, digest: str) -> bool:
@@ -80,6 +80,7 @@ class AgreedCommands:
 
     def _change(self, added: dict[str, str], removed: str) -> bool:
         with lock_private_file(self._file):
+            # Read under the lock: another process may have changed the file since it was last read.
             commands = self.list_all()
             had = commands.pop(removed, None) is not None
             commands.update(added)

@@ -34,6 +34,7 @@ CREATE TABLE IF NOT EXISTS questions (
 CREATE TABLE IF NOT EXISTS answer_bounds (id TEXT PRIMARY KEY, bounds TEXT NOT NULL)
 """
 _FIND_SAME = "SELECT id FROM questions WHERE binding = ? AND used = 0 AND expires_at > ? AND asked_at <= ?"
+# Only the first answer counts: a question that has one cannot be answered again (allowed IS NULL).
 _ANSWER = (
     "UPDATE questions SET allowed = ?, always = ?, reason = ?"
     " WHERE id = ? AND allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ?"
@@ -95,6 +96,7 @@ class Approvals:
         """Store the answer to a question. Return whether a question with this id still waits."""
         with self._database.transaction() as cursor:
             now = self._clock()
+            # "is True": only a real yes allows a call, not any other value that an approver returns by mistake.
             values = (answer.allowed is True, answer.always is True, answer.reason, id_, now, now)
             is_stored = cursor.execute(_ANSWER, values).rowcount > 0
             if is_stored and answer.bounds is not None:
@@ -107,6 +109,7 @@ class Approvals:
         now = self._clock()
         with self._database.transaction() as cursor:
             row = cursor.execute(
+                # The binding is compared too: an answer is valid only for the request that was shown.
                 "SELECT allowed, always, reason, expires_at, used, asked_at FROM questions"
                 " WHERE id = ? AND binding = ?",
                 (id_, binding),

@@ -20,6 +20,9 @@ from toolwire.stores.database import Database
 
 from .private_folder import check_folder
 
+# The triggers stop a program that changes a record by mistake. The chain of digests shows a change that was made
+# without them. "begins" has the record that this file goes on from; "sealed" says that another file goes on from this
+# one.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS audit (number INTEGER PRIMARY KEY, record TEXT NOT NULL, digest TEXT NOT NULL);;
 CREATE TRIGGER IF NOT EXISTS audit_is_not_changed BEFORE UPDATE ON audit
@@ -91,6 +94,7 @@ class StoredAudit:
             number = last.number + 1
             row = (number, json.dumps(asdict(record)), compute_chain_digest(last.digest, number, record))
             cursor.execute("INSERT INTO audit VALUES (?, ?, ?)", row)
+            # Sealed in the transaction of its last record, so that no process adds one behind it.
             if cursor.execute(_SIZE).fetchone()[0] >= self._file_bytes:
                 cursor.execute("INSERT INTO sealed VALUES (?)", (number,))
         return None

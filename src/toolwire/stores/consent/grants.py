@@ -52,7 +52,7 @@ _FIND_GRANT = (
 _FIND_BOUNDED = (
     "SELECT id, conditions, uses_left FROM bounded_grants"
     " WHERE principal = ? AND connection = ? AND origin = ? AND tool = ? AND definition = ?"
-    # SQLite takes a text for more than any number, so what is no time needs the second bound.
+    # SQLite compares a text as larger than any number, so the upper bound excludes a value that is no time.
     " AND expires_at > ? AND expires_at <= ?"
     " ORDER BY uses_left IS NOT NULL, expires_at, id"
 )
@@ -111,14 +111,15 @@ class StoredGrants:
         return bool(self._database.select_rows(_FIND_BOUNDED, *key, now, self._find_last_end(now)))
 
     def spend(self, key: GrantKey, covers: Covers) -> bool:
-        """Take one use of a grant that covers the call; one that does not count its uses comes first.
+        """Take one use of a grant that covers the call. A grant that does not count its uses is taken first.
 
-        What cannot be read covers no call.
+        A row that cannot be read covers no call.
         """
         # CC-03: the count is taken in one transaction, which other processes wait for.
         try:
             now = self._now()
             rows: Any = self._database.select_rows(_FIND_BOUNDED, *key, now, self._find_last_end(now))
+            # Conditions are compared before the transaction, so that the write lock is held for a short time only.
             fitting = [row[0] for row in rows if covers(_read_conditions(row[1])) and _is_count(row[2])]
             if not fitting:
                 return False
@@ -152,6 +153,7 @@ class StoredGrants:
 
     def _find_last_end(self, now: float) -> float:
         """Return when the last grant ends that could have been given until ``now``."""
+        # A row that ends later was not written by this program, so it covers no call.
         return now + self._valid_s + MAX_CLOCK_STEP_BACK_S
 
     def revoke(self, id_: str) -> bool:
@@ -203,7 +205,7 @@ class StoredGrants:
 
 
 def _read_conditions(text: Any) -> Conditions:
-    """Return the conditions in a row; what cannot be read is none at all, which covers no call."""
+    """Return the conditions in a row. If they cannot be read, there are none, which covers no call."""
     if text is None:
         return None
     try:

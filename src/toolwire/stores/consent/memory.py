@@ -55,7 +55,7 @@ class MemoryGrants:
         return bool(self._bounded) and bool(self._find_bounded(key))
 
     def spend(self, key: GrantKey, covers: Covers) -> bool:
-        """Take one use of a grant that covers the call; one that does not count its uses comes first."""
+        """Take one use of a grant that covers the call. A grant that does not count its uses is taken first."""
         with self._lock:  # threads share it, and two must not take the last use
             for grant in self._find_bounded(key) if self._bounded else ():
                 if covers(grant.conditions):
@@ -74,6 +74,7 @@ class MemoryGrants:
     def add(self, key: GrantKey, bounds: GrantBounds | None = None) -> None:
         """Store a grant, with ``bounds`` or without."""
         now = self._now()
+        # Without the grant the user is asked again, which is safe.
         if len(self._grants) + len(self._bounded) >= self._MAX_GRANTS:
             return
         self._count += 1

@@ -58,7 +58,7 @@ class StoredPreferences:
 
     def find(self, site: str) -> Preferences:
         """Return the preferences for ``site``; it is the same object until they change."""
-        with suppress(DefinitionError):  # what was last read holds: a damaged file must not loosen anything
+        with suppress(DefinitionError):  # the levels that were read last hold: a damaged file must not loosen anything
             self._refresh()
         found = self._found.get(site)
         if found is None:
@@ -71,6 +71,7 @@ class StoredPreferences:
                 if levels
                 else NO_PREFERENCES
             )
+        # The same object, so that a caller can compare by identity whether the preferences changed.
         return found
 
     def list_levels(self) -> list[KeptLevel]:
@@ -145,9 +146,9 @@ def _read_levels(file: Path) -> dict[str, dict[str, Approval]]:
             for site, tools in data["sites"].items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        text = f"{file} has your levels of consent, and cannot be read: mend it, or delete it to start anew."
+        text = f"{file} has your levels of consent, and cannot be read: correct it, or delete it to begin again."
         raise DefinitionError(text) from error
-    # A file that somebody edited by hand must not loosen what a site declares.
+    # A file that was edited by hand must not loosen what a site declares.
     if any(level not in KEPT_LEVELS for tools in levels.values() for level in tools.values()):
         raise DefinitionError(f"{file} has the level auto: a preference is per-call or deny, never looser.")
     return levels

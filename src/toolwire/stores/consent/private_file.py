@@ -35,6 +35,7 @@ def lock_private_file(file: Path) -> Generator[None, None, None]:
 def write_private_file(file: Path, text: str) -> None:
     """Replace ``file`` by one with ``text``, which only this user can read."""
     new = file.with_suffix(f".{secrets.token_hex(8)}")
+    # O_EXCL: a file or link that already has this name is never written to.
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as opened:
         opened.write(text)

@@ -1,6 +1,7 @@
 """Refuse to keep decisions where another user of the machine could change them.
 
-A decision that somebody else can write is not the user's: an answer to a question, a grant, or a level of consent.
+A decision is an answer to a question, a grant, or a level of consent. One that another user can write is not the
+user's own.
 """
 # D-19, D-20
 
@@ -13,19 +14,21 @@ from pathlib import Path
 from toolwire.core.errors import DefinitionError
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+# Root can change every file anyway, so a folder that root made is no further risk.
 _ROOT = 0
 
 
 def check_folder(folder: Path, *files: str) -> None:
-    """Check ``folder`` and ``files`` in it, as far as they exist. Links are followed.
+    """Check ``folder`` and those of its ``files`` that exist. Links are followed.
 
     Raises:
         DefinitionError: one of them belongs to another user, or another user can write to it.
     """
     for path in (folder, *(folder / name for name in files)):
         try:
+            # The status of the file that a link leads to: that file is the one that is read and written.
             found = os.stat(path)
-        except OSError:  # it does not exist yet, or whoever opens it says why that fails
+        except OSError:  # it does not exist yet, or opening it later gives the reason
             continue
         check_owner(path, found)
 

@@ -47,6 +47,7 @@ class MemorySpentWords:
 
     def __init__(self) -> None:
         self.key = secrets.token_bytes(_KEY_BYTES)
+        # One set for each period in which words expire: all words of a period are dropped in one step.
         self._periods: dict[int, set[str]] = {}
 
     def claim(self, name: str, until: float, now: float) -> bool:
@@ -76,6 +77,7 @@ class SharedSpentWords:
         self._swept = -1
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # lstat, because a link could lead to a folder of another user.
             found = os.lstat(folder)
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
                 raise DefinitionError(
@@ -88,6 +90,7 @@ class SharedSpentWords:
     def claim(self, name: str, until: float, now: float) -> bool:
         """Return whether ``name`` was not claimed before by any process."""
         self._sweep(int(now // _PERIOD_S))
+        # One folder for each period in which words expire, so that a sweep reads only the names of folders.
         period = self._folder / f"spent-{int(until // _PERIOD_S)}"
         try:
             period.mkdir(mode=0o700, exist_ok=True)
@@ -112,6 +115,7 @@ def _delete_expired(folder: Path, current: int) -> None:
     with suppress(OSError):
         for found in folder.iterdir():
             period = _PERIOD_FOLDER.fullmatch(found.name)
+            # A word is valid for one period at most, so it expires in the current one or in the next.
             if period is not None and not current <= int(period[1]) <= current + 1:
                 rmtree(found, ignore_errors=True)
 

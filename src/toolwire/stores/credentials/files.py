@@ -25,6 +25,7 @@ from toolwire.auth.resource_indicators import is_covered_by
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Secret
 
+# A guess of the passphrase costs 32 MiB of memory (128 * n * r) (docs/decisions/0036).
 _SCRYPT = {"length": 32, "n": 2**15, "r": 8, "p": 1}
 
 
@@ -118,6 +119,7 @@ class CredentialStore:
         """Hold a lock on the credential with this name, against all processes of this user."""
         # AC-09: two processes that refresh at once would look like a stolen refresh token to the server.
         self._make_folder()
+        # The lock is a file of its own: the file of the credential is replaced by each change.
         handle = os.open(self._folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -145,6 +147,7 @@ class CredentialStore:
         except FileNotFoundError:
             return None
         with os.fdopen(handle, encoding="utf-8", errors="replace") as file:
+            # The status of the open file, not of the path: another file could take the path between check and reading.
             _refuse_if_shared(path, os.fstat(file.fileno()))
             return file.read(1 << 20)
 
@@ -155,8 +158,10 @@ class CredentialStore:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
+                # Before the rename, so that a loss of power leaves the old file or the new one.
                 os.fsync(file.fileno())
             new.replace(path)
+        # A new file that is not renamed has secrets, and no later step would delete it.
         except BaseException:
             with suppress(OSError):
                 new.unlink()
@@ -190,6 +195,7 @@ def _derive_key(passphrase: Secret, salt: bytes) -> bytes:
 def _seal(text: str, passphrase: Secret, name: str) -> str:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # an extra
 
+    # The name is authenticated with the text, so that one sealed file cannot take the place of another.
     salt, nonce = secrets.token_bytes(16), secrets.token_bytes(12)
     sealed = AESGCM(_derive_key(passphrase, salt)).encrypt(nonce, text.encode(), name.encode())
     return b64encode(salt + nonce + sealed).decode()

@@ -37,5 +37,6 @@ def find_system_vault() -> Vault | None:
         keyring = import_module("keyring")  # an extra, and slow to load
     except ModuleNotFoundError:
         return None
+    # keyring gives a priority below 1 to a backend that does not protect secrets (docs/decisions/0036).
     backend = keyring.get_keyring()
     return SystemVault(backend) if backend.priority >= 1 else None

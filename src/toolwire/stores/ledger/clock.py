@@ -2,7 +2,7 @@
 
 Rules:
 - It counts the seconds of the machine's monotonic clock since the ledger was made. The time while the machine was
-  off is not counted, so what is kept for a day is never gone earlier.
+  off is not counted, so a record is never removed before its time.
 - Nothing here reads the time of day.
 """
 # R14
@@ -18,8 +18,9 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class ClockMark(NamedTuple):
-    """What is written down of an age: ``age`` was reached in the run of the machine ``boot`` when its clock said
-    ``clock``; both in seconds.
+    """An age as it is stored: when the clock of the machine was at ``clock``, the ledger had the age ``age``.
+
+    Both are in seconds. ``boot`` names the run of the machine, because its clock begins again with each run.
     """
 
     boot: str
@@ -28,16 +29,17 @@ class ClockMark(NamedTuple):
 
 
 def read_boot_id() -> str:
-    """Return what names this run of the machine, ``""`` where the system does not say."""
+    """Return the id of this run of the machine, or ``""`` if the system has none."""
     with suppress(OSError):
         return _BOOT.read_text(encoding="ascii").strip()
     return ""
 
 
 def resume_age(mark: ClockMark | None, boot: str, clock: float) -> float:
-    """Return the age now: the mark's and what has passed since, if that can be known; never less than the mark's."""
+    """Return the age now: the age of ``mark`` plus the time since then, if that is known. It is never less."""
     if mark is None:
         return 0.0
+    # After a restart of the machine its clock begins again, so how long it was off is unknown.
     passed = clock - mark.clock if boot and boot == mark.boot else 0.0
     return mark.age + max(passed, 0.0)
 
@@ -55,9 +57,9 @@ class LedgerClock:
         return self._clock() + self._offset
 
     def resume(self, mark: ClockMark | None) -> None:
-        """Go on from what was written down."""
+        """Go on from the age that was stored."""
         self._offset = resume_age(mark, self._boot, self._clock()) - self._clock()
 
     def mark(self) -> ClockMark:
-        """Return what to write down."""
+        """Return the age to store."""
         return ClockMark(self._boot, self._clock(), self.now())

@@ -1,10 +1,11 @@
 """Keep a ledger of calls in memory, for as long as the process lives.
 
 Rules:
-- Nothing here waits, and what is done for each call is little: most calls of some protocols come with a key.
-- A caller who needs room loses their own oldest ended calls, never another's, which might then run twice.
-- What is kept of a call is a plain tuple of what cannot change: the garbage collector does not look at such twice,
-  however many there are.
+- Nothing here waits, and each call costs little, because nearly every call of some protocols has a key.
+- A caller who needs room loses the oldest of their own ended calls. A call of another caller is never removed for it,
+  because it could then run twice.
+- A call is stored as a plain tuple of immutable values. The garbage collector skips such tuples, however many there
+  are.
 """
 # A-42
 
@@ -39,47 +40,50 @@ from toolwire.core.model import Result, Value
 from . import result_bytes
 
 ROW_BYTES = 460
-"""What a row takes besides its caller's id and its answer, in bytes; the names in its key are not its own."""
+"""The bytes of a row without the caller's id of the call and the answer. Rows share the other texts of their keys."""
 IN_MEMORY = LedgerLimits(bytes=64 << 20, answer_bytes=256 << 10)
 _SHARE_BYTES = 700
-"""What a caller takes besides their calls."""
+"""The bytes of a caller without their calls."""
 _ROWS_A_CALL = 64
 _SHARES_A_CALL = 4
-"""How many rows of one caller, and how many callers, one call looks at to forget what is kept no longer."""
+"""How many rows of one caller, and how many callers, one call checks for rows that have expired."""
 _MAX_PLAIN_FINGERPRINT = 64
-"""How long a fingerprint may be to be kept as it is, in bytes; a digest of it would take about as much."""
+"""The longest fingerprint that is kept as it is, in bytes. A digest of it would take about as much."""
 _SMALL_TEXT = 1_000
 _WORD = 1 << 63
 _FAILED = CallState.FAILED
 
 _Answer: TypeAlias = bytes | str | int | bool | None
-"""A value that cannot change, as it is; of any other result what ``ledger_result`` writes."""
+"""A value that cannot change, as it is; any other result as ``result_bytes`` writes it."""
 _CallName: TypeAlias = tuple[str, str, str]
-"""What a Key holds, as a plain tuple: its slice."""
+"""The parts of a CallKey as a plain tuple."""
 _EndedCall: TypeAlias = tuple[bytes, int, int, _Answer, bool, bool, float]
-"""A call that has ended: its fingerprint, attempt and size, its answer, whether it failed, whether that is pinned, and
-until when it is kept, in seconds of the ledger's clock."""
+"""A call that has ended: its fingerprint, attempt, size and answer, whether it failed, whether the answer is pinned,
+and until when it is kept, in seconds of the ledger's clock."""
 
 
 class _Share:
-    """The calls of one caller, ``size`` bytes in all; those that ended stand in the order in which they did."""
+    """The calls of one caller, ``size`` bytes in all. Ended calls stand in the order in which they ended."""
 
     __slots__ = ("rows", "size")
 
     def __init__(self) -> None:
-        self.rows: OrderedDict[_CallName, Ticket | _EndedCall] = OrderedDict()  # a dict looks for its first ever longer
+        # A dict whose first items are removed takes longer each time to find its first one; an OrderedDict does not.
+        self.rows: OrderedDict[_CallName, Ticket | _EndedCall] = OrderedDict()
         self.size = 0
 
 
 class MemoryLedger:
-    """Remembers calls of this process. ``clock`` is in seconds and never goes back; the clock on the wall may.
+    """Remembers the calls of this process. ``clock`` is in seconds and never goes back, unlike the time of day.
 
-    A call that runs is in here as its ticket, whose owner is the call's name, fingerprint and size, and what was known
-    of it before it ran again, while nobody knows whether it does.
+    A call that runs is stored as its ticket. The ticket's owner has the call's name, fingerprint and size, and the row
+    of the run before, if there was one.
     """
 
     def __init__(self, limits: LedgerLimits = IN_MEMORY, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._max_rows, self._max_bytes = limits.rows, limits.bytes
+        # While at most three quarters are taken, every caller has room by the rule of has_room(), so it is not
+        # computed.
         self._free_rows, self._free_bytes = limits.rows * 3 // 4, limits.bytes * 3 // 4
         self._max_answer_bytes, self._keep_s = limits.answer_bytes, limits.keep_s
         self._clock = clock
@@ -97,10 +101,12 @@ class MemoryLedger:
 
     async def claim(self, claim: Claim) -> ClaimOutcome:
         """Return the ticket for a call that may run now, or why it does not."""
+        # R8: nothing below awaits, so no other task can claim the same key between the look and the new row.
         key, fingerprint, _, _ = claim
         if len(fingerprint) > _MAX_PLAIN_FINGERPRINT:
             claim = digest_fingerprint(claim)
             fingerprint = claim[1]
+        # A plain tuple: the garbage collector skips those, but not a NamedTuple.
         name = key[:]
         share = self._shares.get(name[0])
         if share is None:
@@ -119,7 +125,7 @@ class MemoryLedger:
         self._rows += 1
         self._bytes += size
         share.size += size
-        own = b"%b" % fingerprint  # in a place of its own size, as any answer
+        own = b"%b" % fingerprint  # a copy of its own size, as of an answer: see _write_answer()
         ticket = share.rows[name] = make_ticket((key, (name, own, size, None), 1))
         return ticket
 
@@ -127,6 +133,7 @@ class MemoryLedger:
         """Remember how the call of ``ticket`` ended; None forgets this run of it."""
         _, (name, fingerprint, size, before), attempt = ticket
         share = self._shares.get(name[0])
+        # A second ending of one ticket changes nothing, not even if another run has the key meanwhile.
         if share is None or share.rows.get(name) is not ticket:
             return
         rows, now = share.rows, self._clock()
@@ -135,7 +142,7 @@ class MemoryLedger:
             state, result, pinned = ending
             answer, more = _write_answer(result, self._max_answer_bytes)
             if before is not None:
-                more += _row_bytes(name) - size  # so far it had the room of the run before, with its answer
+                more += _row_bytes(name) - size  # until now it used the room of the earlier run and its answer
             if more:
                 if self._bytes + more > self._free_bytes:
                     self._make_room(share, more, 0)
@@ -148,11 +155,12 @@ class MemoryLedger:
         else:
             self._remove(share, name, size)
             return
+        # The oldest ending stays first, so that expired calls are found without a search.
         rows.move_to_end(name)
         self._expire_next(now)
 
     def _claim_again(self, share: _Share, name: _CallName, claim: Claim) -> ClaimOutcome | None:
-        """Return what a call comes to that has come before; None where that is forgotten by now."""
+        """Return the outcome for a key that has a row, or None if that row has expired."""
         before = share.rows[name]
         if isinstance(before, Ticket):
             run = LedgerRow(before.owner[1], CallState.RUNNING, owned=True, pinned=False, attempt=before.attempt)
@@ -174,7 +182,7 @@ class MemoryLedger:
         return ticket
 
     def _make_room(self, share: _Share, size: int, rows: int) -> bool:
-        """Drop the caller's own calls that ended first until they may take ``size`` and ``rows``; say whether so."""
+        """Remove the caller's oldest ended calls until ``size`` and ``rows`` fit; return whether they do."""
         now = self._clock()
         for _ in range(_SHARES_A_CALL):
             self._expire_next(now)
@@ -183,7 +191,7 @@ class MemoryLedger:
             if running >= len(known):
                 return False
             name, row = next(iter(known.items()))
-            if isinstance(row, Ticket):  # it has not ended, so it is none of the first to go
+            if isinstance(row, Ticket):  # it still runs, and only ended calls are removed
                 known.move_to_end(name)
                 running += 1
             else:
@@ -196,7 +204,7 @@ class MemoryLedger:
         )
 
     def _expire_next(self, now: float) -> None:
-        """Forget at most a few calls of the next caller whose time has come; each caller has their turn."""
+        """Remove a few expired calls of one caller; the next time, those of the next caller."""
         if not self._shares:
             return
         principal = next(iter(self._shares))
@@ -230,12 +238,12 @@ def _row_bytes(name: _CallName) -> int:
 
 
 def _text_bytes(text: str) -> int:
-    """Return about how many bytes ``text`` takes besides what every text does."""
+    """Return about how many bytes the characters of ``text`` take."""
     return len(text) if text.isascii() else 4 * len(text)
 
 
 def _write_answer(result: Result, most: int) -> tuple[_Answer, int]:
-    """Return ``result`` so that nobody can change it any more, and about how many bytes that takes."""
+    """Return ``result`` in an immutable form, and about how many bytes that takes."""
     if isinstance(result, Value) and result.notes is None:
         value = result.value
         sort = type(value)
@@ -243,7 +251,8 @@ def _write_answer(result: Result, most: int) -> tuple[_Answer, int]:
             return value, 0
         if sort is str and len(value) < _SMALL_TEXT and 4 * len(value) <= most:
             return value, _text_bytes(value)
-    answer = b"%b" % result_bytes.write_result(result, most)  # what a writer made of its buffer holds kilobytes more
+    # A copy: the bytes of the JSON writer keep the rest of its buffer, which is kilobytes (docs/decisions/0012).
+    answer = b"%b" % result_bytes.write_result(result, most)
     return answer, len(answer)
 
 

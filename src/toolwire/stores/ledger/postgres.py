@@ -3,11 +3,11 @@
 Rules:
 - One thread of each process makes all changes on one connection. New calls, and endings, that wait at the same time
   are one statement each, so the time that the network takes is paid once for many calls.
-- A running call belongs to its process for as long as that one renews its lease, by the clock of the database. Whoever
-  is taken for gone by mistake loses at most an answer: no other runs what must not run twice, and an ending that comes
-  after another process has taken the call up changes nothing.
-- A database that does not answer in time is left alone: new calls are refused at once until it answers again, which
-  the thread tries once a second. Endings are kept in memory meanwhile, one for each call that ran when it was lost.
+- A running call belongs to its process as long as the process renews its lease, by the clock of the database. A
+  process that is taken for dead by mistake loses at most an answer: no other process runs a call that must not run
+  twice, and an ending that arrives after another process took the call changes nothing.
+- A database that does not answer in time is not asked by calls: new calls are refused at once, and the thread tries
+  the database once a second. Meanwhile endings are kept in memory, one for each call that ran when it was lost.
 """
 # R8, R11
 
@@ -83,6 +83,7 @@ class PostgresLedger:
         migrate_schema(self._place, "calls", sql.MIGRATIONS)
         self._limits = limits
         self._lease_s = lease_s
+        # Random, so that no two processes have the same number, and 62 bits, which fit a signed column of 64.
         self._owner = secrets.randbits(62)
         self._session = 0
         self._tally = LedgerTally(POSTGRES)
@@ -114,6 +115,7 @@ class PostgresLedger:
 
     async def claim(self, claim: Claim) -> ClaimOutcome:
         """Return the ticket for a call that may run now, or why it does not."""
+        # ST-05: refused at once. A call in the queue would wait for a database that does not answer.
         if self._is_lost or self._queue.qsize() >= _MAX_QUEUE:
             return UNAVAILABLE
         return await self._submit(digest_fingerprint(claim), _refuse, self._give_back)
@@ -139,7 +141,7 @@ class PostgresLedger:
                 self._thread.start()
 
     def _give_back(self, outcome: ClaimOutcome) -> None:
-        """Forget a call whose caller left before they knew that it may run."""
+        """Forget a call whose caller left before the call could run."""
         if isinstance(outcome, Ticket):
             self._queue.put(Change(_Settlement(outcome, None), _return_none, _ignore_outcome))
 
@@ -189,7 +191,7 @@ class PostgresLedger:
         connection = self._place.connect()
         self._connection = connection
         self._session = secrets.randbits(62)
-        # From here on, no statement of an earlier connection can change anything.
+        # ST-02: from here on, no statement of an earlier connection can change anything.
         [(self._connected_at,)] = connection.execute(
             sql.BEGIN_SESSION, (self._owner, self._session, self._lease_s)
         ).fetchall()
@@ -235,7 +237,7 @@ class PostgresLedger:
         self._save_endings(connection)
 
     def _forget_unknown(self, connection: PostgresConnection) -> None:
-        """Forget calls that a lost connection recorded without this process hearing of it: they did not run."""
+        """Forget calls that were recorded although the answer was lost with the connection: they did not run."""
         for principal, tool, call_id, attempt in connection.execute(sql.FIND_OWN, (self._owner,)).fetchall():
             ticket = Ticket(CallKey(principal, tool, call_id), self._owner, attempt)
             if ticket not in self._live:
@@ -247,10 +249,11 @@ class PostgresLedger:
             self._unsaved.pop(ticket, None)
 
     def _make_changes(self, connection: PostgresConnection, changes: Sequence[Change]) -> None:
-        """Make ``changes`` and deliver their outcomes; what a lost connection did not do is refused."""
+        """Make ``changes`` and deliver their outcomes. Changes that a lost connection did not make are refused."""
         wanted = [change for change in changes if change.future is None or not change.future.cancelled()]
         endings = [change for change in wanted if isinstance(change.work, _Settlement)]
         claims = [change for change in wanted if not isinstance(change.work, _Settlement)]
+        # Endings first, so that a claim of the same key finds the result.
         for some, make in ((endings, self._settle_all), (claims, self._claim_all)):
             try:
                 if self._connection is None:
@@ -258,7 +261,7 @@ class PostgresLedger:
                 else:
                     outcomes = make(connection, [change.work for change in some])
             except Exception as error:  # noqa: BLE001 - whatever it is, the calls that wait are answered
-                self._disconnect(error)  # before anybody hears of it, so that nobody comes back to wait
+                self._disconnect(error)  # before the outcomes: a caller that repeats at once is then refused at once
                 outcomes = [change.on_refusal() for change in some]
             deliver_outcomes(list(zip(some, outcomes, strict=True)))
 
@@ -271,7 +274,7 @@ class PostgresLedger:
             ticket = won.pop(claim.key, None)
             outcome = self._claim_alone(connection, claim) if ticket is None else ticket
             outcomes.append(outcome)
-        # Only now: where the connection was lost before, all are refused, and forgotten when there is one again.
+        # Only here: if the connection was lost above, all claims are refused, and _forget_unknown() deletes their rows.
         self._live.update(outcome for outcome in outcomes if isinstance(outcome, Ticket))
         return outcomes
 
@@ -284,6 +287,7 @@ class PostgresLedger:
             self._in_transaction(connection, lambda: self._sweep(connection))
         if not self._tally.has_ample_room(len(claims), sum(sizes), self._limits):
             return {}
+        # In the order of the keys: two processes that add the same calls in different orders would deadlock.
         rows = sorted(
             (*claim.key, claim.fingerprint, claim.can_rerun, size) for claim, size in zip(claims, sizes, strict=True)
         )
@@ -353,6 +357,8 @@ class PostgresLedger:
         counted = self._tally.totals
         connection.execute("BEGIN")
         try:
+            # ST-02: the row of the session stays locked, so that the session cannot end before this change is
+            # committed.
             row = connection.execute(sql.LOCK_SESSION, (self._owner, self._session)).fetchone()
             if row is None:
                 raise psycopg.OperationalError("the lease of this process is gone")
@@ -360,6 +366,7 @@ class PostgresLedger:
             outcome = work()
             connection.execute("COMMIT")
         except BaseException as error:
+            # The rows that were counted in this transaction are not there after all.
             self._tally.totals = counted
             self._tally.forget_shares()
             if isinstance(error, psycopg.Error) and is_connection_lost(connection, error):
@@ -382,8 +389,8 @@ class PostgresLedger:
     def _is_alive(self, owner: int) -> bool:
         """Return whether process ``owner`` has its lease.
 
-        Leases may have run out while the database itself stood still: whoever had none any more when this process
-        connected has the same time again to renew it.
+        Leases may have ended while the database itself stood still. So a process whose lease had ended when this one
+        connected gets the time of one more lease to renew it.
         """
         if self._connection is None:
             return True
@@ -403,7 +410,7 @@ def _return_none() -> None:
 
 
 def _ignore_outcome(_: object) -> None:
-    """Take no notice of an outcome that no task waits for."""
+    """Ignore an outcome that no task waits for."""
 
 
 _NOT_STORABLE = Problem(

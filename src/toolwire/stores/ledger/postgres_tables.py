@@ -2,7 +2,7 @@
 
 Rules:
 - Each change names the session of its owner and locks the owner's row. A process that connects again begins a new
-  session first, so what its lost connection left on the way can change nothing any more.
+  session first, so a statement of its lost connection that arrives later changes nothing.
 - Time is the database's: ``toolwire_now()``.
 """
 

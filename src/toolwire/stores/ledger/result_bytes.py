@@ -1,8 +1,8 @@
 """Write the result of a recorded call as bytes, and read it.
 
 Rules:
-- A value is kept as the tool returned it, whatever is in it; tokens and secrets of the call are not part of an answer.
-- A problem's developer message is not kept: it went to the log.
+- A value is stored as the tool returned it. The tokens and secrets of the call are not stored.
+- A problem's developer message is not stored: it is in the log.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from toolwire.framing import jsontext
 
 
 def write_result(result: Result, most: int) -> bytes:
-    """Return ``result`` as JSON of at most ``most`` bytes; in place of what is longer, a problem that says so."""
+    """Return ``result`` as JSON of at most ``most`` bytes. Instead of a longer one, return a problem that says so."""
     try:
         body = jsontext.write(_to_json(result))
-    except (TypeError, ValueError, RecursionError):  # somebody's Toolbox gave a value that is not JSON data
+    except (TypeError, ValueError, RecursionError):  # a user's own Toolbox can return a value that is not JSON data
         return jsontext.write(_to_json(_build_loss("its answer cannot be written as JSON")))
     if len(body) > most:
         return jsontext.write(_to_json(_build_loss(f"its answer of {len(body):,} bytes was too large to keep")))
@@ -26,7 +26,7 @@ def write_result(result: Result, most: int) -> bytes:
 
 
 def read_result(body: bytes) -> Result:
-    """Return the result that ``write`` wrote, marked as told before."""
+    """Return the result that ``write_result`` wrote, marked as a replay."""
     data: Any = jsontext.read(body)
     match data:
         case {"value": value, "notes": notes}:

@@ -1,8 +1,8 @@
 """Claim and settle the calls of a ledger in a database, one by one.
 
 Rules:
-- Whatever is public here runs inside one transaction, which whoever calls begins and ends.
-- What was counted in a transaction that is rolled back is made good by whoever rolls it back.
+- Each public method runs inside one transaction, which the caller begins and ends.
+- The caller that rolls a transaction back also corrects the tally.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ from .statements import LedgerStatements, StoredCall
 from .tally import LedgerTally, SqlConnection
 
 ROW_BYTES = 400
-"""What a row and its index take besides its texts, in bytes."""
+"""The bytes of a row and its index without its texts."""
 _SWEEP_EVERY = 64
 _MAX_REMOVED = 64
-"""How many calls one other call removes at the most."""
+"""How many rows one call removes at most, so that no call pays for many."""
 
 
 class SqlCalls:
-    """The calls of one ledger, on the connection that ``attach`` gave.
+    """The calls of one ledger, on the connection that ``attach`` got.
 
-    ``new_calls`` is how many new ones were taken in here. ``now`` reads the clock of the ledger, and ``is_alive`` says
-    whether the owner with a number still lives. ``after_sweep`` runs in the transaction of each sweep.
+    ``new_calls`` is the number of new calls that this object recorded. ``now`` reads the clock of the ledger, and
+    ``is_alive`` returns whether the owner with a number still lives. ``after_sweep`` runs in the transaction of each
+    sweep.
     """
 
     def __init__(
@@ -70,11 +71,11 @@ class SqlCalls:
         self._connection = connection
 
     def recount(self) -> None:
-        """Count what is in the ledger, for everybody."""
+        """Count the rows of the ledger, and store the count for all processes."""
         self._tally.recount(self._connection)
 
     def interrupt_orphans(self, owners: set[int]) -> None:
-        """Note that calls whose owner is not among ``owners`` were interrupted."""
+        """Mark the running calls whose owner is not in ``owners`` as interrupted."""
         for number, principal, tool, call_id, rerun, owner, size in self._connection.execute(
             self._sql.find_running
         ).fetchall():
@@ -99,6 +100,7 @@ class SqlCalls:
 
     def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
         """Remember how the call of ``ticket`` ended; None forgets this run of it."""
+        # ST-02: the statements name owner and attempt, so an owner whose call another one took changes nothing.
         mine, earlier, principal = (*ticket.key, ticket.owner, ticket.attempt), 0, ticket.key.principal
         if ticket.attempt > 1:
             found = self._connection.execute(self._sql.find_earlier, mine).fetchone()
@@ -111,16 +113,16 @@ class SqlCalls:
         answer = result_bytes.write_result(ending.result, self._limits.answer_bytes)
         more = len(answer) - earlier
         values = (ending.state.value, ending.pinned, answer, more, self._now() + self._limits.keep_s, *mine)
-        self._make_room(principal, 0, more)  # while this call runs, so that it is not among those that go
+        self._make_room(principal, 0, more)  # before this call ends: only ended calls are removed for room
         if self._connection.execute(self._sql.settle, values).rowcount:
             self._tally.add(principal, 0, more)
         return None
 
     def _make_room(self, principal: str, rows: int, size: int) -> bool:
-        """Remove the oldest ended calls of ``principal``; return whether ``rows`` and ``size`` more may come then.
+        """Remove the oldest ended calls of ``principal``; return whether there is room for ``rows`` and ``size``.
 
-        At most a few go at once, so that a lowered limit is reached step by step: then it is enough that more goes
-        than comes.
+        Only a few are removed at once, so a lowered limit is reached in steps. Until then it is enough to remove more
+        than is added.
         """
         removed = 0
         for _ in range(_MAX_REMOVED):
@@ -134,7 +136,7 @@ class SqlCalls:
         return removed >= size
 
     def sweep(self) -> None:
-        """Remove the oldest of what is kept no longer, and tell the others what was counted here."""
+        """Remove the oldest expired calls, and exchange the counts with the other processes."""
         for expired in self._connection.execute(self._sql.find_expired, (self._now(),)).fetchall():
             self._remove(*expired)
         self._tally.exchange_counts(self._connection)
@@ -142,7 +144,7 @@ class SqlCalls:
             self._after_sweep()
 
     def is_sweep_due(self) -> bool:
-        """Return whether a sweep goes with the next call that is taken in."""
+        """Return whether the next new call comes with a sweep."""
         return (self.new_calls + 1) % _SWEEP_EVERY == 0
 
     def _find(self, key: CallKey) -> StoredCall | None:
@@ -170,19 +172,19 @@ class SqlCalls:
         if not self._make_room(key.principal, 1, size):
             return FULL
         if not self._connection.execute(self._sql.add, (*key, fingerprint, rerun, False, owner, 1, size)).rowcount:
-            return InFlight(1)  # another has just taken the key: whoever waits for that one claims again
+            return InFlight(1)  # another process has just recorded this key; its caller waits and claims again
         self._tally.add(key.principal, 1, size)
         return Ticket(key, owner, 1)
 
     def _restart_call(self, claim: Claim, found: StoredCall, owner: int) -> Ticket:
-        """Return the ticket for another run of a call; what is known of the last stays until this one has ended."""
+        """Return the ticket for another run of a call. The answer of the last run stays until this one has ended."""
         attempt = found.attempt + 1
         self._connection.execute(self._sql.restart, (claim.can_rerun, owner, attempt, found.number))
         return Ticket(claim.key, owner, attempt)
 
     def _restore(self, key: CallKey, number: int, size: int, answer: bytes | None) -> None:
-        """Know again what was known before a run that was none."""
-        if answer is None:  # an owner died with it, and this was the first try after that
+        """Restore the row as it was before a run that did not happen."""
+        if answer is None:  # the owner of the first run died without an answer
             self._interrupt(number, key, size, rerun=True)
             answer = b""
         state = get_state(result_bytes.read_result(answer)) if answer else CallState.INTERRUPTED
@@ -193,7 +195,7 @@ class SqlCalls:
         self._tally.add(principal, -1, -size)
 
     def _interrupt(self, number: int, key: CallKey, size: int, *, rerun: bool) -> bytes:
-        """Note that nobody knows what became of a call; return the answer to it."""
+        """Mark a call as interrupted: it is unknown whether it did its work. Return the answer to it."""
         answer = result_bytes.write_result(build_interrupted(key), self._limits.answer_bytes)
         until = self._now() + self._limits.keep_s
         self._connection.execute(self._sql.interrupt, (not rerun, answer, size + len(answer), until, number))

@@ -1,10 +1,10 @@
 """Keep a ledger of calls in an SQLite file, which outlives its process and is shared by processes of one machine.
 
 Rules:
-- One thread makes all changes, as many in one transaction as wait for it, so that nobody waits for the disk or for a
-  lock on the event loop. A transaction takes the write lock at its beginning, so one of many claims wins.
-- When the file cannot be written nothing new is recorded, and so nothing new is run under a key.
-- The ending of a call that could not be written is kept in memory and written when that is possible again.
+- One thread makes all changes, and all that wait go into one transaction, so the event loop never waits for the disk
+  or for a lock. A transaction takes the write lock when it begins, so one of several claims wins.
+- While the file cannot be written, no new call is recorded, and so no new call with a key runs.
+- The ending of a call that could not be written is kept in memory, and written when that is possible again.
 """
 # R13
 
@@ -71,7 +71,7 @@ class SqliteLedger:
         self._open_file()
 
     async def begin(self) -> None:
-        """Open the file again, where it was closed."""
+        """Open the file again if it was closed."""
         if not self._is_open:
             self._open_file()
 
@@ -100,12 +100,13 @@ class SqliteLedger:
     # What the thread that commits does: ``begin``, changes, and then ``commit`` or ``roll_back``
 
     def _claim(self, claim: Claim) -> ClaimOutcome:
+        # The call has ended, but its row says that it still runs: a claim would wait for an ending that never comes.
         if self._unsaved and any(ticket.key == claim.key for ticket in self._unsaved.keys() - self._saved):
             return UNAVAILABLE
         return self._add_new(claim) or self._calls.claim(claim, self._owner.number)
 
     def _add_new(self, claim: Claim) -> Ticket | None:
-        """Return the ticket for a call that is new, by one statement; None where there is more to be looked at."""
+        """Return the ticket for a new call by one statement, or None if the call needs more than that."""
         key, fingerprint, rerun, _ = claim
         size = row_bytes(key)
         if self._calls.is_sweep_due() or not self._tally.has_ample_room(1, size, self._limits):
@@ -122,7 +123,7 @@ class SqliteLedger:
         self._calls.settle(ticket, ending)
 
     def _give_back(self, standing: ClaimOutcome) -> None:
-        """Forget a call whose caller left before they knew that it may run."""
+        """Forget a call whose caller left before the call could run."""
         if isinstance(standing, Ticket):
             self._changes.post_change(partial(self._calls.settle, standing, None))
 
@@ -146,6 +147,7 @@ class SqliteLedger:
     def _commit(self) -> None:
         """Write what was changed."""
         self._connection.execute("COMMIT")
+        # Only after the commit: an ending whose transaction is rolled back must stay in memory.
         for ticket in self._saved:
             self._unsaved.pop(ticket, None)
         self._saved.clear()
@@ -160,10 +162,10 @@ class SqliteLedger:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
         except sqlite3.Error as failure:
-            _log.error("the ledger %s could not go back: %s", self._path.name, failure)
+            _log.error("the changes in the ledger %s could not be rolled back: %s", self._path.name, failure)
 
     def _attach(self) -> None:
-        """Take the age of the ledger up, count what is in it, and note calls whose owner is gone as interrupted."""
+        """Read the age of the ledger, count its rows, and mark calls of dead owners as interrupted."""
         self._calls.attach(self._connection)
         mark = self._connection.execute(AGE).fetchone()
         self._age.resume(None if mark is None else ClockMark(*mark))
@@ -185,7 +187,7 @@ class SqliteLedger:
         except (sqlite3.Error, OSError) as error:
             self._connection.close()
             raise sql.build_unusable_error(self._path, error) from error
-        self._connection.execute("PRAGMA busy_timeout = 0")  # from here on the thread that commits waits
+        self._connection.execute("PRAGMA busy_timeout = 0")  # from here on GroupCommit repeats, with its own limit
         self._is_open = True
 
 
@@ -194,4 +196,4 @@ def _refuse() -> ClaimOutcome:
 
 
 def _ignore_refusal() -> None:
-    """Take no notice of a file that cannot be written when it is closed."""
+    """Ignore that the file cannot be written when it is closed."""

@@ -70,6 +70,7 @@ def write_statements(words: SqlWords) -> LedgerStatements:
         f" WHERE {name}{lock}",
         add=f"INSERT INTO {calls} (principal, tool, call_id, fingerprint, state, rerun, pinned, owner, attempt, bytes)"
         f" VALUES ({m}, {m}, {m}, {m}, 'running', {m}, {m}, {m}, {m}, {m}) ON CONFLICT DO NOTHING",
+        # A new number, because rows are removed in the order of their numbers, and this call begins now.
         restart=f"UPDATE {calls} SET number = {words.next_number}, state = 'running', rerun = {m}, owner = {m},"
         f" attempt = {m}, until = NULL WHERE number = {m}",
         settle=f"UPDATE {calls} SET state = {m}, pinned = {m}, answer = {m}, bytes = bytes + {m}, until = {m}"
@@ -80,8 +81,10 @@ def write_statements(words: SqlWords) -> LedgerStatements:
         f" WHERE number = {m}",
         forget=f"DELETE FROM {calls} WHERE {mine} RETURNING bytes",
         remove=f"DELETE FROM {calls} WHERE number = {m}",
+        # Rows that another transaction has locked are skipped, so that no two wait for each other's removals.
         find_oldest=f"SELECT {listed} FROM {calls} WHERE principal = {m} AND until IS NOT NULL"
         f" ORDER BY number LIMIT 1{free}",
+        # Only the 64 oldest rows are read, so that no call pays for many.
         find_expired=f"SELECT {listed} FROM {calls} WHERE number IN (SELECT number FROM {calls} ORDER BY number"
         f" LIMIT 64) AND until <= {m}{free}",
         count_share=f"SELECT count(*), coalesce(sum(bytes), 0) FROM {calls} WHERE principal = {m}",

@@ -31,13 +31,13 @@ COMMIT;
 
 
 def connect_ledger(path: Path, busy_s: float) -> sqlite3.Connection:
-    """Return a connection to the ledger at ``path``, which is made where there is none.
+    """Return a connection to the ledger at ``path``. A missing file is created.
 
-    Each change is in the file before it is answered, and stays when the process is killed; the last of them may be
-    lost when the machine loses its power.
+    A committed change stays in the file if the process is killed. The last changes may be lost if the machine loses
+    its power.
 
     Raises:
-        DefinitionError: there is something else, or it cannot be opened.
+        DefinitionError: the file is something else, or cannot be opened.
     """
     try:
         db = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)

@@ -11,7 +11,7 @@ from .statements import LedgerStatements
 
 
 class Rows(Protocol):
-    """What a statement did."""
+    """The outcome of a statement."""
 
     @property
     def rowcount(self) -> int:
@@ -28,7 +28,7 @@ class Rows(Protocol):
 
 
 class SqlConnection(Protocol):
-    """What ledgers need of a connection to a database: sqlite3's and psycopg's have it."""
+    """The part of a database connection that ledgers use; sqlite3 and psycopg have it."""
 
     def execute(self, statement: Any, values: Any = (), /) -> Rows:
         """Run one statement."""
@@ -36,7 +36,7 @@ class SqlConnection(Protocol):
 
 
 class TallyDelta(NamedTuple):
-    """Rows and bytes, and how many of them the others have not heard of."""
+    """Rows and bytes in all, and those that other processes do not know yet."""
 
     rows: int = 0
     size: int = 0
@@ -45,10 +45,10 @@ class TallyDelta(NamedTuple):
 
 
 class LedgerTally:
-    """How many rows and bytes there are, as far as this process knows: what others change it hears of at times.
+    """How many rows and bytes there are, as far as this process knows. Processes exchange their counts at times.
 
-    A count in the file with each call would cost a third of the whole; what was counted and not shared by a process
-    that died is made good by the next that starts. What one caller has is counted only where a ledger is nearly full.
+    Counting in the file for each call would cost a third of the time. If a process dies before it has shared its
+    count, the next one that starts counts again. The rows of one caller are counted only if the ledger is nearly full.
     """
 
     def __init__(self, statements: LedgerStatements) -> None:
@@ -57,8 +57,9 @@ class LedgerTally:
         self._shares: dict[str, tuple[int, int]] = {}
 
     def has_ample_room(self, rows: int, size: int, limits: LedgerLimits) -> bool:
-        """Return whether there is room for ``rows`` and ``size`` more, whoever's they are."""
+        """Return whether there is room for ``rows`` and ``size`` more, for any caller."""
         held, held_size = self.totals[:2]
+        # Below three quarters every caller has room by the rule of has_room(), so no query is needed.
         return 4 * (held + rows) <= 3 * limits.rows and 4 * (held_size + size) <= 3 * limits.bytes
 
     def has_room(self, db: SqlConnection, principal: str, rows: int, size: int, limits: LedgerLimits) -> bool:
@@ -79,25 +80,27 @@ class LedgerTally:
             self._shares[principal] = (share[0] + rows, share[1] + size)
 
     def forget_shares(self) -> None:
-        """Forget how much each caller has; it is counted again when that is asked."""
+        """Forget how much each caller has. It is counted again when it is needed."""
         self._shares.clear()
 
     def exchange_counts(self, db: SqlConnection) -> None:
-        """Tell the others what is new, and hear their news."""
+        """Add what is new here to the stored count, and read what other processes have added."""
         before = self.totals
         self.totals = TallyDelta(
             *db.execute(self._sql.exchange_counts, (before.new_rows, before.new_size)).fetchall()[0]
         )
+        # Other processes have changed rows, and it is unknown whose.
         if self.totals[:2] != before[:2]:
             self.forget_shares()
 
     def recount(self, db: SqlConnection) -> None:
-        """Count what is there, for everybody."""
+        """Count all rows, and store the count for all processes."""
         self.totals = TallyDelta(*db.execute(self._sql.recount).fetchall()[0])
 
     def _count_share(self, db: SqlConnection, principal: str) -> tuple[int, int]:
         share = self._shares.get(principal)
         if share is None:
+            # A bound for the memory, as callers can be many. The shares that are needed are counted again.
             if len(self._shares) >= _MAX_SHARES:
                 self._shares.clear()
             rows, size = db.execute(self._sql.count_share, (principal,)).fetchone()

@@ -21,6 +21,7 @@ except ModuleNotFoundError as error:
     raise DefinitionError("Rate limits by URL need the limits library: pip install 'toolwire[limits]'.") from error
 
 _MAX_CLOCK_STEP_BACK_S = 1.0
+# R11: a Redis that hangs delays a call by no more than this (docs/decisions/0047).
 _TIMEOUT_S = 2.0
 _PAUSE_S = 0.5
 
@@ -28,10 +29,10 @@ _PAUSE_S = 0.5
 class LibraryWindows:
     """Moving windows behind a URL such as ``redis://host:6379/0`` or ``memory://``, shared by all who use it.
 
-    The library counts by the wall clock: where that goes back, what this process alone counted is forgotten, or
-    callers would wait until it has caught up. Windows below a second are counted as one.
+    The library counts by the wall clock. If that goes back, a storage in memory is emptied: otherwise callers would
+    wait until the clock has caught up. A window below a second is counted as one second.
 
-    A storage that cannot be reached counts nothing, for everybody, and one call asks it again half a second later.
+    While the storage cannot be reached, no call is counted. One call tries it again every half second.
     """
 
     # XL-066, R11
@@ -51,7 +52,7 @@ class LibraryWindows:
         """
         try:
             storage = storage_from_string(url, wrap_exceptions=True, **_connect_options(url))
-        except (ConfigurationError, ValueError) as error:  # ValueError: what no URL can be, such as ``redis://[a``
+        except (ConfigurationError, ValueError) as error:  # ValueError: no URL at all, such as ``redis://[a``
             raise DefinitionError(f"Rate limits cannot be kept at this URL: {error}.") from error
         if not isinstance(storage, Storage) or not isinstance(storage, MovingWindowSupport):
             raise DefinitionError("Rate limits cannot be kept at this URL: it has no moving windows.")
@@ -70,7 +71,7 @@ class LibraryWindows:
             return inf
         now = self._clock()
         if now < self._latest - _MAX_CLOCK_STEP_BACK_S and isinstance(self._storage, MemoryStorage):
-            self._storage.reset()  # not a shared storage: the clocks of other processes may be right
+            self._storage.reset()  # a shared storage is left alone: the clocks of others may be right
         self._latest = now
         item = RateLimitItemPerSecond(limit.max, max(1, ceil(limit.window_s)), namespace="toolwire-moving")
         try:
@@ -84,6 +85,7 @@ class LibraryWindows:
     def _hit(self, item: RateLimitItemPerSecond, key: str, now: float) -> float:
         if self._limiter.hit(item, key):
             return 0.0
+        # Never 0.0, which would mean that the call was counted.
         return max(self._limiter.get_window_stats(item, key).reset_time - now, 1e-3)
 
 

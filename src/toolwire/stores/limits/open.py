@@ -12,9 +12,8 @@ from toolwire.stores.paths import is_postgres_url
 def open_windows(where: str, *, fail: RatesFail = "closed") -> Windows:
     """Return the windows that ``where`` names: "" for this process, a folder, or a URL.
 
-    The URL is that of a PostgreSQL, or one such as ``redis://host``.
-
-    ``fail`` is what a loss of the store means, for the line in the log.
+    The URL is one of PostgreSQL, or one such as ``redis://host``. ``fail`` says what happens to calls while the store
+    is lost; the log says it too.
 
     Raises:
         DefinitionError: it names no place that can count calls.

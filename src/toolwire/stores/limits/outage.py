@@ -1,4 +1,4 @@
-"""Know whether the store of rate limits can be reached, and say once when that changes."""
+"""Remember whether the store of rate limits can be reached, and log each change once."""
 # R11
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from threading import Lock
 from toolwire.limits import CONSEQUENCES, RatesFail
 
 _ASKING_S = 10.0
-"""More than a store may take to answer: the next call asks no sooner, unless this one has recorded what it found."""
+"""Longer than a store takes to answer or fail. Until then no second call asks it, unless the first has an outcome."""
 
 _log = logging.getLogger("toolwire.limits")
 
@@ -33,6 +33,7 @@ class StoreOutage:
 
     def may_ask(self) -> bool:
         """Return whether the caller may ask the store; it must then record a failure or a success."""
+        # No lock here: every call passes, and one that reads an old value only asks the store once more.
         if not self._is_lost:
             return True
         with self._lock:
@@ -51,6 +52,7 @@ class StoreOutage:
 
     def record_success(self) -> None:
         """Note that the store has answered."""
+        # No lock, for the same reason as in may_ask().
         if not self._is_lost:
             return
         with self._lock:

@@ -1,8 +1,8 @@
 """Count calls for rate limits in PostgreSQL, for several machines, by the clock of the database.
 
 Rules:
-- A call waits for at most the deadline of one statement. Only the first waits for a connection: while one that was
-  lost is made again, by a thread, calls are not counted here.
+- A call waits for at most the deadline of one statement. Only the first call waits for a connection. A lost
+  connection is made again by a thread, and until then calls are not counted here.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ from .outage import StoreOutage
 
 _PAUSE_S = 1.0
 _TAKE = "SELECT toolwire_take_call(%s, %s, %s)"
+# One function, so that a call costs one round trip. The advisory lock lets one transaction count for a key at a time:
+# otherwise two could both see the last free place. Rows from the future were written before the clock of the database
+# was set back.
 MIGRATIONS = (
     Migration(
         """
@@ -88,7 +91,7 @@ class PostgresWindows:
         if not self._outage.may_ask():
             return inf
         if not self._turn.acquire(timeout=DEADLINE_S):
-            return inf  # whoever has the turn records what is found
+            return inf  # the thread that has the turn records the failure
         try:
             if self._connection is None and self._is_new:
                 self._is_new = False
@@ -96,7 +99,7 @@ class PostgresWindows:
             if self._connection is None:
                 threading.Thread(target=self._reconnect, daemon=True).start()
                 return inf
-            # A text of the database cannot hold a null character or half of a character.
+            # PostgreSQL stores no null character and no half of a surrogate pair.
             values = (key.replace("\0", "\ufffd").encode("utf-8", "replace").decode(), limit.max, limit.window_s)
             [(wait,)] = self._connection.execute(_TAKE, values).fetchall()
         except psycopg.Error as error:
@@ -121,6 +124,7 @@ class PostgresWindows:
             self._outage.record_failure(describe_error(error))
             return
         with self._turn:
+            # end() may have been called meanwhile. Then this connection is closed again.
             if self._connection is None and not self._is_new:
                 self._connection = connection
                 connection = None  # type: ignore[assignment]

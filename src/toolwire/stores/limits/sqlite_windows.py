@@ -50,12 +50,13 @@ class SqliteWindows:
     def _count_call(self, cursor: sqlite3.Cursor, key: str, limit: RateLimit) -> float:
         now = self._clock()
         oldest = now - limit.window_s
-        # Calls from the future were counted before the clock was set back. Without this, callers would wait for it.
+        # Calls from the future were counted before the clock was set back. Callers would wait until it has caught up.
         cursor.execute(
             "DELETE FROM taken WHERE key = ? AND (at <= ? OR at > ?)", (key, oldest, now + _MAX_CLOCK_STEP_BACK_S)
         )
         count, first = cursor.execute("SELECT count(*), min(at) FROM taken WHERE key = ?", (key,)).fetchone()
         if count >= limit.max:
+            # Never 0.0, which would mean that the call was counted.
             return max(float(first) + limit.window_s - now, 1e-9)
         cursor.execute("INSERT INTO taken VALUES (?, ?)", (key, now))
         return 0.0

@@ -52,6 +52,7 @@ class Accounts:
         """Return the account with this name and password, or None."""
         name = name.strip()[:200]
         with self._store.write_transaction() as rows:
+            # PostgreSQL answers a null character with an error; a name that does not print cannot exist.
             known = rows.find_user_by_name(name) if name.isprintable() else None
         # An unknown name is checked against a random password, so that the time does not tell which names exist.
         hashed = self._unknown_hash if known is None else known[2]
@@ -61,6 +62,7 @@ class Accounts:
             good = False
         if known is None or not good:
             return None
+        # The plain password is known only here, so this is the place to move it to newer parameters.
         if self._hasher.check_needs_rehash(hashed):
             with self._store.write_transaction() as rows:
                 rows.change_password(known[0], self._hasher.hash(password))

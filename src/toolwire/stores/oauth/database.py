@@ -20,7 +20,7 @@ __all__ = ["GrantEvent", "OAuthRows", "OAuthStore", "StoreUnavailableError"]
 
 
 class StoreUnavailableError(ToolwireError):
-    """The database does not answer. The last transaction was done as a whole or not at all; which is not known.
+    """The database does not answer. It is unknown whether the last transaction was committed; it never is in part.
 
     The text is for the log and names no user.
     """
@@ -31,6 +31,7 @@ class OAuthStore:
 
     def __init__(self, url: str | Path) -> None:
         self._engine, self._is_hanging = open_engine(url)
+        # A database in memory has one connection. Threads that share it must not mix their transactions.
         self._turn = RLock() if is_in_memory(self._engine) else nullcontext()
 
     @contextmanager
@@ -38,7 +39,7 @@ class OAuthStore:
         """Give the rows for one transaction. It is rolled back if the block raises.
 
         Raises:
-            StoreGoneError: the database cannot be asked.
+            StoreUnavailableError: the database cannot be asked.
         """
         self._check_answering()
         try:
@@ -52,7 +53,7 @@ class OAuthStore:
         """Give the rows for one transaction that only reads, and so waits for no other.
 
         Raises:
-            StoreGoneError: the database cannot be asked.
+            StoreUnavailableError: the database cannot be asked.
         """
         self._check_answering()
         try:

@@ -62,11 +62,13 @@ def _open_server(url: URL) -> Engine:
     # R11
     ours = url.drivername == "postgresql+psycopg2"
     patience = {"connect_timeout": _CONNECT_S} if ours and "connect_timeout" not in url.query else {}
+    # pool_pre_ping: after a restart of the database, the connections in the pool are dead.
     return create_engine(url, pool_pre_ping=True, pool_timeout=_WAIT_S, connect_args=patience)
 
 
 def _open_sqlite(url: URL) -> Engine:
     memory = url.database in (None, "", ":memory:")
+    # Each connection to a database in memory has its own, empty one, so there must be only one connection.
     options: dict[str, Any] = {"poolclass": StaticPool} if memory else {}
     engine = create_engine(url, connect_args={"check_same_thread": False, "timeout": 10}, **options)
     event.listen(engine, "connect", _prepare_connection)
@@ -82,4 +84,6 @@ def _prepare_connection(connection: Any, _: object) -> None:
 
 def _begin_transaction(connection: Connection) -> None:
     looks = connection.get_execution_options().get(READ_ONLY, False)
+    # A transaction that changes what it has read takes the write lock at once: two that wait until their first change
+    # could both fail. One that only reads needs no lock, and waits for no writer.
     connection.exec_driver_sql("BEGIN" if looks else "BEGIN IMMEDIATE")

@@ -23,6 +23,7 @@ class PostgresConnector:
 
     def start_deadlines(self) -> None:
         """Let each statement wait for one second from now on; until then the tables are created."""
+        # The connections that exist have the long deadline for creating tables.
         self.engine.dispose()
         self._deadline_s = DEADLINE_S
 
@@ -30,5 +31,6 @@ class PostgresConnector:
         if self.breaker.is_open:
             raise psycopg.OperationalError("the database does not answer")
         connection = self._place.connect(self._deadline_s, on_timeout=self.breaker.open)
+        # The ledger has autocommit; SQLAlchemy begins and ends transactions itself.
         connection.autocommit = False
         return connection

@@ -107,7 +107,7 @@ class OAuthRows:
         self._connection.execute(change)
 
     def revoke_grant(self, grant_id: str, now: float) -> None:
-        """Revoke a grant and delete its access tokens. Refresh tokens stay, to show that somebody uses a stolen one."""
+        """Revoke a grant and delete its access tokens. Its refresh tokens stay, to detect the use of a stolen one."""
         change = update(GRANTS).where(GRANTS.c.id == grant_id, GRANTS.c.revoked.is_(None)).values(revoked=now)
         self._connection.execute(change)
         self._connection.execute(delete(TOKENS).where(TOKENS.c.grant == grant_id, TOKENS.c.kind == "access"))
@@ -210,7 +210,7 @@ class OAuthRows:
 
     def prune(self, now: float) -> None:
         """Delete the rows whose time is over, at most a thousand grants at once."""
-        # Used codes and refresh tokens stay as long as their grant may: they show that somebody uses a stolen one.
+        # AS-05, AS-11: used codes and refresh tokens stay for a time, because a second use shows that they were stolen.
         for table in (SESSIONS, ATTEMPTS, RECORDS, CLIENTS):
             self._connection.execute(delete(table).where(table.c.until < now))
         self._connection.execute(delete(CODES).where(CODES.c.until < now - _CODE_KEPT_S))

@@ -12,6 +12,7 @@ USERS = Table(
     METADATA,
     Column("id", String(64), primary_key=True),
     Column("name", String(200), nullable=False),
+    # The name without case: two names that differ only in case would be one user for people.
     Column("folded", Text, nullable=False, unique=True),
     Column("password", Text, nullable=False),
 )
@@ -69,6 +70,7 @@ CODES = Table(
     Column("redirect_uri", Text, nullable=False),
     Column("challenge", String(128), nullable=False),
     Column("until", Float, nullable=False),
+    # AS-05: a used code stays, because a second use shows that it was stolen.
     Column("used", Float),
 )
 TOKENS = Table(
@@ -82,6 +84,7 @@ TOKENS = Table(
     Column("until", Float, nullable=False),
     Column("used", Float),
     Column("request", _DIGEST, nullable=False),
+    # The next token, combined with a pad that only this token yields: the table alone reveals neither.
     Column("sealed", String(100), nullable=False),
 )
 EVENTS = Table(
@@ -93,6 +96,7 @@ EVENTS = Table(
     Column("user", String(200), nullable=False),
     Column("client_id", Text, nullable=False),
     Column("grant", String(64), nullable=False),
+    # Only the beginning of a digest, enough to find related events.
     Column("token", String(16), nullable=False),
 )
 Index("oauth_grants_user_client", GRANTS.c.user, GRANTS.c.client_id)
