@@ -107,7 +107,7 @@ def call(target: str, name: str = "run", **options: Any) -> Any:
 @pytest.mark.requirement("MC-02")
 def test_a_program_runs_only_after_its_whole_command_was_agreed_to_once(program: Write) -> None:
     target = program()
-    with pytest.raises(ConnectError, match="nobody agreed to this command yet"), connect_sync(target):
+    with pytest.raises(ConnectError, match="you have not agreed to this command yet"), connect_sync(target):
         pass
     seen: list[str] = []
 
@@ -122,7 +122,7 @@ def test_a_program_runs_only_after_its_whole_command_was_agreed_to_once(program:
     assert seen == [target.removeprefix("stdio:")] * 2
     with connect_sync(target) as remote:  # now and later, without a question
         assert remote.tools
-    with pytest.raises(ConnectError, match="nobody agreed"), connect_sync(f"{target} --other"):
+    with pytest.raises(ConnectError, match="you have not agreed"), connect_sync(f"{target} --other"):
         pass
 
 
@@ -256,7 +256,7 @@ def test_a_program_that_dies_is_started_again_and_a_call_that_may_have_run_is_no
         died = remote.call("die")
         assert isinstance(died, Problem)
         assert died.kind == Kind.UNREACHABLE
-        assert "ended with code 3 before its answer. Its last words: out of paper" in died.message
+        assert "ended with code 3 before its answer. Its last line of error output: out of paper" in died.message
         assert remote.call("run").unwrap() != first
 
 
@@ -362,7 +362,7 @@ def run(asked):
 """)
     failed = call(target)
     assert isinstance(failed, Problem)
-    assert failed.message.endswith("Its last words: the end")
+    assert failed.message.endswith("Its last line of error output: the end")
 
 
 @pytest.mark.requirement("MC-02")

@@ -278,7 +278,7 @@ def test_what_was_said_serves_for_a_day_while_the_server_fails_and_nothing_is_ca
     clock.now += 10
     result = driven.note()
     assert isinstance(result, Problem)
-    assert "could not be looked at again" in result.message
+    assert "could not be fetched again" in result.message
     assert site.notes == 2
     site.document_status = 200
     clock.now += 10
@@ -323,7 +323,7 @@ def test_nothing_is_called_of_a_site_that_took_its_document_away_until_it_is_bac
     clock.now += 300
     results = [driven.note(), driven.note(), driven.refresh()]
     assert {one.kind for one in results} == {Kind.NOT_FOUND}
-    assert "no longer says what may be called" in results[0].message
+    assert "no longer offers its tools" in results[0].message
     assert results[0].details == {"reason": "withdrawn", "sent": False}
     assert site.notes == 0
     site.document_status = 200

@@ -1,4 +1,4 @@
-"""Define the exception of a connection that could not be made, with every look that was taken."""
+"""Define the exception of a connection that could not be made, with every probe."""
 
 from __future__ import annotations
 

@@ -50,6 +50,7 @@ class QuestionServer:
 
     def __init__(self, question: Question) -> None:
         self.question = question
+        # 192 random bits: a program that does not know the address cannot guess it.
         self.path = f"/{secrets.token_urlsafe(24)}"
         self.token = secrets.token_urlsafe(24)
         self.answer: Answer | None = None
@@ -60,6 +61,7 @@ class QuestionServer:
     def submit(self, form: dict[str, list[str]]) -> str:
         """Take the answer in ``form``, and return what is wrong with it, or ``""``."""
         given = {name: values[0] for name, values in form.items()}
+        # D-27: in constant time, and as bytes, because compare_digest() refuses a text that is not ASCII.
         if not compare_digest(given.get("token", "").encode(), self.token.encode()):
             return "This answer did not come from this page."
         level = _LEVELS.get(given.get("later", "")) if self.question.can_keep_level else None
@@ -147,7 +149,7 @@ class InputServer:
         """Return the page that is shown after the answer."""
         if self.response is not None and self.response.action is InputAction.ACCEPT:
             return build_final_page("Sent.", "The call goes on with what you entered.")
-        return build_final_page("Nothing was sent.", "The site is told that you did not answer.")
+        return build_final_page("Nothing was sent.", "The site learns that you did not answer.")
 
     def _end(self, response: InputResponse) -> str:
         if self.response is None:
@@ -179,6 +181,7 @@ def apage_approver(
     blocking = page_approver(open_url, within_s=within_s)
 
     async def approve(question: Question) -> Answer:
+        # A call that is cancelled does not wait for the user. The thread ends with its own time limit.
         return await anyio.to_thread.run_sync(blocking, question, abandon_on_cancel=True)
 
     return approve
@@ -215,7 +218,7 @@ def apage_input_provider(
 
 def _serve_page(page: QuestionServer | InputServer, open_url: Callable[[str], object], within_s: float) -> None:
     """Serve ``page`` until it is answered, at most ``within_s`` seconds."""
-    # Only this machine can reach it, at a port that nobody could know before.
+    # Only this machine can reach it, at a port that no other program could know before.
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(page))
     # A browser may keep a connection open, which must not keep this program running.
     server.daemon_threads = True
@@ -266,11 +269,13 @@ def _handler(question_server: QuestionServer | InputServer) -> type[BaseHTTPRequ
             # A page of another site can post a form to a loopback address: its Origin gives it away.
             elsewhere = self.headers.get("Origin") not in (None, f"http://{own}")
             elsewhere |= self.command == "POST" and self.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin"
+            # Another Host is a name of another site that leads to this machine (DNS rebinding). A browser without
+            # Sec-Fetch-Site is judged by its Origin, and by the token.
             if self.headers.get("Host") != own or elsewhere:
                 self._send(403, build_final_page("This page answers to its own address alone."))
                 return False
             if is_other_user(self.client_address[1], question_server.port):
-                self._send(403, build_final_page("This page answers to the user who was asked alone."))
+                self._send(403, build_final_page("This page answers only the user who was asked."))
                 return False
             if not compare_digest(self.path.encode(), question_server.path.encode()):
                 self._send(404, build_final_page("There is no such page."))

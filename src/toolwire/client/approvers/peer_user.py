@@ -9,18 +9,21 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+# The page is at 127.0.0.1, so the table of IPv4 is enough.
 _TABLE = Path("/proc/net/tcp")
+# Root can act as every user anyway.
 _ROOT = 0
 _LISTENS = "0A"
+# The table shows a closed connection with the user 0 and without a socket. It must not pass for one of root.
 _NO_SOCKET = "0"
 
 
 def is_other_user(peer_port: int, own_port: int, table: Path = _TABLE) -> bool:
     """Return whether another user has the other end of a connection from ``peer_port`` to ``own_port``.
 
-    Only Linux tells: elsewhere, and where the system shows no table of its connections, it is False. A connection whose
-    other end is closed already has no user any more, and counts as another user's: no browser closes before it has
-    the page.
+    Only Linux can tell. On other systems, and without a table of connections, the result is False. If the other end is
+    already closed, it has no user any more and counts as another user's: a browser does not close before it has the
+    page.
     """
     try:
         rows = [line.split() for line in table.read_text("ascii").splitlines()[1:]]

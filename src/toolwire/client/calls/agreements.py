@@ -80,6 +80,7 @@ class Agreements:
 
     def definitions(self, tools: Iterable[Tool]) -> list[dict[str, Json]]:
         """Return the definition of each tool, as ``toolwire.lock`` holds it."""
+        # FU-01: a key that the user adds later is no change of the site.
         return [{**self._define(tool).parts, "credential": ""} for tool in tools]
 
     def check_claims(self, catalog: Catalog) -> Catalog:
@@ -121,6 +122,7 @@ class Agreements:
         """Revoke the grants that were given for another definition of one of ``tools``."""
         # XL-048: a grant must not survive a change of what it allows.
         grants, name = self._session.grants, self._parties.name
+        # The key of an agreement has a word after the id: see _agreement_key().
         granted = {grant.key.tool.partition(" ")[0] for grant in grants.list_grants() if grant.key.connection == name}
         for tool in tools if granted else ():
             if tool.id in granted:
@@ -135,6 +137,7 @@ class Agreements:
     def find_reasons(self, call: Call) -> tuple[str, ...]:
         """Return the reasons to ask about this call, whatever was allowed before."""
         tool, found = call.tool, []
+        # A tool object does not change, so it is compared once with the definition that was approved.
         if self._unchanged.get(id(tool)) is not tool:
             changed = self.find_changes(tool)
             if changed:
@@ -182,6 +185,7 @@ class Agreements:
         # The identity is a safe key, since the entry keeps the tool alive.
         known = self._defined.get(id(tool))
         if known is None or known.tool is not tool:
+            # A table that is emptied at its limit needs no bookkeeping for each call.
             if len(self._defined) >= _MAX_DEFINITIONS:
                 self._defined.clear()
             parties = self._parties
@@ -196,6 +200,7 @@ class Agreements:
         return known
 
     def _agreement_key(self, tool: Tool) -> GrantKey:
+        # A name of its own: an agreement must not pass for a grant, which is an "always" of the user.
         key = self.grant_key(tool)
         return key._replace(tool=f"{key.tool} unasked")
 

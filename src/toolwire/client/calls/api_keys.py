@@ -97,6 +97,7 @@ def _add_key(request: Request, scheme: Mapping[str, Json], key: str) -> Request:
 
 def _set_header(request: Request, name: str, value: str) -> Request:
     field = name.encode("latin-1", "replace")
+    # Two fields of one name could be read differently by two programs.
     others = [header for header in request.headers if header[0].lower() != field]
     return request._replace(headers=(*others, (field, value.encode("latin-1", "replace"))))
 

@@ -14,6 +14,7 @@ from toolwire.limits.throttle import build_rate_limited
 
 from .session import Session
 
+# A server must not stop a tool for ever with one response.
 _MAX_PAUSE_S = 86_400.0
 
 

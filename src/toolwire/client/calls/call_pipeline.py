@@ -80,6 +80,7 @@ class CallPipeline:
         self.session = session
         self.name = name
         self.peer = peer
+        # As the site declares it: below, claims are taken out of self.peer, and agree() needs them again.
         self._declared_peer = peer
         self.site = get_origin(peer.url)
         self._home = f"{self.site}/"
@@ -88,6 +89,7 @@ class CallPipeline:
         self.throttle, self.costs = self._budget
         self._given, self._kept = preferences, kept
         self.preferences = CurrentPreferences(merge_preferences(session.preferences, preferences), kept, self.site)
+        # Loaded here once: the name in a codec costs one more function call each time (docs/decisions/0049).
         self._codec = codec = replace(codec, send=load_function(codec.send))
         self._locked = locked
         self._credential = credential
@@ -166,6 +168,7 @@ class CallPipeline:
             budget=self._budget,
             definitions=self._current,
         )
+        # Called for its effect: it marks the tools whose present definition the user has agreed to.
         pipeline.find_unapproved()
         self.session.renew(self.name, pipeline.peer.catalog)
         return pipeline
@@ -220,6 +223,7 @@ class CallPipeline:
             return prepared
         permitted = prepared
         try:
+            # The comparison of texts comes first, because it is cheap and nearly every call stays on its site.
             if question is None and prepared.request is not None and not prepared.request.url.startswith(self._home):
                 question = build_origin_question(prepared, self.site, self.session.rules)
             if question is not None:
@@ -228,6 +232,7 @@ class CallPipeline:
                 if isinstance(answered, Problem):
                     return answered
                 permitted = answered
+            # XL-064: counted after the answer of the user, just before it is sent.
             result: Result | None = self._budget.take(tool)
             if result is None:
                 result = yield from self._converse(permitted, question, state)
@@ -237,6 +242,7 @@ class CallPipeline:
                     self._budget.record_problem(tool, result)
             return result if permitted is prepared else mark_edited(result)
         finally:
+            # Both, because arguments that the user changed make a second flow.
             prepared.flow.close()
             permitted.flow.close()
 

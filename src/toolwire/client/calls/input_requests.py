@@ -1,10 +1,10 @@
-"""Pass on what a server asks the user while one call runs, within limits, and record how it was answered.
+"""Pass on the questions of a server to the user while one call runs, within limits, and record the answers.
 
 Rules:
 - The user is told who asks, and for which call. An answer goes to that server, into that call, and nowhere else.
 - Questions count against the limit of questions a minute. After three refusals a tool asks no more in this session.
-- A page is at https, or at this machine; another one is refused and not shown.
-- At most ten questions belong to one call. An answer that took longer than five minutes is none.
+- A page must be at https or on this machine. Any other page is refused and not shown.
+- At most ten questions belong to one call. An answer that comes after more than five minutes does not count.
 """
 # MC-09
 
@@ -52,6 +52,7 @@ class CallInput:
         self._asked += 1
         is_unsafe = asked.url.startswith("http:") and not is_loopback_host(get_host(asked.url))
         why = "blocked" if is_unsafe or session.prompt_limit.is_blocked(self._subject) else ""
+        # reserve_prompt() is last, because it counts the question.
         if not why and (self._asked > MAX_QUESTIONS or session.prompt_limit.reserve_prompt() > 0.0):
             why = "throttled"
         if why:
@@ -101,6 +102,7 @@ class CallInput:
     def _record(self, asked: InputRequest, response: InputResponse, took_s: float) -> InputResponse:
         is_late = took_s >= DECISION_VALID_S
         shown = {"message": asked.message, "url": asked.url, "fields": [asdict(one) for one in asked.fields]}
+        # Without what the user entered: the record of decisions has no data of a call (docs/decisions/0032).
         bound = compute_digest(
             {
                 "tool": self._call.tool.id,

@@ -1,7 +1,7 @@
-"""Wait until the user granted a tool access to a provider, where its server names a page and an address to ask.
+"""Wait until the user has granted a tool access to a provider, if its server names a page and an address for that.
 
 Rules:
-- The user is shown the page. Only the address beside it is asked, with GET, at most as often as the time allows.
+- The user sees the page. The client requests only the address beside it, with GET, and not longer than the user has.
 - The call is then made again, from the beginning. What the user approved covers it if it is the same call.
 """
 
@@ -61,6 +61,7 @@ def wait_for_grants(start: Callable[[], Flow[Result]], user: GrantUser | None) -
         user.show(grant)
     if not all(grant.check_url for grant in missing):
         return result
+    # OXP-011: every two seconds. A user who has little time still gets five requests.
     every_s = min(_POLL_S, user.wait_s / _LEAST_POLLS)
     granted = yield from _poll(missing, round(user.wait_s / every_s), every_s)
     return (yield from start()) if granted else result

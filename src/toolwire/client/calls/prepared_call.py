@@ -54,6 +54,7 @@ class CallState:
         """Return whether the user allowed this request, for every reason of ``question``, within five minutes."""
         if not self._binding or self._binding != binding or now - self._approved_at >= DECISION_VALID_S:
             return False
+        # XL-056: a server that asks for consent needs an answer of the user to this call; a grant is older than it.
         if self._by_grant and question.consent_reasons is not None:
             return False
         reasons = question.reasons if question.consent_reasons is None else question.consent_reasons
@@ -100,6 +101,7 @@ def read_large(flow: Flow[Result], response: Response) -> Flow[FlowEnd | FlowSte
 
 
 def _read_in_pause(flow: Flow[Result], response: Response) -> FlowEnd | FlowStep:
+    # All objects of the response stay alive, so that collecting garbage meanwhile is wasted time (docs/decisions/0022).
     with pause_collection():
         step: FlowEnd | FlowStep = resume_flow(flow, response)
         return step

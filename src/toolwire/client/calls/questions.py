@@ -98,7 +98,7 @@ class Questions:
         asked_at = session.clock()
         answer = yield from ask(full)
         took_s = session.clock() - asked_at
-        # Before the answer itself is judged: "never again" is a level, and comes with a no.
+        # Before the answer itself is judged: a user can deny this call and all later ones at once.
         self._keep_level(tool, answer)
         if answer.allowed is not True:
             is_unasked = answer is NO_APPROVER or answer.problem is not None
@@ -107,13 +107,14 @@ class Questions:
             if decision == "denied":
                 session.prompt_limit.record_denial(self._subject(tool))
             elif decision == "unasked":
-                # Nobody saw the question, so it must not count against those that a person will see.
+                # The user did not see the question, so it must not count against those that they will see.
                 session.prompt_limit.undo_prompt()
             return answer.problem or build_refusal(tool, answer)
         # An approver may ignore the time limit of the question.
         if took_s >= DECISION_VALID_S:
             record(tool, bound, "timeout", answer, took_s)
             return build_denial(f"{tool.name} was not called: the answer came too late.", reason="timeout")
+        # D-20: computed again, because the tool, the credential or a policy can change while the user reads.
         if self._compute_binding(prepared, state) != bound:
             record(tool, bound, "changed", answer, took_s)
             return _CHANGED
@@ -140,6 +141,7 @@ class Questions:
 
     def _find_refusal(self, tool: Tool) -> Problem | None:
         """Return why the user must not be asked, or None."""
+        # The limits first: the user is not asked about a call that cannot be sent anyway.
         refusal = self.budget.find_refusal(tool)
         if refusal is not None:
             return refusal
@@ -169,6 +171,7 @@ class Questions:
             question,
             # An approver is foreign code: it must not be able to change the call.
             call=deepcopy(prepared.call),
+            # D-26: show_url() leaves out the values of a query that can be a key.
             target="" if request is None else f"{request.method} {show_url(request.url)}",
             always_allowed=self._is_always_allowed(prepared, question),
             reasons=(*question.reasons, *costs),

@@ -23,6 +23,8 @@ from toolwire.core.model import Call, Kind, Problem, Result, Tool, Value
 from .call_ids import new_id
 
 _NOTHING_RAN = frozenset({Kind.RATE_LIMITED, Kind.OVERLOADED})
+# The connection failed, and a new one may succeed. With any other reason, such as "tls" or "blocked", a repetition
+# would fail again.
 _LOST = frozenset({"dns", "refused", "timeout", "closed"})
 _FIRST_S = 0.2
 _SPREAD = 0.25
@@ -116,6 +118,7 @@ def relies_on_claim(peer: Peer, tool: Tool, request: Request | None, retries: Re
     return request is None or request.method not in _IDEMPOTENT
 
 
+# RFC 9110, 9.2.2: twice has the effect of once with these methods. QUERY is newer, and only reads.
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "QUERY", "PUT", "DELETE"})
 REPEAT_NOTICE = "If no answer comes, this is sent again: the site says that twice is as once."
 

@@ -25,6 +25,7 @@ from toolwire.framing.jsontext import get_object
 from .retry import RetryLimits, retry_call, send_with_retries
 
 FIELD = b"toolwire-confirmation"
+# The word is sent in a header field, so it has only characters that are safe there.
 _WORD = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _MAX_QUESTION = 300
 

@@ -74,6 +74,7 @@ class PendingConnection:
                 fetch_peer=self._refetch,
                 provide_input=options.provide_input,
             )
+        # __aexit__ does not run if __aenter__ fails or is cancelled, so everything is closed here.
         except BaseException:
             await self._close()
             raise
@@ -135,6 +136,7 @@ class PendingConnection:
         factory = self._factory
         flow, builder = factory.discover()
         settings = factory.discovery_network()
+        # Blocking, because this runs outside of an event loop, or inside one that it cannot wait for.
         network: SyncNetwork | SyncProgramNetwork
         if self._program is None:
             network = SyncNetwork(**settings)
@@ -202,6 +204,7 @@ class SyncPendingConnection:
                 fetch_peer=self._refetch,
                 provide_input=options.provide_input,
             )
+        # __exit__ does not run if __enter__ fails, so everything is closed here.
         except BaseException:
             self._close()
             raise

@@ -90,6 +90,7 @@ class Connection:
             return _explain_loss(self, found)
         if get_origin(found.peer.url) != self.pipeline.site:
             return withdrawal(self.peer.url, f"it leads to {get_origin(found.peer.url)} now, connect to that one")
+        # What the user allowed and what calls have stored belongs to the connection, not to the discovery.
         peer = replace(
             found.peer,
             catalog=found.peer.catalog.with_offered(self.peer.catalog.offered),
@@ -110,7 +111,7 @@ class Connection:
 
     def findings(self) -> tuple[str, ...]:
         """Return what was left out or read differently, and each tool that cannot be called because of its schema."""
-        # A schema that is made when somebody looks at it has its own findings, and is bounded when it is made.
+        # A schema that is made at its first use reports its own findings, and is bounded when it is made.
         plain = (tool for tool in self.peer.catalog.tools if isinstance(tool.input_schema, dict))
         faults = ((tool, find_schema_fault(tool.input_schema)) for tool in plain)
         left_out = (*self.peer.findings(), *self.peer.catalog.offered.findings)
@@ -207,14 +208,14 @@ def _get_server_label(url: str) -> str:
 
 def withdrawal(url: str, why: str) -> Problem:
     """Return the Problem of a server that no longer offers its tools; ``why`` ends the sentence."""
-    text = f"{show_url(url)} no longer says what may be called, so nothing is: {why.rstrip('.')}."
+    text = f"{show_url(url)} no longer offers its tools, so none is called: {why.rstrip('.')}."
     return Problem(kind=Kind.NOT_FOUND, message=text, can_retry=True, details={"reason": "withdrawn", "sent": False})
 
 
 def _explain_loss(connection: Connection, found: Discovery) -> Problem:
     """Return the Problem of a discovery that found nothing: the server fails, or has withdrawn its document."""
     if all(probe.status is None or probe.status >= 500 for probe in found.probes):
-        text = f"{show_url(found.url)} could not be looked at again: it does not answer as it should."
+        text = f"{show_url(found.url)} could not be fetched again: the server fails or does not answer."
         return Problem(kind=Kind.UNREACHABLE, message=text, can_retry=True)
     url = find_document_url(connection.peer, connection.probes)
     meaning = next((one.meaning for one in found.probes if one.url == url), "is not what it was")
@@ -265,11 +266,11 @@ def _explain_no_protocol(found: Discovery) -> str:
         return f"{show_url(named.url)} {named.meaning.partition(':')[0]}: that is not used unless you trust it; {how}."
     url = show_url(found.url)
     elsewhere = 'an MCP server at a path that does not end with /mcp is found with protocol="mcp" or --protocol mcp'
-    return f"{url} speaks none of our protocols; `toolwire explain {url}` shows every look that was taken; {elsewhere}."
+    return f"{url} speaks none of our protocols; `toolwire explain {url}` shows each request to it; {elsewhere}."
 
 
 def _explain_unreachable(url: str, said: str) -> str:
-    """Return why ``url`` was not reached; ``said`` is a sentence, or the rest of a sentence about the site."""
+    """Return why ``url`` was not reached. ``said`` is a sentence, or a sentence about the site without its subject."""
     if said.startswith("could not be reached"):
         return f"{url} {said}"
     whole = said[:1].lower() + said[1:] if said[:1].isupper() else f"it {said}"

@@ -120,7 +120,7 @@ class ConnectionFactory:
         agreed = AgreedCommands(find_state_folder())
         if not agreed.has(command.digest):
             if approve is None:
-                text = "nobody agreed to this command yet: pass approve_command=, or use it once at a terminal."
+                text = "you have not agreed to this command yet: pass approve_command=, or use it once at a terminal."
                 raise ConnectError(f"{command} was not run: {text}", kind=Kind.DENIED)
             if approve(command) is not True:
                 raise ConnectError(f"{command} was not run: it was denied.", kind=Kind.DENIED)

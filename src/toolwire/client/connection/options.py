@@ -46,7 +46,7 @@ ConnectTarget: TypeAlias = "str | Path | Toolkit | Toolbox | ModuleType | Asgi"
 ApproveCommand: TypeAlias = "Callable[[ServerCommand], bool]"
 """Shows the user a command in full, and returns whether it may run."""
 
-# Loaded by name: the client does without a server, except where somebody connects to their own tools.
+# Loaded at its first use: the client needs the code of the server only if the user connects to their own tools.
 (_build_app,) = import_lazily("toolwire.in_process", "build_app")
 
 
@@ -70,8 +70,8 @@ class ConnectOptions:
     ``locked`` refuses every tool that differs from its definition in ``toolwire.lock``.
 
     ``provide_input`` is shown an ``InputRequest`` where an MCP server asks for something while a call runs: a form, or
-    a page to open. It returns what the user entered, or None if they said no. Without it, servers are told that there
-    is nobody to ask. With it, a call may take as long as a stream, 10 minutes.
+    a page to open. It returns what the user entered, or None if they said no. Without it, the client tells servers that
+    it cannot ask a user. With it, a call may take as long as a stream, 10 minutes.
 
     ``session`` is shared with other connections, and ``name`` is the name of this connection in it.
 
@@ -147,6 +147,8 @@ class ConnectOptions:
     origins: AllowedOrigins = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        # Several calls below only check: a wrong option fails where it is written, before anything is sent. The class
+        # is frozen, so the derived fields are set through object.
         find_codecs(self.protocol)
         app = None if isinstance(self.url, str | Path) else _build_app(self.url)
         object.__setattr__(self, "app", app)

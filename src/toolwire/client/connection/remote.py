@@ -53,7 +53,7 @@ from .offered_reading import build_prompt_call, build_resource_call, load_offere
 
 
 class _RemoteFacts:
-    """What a connection knows of its server without a network: the same for its asynchronous and its blocking form."""
+    """The facts of a connection that need no network. Its asynchronous and its blocking form share them."""
 
     _freshness: Freshness
     _has_loaded: bool
@@ -215,6 +215,7 @@ class Remote(_RemoteFacts):
         refusal = await self._ensure_fresh(name)
         if refusal is not None:
             return refusal
+        # Found after the refresh, which may have replaced the tool.
         tool = self.find(name)
         if isinstance(tool, Problem):
             return tool
@@ -232,6 +233,7 @@ class Remote(_RemoteFacts):
         return await self._read(call) if is_reader(call.tool) else await self._run(call, notify)
 
     async def _run(self, call: Call, notify: Notify, step: RecipeStep | None = None) -> Result:
+        # The same connection for the whole call: a concurrent refresh can replace the one of this object.
         connection = self._connection
         current = connection.find_current(call)
         if isinstance(current, Problem):
@@ -255,6 +257,7 @@ class Remote(_RemoteFacts):
             return result
         if not suggests_stale_catalog(result, state.status, connection.snapshot):
             return result
+        # OQ-4: the response contradicts the catalog, so the cached documents do not count.
         await self._refetch(self._freshness.is_doubted, anew=True)
         return explain_change(result, current.tool, connection, self._freshness)
 
@@ -374,6 +377,7 @@ class SyncRemote(_RemoteFacts):
         refusal = self._ensure_fresh(name)
         if refusal is not None:
             return refusal
+        # The same connection for the whole call: a refresh in another thread can replace the one of this object.
         connection = self._freshness.connection
         tool = connection.peer.find(name)
         if isinstance(tool, Problem):
@@ -393,6 +397,7 @@ class SyncRemote(_RemoteFacts):
             return result
         if not suggests_stale_catalog(result, state.status, connection.snapshot):
             return result
+        # OQ-4: the response contradicts the catalog, so the cached documents do not count.
         self._refetch(self._freshness.is_doubted, anew=True)
         return explain_change(result, tool, connection, self._freshness)
 

@@ -93,6 +93,7 @@ class Cache:
             return reply
         key, now = (request.url, identity), self._clock()
         if cached is not None and isinstance(reply, Response) and reply.status == _NOT_MODIFIED:
+            # A 304 confirms the stored body, and its fields say for how long it is fresh now.
             return self._store(key, _build_entry(_merge_headers(cached.response, reply), now)) or cached.response
         has_failed = isinstance(reply, Problem) or reply.status >= _SERVER_ERROR
         can_serve = cached is not None and has_failed and not cached.strict
@@ -110,6 +111,7 @@ class Cache:
         if cached is None or len(cached.response.body) > _MAX_BYTES:
             self._entries.pop(key, None)
             return None
+        # Removed first, so that the newest entry is the last one: the oldest are dropped below.
         self._entries.pop(key, None)
         self._entries[key] = cached
         size = sum(len(one.response.body) for one in self._entries.values())
@@ -152,14 +154,17 @@ def _build_entry(response: Response, now: float) -> CachedResponse | None:
 
 
 def _find_freshness_s(response: Response, directives: dict[str, str], now: float) -> float:
+    # RFC 9111, 5.2.2.4: no-cache lets a client keep a response, but not use it without asking the server.
     if "no-cache" in directives:
         return 0.0
+    # RFC 9111, 5.1: Age is the time since the origin made or confirmed it, so that much of max-age has passed.
     if "max-age" in directives:
         return _parse_seconds(directives["max-age"]) - _parse_seconds(get_header(response.headers, b"age"))
     expires = get_header(response.headers, b"expires")
     if expires:
         date = parse_timestamp(get_header(response.headers, b"date"))
         until = parse_timestamp(expires)
+        # RFC 9111, 5.3: an Expires that is no date is in the past.
         return 0.0 if until is None else until - (now if date is None else date)
     return DEFAULT_S
 

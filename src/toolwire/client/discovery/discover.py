@@ -30,7 +30,7 @@ _LOOPBACK = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?:[:/?#]|\Z)"
 class Discovery:
     """What was found at a URL: the chosen peer (or None), the other possible peers, and every probe in order.
 
-    ``source`` is the document it was made from, where one was kept; ``basis`` is everything it was made from.
+    ``source`` is the document it was made from, if one was kept; ``snapshot`` has all documents it was made from.
     """
 
     url: str
@@ -89,7 +89,7 @@ def discover(
     seen: dict[Request, Response | Problem] = {}
     for codec in _choose_codecs(find_codecs(protocol), can_ask=can_ask):
         if codec.find_selected is None and url.startswith("file:"):
-            continue  # a file is a document; whoever has none has to be a server
+            continue  # a file is a document, and this protocol has no documents: it needs a server
         find = codec.find if protocol is None or codec.find_explicit is None else codec.find_explicit
         flow = find(url) if codec.find_selected is None else codec.find_selected(url, selection)
         # Several protocols look at the same addresses; a site sees each request once.
@@ -101,6 +101,7 @@ def discover(
             # A server without tools may still offer some by another protocol.
             if not survey and (finding.peer.catalog.tools or finding.peer.takes_any_name):
                 break
+    # C-8: a POST comes last, and goes only to a server that has responded to a GET.
     for codec in _choose_codecs(BUILTIN, can_ask=can_ask) if protocol is None and not found else ():
         if codec.find_by_post is not None and _has_response(codec, probes):
             finding = yield from codec.find_by_post(url)

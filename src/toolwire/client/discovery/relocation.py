@@ -48,5 +48,6 @@ def resolve_relocation(
         return ""
     if urlsplit(relocation.from_url).path != urlsplit(relocation.to_url).path:
         return relocation.to_url
+    # The redirect changed only the origin, so the path and the query of the user stay.
     parts = urlsplit(url)
     return there.origin + (parts.path or "/") + (f"?{parts.query}" if parts.query else "")

@@ -28,7 +28,7 @@ from .token_refresher import TokenRefresher
 
 
 class Refused(NamedTuple):
-    """A request that was refused for want of a sign-in.
+    """A request that was refused because the user is not signed in, or lacks scopes.
 
     ``challenge`` is what the response asks for, or None. ``scopes`` are those that the document declares for the
     operation, or None if it declares nothing; ``declared`` is what it says about signing in.
@@ -49,6 +49,7 @@ A Problem says why it failed. None leaves the refusal as it is: the user does no
 AuthSteps: TypeAlias = Generator[Request | Callable[[], Any], Any, Response | Problem]
 """Yields a request to send, or a function that may block; is sent the reply or the returned value."""
 
+# AC-08: a step-up happens at most twice for one resource and operation.
 _MAX_REPEATS = 2
 
 
@@ -80,6 +81,7 @@ class CredentialAuth:
 
     def steps(self, request: Request) -> AuthSteps:
         """Yield what must be done to send ``request`` signed, and return its response."""
+        # The usual case first: a valid token needs no thread, no lock and no file.
         signed: Any = self.sign_now(request)
         if signed is None:
             signed = yield partial(self.sign, request)
@@ -147,6 +149,7 @@ class CredentialAuth:
     def _sign_in_again(
         self, request: Request, challenge: Challenge | None, held: Credential | None
     ) -> Request | Problem | None:
+        # Without the query, which differs between calls of one operation.
         operation = (request.method, request.url.partition("?")[0])
         named = set() if challenge is None else set(challenge.parameters.get("scope", "").split())
         wanted = named or set(request.scopes or ())

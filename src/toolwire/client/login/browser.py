@@ -46,6 +46,7 @@ def _program(environment: Mapping[str, str], system: str) -> str | None:
 
 
 def _start(command: Sequence[str]) -> object:
+    # A session of its own, so that Ctrl-C in this terminal does not end the browser.
     return subprocess.Popen(  # noqa: S603 - one fixed program, one checked URL, no shell
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )

@@ -54,6 +54,7 @@ class RedirectListener:
         """Return the query of the redirect and close, or a Problem if none came in time."""
         until = self._clock() + within_s
         try:
+            # AC-05: one time limit for all requests, so that wrong ones do not keep the port open.
             while (left_s := until - self._clock()) > 0:
                 self._socket.settimeout(left_s)
                 connection, _ = self._socket.accept()
@@ -65,7 +66,7 @@ class RedirectListener:
             pass
         finally:
             self.close()
-        return Problem(kind=Kind.TIMEOUT, message=f"Nobody signed in within {within_s / 60:g} minutes.")
+        return Problem(kind=Kind.TIMEOUT, message=f"The sign-in was not completed within {within_s / 60:g} minutes.")
 
     def close(self) -> None:
         """Stop listening."""

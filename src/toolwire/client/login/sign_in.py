@@ -55,6 +55,7 @@ class SignInUser:
     wait_s: float = 300.0
     sleep: Callable[[float], None] = sleep
     now: Callable[[], float] = time
+    # AC-06: 256 random bits, for the state and for the verifier of PKCE.
     secret: Callable[[], str] = field(default=lambda: secrets.token_urlsafe(32))
 
 
@@ -246,6 +247,7 @@ def _sign_in_on_device(
     identity = run(
         identify_client(
             target.server,
+            # A server that registers clients may require a redirect URI, although this sign-in uses none.
             ("http://127.0.0.1/callback",),
             configured=options.identity,
             document_url=options.document_url,
@@ -277,9 +279,9 @@ def _poll_for_token(
         user.sleep(pause_s)
         found = run(poll_device_sign_in(target, identity, device, scopes, user.now()), transport)
         error = found.details.get("error") if isinstance(found, Problem) else None
-        # RFC 8628 asks for five more seconds after each slow_down.
+        # RFC 8628, 3.5: each slow_down adds five seconds to all pauses that follow.
         if error == "slow_down":
             pause_s += 5.0
         elif error != "authorization_pending":
             return found
-    return Problem(kind=Kind.TIMEOUT, message="Nobody typed the code in time.")
+    return Problem(kind=Kind.TIMEOUT, message="The code was not typed in time.")

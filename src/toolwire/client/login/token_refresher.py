@@ -19,6 +19,7 @@ from toolwire.client.transport.drivers import SyncTransport, run
 from toolwire.core.model import Kind, Problem, Secret
 from toolwire.stores.credentials.files import CredentialStore
 
+# AC-09: refreshed a minute early, so that no token expires on its way to the server.
 _SKEW_S = 60.0
 
 
@@ -69,6 +70,7 @@ class TokenRefresher:
             if held is None:
                 return _sign_in(self._site)
             with self._credentials.lock(held.storage_name):
+                # Read under the lock: another process may have refreshed it, and its result is then used.
                 stored = self._credentials.get(held.storage_name)
                 good = stored is not None and not self._is_expiring(stored) and stored.access != refused
                 if stored is None or good or stored.kind == "key":
@@ -87,6 +89,7 @@ class TokenRefresher:
     def _refresh(self, stored: Credential) -> Credential | Problem:
         newer = run(renew_credential(stored, self._now()), self._transport)
         if isinstance(newer, Problem):
+            # RFC 6749, 5.2: only invalid_grant says that the refresh token is void. Any other failure may pass.
             if newer.details.get("error") != "invalid_grant":
                 return newer
             self._credentials.delete(stored.storage_name)

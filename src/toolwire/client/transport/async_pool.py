@@ -194,6 +194,7 @@ async def open_connection(
     except (OSError, EOFError):
         connection.abort()
         return tls_failure(hop.target.origin)
+    # Also after a cancellation: an open socket would stay.
     except BaseException:
         connection.abort()
         raise
@@ -207,6 +208,7 @@ class ConnectionPool:
 
     def __init__(self) -> None:
         self._busy: set[PooledConnection] = set()
+        # A dict as an ordered set: the oldest comes first.
         self._idle: dict[PooledConnection, None] = {}
         self._watch: AsyncGenerator[None, None] | None = None
         self.closed = False
@@ -222,6 +224,7 @@ class ConnectionPool:
 
     def take(self, key: PoolKey, now: float) -> PooledConnection | None:
         """Return an idle connection for ``key``, the one used last, or None."""
+        # The one used last first: it is the least likely to have been closed by the server meanwhile.
         for connection in reversed(self._idle):
             if connection.key == key:
                 del self._idle[connection]

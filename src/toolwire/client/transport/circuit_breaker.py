@@ -1,4 +1,4 @@
-"""Stop asking a server that does not answer, for a while, so that each call fails at once and not after its time limit.
+"""Refuse requests to a server that does not answer for a while, so that calls fail at once and not at their limit.
 
 Rules:
 - After so many failures in a row of one origin, its requests are refused for some seconds.

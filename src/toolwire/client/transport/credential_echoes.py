@@ -18,6 +18,7 @@ from toolwire.core.http import Headers
 from toolwire.core.model import Secret
 from toolwire.telemetry.redaction import HIDDEN, find_forms
 
+# Shorter texts than the first occur in ordinary results by chance, so they are never removed.
 _SHORTEST, _SHORT, _LONG = 4, 8, 16
 _MARK = HIDDEN.encode()
 

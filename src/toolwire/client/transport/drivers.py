@@ -119,10 +119,10 @@ async def arun(
 ) -> T:
     """Run ``flow`` and return its value.
 
-    Requests go to ``transport``, questions to ``approve``, progress to ``notify``; ``provide_input`` is asked what a
-    server wants to know meanwhile. With ``in_thread`` each step of the
-    flow runs in a worker thread: for a flow that parses large documents. ``cancel`` builds the message that cancels the
-    last request of the flow; it is sent if this task is cancelled.
+    Requests go to ``transport``, questions to ``approve``, progress to ``notify``. ``provide_input`` gets what a server
+    asks the user meanwhile. With ``in_thread``, each step of the flow runs in a worker thread, for a flow that parses
+    large documents. ``cancel`` builds the message that cancels the last request of the flow; it is sent if this task
+    is cancelled.
     """
     reply: Any = None
     sent: Request | None = None
@@ -150,10 +150,12 @@ async def arun(
         value: T = stop.value
         return value
     except anyio.get_cancelled_exc_class():
+        # MC-06: the server would otherwise go on with a call whose result is not wanted any more.
         if cancel is not None and sent is not None:
             await send_briefly(transport, cancel(sent))
         raise
     finally:
+        # The flow's own cleanup runs now, also after an error or a cancellation, and not when it is collected.
         flow.close()
 
 
@@ -229,7 +231,7 @@ def stream_progress(
             elif isinstance(asked, Work):
                 reply = asked.run()
             else:
-                # A generator that is read step by step has nobody to ask.
+                # The caller reads the generator step by step and has no approver.
                 reply = DECLINED if isinstance(asked, InputRequest) else NO_APPROVER
     except StopIteration as stop:
         value: T = stop.value
@@ -328,6 +330,7 @@ async def _ask_user_async(
 async def _ask_async(question: Question, approve: Approver | None) -> Answer:
     if approve is None:
         return NO_APPROVER
+    # An approver can be a plain function or a coroutine function, so its reply is awaited only if it can be.
     reply = approve(question)
     return _read_answer(await reply if inspect.isawaitable(reply) else reply)
 

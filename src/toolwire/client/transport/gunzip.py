@@ -25,6 +25,7 @@ class Gunzip:
             ValueError: the data is not gzip, or a second stream follows the first; only bombs need one.
         """
         while piece:
+            # RFC 1952, 2.2 allows several members in a file. A server has no reason to send more than one.
             if self._stream.eof:
                 raise ValueError("data after the end of the gzip stream")
             try:

@@ -31,6 +31,7 @@ _VERSIONS = ("1.1", "1.0")
 def write_request(hop: SendRequest) -> bytes:
     """Return the bytes of the request in ``hop``. ``request_rules`` has checked its parts."""
     target = hop.target
+    # D-14: only gzip is offered, because only gzip is decompressed within limits.
     lines = [f"{hop.method} {target.request_target} HTTP/1.1\r\nhost: {target.authority}\r\naccept-encoding: gzip"]
     named = set[str]()
     for name, value in hop.fields:

@@ -84,6 +84,7 @@ class _AppExchange:
             "http_version": "1.1",
             "method": hop.method,
             "scheme": hop.target.url.scheme,
+            # ASGI has the decoded path here and the path as it was sent in raw_path.
             "path": unquote(path.decode("ascii")),
             "raw_path": path,
             "query_string": query,
@@ -201,6 +202,7 @@ class AppLifespan:
         await self._to_app.put({"type": event})
         answer = asyncio.ensure_future(self._from_app.get())
         running = cast("asyncio.Task[None]", self._running)
+        # For both: an application that does not know lifespan events ends instead of answering.
         await asyncio.wait((answer, running), return_when=asyncio.FIRST_COMPLETED)
         if answer.done():
             return answer.result()

@@ -130,7 +130,7 @@ class Network(_Transport):
                 came = await self._look_up(step)
             # Servers of OAuth metadata use this to limit how often one address is fetched.
             elif self._may_connect is not None and not await self._may_connect(build_pool_key(step).address):
-                text = f"{step.target.origin} is not connected to: its address was asked too often of late."
+                text = f"{step.target.origin} is not connected to: its address was requested too often recently."
                 came = forbidden_target(text)
             else:
                 came = await self._send_to_address(step, hear)
@@ -151,6 +151,8 @@ class Network(_Transport):
     async def _look_up(self, step: ResolveHost) -> Sequence[str] | Problem:
         answer = asyncio.wrap_future(resolve_in_thread(self._resolve, step.host, step.port))
         try:
+            # The limit ends the wait, not the lookup, which cannot be interrupted. A TimeoutError is an OSError, and a
+            # name that cannot be a host name is a UnicodeError.
             return await asyncio.wait_for(answer, step.within_s)
         except (OSError, UnicodeError) as error:
             return _dns_failure(step.origin, error)
@@ -160,6 +162,7 @@ class Network(_Transport):
         pool = self._pools.get(loop)
         if pool is None:
             pool = await self._open_pool(loop)
+        # Before connecting, so that the time for it counts.
         until = loop.time() + hop.within_s
         connection = pool.take(key, loop.time())
         if connection is None:
@@ -167,6 +170,7 @@ class Network(_Transport):
             if isinstance(opened, Problem):
                 return opened
             connection = opened
+            # aclose() has run while this connection was opened.
             if pool.closed:
                 connection.abort()
                 return local_close(hop.target.origin)
@@ -191,6 +195,7 @@ class Network(_Transport):
         return reader.outcome()
 
     async def _open_pool(self, loop: asyncio.AbstractEventLoop) -> ConnectionPool:
+        # Pools of loops that have ended: they are closed here, because their loop cannot do it any more.
         for other in [other for other in self._pools if other.is_closed()]:
             self._pools.pop(other).close()
         pool = self._pools[loop] = ConnectionPool()
@@ -204,6 +209,7 @@ class SyncNetwork(_Transport):
     def __init__(self, **settings: Unpack[NetworkSettings]) -> None:
         super().__init__(**settings)
         self._pool = SyncConnectionPool()
+        # A program that forgets close() leaves no sockets: they end with this object.
         weakref.finalize(self, self._pool.close)
 
     def send(self, request: Request, *, total_s: float | None = None) -> Response | Problem:

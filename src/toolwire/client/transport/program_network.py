@@ -3,7 +3,7 @@
 Rules:
 - A program sees what a server sees over HTTP, without header fields: no credential is sent to it.
 - Leaving a call tells the program that it is cancelled.
-- ``server/discover`` is a question that older programs do not know: no answer in 10 s is one.
+- Older programs do not know ``server/discover``. No answer within 10 s means that the program does not know it.
 """
 # MC-02
 
@@ -70,6 +70,7 @@ class SyncProgramNetwork:
                 if isinstance(item, ExchangeEnd):
                     return answer.build(item)
         finally:
+            # After the answer this has no effect. Before it, the program learns that it can stop.
             self._program.cancel(begun)
 
 
@@ -136,6 +137,7 @@ def _build_delivery(items: asyncio.Queue[bytes | ExchangeEnd]) -> Callable[[byte
     loop = asyncio.get_running_loop()
 
     def deliver(item: bytes | ExchangeEnd) -> None:
+        # Threads of the program call this, and only the loop itself may change the queue.
         if not loop.is_closed():
             loop.call_soon_threadsafe(items.put_nowait, item)
 
@@ -143,7 +145,7 @@ def _build_delivery(items: asyncio.Queue[bytes | ExchangeEnd]) -> Callable[[byte
 
 
 class _Answer:
-    """What has come of an answer, and the response that it makes: events if other messages came before it."""
+    """Builds the response from the messages of one exchange: events if other messages came before the answer."""
 
     def __init__(self, program: ServerProgram, exchange: ProgramExchange, *, streams: bool) -> None:
         self._program, self._begun = program, exchange

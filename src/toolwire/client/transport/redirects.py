@@ -21,6 +21,7 @@ from .url_policy import Target
 from .urls import Url, find_scheme, has_user, resolve_location
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+# RFC 9110, 15.4.8 and 15.4.9: a client must not change the method on these two.
 _SAME_METHOD = frozenset({307, 308})
 
 

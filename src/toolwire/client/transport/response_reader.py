@@ -57,6 +57,7 @@ class ResponseCollector:
         """Take the status and the header fields; names are in lower case, values in ASCII."""
         size, media, codings = 0, b"", list[str]()
         for name, value in fields:
+            # Four bytes for the colon, the space and the line break.
             size += len(name) + len(value) + 4
             if name == b"content-encoding":
                 codings += _codings(value.decode("ascii"))
@@ -133,5 +134,6 @@ class ResponseCollector:
 
 
 def _codings(value: str) -> list[str]:
+    # RFC 9110, 8.4.1.3: x-gzip is another name of gzip.
     names = (part.strip().lower() for part in value.split(","))
     return ["gzip" if name == "x-gzip" else name for name in names if name not in ("", "identity")]

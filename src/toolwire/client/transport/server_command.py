@@ -24,6 +24,7 @@ from toolwire.framing import jsontext
 
 PREFIX: Final = "stdio:"
 MAX_FILE_BYTES: Final = 1024 * 1024
+# RFC 6761, 6.4: no name below .invalid ever resolves.
 _PROGRAM_DOMAIN: Final = "stdio.invalid"
 _ENTRY: Final = re.compile(r"(?P<file>.+\.json):(?P<name>[^/\\:]+)", re.DOTALL)
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -32,6 +33,7 @@ _REFERENCE: Final = re.compile(r"\$\{(?:env:)?(?P<braced>[A-Za-z_][A-Za-z0-9_]*)
 _FOREIGN: Final = re.compile(r"\$\{(?P<kind>[A-Za-z]+):")
 _SECTIONS: Final = ("mcpServers", "servers", "context_servers")
 """The member of a host's file that holds its servers: most hosts, VS Code, Zed."""
+# Enough to find programs, files and the language. None of them usually has a secret.
 _INHERITED: Final = (
     *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"),
     *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
@@ -61,6 +63,7 @@ class ServerCommand:
     @property
     def url(self) -> str:
         """The URL that stands for this program: its origin is its own, and resolves nowhere."""
+        # 128 bits of the digest: a grant for one command holds for no other.
         name = re.sub(r"[^a-z0-9]+", "-", PurePath(self.words[0]).name.lower())[:_LABEL_LENGTH].strip("-") or "program"
         return f"https://{name}-{self.digest[:32]}.{_PROGRAM_DOMAIN}/mcp"
 

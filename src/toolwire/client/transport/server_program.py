@@ -3,7 +3,8 @@
 Rules:
 - The program runs in a process group and session of its own, which end with it: nothing that it started is left.
 - A program that ends is started again for the next request: at once, then after 1 s, 2 s, and so on up to a minute.
-- Nothing that it writes costs more than a bound: a line, what no request waits for, what is no JSON, the error output.
+- Everything that it writes has a limit: a line, messages that no request waits for, lines that are no JSON, and the
+  error output.
 - Threads read and write, so the blocking and the asynchronous client share one implementation.
 """
 # MC-02
@@ -98,6 +99,7 @@ class ServerProgram:
     def __init__(self, command: ServerCommand, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.command = command
         self._clock = clock
+        # Reentrant: a delivery under this lock can cancel its own exchange.
         self.lock = threading.RLock()
         self._process: _Process | None = None
         self._generation = 0
@@ -137,6 +139,8 @@ class ServerProgram:
         """End the program and everything that it started; this takes up to a few seconds."""
         with self.lock:
             self._closed = True
+            # Under the lock no new request begins. The process ends outside of it, because its threads need the lock to
+            # end.
             process, self._process = self._process, None
         if process is not None:
             process.end()
@@ -166,6 +170,7 @@ class ServerProgram:
                 stderr=subprocess.PIPE,
                 env=command.build_environment(),
                 cwd=command.folder or None,
+                # A session and process group of its own, so that everything it starts ends with it.
                 start_new_session=True,
                 bufsize=0,
             )
@@ -190,6 +195,7 @@ class ServerProgram:
             return Response(200, headers, jsontext.write(opened))
         process.number += 1
         token = jsontext.get_object(jsontext.get_object(message, "params"), "_meta").get("progressToken")
+        # A number of our own as the id: several callers can choose the same id at the same time.
         exchange = ProgramExchange(message["id"], process.number, method, token, deliver, process)
         if headers:
             exchange.headers = headers
@@ -305,12 +311,14 @@ class _Process:
             while (line := self._lines.get()) is not None:
                 view = memoryview(line)
                 while view:
+                    # A pipe without a buffer may take only a part of a line.
                     view = view[stdin.write(view) :]
                 with self._program.lock:
                     self._unwritten -= len(line)
 
     def _read_errors(self) -> None:
         with suppress(OSError, ValueError):
+            # Read all the time: a program stops when the pipe of its error output is full.
             while chunk := os.read(self._pipes.errors.fileno(), _CHUNK):
                 self._errors.add(chunk)
 
@@ -359,7 +367,7 @@ class _Process:
             return bad_response(f"{name} was ended: it {self._fault}.", "too_large")
         how = f"with code {code}" if code >= 0 else f"by signal {-code}"
         last = self._errors.get_last_line()
-        said = f" Its last words: {last}" if last else ""
+        said = f" Its last line of error output: {last}" if last else ""
         return unreachable(f"{name} ended {how} before its answer.{said}", "closed", sent=True)
 
     # Messages
@@ -387,6 +395,7 @@ class _Process:
         """Return the exchange that ``message`` belongs to, or None if no request waits for it."""
         method, id_ = message.get("method"), message.get("id")
         if not isinstance(method, str):
+            # Not isinstance(): True is an int that equals 1, and must not find a request.
             return self.pending.get(id_) if type(id_) is int else None
         if id_ is not None:
             # A question of the program belongs to the call that it works on; with several, nothing says to which.
@@ -439,4 +448,5 @@ def end_programs() -> None:
         program.close()
 
 
+# A program whose connection was never closed must not outlive this process.
 atexit.register(end_programs)

@@ -175,6 +175,7 @@ class SyncConnectionPool:
     def take(self, key: PoolKey, now: float) -> SyncPooledConnection | None:
         """Return an idle connection for ``key``, the one used last, or None."""
         with self._lock:
+            # The one used last first: it is the least likely to have been closed by the server meanwhile.
             for found in reversed(self._idle):
                 if found.key == key:
                     break

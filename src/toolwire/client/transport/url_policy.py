@@ -126,7 +126,7 @@ def allow_origins_in_private_networks(allow_private: Iterable[str], allow_http: 
 
 
 def origin_of(text: str) -> str:
-    """Return the origin ``text`` in its usual spelling, without a port that goes without saying.
+    """Return the origin ``text`` in its usual spelling, without the default port of its scheme.
 
     Raises:
         ValueError: it is not an http or https origin, or has something after it.
@@ -208,6 +208,7 @@ class AllowedOrigins:
     def __contains__(self, origin: object) -> bool:
         if not isinstance(origin, str) or not origin:
             return False
+        # The user is asked once for each origin, also if the answer is no.
         said = self._decisions.get(origin)
         if said is None:
             said = self._decisions[origin] = self._ask is not None and self._ask(origin) is True

@@ -21,6 +21,8 @@ _DOT = re.compile(r"\.|%2[eE]")
 _MAY_HAVE_DOTS = re.compile(r"/(?:\.|%2[eE])")
 _ENCODED_IN_PATH = re.compile('[ "<>`{}]')
 _ENCODED_IN_QUERY = re.compile("[ \"'<>]")
+# As the URL standard of WHATWG says: tabs and line breaks are removed anywhere, spaces and control characters at both
+# ends.
 _IGNORED = str.maketrans("", "", "\t\n\r")
 _ENDS = "".join(map(chr, range(0x21)))
 
