@@ -135,6 +135,8 @@ class App:
         self._callers = callers
         self._limits = limits
         self._scheduler = DeadlineScheduler()
+        # Calls that only read are recorded in memory, so that no disk and no full ledger stops them
+        # (docs/decisions/0012).
         self._idempotency = IdempotencyRunner(open_ledger(ledger), MemoryLedger(), wait_s=limits.repeat_s)
         scopes = (check_scopes,) if callers.needs_credentials else ()
         required = check_requirements if authorizer is None else build_requirements_check(authorizer)
@@ -147,8 +149,8 @@ class App:
         confirmed = (
             () if asked is None else (build_confirmation_check(asked, words, build_reasons(require_confirmation)),)
         )
-        # In this order: a caller without the right learns nothing about the arguments, and nobody confirms a call that
-        # cannot run.
+        # In this order: a caller without the right learns nothing about the arguments, and no user must confirm a call
+        # that cannot run.
         checks = (*scopes, required, build_arguments_check(), *confirmed)
         self._service = Service(
             toolbox,
@@ -165,6 +167,7 @@ class App:
         self._building: dict[str, asyncio.Task[RouteTable]] = {}
         self._cache = ToolCache()
         self._prepared: RouteTable | None = None
+        # A random beginning and a number: as unique as a random id, and cheaper for each request.
         self._id_prefix = f"{secrets.token_hex(8)}-"
         self._next_number = count(1).__next__
         self._telemetry = telemetry
@@ -278,6 +281,7 @@ class App:
         try:
             result, duration = await start()
         except asyncio.CancelledError:
+            # The client has gone, so no response is needed. Any other cancellation is one of the server.
             if not exchange.is_disconnected():
                 raise
             return
@@ -379,6 +383,7 @@ class App:
         # A proxy may choose the mount path, so the number of tables has a limit.
         if len(self._tables) >= _MAX_ROOTS:
             self._tables.clear()
+        # Only now, because a program sets its telemetry providers while it starts (docs/decisions/0015).
         self._observer = create_observer(self._telemetry)
         if self._observer is not None:
             self._idempotency.observe_ledgers(self._observer.observe_ledger)
@@ -423,7 +428,7 @@ def _apply_headers(call: Call, fields: Fields) -> Call:
 
 
 def _set_peer_address(call: Call, scope: Scope) -> Call:
-    """Return ``call``; its caller is known by the address only, which worker threads are shared by."""
+    """Return ``call``, after keeping the address of its anonymous caller: worker threads are shared by address."""
     client = scope.get("client")
     PEER_ADDRESS.set(client[0] if client else "")
     return call

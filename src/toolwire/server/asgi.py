@@ -105,7 +105,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
 
     Raises:
         DefinitionError: the state, the ledger, the store of ``rates`` or the folder of ``confirmations`` cannot be
-            opened, ``consent``, ``rates_fail`` or ``rates_replicas`` cannot be, or no authorization server would
+            opened, ``consent``, ``rates_fail`` or ``rates_replicas`` are not valid, or no authorization server would
             accept a document from ``client_document``; or a recipe of ``workflows`` does not fit the tools.
     """
     # XL-066, A-12, A-53, XL-056, XL-113

@@ -72,6 +72,7 @@ class DeadlineScheduler:
         if task is None:
             raise RuntimeError("a deadline needs a task to cancel")
         due = self._deadlines[task] = loop.time() + seconds
+        # The timer of an earlier event loop never fires, so another loop gets a new one.
         if due < self._timer_due or loop is not self._loop:
             self._set_timer(loop, due)
         return task
@@ -82,6 +83,7 @@ class DeadlineScheduler:
         if task not in self._expired:
             return False
         self._expired.discard(task)
+        # asyncio counts the cancellations of a task. Without this, an outer timeout would take this one for its own.
         task.uncancel()
         return True
 

@@ -27,9 +27,8 @@ Refuse: TypeAlias = Callable[[Problem], Response]
 class RouteEntry:
     """The reader of a method and path, and its protocol.
 
-    ``is_public`` needs no credentials; ``takes_body`` is False where a body is not waited for;
-    ``takes_any_host`` is answered whatever name the request uses for this server; ``takes_form_key``: a field of the
-    form may have the credentials.
+    ``open``: it needs no credentials. ``takes_body``: a body is received. ``takes_any_host``: it answers to any name of
+    this server. ``takes_form_key``: a field of the form may have the credentials.
     """
 
     read: Reader

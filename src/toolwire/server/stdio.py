@@ -73,6 +73,7 @@ async def _serve_process(app: App, output: BinaryIO) -> None:
     loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(limit=MAX_LINE)
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
     for number in (signal.SIGTERM, signal.SIGINT):
+        # A signal ends the input, so that running calls get the same time as at its usual end.
         loop.add_signal_handler(number, reader.feed_eof)
     try:
         await serve_stdio(app, reader, output)
@@ -81,7 +82,7 @@ async def _serve_process(app: App, output: BinaryIO) -> None:
 
 
 async def _read_lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """Yield each line; of one that is too long, nothing but an empty object that no message is."""
+    """Yield each line. In place of a line that is too long, yield an empty object, which is no message."""
     while True:
         try:
             line = await reader.readuntil(b"\n")
@@ -139,6 +140,7 @@ class _Connection:
         if message.get("method") == "initialize":
             self._capabilities = get_object(params, "capabilities")
         await self._room.acquire()  # a host that floods waits; nothing is lost
+        # As JSON text, because 1 and "1" are different ids.
         key = jsontext.write(message.get("id"))
         task = asyncio.ensure_future(self._answer(line, message))
         self._running[key] = task
@@ -181,7 +183,8 @@ class _Connection:
     def _declare_capabilities(
         self, message: Mapping[str, Json], params: Mapping[str, Json]
     ) -> tuple[bytes, Mapping[str, Json]]:
-        """Return the call with what the host said of itself when it initialized, as newer hosts say with each call."""
+        """Return the call with the capabilities from ``initialize``, which newer hosts send with each call."""
+        # Only forms: the server uses no other capability of a host.
         forms = {name: value for name, value in self._capabilities.items() if name == "elicitation"}
         meta = {**get_object(params, "_meta"), CAPABILITIES_META: forms}
         declared = {**params, "_meta": meta}
@@ -205,12 +208,13 @@ class _Connection:
         exchange = _Exchange(body, _build_headers(message, params), self._write)
         await self._app(exchange.scope, exchange.receive, exchange.send)
         last = exchange.get_last()
-        # What refuses a request before it is read answers without its id; on this connection the id is known.
+        # A request that is refused before it is read gets a response without its id. Here the id is known.
         if isinstance(last, dict) and last.get("id", "") is None and "id" in message and "method" in message:
             last["id"] = message["id"]
         return last
 
     def _write(self, message: bytes) -> None:
+        # The host has gone; the end of its input follows and ends the program.
         with suppress(BrokenPipeError):
             self._output.write(message + b"\n")
 
@@ -218,6 +222,7 @@ class _Connection:
 def _build_headers(message: Mapping[str, Json], params: Mapping[str, Json]) -> list[tuple[bytes, bytes]]:
     """Return the header fields that a client of HTTP would send with this message."""
     fields = [
+        # The scope below says that the socket is on this machine, so the Host must be too (D-24).
         (b"host", b"127.0.0.1"),
         (b"content-type", b"application/json"),
         (b"accept", b"application/json, text/event-stream"),
@@ -288,6 +293,7 @@ class _Exchange:
         return None if isinstance(data, Problem) else data
 
     def _take_event(self, data: bytes) -> None:
+        # One event is held back: the last one is the result, and _answer() may have to ask the host before it is sent.
         if self._last:
             self._write(self._last)
         self._last = data

@@ -36,6 +36,8 @@ class Admission:
         problem = self._guard.check_host(address, fields)  # D-24: before credentials are read
         if problem is not None and entry.takes_any_host and problem.kind is Kind.MISDIRECTED:
             problem = None  # a health probe: orchestrators and proxies send an address as Host
+        # Usual requests skip these checks. A dict has each name once, so another length means that a field is repeated;
+        # only browsers send Sec-Fetch-Site.
         if problem is None and (
             self._service.draining
             or len(fields) != len(scope["headers"])
@@ -48,10 +50,12 @@ class Admission:
         if not self.needs_credentials or (entry.open and not table.scopes):
             return ANONYMOUS_CALLER
         caller = self._callers.find_caller(fields)
+        # A wrong credential does not close an open path.
         return ANONYMOUS_CALLER if entry.open and isinstance(caller, Problem) else caller
 
     def _check_unusual(self, scope: Scope, fields: Fields, entry: RouteEntry, address: object) -> Problem | None:
         """Return the refusal of a request with unusual fields, or of any request while the server drains."""
+        # RFC 9112, 3.2: two Host fields are refused, because two programs could each believe another one.
         if len(fields) != len(scope["headers"]) and _has_two_hosts(scope):
             return _TWO_HOSTS
         if not entry.open and _FETCH_SITE in fields:

@@ -107,6 +107,7 @@ class CombinedCallers:
             result = source.find_caller(fields)
             if isinstance(result, Caller):
                 return result
+            # A source that must wait does not stop the loop: a later one may know the caller at once.
             must_verify = must_verify or result is None
         return None if must_verify else result
 

@@ -106,7 +106,7 @@ class SignedTokenCallers:
         given = read_credential(fields)
         if not given:
             return _NO_TOKEN
-        # A digest as key: neither a look at the memory nor the time of the comparison shows a token.
+        # D-27: found by its digest, so that neither the memory nor the time of the comparison reveals a token.
         cached = self._cached.get(sha256(given).digest())
         # After the clock was set back the token is verified again: else it would stay in the cache for too long.
         if cached is not None and cached.since <= self._clock() < cached.until:
@@ -140,7 +140,7 @@ class SignedTokenCallers:
         return build_scope_challenge(problem)
 
     def _remember(self, digest: bytes, cached: _CachedCaller) -> None:
-        # The oldest goes: a caller with many tokens cannot push the memory beyond its bound.
+        # The oldest is removed, so that a caller with many tokens cannot exceed the limit of memory.
         if len(self._cached) >= self._max_cached:
             self._cached.popitem(last=False)
         self._cached[digest] = cached

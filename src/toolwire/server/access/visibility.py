@@ -19,6 +19,7 @@ from toolwire.validation import build_insufficient_scopes, permits
 from .callers import Caller, Callers
 
 _PRIVATE = (b"cache-control", b"private")
+# RFC 9110, 12.5.5: Vary names the fields that decide about a response, here all that can have credentials.
 _CREDENTIALS = b"authorization, x-api-key, oxp-api-key"
 
 ReadRequest = Callable[[RouteEntry, Request], Reading]

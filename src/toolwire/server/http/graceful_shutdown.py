@@ -155,5 +155,6 @@ def _exit_after_grace(has_signal: threading.Lock, seconds: float) -> None:
     """End the process if it still runs ``seconds`` after the first signal."""
     has_signal.acquire()
     time.sleep(seconds)
+    # Not sys.exit(), which would end only this thread: a tool that does not return would keep the process.
     _log.error("A tool did not stop within the grace period; the process ends without it.")
     os._exit(1)

@@ -40,6 +40,7 @@ async def end_lifespan(target: object) -> None:
 
 async def run_lifespan(target: object, receive: Receive, send: Send) -> None:
     """Follow ASGI's lifespan protocol: begin ``target`` when the server starts, end it when the server stops."""
+    # The first message of ASGI is lifespan.startup, the second lifespan.shutdown.
     await receive()
     try:
         await begin_lifespan(target)

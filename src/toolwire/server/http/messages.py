@@ -39,6 +39,7 @@ def take_limited_body(
         return body if len(body) <= limits.body_bytes else _build_too_large(limits)
     # D-34: a body that announces too many bytes is refused before any of them is kept.
     length = fields.get(b"content-length")
+    # Twenty digits are enough to be too large, and int() of a very long text takes long.
     too_large = length is not None and length.isdigit() and int(length[:20]) > limits.body_bytes
     return _build_too_large(limits) if too_large else None
 

@@ -53,6 +53,7 @@ class TlsFiles(NamedTuple):
             except OSError as error:
                 raise DefinitionError(f"{path} cannot be read: {error.strerror}.") from error
         try:
+            # Without the function, OpenSSL would ask for the password of a key at the terminal.
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.cert, self.key, password=_refuse_password)
         except ssl.SSLError as error:
             reason = _TLS_FAULTS.get(error.reason, "one of them is no PEM file of its kind")
@@ -96,18 +97,20 @@ class ServerConfig(Config):
             interface="asgi3",
             http=Connection,
             loop="uvloop",
+            # No protocol here uses WebSockets (docs/decisions/0061).
             ws="none",
+            # With "auto", an exception at the start would count as an application without a lifespan.
             lifespan="on",
             log_config=_ACCESS_LOG if access_log else None,
             log_level=None if access_log else "error",
             access_log=access_log,
-            # Our own admission decides which proxy is believed; a header that anybody can send must not change the
-            # client's address.
+            # Any client can send the headers of a proxy, so they must not change the client's address.
             proxy_headers=False,
-            # Which program and version answers helps attackers, nobody else.
+            # The name and version of the program would only help attackers.
             server_header=False,
             backlog=BACKLOG,
             timeout_keep_alive=deadlines.idle_s,
+            # GracefulShutdown has waited for the running calls before uvicorn stops.
             timeout_graceful_shutdown=FLUSH_S,
             ssl_certfile=None if tls is None else tls.cert,
             ssl_keyfile=None if tls is None else tls.key,

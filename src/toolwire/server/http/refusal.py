@@ -12,6 +12,7 @@ from .exchange import CLOSE, Receive, Scope, Send
 class RefusalApp:
     """An ASGI application that answers every request with the same error and closes the connection."""
 
+    # A connection asks each application for this; None means that it takes ASGI messages.
     serve = None
 
     def __init__(self, status: int, kind: Kind, message: str) -> None:

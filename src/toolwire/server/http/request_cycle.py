@@ -36,6 +36,7 @@ _USUAL_FIELDS: Final = frozenset(
     b"content-type cache-control etag vary retry-after retry-after-ms x-should-retry idempotent-replayed".split()
 )
 """Fields with few values and no secret, so that heads can be cached: no cookies, no addresses, no framing."""
+# RFC 9112, 6.3: a response with one of these ends with its head, as does any response to HEAD.
 _BODILESS_STATUS: Final = (204, 304)
 _FORBIDDEN_IN_NAME: Final = re.compile(rb'[\x00-\x20\x7f()<>@,;:\[\]={}\\"]')
 _FORBIDDEN_IN_VALUE: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
@@ -237,6 +238,7 @@ class RequestCycle(Exchange):
         scope = self.scope
         client = "{}:{}".format(*scope["client"]) if scope["client"] else ""
         # Without the query, which may hold secrets.
+        # Quoted, so that a line break in a path cannot begin a line of its own in the log.
         details = (client, scope["method"], quote(scope["path"]), scope["http_version"], status)
         _access_log.info('%s - "%s %s HTTP/%s" %d', *details)
 
@@ -328,7 +330,7 @@ _FAILED = RefusalApp(500, Kind.INTERNAL, "The server failed; its log has the det
 
 
 def _check_field(name: bytes, value: bytes) -> None:
-    # A line end in a value would let whoever controls the value write fields of their own.
+    # A line end in a value would begin a new field, which the author of the value could choose.
     if _FORBIDDEN_IN_NAME.search(name):
         raise RuntimeError(f"{name!r} is not the name of a header field.")
     if _FORBIDDEN_IN_VALUE.search(value):
@@ -341,6 +343,7 @@ def _write_usual_head(status: int, default: Headers, headers: Headers) -> bytes 
 
     ``default`` are the fields of every response. The date is among them, so cached heads are used for a second.
     """
+    # 204 and 304 have no body, and after 408 the connection closes.
     if status in _UNUSUAL_STATUS:
         return None
     if any(name not in _USUAL_FIELDS or _FORBIDDEN_IN_VALUE.search(value) for name, value in headers):

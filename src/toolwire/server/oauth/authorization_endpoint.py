@@ -68,7 +68,7 @@ async def handle_authorization(context: ServerContext, request: OAuthRequest) ->
 
 async def _is_trusted(context: ServerContext, session: BrowserSession, client: Client) -> bool:
     """Return whether an error may be redirected to ``client``."""
-    # Anybody can register a client whose redirect URI is a hostile page. To be no open redirector, the server sends
+    # Anyone can register a client whose redirect URI is a hostile page. To be no open redirector, the server sends
     # errors only to clients that it was configured with, or that the signed-in user has allowed before.
     if client.origin == "configured":
         return True
@@ -191,6 +191,7 @@ def _store_question(
     record = json.dumps({**whose, "authorization": asdict(authorization)})
     with context.store.write_transaction() as rows:
         now = context.now()
+        # One table has several kinds of records; the word before the id keeps them apart.
         rows.save_record(hash_secret(f"asked {handle}"), record, now=now, until=now + _QUESTION_S)
     return handle
 

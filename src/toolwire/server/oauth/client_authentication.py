@@ -40,7 +40,7 @@ async def authenticate_client(
     if isinstance(client, OAuthError):
         # The same text as for a wrong secret: the answer must not tell which client ids exist.
         return invalid_client("The client is not known, or did not authenticate.")
-    # A client with a secret must not be impersonated by somebody who says that it has none.
+    # A client with a secret must not be impersonated by a request without one.
     if given.method != client.method:
         return invalid_client("The client did not authenticate with its registered method.")
     if given.method == "private_key_jwt":
@@ -59,7 +59,7 @@ def _read_credentials(request: OAuthRequest, form: RequestParameters) -> ClientC
         ways.append(ClientCredentials("client_secret_post", form.get("client_id"), form.get("client_secret")))
     if form.get("client_assertion") or form.get("client_assertion_type"):
         ways.append(_read_assertion(form))
-    # RFC 6749, 2.3: with two kinds of credentials two programs could each believe another one.
+    # RFC 6749, 2.3: of two kinds of credentials, two programs could each believe another one.
     if len(ways) > 1:
         return invalid_request("A client must authenticate with one method at a time.")
     given = ways[0] if ways else ClientCredentials("none", form.get("client_id"), "")
@@ -80,6 +80,7 @@ def _read_basic(authorization: str) -> ClientCredentials | OAuthError:
         return invalid_client("The Authorization field must be Basic with the id and secret of a client.")
     # RFC 6749, 2.3.1: id and secret are form-encoded before they are joined.
     name, secret = map(unquote_plus, text.split(":", 1))
+    # PostgreSQL cannot store a null character, and its error would end the request with a 500.
     if "\0" in name:
         return invalid_client("The Authorization field has a null character in it.")
     return ClientCredentials("client_secret_basic", name, secret)
@@ -107,5 +108,6 @@ async def _check_assertion(context: ServerContext, client: Client, text: str, ne
 
 def _is_first_use(context: ServerContext, assertion: ClientAssertion) -> bool:
     with context.store.write_transaction() as rows:
+        # RFC 7523, 3: used ids are kept until the assertion expires, so that a stolen copy is refused.
         name = hash_secret(f"assertion {assertion.id}")
         return rows.save_record(name, "", now=context.now(), until=assertion.expires_at)

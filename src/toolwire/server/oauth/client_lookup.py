@@ -90,9 +90,10 @@ def _allows_local(context: ServerContext) -> bool:
 
 def _count_fetch(context: ServerContext, url: str, network: str) -> bool:
     """Count a fetch from the site of ``url`` and return True, or return False if there were too many."""
-    # Anybody can make the server fetch a URL, so fetches are limited. A site counts by its registered domain, so that
+    # Anyone can make the server fetch a URL, so fetches are limited. A site counts by its registered domain, so that
     # its subdomains and ports share one limit. The requester counts too, because domains are cheap.
     host = get_host(url).rstrip(".")
+    # The list of public suffixes says where a registered domain begins (docs/decisions/0050).
     site = _SUFFIXES.privatesuffix(host) or host
     keys = {hash_secret(f"fetched {site}"): _FETCHES, hash_secret(f"fetched for {network}"): _FETCHES_FOR_ONE}
     with context.store.write_transaction() as rows:

@@ -31,6 +31,7 @@ def revoke_own_grant(context: ServerContext, user_id: str, grant_id: str) -> boo
     """Revoke a grant of a user with all its tokens. Return False if the user has no such grant."""
     with context.store.write_transaction() as rows:
         grant = rows.find_grant(grant_id)
+        # The grant of another user counts as unknown, so that its id is not confirmed.
         if grant is None or grant.user != user_id:
             return False
         context.revoke_grant(rows, grant_id)
@@ -77,5 +78,6 @@ def _describe_grant(context: ServerContext, grant: Grant, used: float) -> Connec
 
 
 def _show_day(seconds: float, now: float) -> str:
+    # In UTC, because the server does not know the time zone of the user.
     day, today = (datetime.fromtimestamp(moment, UTC).date() for moment in (seconds, now))
     return {0: "today", 1: "yesterday"}.get((today - day).days, f"{day.day} {day:%B} {day.year}")

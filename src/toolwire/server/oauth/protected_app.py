@@ -53,6 +53,7 @@ def protect_app(
 async def _find_user(scope: Scope, identify_user: IdentifyUser) -> Caller | Problem | None:
     """Return the user who is signed in at the application, or None if the request has a token or no session."""
     fields = dict(scope["headers"])
+    # With a token, only the token decides: the session of a user must not add rights to it.
     if b"authorization" in fields:
         return None
     caller = identify_user(scope)

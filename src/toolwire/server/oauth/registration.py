@@ -57,5 +57,6 @@ def _register_client(context: ServerContext, client: Client, network: str) -> Re
         "token_endpoint_auth_method": client.method,
     }
     if secret:
+        # RFC 7591, 3.2.1: the expiry is required with a secret; 0 means never.
         body |= {"client_secret": secret, "client_secret_expires_at": 0}
     return build_json_response(body, 201)

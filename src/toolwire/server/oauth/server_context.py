@@ -191,7 +191,9 @@ class ServerContext:
             forget()
 
 
+# AS-20: any origin, but without credentials: a browser sends no cookie with such a request.
 CORS = ((b"access-control-allow-origin", b"*"),)
+# RFC 6749, 5.1 requires both fields for a response with tokens.
 _NO_STORE = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))
 
 

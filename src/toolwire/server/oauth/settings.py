@@ -47,10 +47,10 @@ class OAuthSettings:
     default_scopes: tuple[str, ...] = ()
     drop_unknown_scopes: bool = False
     clients: tuple[Client, ...] = ()
-    code_s: float = 60.0
-    access_s: float = 600.0
-    idle_s: float = 30 * _DAY_S
-    grant_s: float = 90 * _DAY_S
+    code_s: float = 60.0  # AS-05
+    access_s: float = 600.0  # AS-10
+    idle_s: float = 30 * _DAY_S  # AS-11
+    grant_s: float = 90 * _DAY_S  # AS-11
     grace_s: float = 0.0
     session_s: float = 14 * _DAY_S
     registration: bool = False
@@ -74,6 +74,7 @@ class OAuthSettings:
             _check_url(what, url)
         if not self.scopes or any(isinstance(read_scopes(scope), OAuthError) or " " in scope for scope in self.scopes):
             raise DefinitionError("scopes must map each scope, a word without spaces, to what it lets an app do.")
+        # Only the first scope, so that a client that requests none does not get all of them.
         defaults = self.default_scopes or tuple(self.scopes)[:1]
         if not set(defaults) <= set(self.scopes):
             raise DefinitionError("default_scopes names a scope that is not in scopes.")

@@ -14,6 +14,7 @@ from .pages import build_error_page, build_login_page
 from .server_context import Account, BusyError, OAuthRequest, ServerContext, build_redirect, take_slot
 from .sessions import BrowserSession, begin_session, build_cookie, find_session, read_form, read_own_form
 
+# A path of this site only: browsers read "//" and "/\" at the beginning as another host.
 _LOCAL_PATH = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 _MAX_ATTEMPTS, _MAX_ATTEMPTS_OF_ADDRESS, _MAX_ATTEMPTS_OF_NAME, _ATTEMPT_S = 5, 30, 20, 60.0
 """The limits of wrong passwords a minute: for one name from one address, from one address, and for one name."""
@@ -107,6 +108,7 @@ def _count_attempt(context: ServerContext, keys: AttemptKeys) -> float | None:
 def _record_attempt(context: ServerContext, keys: AttemptKeys, user: Account | None) -> None:
     with context.store.write_transaction() as rows:
         if user is not None:
+            # Not those of the address: one correct password must not allow more guesses for other names.
             rows.clear_attempts(keys.both)
             rows.clear_attempts(keys.name)
         context.record_event(rows, "signed in" if user is not None else "sign-in refused", user=user.id if user else "")

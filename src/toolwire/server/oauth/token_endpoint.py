@@ -60,7 +60,7 @@ async def _authenticate(context: ServerContext, request: OAuthRequest) -> tuple[
     form = read_parameters(request.body.decode("latin-1"))
     if isinstance(form, OAuthError):
         return empty, form
-    # RFC 6749: a parameter that is repeated could be read differently by two programs.
+    # RFC 6749, 3.2: a parameter that is repeated is refused, because two programs could read it differently.
     problem = form.find_repeated()
     return form, problem if problem is not None else await authenticate_client(context, request, form)
 
@@ -88,5 +88,6 @@ async def _refresh(context: ServerContext, client: Client, form: RequestParamete
 
 
 def _build_refusal(refusal: OAuthError, request: OAuthRequest) -> Response:
+    # RFC 6749, 5.2: a client that tried the Authorization field is told its scheme; others get no challenge.
     asks = refusal.status == 401 and request.get_header(b"authorization")
     return build_error_response(refusal, BASIC) if asks else build_error_response(refusal)

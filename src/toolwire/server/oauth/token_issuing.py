@@ -77,7 +77,7 @@ def redeem_code(
             return _end_family(context, rows, grant, "code replayed", code_text, verdict)
         if isinstance(verdict, OAuthError) or grant is None or code is None:
             return verdict if isinstance(verdict, OAuthError) else _refuse_unknown()
-        # Kept as spent, not deleted: a second use of it must be recognised as theft.
+        # Marked as used, not deleted: a second use must be recognised as theft.
         rows.spend_code(code.digest, context.now())
         return _issue_tokens(context, rows, grant, client, verdict.scopes, context.make_secret())
 
@@ -121,10 +121,11 @@ def revoke_token(context: ServerContext, client: Client, token_text: str) -> Non
     with context.store.write_transaction() as rows:
         token = None if name is None else rows.find_token(name)
         grant = None if token is None else rows.find_grant(token.grant)
-        # RFC 7009: a client may only revoke its own tokens, and learns nothing about others.
+        # RFC 7009, 2.1: a client may only revoke its own tokens. It learns nothing about others.
         if token is None or grant is None or grant.client_id != client.id:
             return
         if token.kind == "refresh":
+            # RFC 7009, 2.1: a refresh token ends with all access tokens of its grant.
             context.revoke_grant(rows, grant.id)
         else:
             rows.delete_token(token.digest)

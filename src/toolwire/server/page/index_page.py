@@ -84,6 +84,8 @@ class IndexPage:
         columns = f'<div class="split"><div>{left}</div><div>{right}</div></div>'
         title = view.name if tool is not None else self._catalog.title
         page = build_html_page(
+            # D-01, D-25: behind a gateway, these texts come from other sites. Hidden characters are shown, HTML is
+            # escaped.
             make_visible(title),
             columns,
             product=make_visible(self._catalog.title),
@@ -94,6 +96,7 @@ class IndexPage:
             script=f"{self._root}{SCRIPT_PATH}",
         )
         body = page.encode("utf-8", "replace")
+        # Only the page without any input may be stored: every other one can have arguments or results of a user.
         is_plain = view == View(base=view.base)
         tag = b'"' + sha256(body).hexdigest()[:32].encode() + b'"'
         return Response(status, (*_FIELDS, (b"etag", tag) if is_plain else (b"cache-control", b"no-store")), body)
@@ -116,6 +119,7 @@ class IndexPage:
         tools: Iterable[Tool] = self._catalog.names.values()
         if view.words.strip():
             tools = self._catalog.search(view.words, _MOST_LISTED)
+        # A page of thousands of tools would be slow, and the search finds the others.
         shown = list(tools)[:_MOST_LISTED]
         if not shown:
             words = "No tool is described by these words." if view.words.strip() else _NO_TOOLS

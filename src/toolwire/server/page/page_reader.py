@@ -1,9 +1,9 @@
-"""Read the requests of the page at ``/``: show it, and run a tool that its form names, after a question if needed.
+"""Read the requests of the page at ``/``: show it, and run the tool that a form names, after a question if needed.
 
 Rules:
 - A GET runs nothing. A POST is taken from the page itself only, never from a page of another site.
-- The user is asked as every client asks: with everything that is sent, and the words that destroy typed. The answer is
-  valid for exactly what was shown.
+- The user is asked as every client asks: the question shows everything that is sent, and before a destructive call
+  the user types its name. The answer is valid for exactly what was shown.
 - A call then goes through every check of the server, like one that came on a protocol.
 """
 # CO-01, FU-07, D-19, D-22
@@ -101,6 +101,7 @@ class PageReader:
                 f'<p class="notice destroys"><label>Type <b>{escape(confirmation_text(question))}</b> to allow it'
                 '<input name="confirm" autocomplete="off" spellcheck="false"></label></p>'
             )
+        # The call comes back in the form with its signature, so the server keeps nothing while the user thinks.
         hidden = [("tool", view.name), ("step", "answer"), ("arguments", text), ("seen", _sign(tool, text))]
         style = "danger" if tool.destructive else "primary"
         alert = build_notice(fault, "destroys", role="alert") if fault else ""
@@ -123,6 +124,7 @@ class PageReader:
         view = self._show_tool(view, name, arguments)
         if fields.get("answer") != "allow":
             return self._page.build(replace(view, problem="Denied. Nothing was sent."))
+        # D-20: allowed is what was shown. Other arguments or a changed tool have another signature.
         if not compare_digest(fields.get("seen", "").encode(), _sign(tool, text).encode()):
             return self._ask(view, tool, fields, _LOOK_AGAIN)
         wanted = confirmation_text(_build_question(view, tool, ""))
@@ -159,6 +161,7 @@ class PageReader:
             ("seen", _sign(tool, text)),
             ("word", str(details["word"])),
         ]
+        # The user has typed it on the page before.
         if tool.destructive:
             hidden.append(("confirm", confirmation_text(_build_question(view, tool, ""))))
         html = (
@@ -178,6 +181,8 @@ class PageReader:
         fields = dict(request.headers)
         host = fields.get(b"host", b"").decode("latin-1")
         host = host if _HOST.fullmatch(host) else "localhost"
+        # Only a POST has an Origin. Without one the scheme is a guess: a name without a port is usually behind a proxy
+        # with TLS.
         scheme = urlsplit(fields.get(b"origin", b"").decode("latin-1")).scheme
         if scheme not in ("http", "https"):
             is_local = host.startswith(("127.", "localhost", "[::1]")) or ":" in host

@@ -118,12 +118,14 @@ def _run(flow: Flow[Any], routes: Routes, site: Site, base: str) -> Any:
     reply: Any = None
     steps: Generator[Any, Any, Any] = flow
     try:
+        # A flow that polls would never end here: nothing runs whose result it could wait for.
         for _ in range(_MOST_STEPS):
             step = steps.send(reply)
             request = step.request if isinstance(step, Listen) else step
             if not isinstance(request, Request):
                 break
             reading = answer(request)
+            # The server would run a tool now, so the request that the page shows is complete.
             if not isinstance(reading, Response):
                 return WireStep(request, reading)
             reply = reading

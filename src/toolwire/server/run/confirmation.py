@@ -78,7 +78,7 @@ class ConfirmationWords:
             return False
         (until,) = _UNTIL.unpack_from(body, _NONCE_BYTES)
         now = self._clock()
-        # Later than any word that is issued now: it was issued before the machine, and with it the clock, began anew.
+        # A word that expires later than any new one is from before a restart of the machine, which reset the clock.
         if not now < until <= now + VALID_S or not self._spent.claim(body[:_NONCE_BYTES].hex(), until, now):
             return False
         # A word that is tried for another subject is spent as well: it was stolen, or mistaken.

@@ -40,6 +40,7 @@ def fill_function(function: Function, context: Context) -> Function:
 
     def iterate(**arguments: Any) -> Generator[Any, None, None]:
         with ExitStack() as stack:
+            # Inside the stack, so that the dependencies stay open until the last item was taken.
             yield from function.call(**arguments, **_fill(function.dependencies, context, stack, {}))
 
     return replace(function, call=call if function.kind is FunctionKind.SYNC else iterate, dependencies={})
@@ -114,6 +115,7 @@ class _Filler:
             leave = partial(opened.__exit__, type(error), error, error.__traceback__)
             # The call may have been cancelled, and what it opened has to be closed all the same.
             with anyio.move_on_after(_CLEANUP_S, shield=True):
+                # True means that the generator has handled the error.
                 if await self._run_in_thread(leave):
                     return
             raise

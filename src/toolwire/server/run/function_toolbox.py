@@ -28,6 +28,7 @@ from .user_asker import build_input_problem, find_needed
 from .worker_threads import ThreadPool
 
 _log = logging.getLogger("toolwire")
+# A generator that never ends must not fill the memory.
 MAX_ITEMS = 10_000
 
 PEER_ADDRESS: ContextVar[str] = ContextVar("toolwire_peer_address", default="")
@@ -187,6 +188,7 @@ class FunctionToolbox:
             else _Runner(function, self._choose_run(function), function.context_parameter)
             for function in map(_add_result_check, (*self._toolkit.functions, *self._toolkit.readers))
         ]
+        # By id for a tool from an earlier catalog, by identity for nearly all other calls.
         self._runners = {runner.function.tool.id: runner for runner in runners}
         # The runners hold their tools, so that no other object gets the id of one.
         self._by_identity = {id(runner.function.tool): runner for runner in runners}
@@ -196,6 +198,7 @@ class FunctionToolbox:
         call, write = function.call, function.write
 
         async def run_inline(arguments: dict[str, Any], _: Notify, __: Call) -> Result:
+            # On the event loop: the author has declared that the function does not block.
             return write(call(**arguments))
 
         async def run_in_thread(arguments: dict[str, Any], _: Notify, of: Call) -> Result:
@@ -274,6 +277,7 @@ def convert_tool_error(error: ToolError) -> Problem:
 
 async def _collect_items(function: Function, items: AsyncGenerator[Any, None], notify: Notify) -> Result:
     written: list[Any] = []
+    # Closed here, also after a cancellation: otherwise the cleanup of the generator would run at some later time.
     async with aclosing(items):
         async for item in items:
             result = function.write(item)
@@ -290,6 +294,7 @@ def _collect_items_in_thread(
     function: Function, items: Generator[Any, None, None], reporting: ProgressReporter
 ) -> Result:
     written: list[Any] = []
+    # Closed in its own thread, which the cleanup of the generator may rely on.
     with closing(items):
         for item in items:
             result = function.write(item)

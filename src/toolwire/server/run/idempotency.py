@@ -45,6 +45,7 @@ _REPLAYED = (b"idempotent-replayed", b"true")
 
 Run: TypeAlias = Callable[[Call, Notify], Awaitable[Result]]
 
+# The draft of this header field wants quotes, and many clients leave them out, so both are accepted.
 _KEY = re.compile(rb'"[ -!#-\[\]-~]{1,255}"|[!#-~]{1,255}')
 _FIRST_PAUSE_S = 0.005
 _LONGEST_PAUSE_S = 0.1
@@ -118,7 +119,7 @@ class IdempotencyRunner:
         tool, arguments, _, context, key = call
         _, tool_id, name, may_rerun, ledger = self._tools.get(id(tool)) or self._remember_tool(call)
         fingerprint = jsontext.write_canonical((tool_id, arguments, context.user_id))
-        # The caller is part of the key: nobody can read the result of another's call by guessing its key.
+        # The caller is part of the key, so that no caller gets the result of another one by guessing a key.
         claim = make_claim((make_key((context.principal, name, key)), fingerprint, may_rerun, 0))
         outcome = await ledger.claim(claim)
         if not isinstance(outcome, Ticket):
@@ -201,6 +202,7 @@ async def _replay_progress(call: Call, result: Result, notify: Notify) -> None:
 
 
 def _build_still_running(call: Call) -> Problem:
+    # 503 and not 409: clients of Open Tool Calling repeat a 409 without the key (docs/decisions/0013).
     return Problem(
         kind=Kind.OVERLOADED,
         message=f"{call.tool.name} is still running under this key; send the same call again to get its result.",

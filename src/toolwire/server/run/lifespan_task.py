@@ -31,6 +31,7 @@ class LifespanTask:
         try:
             # A caller who leaves must not end it for the others.
             return await asyncio.shield(self._opened)
+        # The caller was cancelled. The lifespan stays open, so this is no failure of it.
         except asyncio.CancelledError:
             raise
         except Exception:

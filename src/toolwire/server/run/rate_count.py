@@ -18,6 +18,7 @@ from toolwire.core.model import Call, Problem
 from toolwire.limits import LocalRates, MemoryWindows, Windows, build_rate_check
 
 CountCall: TypeAlias = Callable[[Call], Awaitable[Problem | None]]
+# A store that hangs takes no more threads than this.
 _AT_ONCE = 16
 
 
@@ -34,6 +35,7 @@ def build_rate_counter(windows: Windows, local: LocalRates | None = None) -> Cou
         if isinstance(windows, MemoryWindows):
             verdict = check(call)
         else:
+            # Made at the first call: an application can be created before its event loop runs.
             if not limiters:
                 limiters.append(anyio.CapacityLimiter(_AT_ONCE))
             verdict = await anyio.to_thread.run_sync(check, call, limiter=limiters[0])

@@ -58,6 +58,7 @@ def _add_rate_limit(response: Response, limit: RateLimit | None, problem: Proble
     if limit is None or problem.retry_after_ms is None:
         return response
     policy = b'"tool";q=%d;w=%d' % (limit.max, ceil(limit.window_s))
+    # Rounded up: a client that comes a moment too early would be refused again.
     state = b'"tool";r=0;t=%d' % -(-problem.retry_after_ms // 1_000)
     return response._replace(headers=(*response.headers, (b"ratelimit-policy", policy), (b"ratelimit", state)))
 

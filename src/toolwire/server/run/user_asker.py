@@ -61,6 +61,7 @@ class UserAsker:
         self._number += 1
         if self._number > MAX_QUESTIONS:
             raise DefinitionError(f"{self._call.tool.name}() asks more than {MAX_QUESTIONS} questions in one call.")
+        # Another text or form gives another key, so that an old answer is never used for a new question.
         digest = sha256(jsontext.write_canonical([question, described.schema])).hexdigest()[:16]
         key = f"q{self._number}-{digest}"
         given = get_object(context.input_responses or {}, key)
@@ -126,6 +127,8 @@ class InputStates:
         answers = {**state.answers, state.key: given} if isinstance(given, dict) else state.answers
         # The user confirmed this call before its first run, and is not asked for that again.
         confirmation = self._words.issue(digest_call(call)) if state.is_confirmed else ""
+        # For the ledger each run is a call of its own: the one before has ended with a question, which would be
+        # replayed.
         return call._replace(
             context=replace(context, input_responses=answers, confirmation=confirmation),
             key=f"{call.key}-{sha256(body.encode()).hexdigest()[:16]}" if call.key else "",

@@ -274,7 +274,7 @@ def _run(job: _Job) -> _Outcome:
 
 
 def _deliver(job: _Job, outcome: _Outcome) -> None:
-    with suppress(RuntimeError):  # the loop has ended, and nobody waits
+    with suppress(RuntimeError):  # the loop has ended, and no task waits for the outcome
         job.loop.call_soon_threadsafe(_settle, job.future, outcome)
 
 
