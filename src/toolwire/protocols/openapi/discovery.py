@@ -41,6 +41,7 @@ _DOCUMENT_ENDINGS = (".json", ".yaml", ".yml")
 _LLM_JSON_BYTES = 64 * 1024
 _MOST_LOOKS = 20
 _MOST_DOCUMENTS = 500
+# RFC 8631: "service-desc" is the link to the description of an API that programs read.
 _SERVICE_DESC = re.compile(
     r'<([^<>]{1,2048})>\s*;[^<]*?\brel\s*=\s*"?(?:[^";,]*\s)?service-desc(?:\s|"|;|,|$)', re.ASCII
 )

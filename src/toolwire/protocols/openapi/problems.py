@@ -93,7 +93,7 @@ def write(problem: Problem) -> Response:
     }
     headers = [(b"content-type", _MEDIA_TYPE)]
     if problem.kind is Kind.OVERLOADED or (problem.kind is Kind.RATE_LIMITED and problem.retry_after_ms is not None):
-        # Retry-After has whole seconds: rounded up, so that nobody comes too early.
+        # Retry-After has whole seconds. They are rounded up, so that no client comes too early.
         seconds = max(1, -(-(problem.retry_after_ms or 0) // 1_000))
         headers.append((b"retry-after", b"%d" % seconds))
     if problem.kind is Kind.UNAUTHORIZED:

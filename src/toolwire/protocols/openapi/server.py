@@ -18,6 +18,7 @@ from .document.versions import RELEASES, Version, as_version
 from .request import query
 from .response import results
 
+# XL-018: any page may read these documents. They are public and need no credential.
 _ALLOW_ANY_ORIGIN = (b"access-control-allow-origin", b"*")
 _CACHE_FIVE_MINUTES = (b"cache-control", b"max-age=300")
 
@@ -27,6 +28,7 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     # XL-018, XL-019
     auth = "api-key" if site.keys else "none"
     entry = _build_static_response(jsontext.write({"openapi": site.root + CONVENTIONAL[1], "auth": auth}))
+    # XL-019: one reader for both paths, so that they serve the same bytes.
     described = _build_document_reader(catalog, site)
     table = {
         ("GET", WELL_KNOWN): Route(
@@ -74,7 +76,7 @@ def _build_document_reader(catalog: Catalog, site: Site) -> Reader:
             jsontext.write(document_writer.assemble(catalog, as_version(outline, version), describe))
         )
 
-    # The usual version is written once at the start; the others when somebody first asks.
+    # The usual version is written once at the start; each other one at its first request.
     usual, other = serialize("3.1"), cache(serialize)
 
     def read(request: Request) -> Reading:
@@ -90,7 +92,7 @@ def _build_document_reader(catalog: Catalog, site: Site) -> Reader:
 
 
 def _build_workflows_reader(catalog: Catalog, site: Site) -> Reader:
-    """Return the reader that serves the recipes, which are written when somebody first asks for them."""
+    """Return the reader that serves the recipes, which are written at the first request for them."""
 
     @cache
     def write() -> Response:

@@ -31,6 +31,7 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 """The largest document that is read."""
 
 _EVERY: Final = Selection(include="all")
+# RFC 6761, 6.4: a name that never resolves. Relative URLs need a base, and nothing is fetched.
 _URL: Final = "https://document.invalid/openapi.json"
 _VAGUE: Final = re.compile(
     r"(?:get|post|put|patch|delete|do|run|call|handle|handler|execute|process|action|api|endpoint|index|root|main|test"
@@ -100,6 +101,7 @@ def _find_faults(data: Json) -> Sequence[PathFault]:
 def _list_faults(slips: Iterable[XllmFault]) -> Sequence[PathFault]:
     return [
         PathFault(_build_path(one.path), one.severity, one.rule, one.message, is_structural=True)
+        # zip() stops at the limit, so that no further faults are searched.
         for one, _ in zip(slips, range(MAX_FAULTS), strict=False)
     ]
 
@@ -148,7 +150,7 @@ def _examine_openapi(data: dict[str, Any]) -> Iterator[XllmFault]:
     yield from _check_misplaced(data)
     for one in every:
         yield from (slip.prefix_path(*one.steps) for slip in _check_operation(one, site, ids))
-    # A document without any x-llm is judged as somebody would use it: with every operation.
+    # A document without any x-llm is checked as it would be used: with every operation.
     yield from _check_left_out(data, _EVERY if undeclared else DEFAULT_SELECTION) if not reason else ()
 
 

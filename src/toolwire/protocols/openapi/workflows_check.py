@@ -24,6 +24,7 @@ from .tools.operation_tool import NamedOperation
 
 _RULE: Final = "OQ-2"
 _EVERY: Final = Selection(include="all")
+# RFC 6761, 6.4: a name that never resolves. Relative URLs need a base, and nothing is fetched.
 _URL: Final = "https://document.invalid/workflows.json"
 
 

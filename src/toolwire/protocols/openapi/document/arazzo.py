@@ -2,7 +2,7 @@
 
 Rules:
 - The document is hostile: bytes, recipes, steps and texts have limits, and no text keeps hidden characters.
-- A recipe with a step that nobody could follow is left out, and becomes a finding. No document raises an error.
+- A recipe with a step that cannot be followed is left out, and becomes a finding. No document raises an error.
 - Operations are those of the site's own OpenAPI document: one that another origin describes is not used.
 """
 # OQ-2: the rules above.
@@ -185,6 +185,7 @@ class _Reader:
             raise _UnusableRecipe("it has no steps", "steps")
         if len(steps) > self._left:
             raise _UnusableRecipe(f"{_MOST_STEPS} steps of all recipes together are read", "steps")
+        # Counted also if the recipe is dropped later: reading it has cost its time.
         self._left -= len(steps)
         ids = [_get_id(step, "stepId") for step in steps]
         if "" in ids:
@@ -238,6 +239,7 @@ class _Reader:
         if operation is None:
             arguments: Mapping[str, Json] = {name.partition(".")[2]: value for name, value in given.items()}
         else:
+            # Filled apart, so that each can be compared with what the step gave: a lost argument is a finding.
             parameters = operation.fill(given, MISSING)
             members = {} if body is MISSING else operation.fill({}, body)
             arguments = {**parameters, **members}
@@ -260,9 +262,11 @@ class _Reader:
             if found is not None and found[1] not in self._sources:
                 text = f"its step {id_} is of {found[1][:_SHOWN]!r}, which is no source description"
                 raise _UnusableRecipe(text, *path)
+            # A step must not lead a model to the operations of another site.
             if found is not None and not self._sources[found[1]]:
                 text = f"its step {id_} is of {found[1][:_SHOWN]!r}, which is not the OpenAPI document of this site"
                 raise _UnusableRecipe(text, *path)
+            # operationPath is a URL, whose fragment is percent-encoded; operationId is plain text.
             operation = self._find_operation(unquote(reference) if member == "operationPath" else reference)
             if operation is None:
                 raise _UnusableRecipe(f"its step {id_} is {reference[:_SHOWN]!r}, which is no tool here", *path)
@@ -310,6 +314,7 @@ def _is_own(source: dict[str, Any], url: str) -> bool:
     there = join_url(url, said) if isinstance(said, str) else None
     if source.get("type", "openapi") != "openapi" or there is None:
         return False
+    # A file has no origin to compare. The URL of a source is only a name here, and nothing is read from it.
     return there.startswith("file:///") if url.startswith("file:///") else has_same_origin(there, url)
 
 

@@ -18,6 +18,7 @@ from toolwire.core.model import Json
 
 from .references import Unusable, resolve
 
+# An extension, so that the bundle stays a valid document and no member of the author is replaced.
 OTHERS = "x-toolwire-documents"
 
 _DATA = frozenset(("const", "default", "enum", "example", "examples", "x-llm"))
@@ -64,6 +65,7 @@ def find_references(data: Json) -> frozenset[str]:
         found.add(reference)
         return reference
 
+    # Called for its walk: it visits each reference and leaves the document unchanged.
     _rewrite(data, "", note)
     return frozenset(found)
 
@@ -138,7 +140,7 @@ def _join_url(base: str, reference: str) -> str:
         return reference
 
 
-# Of two parts with the same $id the first counts, which is where a reader from the top would look.
+# Of two parts with the same $id the first counts, as for a reader who begins at the top.
 def _index(data: Json, base: str, pointer: str, names: _Names) -> None:
     names.documents.setdefault(base, pointer)
     waiting: list[tuple[Json, str, str, str]] = [(data, base, pointer, "")]

@@ -159,6 +159,7 @@ def _has_repeated_names(text: bytes, data: Json) -> bool:
         return False
     spaced = any(space in text for space in _SPACED_COLONS) and _SPACED_NAME.search(text) is not None
     if not spaced and _ESCAPED_NAME.search(text) is None:
+        # Counting is ten times faster than a parser that reports each name (docs/decisions/0022).
         return text.count(b'":') != jsontext.write(data).count(b'":')
     return positions.has_duplicates(text.decode())
 

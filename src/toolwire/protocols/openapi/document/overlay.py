@@ -93,7 +93,7 @@ def apply(overlay: Overlay, document: Mapping[str, Any]) -> OverlayOutcome | Pro
     Return a Problem if its targets look at each value of the document more than ten times (a small document: half a
     million values in all), or its updates add more than a million values, or make it deeper than 200 levels.
     """
-    # D-17: an overlay is often somebody else's file.
+    # D-17: the author of an overlay is often not its user.
     from .overlay_target import StepBudget, WorkExceededError, find_locations  # see ``read``
 
     changed = deepcopy(dict(document))
@@ -109,11 +109,13 @@ def apply(overlay: Overlay, document: Mapping[str, Any]) -> OverlayOutcome | Pro
         if not places:
             notes.append(Note("", f"The overlay's target {action.target[:200]} is not in the document"))
         added = _measure(action.update)
+        # Counted before anything is copied, so that the limit holds for the work too.
         room -= 0 if action.remove else added.values * len(places)
         if room < 0:
             return _build_problem(f"its updates up to action {number} add more than {_MOST_ADDED:,} values")
         if not action.remove and added.depth + max(map(len, places), default=0) > MAX_DEPTH:
             return _build_problem(f"action {number} makes the document deeper than {MAX_DEPTH} levels")
+        # Removed from the deepest and last place on: a removal moves the items behind it.
         for steps in sorted(places, key=_order_from_last, reverse=True) if action.remove else places:
             changed = _remove_at(changed, steps) if action.remove else _merge_at(changed, steps, action.update)
     return OverlayOutcome(changed, notes)
@@ -218,6 +220,7 @@ def _remove_at(document: Any, steps: tuple[_Step, ...]) -> Any:
 def _merge_at(document: Any, steps: tuple[_Step, ...], update: Json) -> Any:
     found = _get_node(document, steps)
     if isinstance(found, list):
+        # Overlay 1.0: the update of an array is one item to append. A copy, because later actions may change it here.
         found.append(deepcopy(update))
     elif isinstance(found, dict) and isinstance(update, dict):
         _merge(found, update)

@@ -97,6 +97,8 @@ class _Environment(JSONPathEnvironment):
 
     def setup_function_extensions(self) -> None:
         super().setup_function_extensions()
+        # RFC 9535, 2.4.6 and 2.4.7: match() is about the whole text, search() about any part of it. The library would
+        # use the patterns of Python, which can take exponential time.
         self.function_extensions["match"] = _Match(self._budget, "^(?:{})$")
         self.function_extensions["search"] = _Match(self._budget, "{}")
 

@@ -5,5 +5,6 @@ from __future__ import annotations
 NAME = "openapi"
 WELL_KNOWN = "/.well-known/llm.json"
 CONVENTIONAL = ("/.well-known/openapi.json", "/openapi.json")
+# RFC 9727: the place of the API catalog of a site.
 CATALOG = "/.well-known/api-catalog"
 WORKFLOWS = "/workflows.json"

@@ -45,7 +45,7 @@ def build_request(
     try:
         for argument, parameter in plan.parameters:
             _add_parameter(parts, argument, parameter, arguments)
-        # All errors are collected, so that a model can mend every argument at once.
+        # All errors are collected, so that a model can correct every argument at once.
         path = path_template.write_path(plan.path, parts.path, parts.errors)
         body = body_encoder.write_body(plan, arguments, resources, parts.errors)
     except (TypeError, ValueError, RecursionError):

@@ -75,4 +75,5 @@ def write_content_type(media_type: str) -> str:
 
 
 def _is_implied(kind: str, charset: str) -> bool:
+    # RFC 8259, 11: JSON has no charset parameter; it is always UTF-8.
     return not is_json(kind) and charset.strip('"').lower() in _UTF_8

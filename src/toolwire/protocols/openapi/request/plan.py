@@ -142,4 +142,5 @@ class Plan:
 
     def __post_init__(self) -> None:
         names = {name for name, _ in (*self.parameters, *self.properties)}
+        # Computed once for all calls. The class is frozen, so the field is set through object.
         object.__setattr__(self, "names", frozenset(names | ({self.whole_body} if self.whole_body else set())))

@@ -34,6 +34,7 @@ _TYPE_OF: dict[type, str] = {
     list: "array",
 }
 _STRING, _ARRAY = frozenset(("string",)), frozenset(("array",))
+# The text of a value shows which of these it is. A string could look like each of them.
 _DISTINCT_TYPES = frozenset(("integer", "number", "boolean"))
 _MOST_STEPS = 32
 _MOST_NESTED = 3

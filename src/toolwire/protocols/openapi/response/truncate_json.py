@@ -44,6 +44,7 @@ def _cut_text(text: str, characters: int) -> str:
     """Return the start of ``text`` that fits; escapes count too, so the length is found in several steps."""
     room = max(0, characters - len(_MARK) - 2)
     text = text[:room]
+    # Each step shortens in proportion to the excess, so a few steps are enough for any number of escapes.
     while text and _count_json(text) - 2 > room:
         text = text[: min(len(text) - 1, len(text) * room // (_count_json(text) - 2))]
     return text + _MARK

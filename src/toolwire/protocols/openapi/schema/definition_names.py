@@ -71,4 +71,5 @@ def _get_stem(url: str) -> str:
 
 
 def _make_legal(name: str) -> str:
+    # The end of a long name is kept: generators put the package at the beginning.
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[-64:].lstrip("_.-") or "document"

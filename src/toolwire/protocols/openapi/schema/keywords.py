@@ -56,6 +56,7 @@ def _is_anything(_: Json) -> bool:
 
 
 def _is_number(value: Json) -> bool:
+    # bool is an int in Python, but true is no number in JSON.
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -64,6 +65,7 @@ def _is_positive(value: Json) -> bool:
 
 
 def _is_count(value: Json) -> bool:
+    # JSON does not tell 2.0 from 2, so both are counts.
     return _is_number(value) and value >= 0 and value == int(value)
 
 

@@ -108,6 +108,7 @@ def _gather(
                 heappush(waiting, (farther + several.near.get(other, 1.0), other))
     for name in ranked:
         more = forms(name).brief
+        # The nearest come first, so their descriptions take the room that is left.
         if found[name] is forms(name).bare and size - found[name].size + more.size <= most:
             size += more.size - found[name].size
             found[name] = more

@@ -37,6 +37,7 @@ def write_hint(
     if isinstance(tags, list) and tags:
         facts["tags"] = [clean_text(tag, 100) for tag in tags if isinstance(tag, str)]
     if security:
+        # The first alternative needs the fewest scopes: see Security.
         facts["scopes"] = list(security[0][0].scopes) if security[0] else []
         facts["security"] = [[_describe_scheme(one) for one in alternative] for alternative in security]
     said = operation.get("description")

@@ -76,7 +76,7 @@ def build_arguments(
     more = (
         payload is not None and apart is not None and body_arguments.allows_other_properties(references, payload.schema)
     )
-    # With an optional body, what depends on what is said by keywords of the schema.
+    # With an optional body, keywords of the schema say which arguments need each other.
     words = _write_dependencies(payload, apart, arguments, names)
     # What the document's own examples use is cut last from a large schema.
     example_names = _list_example_names(references, payload)

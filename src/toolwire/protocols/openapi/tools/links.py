@@ -43,6 +43,7 @@ def get_reference(step: Mapping[str, Any]) -> str:
     id_, pointer = step.get("operationId"), step.get("operationRef")
     if isinstance(id_, str):
         return id_
+    # operationRef is a URL, whose fragment is percent-encoded.
     return unquote(pointer[1:]) if isinstance(pointer, str) and pointer.startswith("#/") else ""
 
 
@@ -101,6 +102,7 @@ def _translate_expression(value: Json, own: OperationArguments) -> Json:
     if value.partition("#")[0] == _BODY:
         return f"{_BODY}#{_translate_pointer(value.partition('#')[2], own)}"
     place, _, name = value.removeprefix("$request.").partition(".")
+    # RFC 9110, 5.1: names of header fields have no case.
     for argument, one in own.parameters if place in _PLACES else ():
         if one.place.value == place and (one.name == name or (place == "header" and one.name.lower() == name.lower())):
             return f"$request.{place}.{argument}"
@@ -112,5 +114,6 @@ def _translate_pointer(pointer: str, own: OperationArguments) -> str:
         return f"/{escape_step(own.whole_body)}{pointer}"
     first, slash, rest = pointer.removeprefix("/").partition("/")
     name = unescape_step(first)
+    # Only the first step of the pointer is a property of the body, and so perhaps renamed; the rest is data.
     argument = next((argument for argument, one in own.properties if one == name), name)
     return f"/{escape_step(argument)}{slash}{rest}" if pointer else pointer

@@ -38,7 +38,7 @@ def choose_tool_names(operations: Sequence[OperationName]) -> list[str]:
     own = Counter(operation.id for operation in operations if isinstance(operation.id, str))
     names: list[str] = []
     for operation, name in zip(operations, plain, strict=True):
-        # Who is named exactly so in the document keeps the name; others, made legal, move aside.
+        # A name that stands in the document exactly so is kept. One that was only made legal gets a digest.
         exact = name == operation.id and own[name] == 1 and spellings[_fold(name)] == 1
         keeps = exact or count[_fold(name)] == 1
         names.append(name if keeps and len(name) <= 64 else _add_digest(name, *operation[:3]))

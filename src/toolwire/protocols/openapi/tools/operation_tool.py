@@ -30,6 +30,7 @@ from .links import Target
 from .parameter_arguments import DeclaredParameter, ParameterReader
 from .security import Alternatives, Security
 
+# RFC 9110, 9.3.1, 9.3.2 and 9.3.5 say so.
 _METHODS_WITHOUT_BODY = ("GET", "HEAD", "DELETE")
 """The methods for which HTTP does not define the meaning of a body."""
 
@@ -78,6 +79,7 @@ class ToolSource:
         """Record the tool of an operation by its operationId and pointer, for links and recipes."""
         id_ = one.node.get("operationId")
         for reference in (one.pointer, *((id_,) if isinstance(id_, str) and id_ else ())):
+            # The first operation keeps an operationId that several declare.
             self.tools.setdefault(reference, NamedOperation(tool.name, tool.id, work))
 
     def choose_server(self, one: Operation) -> Server:
@@ -209,7 +211,7 @@ def _read_body(source: ToolSource, one: Operation, notes: list[str]) -> Body | N
             notes.append(f"a {one.method} takes no body in OpenAPI 3.0, and this one is optional")
             return None
         notes.append(f"HTTP gives the body of a {one.method} no meaning: it is sent where an argument gives one")
-    # A TRACE is answered with what was sent, credentials included, so no content goes with it.
+    # RFC 9110, 9.3.8: a TRACE has no content. Its response repeats what was sent, credentials included.
     if one.method == "TRACE":
         notes.append("a TRACE takes no body")
         return None

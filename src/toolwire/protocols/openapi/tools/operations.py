@@ -168,6 +168,7 @@ def _read(
             source.name_tool(one, came.tool, came.work)
             tools.append(came.tool)
     notes.extend(why.note(left[why]) for why in _LeftOutReason if left[why])
+    # Each operation is a tool or is counted in a finding, so their sum is the number of operations (XL-088).
     lost = sum(note.operations for note in notes) - sum(left.values())
     site = source.site
     catalog = Catalog(title=site.name, version=source.version, description=site.description, tools=tuple(tools))
@@ -186,6 +187,7 @@ def list_findings(offer: Offer) -> tuple[Note, ...]:
     """Return every finding of a document; this converts all schemas, to collect their findings too."""
     # XL-088
     for tool in offer.catalog.tools:
+        # len() converts the schema, which is lazy, and conversion adds its findings.
         len(tool.input_schema)
         len(tool.output_schema or {})
     return tuple(offer.memo.notes)
@@ -221,6 +223,7 @@ def _offer(
         return _explain_hidden(one, selection)
     deprecated = one.node.get("deprecated") is True
     own_tags = _list_tags(one.node)
+    # Counted before the selection, so that a user sees what else the site offers.
     tags.update(own_tags)
     wanted = partial(
         selection.matches, name=name, method=one.method, path=one.path, tags=own_tags, deprecated=deprecated
