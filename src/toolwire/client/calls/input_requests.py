@@ -97,6 +97,7 @@ class CallInput:
 
     @property
     def _subject(self) -> str:
+        # No name has a null character, so two different calls never have the same subject.
         return f"{self._parties.name}\0{self._call.tool.id}\0input"
 
     def _record(self, asked: InputRequest, response: InputResponse, took_s: float) -> InputResponse:

@@ -159,6 +159,7 @@ class Questions:
         return None
 
     def _subject(self, tool: Tool) -> str:
+        # No name has a null character, so two different tools never have the same subject.
         return f"{self.parties.name}\0{tool.id}"
 
     def _complete_question(self, prepared: PreparedCall, question: Question, bound: str) -> Question:

@@ -182,6 +182,7 @@ def connection_to(
         DefinitionError: ``preferences`` require less consent than the site, or the name cannot be used.
     """
     session = terms.get("session") or Session(traced=False)
+    # XL-042: refused when connecting, so that a setting that has no effect is noticed.
     reject_lowering(peer.catalog.tools, merge_preferences(session.preferences, preferences))
     pipeline = CallPipeline(
         session=session,

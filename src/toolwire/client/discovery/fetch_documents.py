@@ -67,6 +67,7 @@ class _Fetcher:
         prepared = self._cache.prepare(step, self._cached)
         if isinstance(prepared, Response):
             return self._record(step, prepared)
+        # Also without time left through receive(), which may find a cached document that still serves.
         return prepared if self._clock() < self._until else self.receive(step, _timeout())
 
     def receive(self, step: FlowStep, reply: Any) -> Any:

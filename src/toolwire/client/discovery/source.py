@@ -34,6 +34,7 @@ class DocumentSource:
     def sha256(self) -> str:
         """The SHA-256 of the document as canonical JSON (sorted members, no spaces), or of its bytes if not JSON."""
         data = read_data(self.body, name=self.url).data
+        # Documents that differ only in the order of members, or in spaces, have one hash.
         text = self.body if isinstance(data, Problem) else jsontext.write(_sort_members(data))
         return sha256(text).hexdigest()
 

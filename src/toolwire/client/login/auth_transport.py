@@ -85,6 +85,7 @@ class CredentialAuth:
         signed: Any = self.sign_now(request)
         if signed is None:
             signed = yield partial(self.sign, request)
+        # No credential, so nothing is sent: the server would only refuse it.
         if isinstance(signed, Problem):
             return signed
         answer: Any = yield signed

@@ -18,6 +18,7 @@ from toolwire.core.model import Kind, Problem
 from toolwire.framing.html_page import build_html_page, build_policy
 
 _HEAD_BYTES = 16 * 1024
+# A program that connects and sends nothing must not keep the browser waiting for longer.
 _REQUEST_S = 5.0
 _NO_FORM = "'none'"
 _PAGE = build_html_page(

@@ -52,6 +52,7 @@ class PooledConnection(asyncio.Protocol):
         if self._transport is None:
             raise RuntimeError("the connection is not open yet")
         self._reader = reader
+        # One timer for the whole exchange, which costs less than a timeout around each wait.
         self._deadline = self._loop.call_later(within_s, self._end_at_deadline)
         self._transport.write(request)
 

@@ -210,6 +210,7 @@ def run(
         value: T = stop.value
         return value
     finally:
+        # As in arun(): the cleanup of the flow runs now.
         flow.close()
 
 

@@ -30,9 +30,9 @@ class TransportLimits:
     stream_bytes: int = 256 * MIB
     header_bytes: int = 64 * 1024
     header_count: int = 256
-    ratio: int = 100
+    ratio: int = 100  # D-14
     ratio_after_bytes: int = MIB
-    redirects: int = 3
+    redirects: int = 3  # XL-011
     pin_s: float = 60.0
     breaker_failures: int = 0
 

@@ -61,6 +61,7 @@ _NO_STREAM: Final = Response(405, ((b"allow", b"POST"),))
 _NO_SESSION: Final = Response(404)
 _CANCELLED: Final = "notifications/cancelled"
 
+# Weak, so that the list for the exit of the process keeps no program alive.
 _running: WeakSet[ServerProgram] = WeakSet()
 
 
@@ -229,6 +230,7 @@ class ServerProgram:
         with self.lock:
             if self._process is not process:
                 return
+            # A program that ran for a while is no program that fails at its start, so its pauses begin again.
             self._failures = 0 if self._clock() - process.started >= _STEADY_S else self._failures + 1
             delay = 0.0 if self._failures <= 1 else min(2.0 ** (self._failures - 2), MAX_BACK_OFF_S)
             self._not_before = self._clock() + delay

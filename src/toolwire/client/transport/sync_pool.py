@@ -52,6 +52,7 @@ def has_input(connection: socket.socket) -> bool:
         return True
     if not hasattr(select, "poll"):  # Windows, where select() takes any descriptor
         return bool(select.select([descriptor], [], [], 0)[0])
+    # poll() and not select(), which fails for descriptors above 1,023.
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(0))

@@ -51,6 +51,7 @@ def _make_context(cert_file: str | None, cert_dir: str | None, ca_file: str) -> 
     else:
         context = ssl.create_default_context()
     if ca_file:
+        # In addition to the roots: the certificates of the user do not replace those of the system.
         context.load_verify_locations(ca_file)
     context.set_alpn_protocols(["http/1.1"])
     return context
