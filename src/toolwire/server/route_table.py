@@ -89,14 +89,14 @@ class RouteTable:
         owner = self._owners.get(path)
         if owner is None and path != "/":
             return self.find_entry(method, path)
-        # Only the protocol that is asked has to describe the tools anew.
+        # Only the protocol of this path describes the tools again: the other descriptions are not needed here.
         codecs = self._codecs if owner is None else (owner,)
         return RouteTable(filter_visible(self.catalog, scopes), codecs, self._site, self._documents).find_entry(
             method, path
         )
 
     def find_entry(self, method: str, path: str) -> RouteEntry:
-        """Return the entry for ``method`` and ``path``; where there is none, one that says so in the protocol's words.
+        """Return the entry for ``method`` and ``path``, or an entry with a refusal in the form of the protocol.
 
         HEAD is answered as GET. A wrong method names the right ones in ``allow``.
         """

@@ -1,7 +1,7 @@
 """Ask the users of MCP hosts before a call of an own tool that needs consent.
 
 Rules:
-- A host that shows forms is asked, whatever it asks by itself.
+- A host that shows forms is asked, even if it also asks its user by its own rules.
 - A host that shows no forms is trusted to ask by the hints of each tool, or its call is refused, as the operator says.
 - Other protocols are not asked: their clients read the consent that a tool needs in its definition.
 - A tool of another server is not asked about here: its connection knows what that server and the user require.

@@ -61,7 +61,7 @@ def split_value(value: Json) -> Json:
 
 
 async def write_in_parts(result: Value) -> Value:
-    """Return ``result`` with its value as finished JSON text, written in a thread; as it is if that is no JSON."""
+    """Return ``result`` with its value as finished JSON text, written in a thread, or unchanged if it is no JSON."""
     try:
         return Value(await to_thread.run_sync(_write, result.value), result.notes)
     except (TypeError, ValueError, RecursionError, RuntimeError):

@@ -77,7 +77,7 @@ def load_document(text: bytes, media_type: str = "", name: str = "") -> Loaded |
 
 
 def add_overlay_facts(loaded: Loaded, overlay: Json) -> Loaded:
-    """Return ``loaded`` with what a search of the text of ``overlay`` finds, whose updates become part of it."""
+    """Return ``loaded`` with the facts about the text of ``overlay`` too, because its updates enter the document."""
     # D-01: an overlay may hide text as well as a document does.
     try:
         text = jsontext.write(overlay)
