@@ -1,7 +1,8 @@
 """Make an application of what ``connect`` is given instead of a URL: a Toolbox, a module, or an ASGI application.
 
-This module stands above client and server, since it serves for the client. May import ``server`` and what is below.
-``client.connection.connect`` loads it by its name, when somebody connects to something that is not a URL.
+This module is above client and server, because it serves an application inside the process of the client. It may
+import ``server`` and what is below. ``client.connection.connect`` loads it by its name, only if the target is not a
+URL.
 """
 
 from __future__ import annotations

@@ -182,8 +182,8 @@ def test_an_open_door_without_a_key_is_warned_of(
         place = ["--host", host, "--port", str(taken.getsockname()[1])]
         without, keyed = toolwire("serve", desk, *place), toolwire("serve", desk, *place, "--api-key", "k")
     assert (without.code, keyed.code) == (2, 2)
-    assert ("Whoever can reach" in without.err) is warned
-    assert "Whoever can reach" not in keyed.err
+    assert ("Anyone who can reach" in without.err) is warned
+    assert "Anyone who can reach" not in keyed.err
 
 
 def test_targets_that_cannot_be_served_together_are_refused(

@@ -66,7 +66,7 @@ def test_a_server_that_others_can_reach_warns_at_its_start_unless_it_wants_keys(
     with serving(desk, *options) as (process, _):
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=30)
-    assert ("Whoever can reach 0.0.0.0 can call these tools: ask for a key" in log) is warned
+    assert ("Anyone who can reach 0.0.0.0 can call these tools: ask for a key" in log) is warned
 
 
 @pytest.mark.requirement("OXP-010", "OTC-035", "OTC-042", "A-40")

@@ -197,7 +197,7 @@ def test_what_was_left_out_of_a_description_is_counted_and_shown_where_asked_for
 ) -> None:
     outcome = toolwire("tools", shop, "--include", "all")
     assert "broken" not in outcome.out
-    assert outcome.out.endswith("\n\n2 findings: --findings shows what was left out or taken otherwise.\n")
+    assert outcome.out.endswith("\n\n2 findings: --findings shows what toolwire left out or reads differently.\n")
     outcome = toolwire("tools", shop, "--include", "all", "--findings")
     first, second = outcome.out.splitlines()
     assert first == "GET /broken: it has a parameter that does not say where it goes."

@@ -259,7 +259,7 @@ def test_what_cannot_be_filled_is_refused_when_the_tool_is_defined() -> None:
     def needs_more(name: str) -> str:
         return name
 
-    with pytest.raises(DefinitionError, match=r"needs_more\(\) is a dependency and takes 'name', which nobody fills"):
+    with pytest.raises(DefinitionError, match=r"needs_more\(\) is a dependency and takes 'name', which gets no value"):
 
         @kit.tool
         def one(got: Annotated[str, Depends(needs_more)]) -> str:

@@ -36,8 +36,8 @@ _MAX_CHARACTERS = 2_000
 class AuthorizationServerMetadata:
     """An authorization server as its metadata, or a document, describes it.
 
-    ``documents``: takes metadata documents as client ids. ``names_issuer``: promises ``iss`` in its answers.
-    ``proven``: says itself that it does PKCE with S256; a document of somebody else's cannot say so.
+    ``accepts_documents``: takes metadata documents as client ids. ``sends_issuer``: promises ``iss`` in its answers.
+    ``is_proven``: its own metadata says that it does PKCE with S256; the document of another site cannot say so.
     """
 
     issuer: str
@@ -59,7 +59,8 @@ class SignInTarget:
     """Where to sign in for ``resource``. ``scopes`` are the fewest that are said to be needed.
 
     ``sends_resource`` says whether requests name the resource: some old servers refuse parameters they do not know.
-    ``is_declared`` means that only a document or llm.json of the site names the server, which may be anybody's.
+    ``is_declared`` means that only a document or llm.json of the site names the server, which may belong to
+    anyone.
     """
 
     resource: str

@@ -199,13 +199,13 @@ def _add_serve(parser: Parser) -> None:
         "--rates-fail",
         choices=["open", "closed-for-destructive", "closed"],
         default="open",
-        help="while that cannot be reached: count in each process alone, or refuse calls of tools with a limit (open)",
+        help="if --rates cannot be reached: count in each process alone, or refuse calls of tools with a limit (open)",
     )
     parser.add_argument(
         "--rates-replicas",
         type=_workers,
         metavar="N",
-        help="the number of processes that share it; each allows an Nth alone (the number of workers)",
+        help="the number of processes that share --rates; each allows 1/N of a limit alone (the number of workers)",
     )
     parser.add_argument(
         "--stdio", action="store_true", help="speak MCP on standard input and output, for hosts that start a program"

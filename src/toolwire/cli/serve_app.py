@@ -73,7 +73,7 @@ REMOTE_OPTIONS = (
     "ca_file",
     "include_site_description",
 )
-# A word of this process that nobody else learns: it never leaves it.
+# A secret of this process: it never leaves the process.
 _HOST_CONFIRMATION = secrets.token_urlsafe(32)
 FACTORY = f"{__name__}:build_app_from_environment"
 

@@ -168,8 +168,8 @@ def convert(data: bytes | str | Json | Catalog, to: str, kind: str | None = None
 def _drop_claims(found: ReadDocument) -> tuple[Catalog, tuple[Loss, ...]]:
     """Return the catalog with no tool as safe that only its document calls so, and a loss for each of these.
 
-    A GET is sent without a question, and programs that only look at a site send it too. So the word of a document that
-    anybody may have written does not make an operation a GET; the method GET of an OpenAPI document does.
+    A GET is sent without a question, and programs that only look at a site send it too. Anyone may have
+    written the document, so its claim does not make an operation a GET; the method GET of an OpenAPI document does.
     """
     places = SourcePointers(found.catalog, found.source, _get_form(found.kind))
     pointers = found.source.pointers
@@ -265,7 +265,7 @@ def _find_earlier(found: ReadDocument, kind: str) -> Source | None:
 
 
 def _has_same_tools(earlier: ReadDocument, found: ReadDocument) -> bool:
-    """Return whether ``earlier`` gives the tools that were ``found``: whoever embeds a text can embed any."""
+    """Return whether ``earlier`` gives the tools that were ``found``: an embedded text can be any text."""
     catalog = _drop_claims(earlier)[0] if found.kind == OPENAPI.kind else earlier.catalog
     again = read(write(catalog, found.kind).document, found.kind)
     return isinstance(again, ReadDocument) and again.catalog == found.catalog

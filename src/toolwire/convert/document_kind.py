@@ -13,7 +13,7 @@ from .loss import Loss
 
 
 class DocumentEntry(NamedTuple):
-    """One tool of a document: what the document calls it, where it stands, and what anybody can read of it.
+    """One tool of a document: its name there, its pointer, and the tool as the standard parts describe it.
 
     ``renamed`` is the loss of a name that is not legal here.
     """

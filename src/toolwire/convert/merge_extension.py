@@ -57,7 +57,7 @@ def merge_extension(form: DocumentForm, document: Json, sheet: DocumentContent) 
         return MergedDocument(
             Catalog(**about, tools=tuple(entry.tool for entry in entries)), tuple(entries), tuple(losses)
         )
-    except ValueError as error:  # somebody edited the exact names; those of the document itself are in order
+    except ValueError as error:  # an edited file: its exact names are not legal
         losses.append(Loss(place, f"the exact values: {error}", _ITSELF))
         return MergedDocument(Catalog(**about, tools=tuple(entry.tool for entry in plain)), plain, tuple(losses))
 

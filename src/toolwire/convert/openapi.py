@@ -120,7 +120,7 @@ def _list_operations(data: Mapping[str, Json]) -> Iterator[_Operation]:
 
 
 def _list_path_items(data: Mapping[str, Json]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each path with its item; one that cannot be read is a finding of whoever reads the whole document."""
+    """Yield each path with its item, without those that cannot be read: the reader of the document reports these."""
     for path, item in get_object(data, "paths").items():
         if path.startswith("x-"):
             continue

@@ -3,7 +3,7 @@
 Rules:
 - A form has flat fields only: texts, numbers, yes or no, and choices.
 - Content counts only if every field fits. Nothing is filled in that the user did not see.
-- A URL is only shown: the user opens it, or nobody does.
+- A URL is only shown: only the user opens it.
 """
 # MC-09
 

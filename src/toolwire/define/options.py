@@ -16,10 +16,10 @@ from toolwire.core.model import Approval, Condition, Cost, Json, RateLimit, Requ
 class Options(TypedDict, total=False):
     """The options of ``@tool``; all may be left out.
 
-    ``name`` and ``description`` come from the function otherwise, ``version`` from the toolkit. ``approval`` not
-    given leaves it to whoever asks for consent. ``ask_when`` says for which arguments a call is asked about all the
-    same: each condition is ``(pointer, op, value)``, such as ``("/amount", "gt", 50)``. ``question`` is a text for the
-    user who is asked, with arguments as ``{/amount}``. ``safe`` (a call only reads) not given means: approval is
+    ``name`` and ``description`` come from the function otherwise, ``version`` from the toolkit. Without
+    ``approval``, the program that asks for consent decides. ``ask_when`` says for which arguments the user is asked in
+    any case: each condition is ``(pointer, op, value)``, such as ``("/amount", "gt", 50)``. ``question`` is a text for
+    the user who is asked, with arguments as ``{/amount}``. ``safe`` (a call only reads) not given means: approval is
     automatic, no arguments are asked about, and nothing is destroyed. ``rate_limit`` may be ``(max, window)``.
     ``requirements`` is what a call must bring for the tool to use, ``scopes`` what its caller must have to see it and
     call it. ``timeout_s`` is in seconds. ``inline`` says that a sync function is quick enough to run on the event

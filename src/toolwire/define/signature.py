@@ -126,7 +126,7 @@ def _read_dependency(mark: Depends, names: LocalNames, level: int, where: str) -
     unfilled = next((one.name for one in signature.parameters if one.is_required), None)
     if unfilled is not None:
         raise DefinitionError(
-            f"{own} is a dependency and takes {unfilled!r}, which nobody fills: "
+            f"{own} is a dependency and takes {unfilled!r}, which gets no value: "
             "a dependency takes the Context, other dependencies, and parameters with a default."
         )
     return Dependency(

@@ -43,7 +43,7 @@ _OTHERS: Final[Mapping[str, Json]] = MappingProxyType({})
 class Policy(NamedTuple):
     """What an ``x-llm`` object says of one tool; ``approval`` None means that it inherits the site's.
 
-    ``extra_members`` are the members beside those: ``result``, ``next``, ``idempotencyKey``, and what nobody knows.
+    ``extra_members`` are the other members: ``result``, ``next``, ``idempotencyKey``, and unknown ones.
     """
 
     exposed: bool = True

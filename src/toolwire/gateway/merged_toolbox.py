@@ -111,7 +111,7 @@ class _MergedToolbox:
         for number, toolbox in enumerate(self._toolboxes):
             try:
                 await begin_lifespan(toolbox)
-            except BaseException:  # what had begun ends, or nobody would
+            except BaseException:  # end() is not called then, so those that began end here
                 for begun in reversed(self._toolboxes[:number]):
                     await end_lifespan(begun)
                 raise

@@ -28,7 +28,7 @@ class WaitingToolbox:
     second at first and then after twice as long each time, up to a minute.
     """
 
-    # GW-01: a server that is down costs the others nothing, and nobody has to start the gateway again.
+    # GW-01: while one server is down, the others are served, and the gateway need not be started again.
     def __init__(self, name: str, connect: Callable[[], Toolbox]) -> None:
         self.name = name
         self._connect = connect

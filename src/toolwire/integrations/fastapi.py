@@ -39,8 +39,8 @@ def publish_tools(
     """Let models use ``app``, and return it: its document gets ``x-llm``, and clients find it. Call it once.
 
     The same tools are served over MCP (at ``/mcp``), OpenTool and Open Tool Calling too, as ``wires`` says, or not at
-    all with None. A call is a request to the route, with the credentials of the caller: your app signs its users in,
-    and refuses them, as ever. A protocol is left out if one of its paths is a route of ``app``.
+    all with None. A call is a request to the route, with the credentials of the caller: your app signs its users
+    in, and refuses them, as before. A protocol is left out if one of its paths is a route of ``app``.
 
     ``include`` "marked" offers the routes that have an ``x_llm``, "all" every route of the document but those with
     ``enabled=False``; left out, it is "marked" as soon as one route is. When the app starts, an ``x-llm`` that cannot

@@ -27,7 +27,7 @@ SAFE: Final = frozenset(("get", "head", "options", "query"))
 
 
 class SiteMarks(NamedTuple):
-    """What is said of the whole app."""
+    """The marks of the whole app."""
 
     name: str
     description: str = ""
@@ -50,7 +50,7 @@ class MarkedRoute(NamedTuple):
 
 
 class RouteMarks(TypedDict, total=False):
-    """What may be said of a route; what is left out keeps its default."""
+    """The marks of one route; a mark that is left out has its default."""
 
     enabled: bool
     approval: Literal["auto", "per-call"] | Approval

@@ -71,7 +71,9 @@ def _serve(tool: Any, given: argparse.Namespace, document: Given | None, version
         admin_key=admin[0] if admin else None,
     )
     if not keys and not _is_loopback(given.toolHost):
-        text = f"Whoever can reach {given.toolHost} can call this tool: ask for a key with --apiKeysFile or {API_KEYS}."
+        text = (
+            f"Anyone who can reach {given.toolHost} can call this tool: ask for a key with --apiKeysFile or {API_KEYS}."
+        )
         sys.stderr.write(f"warning: {text}\n")
     server.run(_announce)
 
@@ -100,11 +102,11 @@ def _parser(
     )
     parser.add_argument(
         "-k", "--apiKeys", action="append", default=[], metavar="KEY",
-        help=f"a key that calls need one of; again for more. Better where nobody can see it: {API_KEYS} or a file",
+        help=f"a key that calls need; repeat it for several. Other users can see it: better use {API_KEYS} or a file",
     )  # fmt: skip
     parser.add_argument("--apiKeysFile", metavar="FILE", help="a file with one key a line")
     parser.add_argument(
-        "--adminKeyFile", metavar="FILE", help=f"whoever has its key (or {ADMIN_KEY}) may POST to /opentool/stop"
+        "--adminKeyFile", metavar="FILE", help=f"a file with the key (or {ADMIN_KEY}) for POST /opentool/stop"
     )
     own = parser.add_argument_group("options of this tool") if options else parser
     for option in options:

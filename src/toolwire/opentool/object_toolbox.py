@@ -67,7 +67,7 @@ class _Function(NamedTuple):
 class ObjectToolbox:
     """Runs the functions of one object with ``call(name, arguments)``, sync (in threads) or async.
 
-    ``begin`` and ``end`` are its ``init`` and ``dispose``; the first call begins what nobody began.
+    ``begin`` and ``end`` are its ``init`` and ``dispose``; the first call begins it if ``begin`` was not called.
     """
 
     # OTRPC-020
@@ -113,7 +113,7 @@ class ObjectToolbox:
             await self._hook("dispose")
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
-        """Run ``call`` on the object; what it raises becomes a Problem. Where nobody listens, nothing is streamed."""
+        """Run ``call`` on the object; what it raises becomes a Problem. Without a listener nothing is streamed."""
         function = self._functions.get(id(call.tool))
         if function is None or function.tool is not call.tool:
             function = self._describe_function(call.tool)

@@ -32,9 +32,9 @@ class OpenToolServer:
     """Serves ``tool`` on every protocol: ``run()`` until a signal, or ``start()`` and ``stop()`` beside other work.
 
     ``document`` describes the tool where its own ``load`` does not; ``version`` is that of a tool without any.
-    ``api_keys`` are the keys that calls need one of. With an ``admin_key`` whoever has it can POST to
-    ``/opentool/stop``. Port 0 takes a free one; ``url`` says which. With ``strict_jsonrpc`` an answer has a result or
-    an error, never both.
+    ``api_keys`` are the keys that calls need one of. With an ``admin_key``, a POST with this key to
+    ``/opentool/stop`` stops the server. Port 0 takes a free one; ``url`` says which. With ``strict_jsonrpc`` an answer
+    has a result or an error, never both.
 
     Raises:
         DefinitionError: the tool cannot be served, or does not fit its document.
@@ -147,7 +147,7 @@ class OpenToolServer:
         except BaseException as failure:  # noqa: BLE001 - it is raised again by stop()
             self._failure = failure
         finally:
-            listener.close()  # whoever still calls is refused rather than kept waiting
+            listener.close()  # new connections are refused now, instead of waiting until they time out
             self._ready.set()
 
     def _serve(self, listener: socket.socket) -> None:

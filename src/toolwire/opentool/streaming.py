@@ -40,9 +40,9 @@ async def astream(
         task.cancel()
         await asyncio.wait((task,))
         receiver.close()
-        sender.close()  # a task that was cancelled before it began has not
+        sender.close()  # a task that was cancelled before it began has not closed it
         if not task.cancelled():
-            task.exception()  # nobody waits for it any more
+            task.exception()  # reading it avoids asyncio's warning about an exception that was never retrieved
 
 
 def stream(

@@ -3,7 +3,7 @@
 - ``/load`` answers the tool's own document, and ``{}`` where it has none.
 - ``/call`` answers what ``call`` returned, under the names it gave.
 - Without a document any function may be called.
-- ``/stop`` is there for whoever has the admin key, if there is one.
+- ``/stop`` exists only with an admin key, and needs that key.
 """
 # OTRPC-013, OTRPC-014, OTRPC-021, S-17, A-28
 
@@ -54,7 +54,7 @@ def build_codec(own: Mapping[str, Json] | None, any_name: Tool = ANY, base: Code
 
 
 def add_stop(codec: Codec, admin_key: str, stop: Callable[[], None]) -> Codec:
-    """Return ``codec`` with ``/opentool/stop``, which calls ``stop`` for whoever sends ``admin_key``."""
+    """Return ``codec`` with ``/opentool/stop``, which calls ``stop`` if the request has ``admin_key``."""
     admins = ApiKeyCallers((admin_key,))
 
     def read(request: Request) -> Response:
@@ -94,7 +94,7 @@ def _rewrite_call(data: dict[str, Json], request: Request) -> bytes:
 def _inline_document(own: Mapping[str, Json], catalog: Catalog) -> Json:
     """Return the document with its references written out in place, and all else as it was, in its order.
 
-    Its schemas stay too, though nothing refers to them any more: whoever loads a document gets all of it.
+    Its schemas stay too, though nothing refers to them any more: a client gets the whole document of the tool.
     """
     # A-01, S-2, OTRPC-013
     functions = document.write(catalog).get("functions", ())

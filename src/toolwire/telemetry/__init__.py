@@ -3,7 +3,7 @@
 This room imports ``core``, ``framing``, ``auth`` and ``protocols``. It uses the API of OpenTelemetry only, and imports
 that only if the application has set up an SDK of it.
 """
-# D-26, R20: whoever reads a trace must not learn an argument or a secret from it.
+# D-26, R20: a trace must not show an argument or a secret to its readers.
 
 from __future__ import annotations
 

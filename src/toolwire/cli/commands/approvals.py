@@ -151,8 +151,8 @@ def _change_level(store: StoredPreferences, arguments: argparse.Namespace) -> in
 
 def _check_tool(store: StoredPreferences, site: str, url: str, kept: KeptLevel) -> None:
     """Warn if the site at ``url`` has no tool of the name that was stored; store the name of a tool for its id."""
-    # XL-042: a level for a name that is misspelt would hold for nothing, and nobody would notice. It is stored first:
-    # a site that does not answer must not keep a user from tightening.
+    # XL-042: a level for a misspelt name would have no effect, and the user would not notice. The level is stored
+    # before the check: a site that does not answer must not prevent a stricter level.
     try:
         with open_target(url, UrlOptions(selection=Selection(include="all")), _refuse) as opened:
             found = opened.find(kept.tool)

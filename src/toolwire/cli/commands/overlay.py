@@ -1,4 +1,4 @@
-"""``toolwire overlay``: write a starter overlay for somebody else's API, with a line for each decision to make."""
+"""``toolwire overlay``: write a first overlay for the API of another organization, with a line for each decision."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ def _read_tls(arguments: argparse.Namespace) -> TlsFiles | None:
 def _warn(host: str, settings: ServeSettings, asking: int) -> None:
     if not settings.api_keys and not settings.tokens and not _is_loopback(host):
         print_warning(
-            f"Whoever can reach {host} can call these tools: ask for a key with --api-key-file or TOOLWIRE_API_KEYS."
+            f"Anyone who can reach {host} can call these tools: ask for a key with --api-key-file or TOOLWIRE_API_KEYS."
         )
     if asking:
         some = "1 tool from elsewhere needs" if asking == 1 else f"{asking} tools from elsewhere need"

@@ -91,7 +91,7 @@ def _print(catalog: Catalog, table: Sequence[tuple[str, ...]], recipes: int, num
         print(f"\n{said}: --recipes shows which tools the site combines for a task.")
     if number:
         said = "1 finding" if number == 1 else f"{number:,} findings"
-        print(f"\n{said}: --findings shows what was left out or taken otherwise.")
+        print(f"\n{said}: --findings shows what toolwire left out or reads differently.")
 
 
 def _print_tags(tags: Mapping[str, int], *, as_json: bool) -> int:

@@ -102,7 +102,7 @@ def _read_program(text: str) -> UrlTarget:
 
 
 def _read_module(text: str, file: str) -> ModuleTarget:
-    # Somebody else's folder must not turn the name of a well-known site into code that runs here.
+    # In a folder of another person, the name of a well-known site must not become code that runs here.
     last = text.rpartition(".")[2].lower()
     if len(last) == 2 or last in _COMMON_ENDINGS:
         raise UsageError(f"{text} is the module {file} here, and looks like a site: write https://{text}, or the file.")

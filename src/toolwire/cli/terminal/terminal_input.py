@@ -3,7 +3,7 @@
 Rules:
 - The user sees who asks before anything else, and all that is sent before it is sent.
 - A page opens only after a yes to its full URL.
-- Without a terminal there is nobody to ask, and no server is told otherwise.
+- Without a terminal no user can be asked, and no server is told that one can.
 """
 # MC-09
 

@@ -47,7 +47,7 @@ def find(url: str, *, can_ask: bool = False) -> Flow[Finding]:
 
 
 def find_named(url: str, *, can_ask: bool = False) -> Flow[Finding]:
-    """Return the MCP server at ``url`` or at ``url``/mcp, of which somebody says that it is one.
+    """Return the MCP server at ``url`` or at ``url``/mcp, where the user says that there is one.
 
     Many answer a GET with 404, or ask for credentials only where something is posted; and not all are at a path that
     ends with /mcp.
@@ -186,7 +186,7 @@ def _build_request(session: Session, call: Call, added: dict[str, Json], id_: st
     meta: dict[str, Json] = {}
     if call.context.traceparent:
         meta["traceparent"] = call.context.traceparent
-    if call.context.report is not None:  # somebody listens
+    if call.context.report is not None:  # the caller wants progress
         meta["progressToken"] = id_
     if session.can_ask:
         meta[CONSENT_META] = True  # our user is asked for consent before the call is sent

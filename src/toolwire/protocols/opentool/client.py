@@ -111,7 +111,7 @@ def target(peer: Peer, call: Call) -> str:
 
 
 def _is_streamed(call: Call) -> bool:
-    """Return whether the function gives pieces, or says how far it is and somebody listens."""
+    """Return whether the function gives pieces, or reports progress to a caller that wants it."""
     return call.tool.streams or (call.tool.reports and call.context.report is not None)
 
 

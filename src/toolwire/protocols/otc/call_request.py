@@ -1,7 +1,7 @@
 """Read and write the body of a call: ``{"request": {"tool_id", "call_id", "input", "context"}}``.
 
 Rules:
-- A member that is null counts as missing; members nobody knows are passed over.
+- A member that is null counts as missing; unknown members are ignored.
 - A caller sends these members and no others.
 """
 # OTC-043, C-9, OXP-017
@@ -25,7 +25,8 @@ Find: TypeAlias = Callable[[str], Tool | Problem]
 def read(data: Mapping[str, Json], find: Find, request_id: str) -> Call | Problem:
     """Return the call that the body ``data`` asks for, under its id as its key.
 
-    ``request_id`` names it where the caller did not; that is no key, which nobody could send again.
+    Without an id of the caller, ``request_id`` names the call. That is no idempotency key: the caller does not know it,
+    so it cannot send it again.
     """
     # OTC-019
     request = data.get("request")

@@ -145,7 +145,7 @@ def _always(response: Response) -> Reader:
 
 
 def _by_agent(response: Response, older: Mapping[str, Callable[[], Response]]) -> Reader:
-    """Read a list for whoever asks: for the clients whose User-Agent begins as one of ``older``, theirs."""
+    """Answer a list: one of ``older`` if the client's User-Agent begins with its key, the usual one otherwise."""
     # S-13
     vary = (b"vary", b"user-agent")
     usual = response._replace(headers=(*response.headers, vary))

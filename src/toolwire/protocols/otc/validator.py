@@ -21,8 +21,8 @@ _KEPT: Final = frozenset(("id", "parameters"))
 def check(text: str | bytes) -> tuple[Fault, ...]:
     """Return everything that is wrong with ``text``: the body of a list of tools, or the definition of one tool.
 
-    An error is what the RFC, or OXP for what stands in ``items``, does not allow; a warning is what will surprise
-    somebody. After 1,000 faults the rest is not looked for.
+    An error is what the RFC, or OXP for what stands in ``items``, does not allow; a warning is what will surprise a
+    reader. After 1,000 faults the check ends.
     """
     # OTC-001..012, OTC-016, OTC-017, OTC-034
     return find_faults(text, _find_faults, not_json="OTC-034")
