@@ -27,7 +27,7 @@ LONGEST_S = 300
 GUARDS: dict[str, tuple[str, ...]] = {
     "core/ledger.py": ("tests/core/test_ledger.py", "tests/stores/test_ledgers.py"),
     "stores/ledger/memory.py": ("tests/stores/test_ledgers.py", "tests/stores/test_ledger_memory.py"),
-    "stores/ledger/sqlite_calls.py": ("tests/stores/test_ledgers.py",),
+    "stores/ledger/sql_calls.py": ("tests/stores/test_ledgers.py",),
     "consent/policy.py": ("tests/consent",),
     "consent/consent_check.py": ("tests/consent", "tests/story/test_consent.py"),
     "consent/binding.py": ("tests/consent", "tests/client/test_call_pipeline.py"),

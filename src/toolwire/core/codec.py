@@ -2,7 +2,7 @@
 
 Rules:
 - ``routes`` runs once for each catalog. It prepares everything that does not depend on a request.
-- A reader never raises: for any bytes it returns a call to run, a call to stream, or a response.
+- A reader never raises: for any bytes it returns a call to run, a call to stream, a subscription, or a response.
 - ``find`` changes nothing on the server: it tries GET before POST and sends no credentials.
 - ``Peer.memo`` is what a codec remembers about a peer; no other code reads it.
 """
@@ -56,7 +56,21 @@ class Streaming(NamedTuple):
     refuse: Callable[[Problem], Response]
 
 
-Reading: TypeAlias = Pending | Streaming | Response
+class Subscription(NamedTuple):
+    """A stream of changes of the catalog, for as long as the client listens; no tool runs.
+
+    The body is ``opening``, then ``frame(before, now)`` for each change (empty if it does not concern the client), and
+    ``closing`` when the server ends it. ``refuse`` returns the response if there is no room for another stream.
+    """
+
+    headers: Headers
+    opening: bytes
+    frame: Callable[[Catalog, Catalog], bytes]
+    closing: bytes
+    refuse: Callable[[Problem], Response]
+
+
+Reading: TypeAlias = Pending | Streaming | Subscription | Response
 Reader: TypeAlias = Callable[[Request], Reading]
 
 
@@ -402,6 +416,8 @@ class Codec:  # XL-067
       says so.
     - ``end_session``: the request that ends the session of a peer; ``None`` where there is none.
     - ``offered``: how to list and read resources and prompts; ``None`` where the protocol has none.
+    - ``listen_for_changes``: report changes of the catalog as progress, as long as the server sends any; it returns
+      whether to listen again. ``None`` where servers do not tell.
     - ``safe_by_method``: a tool is ``safe`` only if the HTTP method says so (GET, HEAD); otherwise the server decides.
     - ``interactive``: this codec for a client whose user can be asked for input; it says so to servers while it looks.
       ``None`` where servers cannot ask.
@@ -424,5 +440,6 @@ class Codec:  # XL-067
     end_session: Callable[[Peer], Request | None] | None = None
     interactive: Codec | None = None
     offered: OfferedMethods | None = None
+    listen_for_changes: Callable[[Peer], Flow[bool]] | None = None
     safe_by_method: bool = False
     default_limits: bool = False

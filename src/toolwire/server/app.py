@@ -19,7 +19,7 @@ from pathlib import Path
 from anyio import to_thread
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Codec, Pending, Reading, Site, Streaming, ToolCache
+from toolwire.core.codec import Codec, Pending, Reading, Site, Streaming, Subscription, ToolCache
 from toolwire.core.http import Request, Response, make_request
 from toolwire.core.ledger import Ledger
 from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Result, make_call
@@ -39,6 +39,7 @@ from toolwire.validation import (
     build_requirements_check,
     check_requirements,
     check_scopes,
+    filter_visible,
 )
 
 from .access.admission import Admission
@@ -60,6 +61,7 @@ from .http.messages import (
 from .limits import ServerLimits
 from .page.form_fields import find_form_key
 from .route_table import NO_DOCUMENTS, RouteEntry, RouteTable
+from .run.change_stream import ChangeStreams
 from .run.confirmation import (
     CONFIRMATION,
     ConfirmationQuestion,
@@ -135,6 +137,7 @@ class App:
         self._callers = callers
         self._limits = limits
         self._scheduler = DeadlineScheduler()
+        self._changes = ChangeStreams(toolbox.catalog, lambda: self._service.draining)
         # Calls that only read are recorded in memory, so that no disk and no full ledger stops them
         # (docs/decisions/0012).
         self._idempotency = IdempotencyRunner(open_ledger(ledger), MemoryLedger(), wait_s=limits.repeat_s)
@@ -177,6 +180,10 @@ class App:
     def active_calls(self) -> int:
         """The number of calls in flight."""
         return self._service.active_calls
+
+    def catalog(self) -> Catalog:
+        """Return what is served now; another object after each change."""
+        return self._toolbox.catalog()
 
     def drain(self) -> None:
         """Answer each new request with 503 from now on, ``/health`` too; running calls finish."""
@@ -247,8 +254,8 @@ class App:
         # Without scopes every caller sees the same tools, so nothing has to be filtered.
         if table.scopes and self._admission.needs_credentials:
             reading = self._filter_for_caller(table, caller, path, request, reading)
-        if isinstance(reading, Response):
-            await send_response(scope, exchange, apply_if_none_match(reading, fields))
+        if isinstance(reading, (Response, Subscription)):
+            await self._answer_without_call(scope, exchange, fields, reading, caller)
             return
         call = (
             _set_peer_address(reading.call, scope) if caller is ANONYMOUS_CALLER else _set_caller(reading.call, caller)
@@ -256,6 +263,18 @@ class App:
         await self._run_and_answer(
             scope, exchange, fields, request=request, reading=reading, call=call, protocol=entry.protocol
         )
+
+    async def _answer_without_call(
+        self, scope: Scope, exchange: Exchange, fields: Fields, reading: Response | Subscription, caller: Caller
+    ) -> None:
+        if isinstance(reading, Response):
+            await send_response(scope, exchange, apply_if_none_match(reading, fields))
+            return
+        address = (scope.get("client") or ("",))[0]
+        owner = address if caller is ANONYMOUS_CALLER else (caller.name,)
+        scopes = caller.scopes if self._admission.needs_credentials else None
+        select = partial(filter_visible, scopes=scopes)
+        await self._changes.run(scope, exchange, reading, owner=owner, select=select)
 
     async def _run_and_answer(
         self,

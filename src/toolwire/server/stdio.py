@@ -6,6 +6,7 @@ Rules:
 - Only messages of the protocol are written to the output. What tools print goes to the error output.
 - A host that declares forms is asked for consent: since 2026-07-28 by the answer itself, before that by a request of
   the server, which the host answers while the call waits.
+- A host learns when the lists change: since 2026-07-28 if it listens, before that in any case.
 - The end of the input ends the program, after running calls got their time.
 """
 # MC-01
@@ -23,6 +24,7 @@ from typing import Any, BinaryIO, Final
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext, sse
 from toolwire.framing.jsontext import get_object
+from toolwire.protocols.mcp import change_notices
 from toolwire.protocols.mcp import headers as header_text
 from toolwire.protocols.mcp.revision import (
     CAPABILITIES_META,
@@ -34,6 +36,7 @@ from toolwire.protocols.mcp.revision import (
 )
 
 from .app import App
+from .run.change_stream import LOOK_S
 
 MAX_LINE: Final = 16 * 1024 * 1024
 """The longest message that is read, in bytes."""
@@ -120,6 +123,8 @@ class _Connection:
         self._capabilities: Mapping[str, Json] = {}
         self._asked: dict[str, asyncio.Future[Mapping[str, Json]]] = {}
         self._number = 0
+        self._subscriptions: set[asyncio.Task[None]] = set()
+        self._watching: list[asyncio.Task[None]] = []
         self._room = asyncio.Semaphore(_MAX_CALLS)
 
     async def take(self, line: bytes) -> None:
@@ -144,12 +149,17 @@ class _Connection:
         key = jsontext.write(message.get("id"))
         task = asyncio.ensure_future(self._answer(line, message))
         self._running[key] = task
+        if message.get("method") == change_notices.METHOD:
+            self._subscriptions.add(task)
+            task.add_done_callback(self._subscriptions.discard)
         task.add_done_callback(lambda done: self._end(key, done))
 
     async def finish(self) -> None:
         """Give running calls their time, then cancel them."""
         for waiting in self._asked.values():
             waiting.cancel()
+        for task in (*self._subscriptions, *self._watching):
+            task.cancel()
         running = list(self._running.values())
         if running:
             _, late = await asyncio.wait(running, timeout=GRACE_S)
@@ -177,8 +187,37 @@ class _Connection:
             state = get_object(result, "result").get("requestState")
             again = {**params, "requestState": state, "inputResponses": responses}
             result = await self._post(jsontext.write({**message, "params": again}), message, again)
+        if message.get("method") == "initialize" and isinstance(result, dict):
+            self._declare_notices(result)
         if result is not None:
             self._write(jsontext.write(result))
+
+    def _declare_notices(self, answer: dict[str, Json]) -> None:
+        """Declare in the ``answer`` to ``initialize`` that this connection tells of changes, and begin to watch.
+
+        Up to 2025-11-25 a server sends notices unasked, for which only a connection that stays open has room.
+        """
+        # MC-06
+        result = answer.get("result")
+        declared = result.get("capabilities") if isinstance(result, dict) else None
+        if not isinstance(declared, dict):
+            return
+        for name in ("tools", "resources", "prompts"):
+            if name in declared:
+                declared[name] = {"listChanged": True}
+        if not self._watching:
+            self._watching = [asyncio.ensure_future(self._watch_catalog())]
+
+    async def _watch_catalog(self) -> None:
+        seen = self._app.catalog()
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if (now := self._app.catalog()) is not seen:
+                changed = change_notices.find_changed(seen, now)
+                seen = now
+                for name in change_notices.NOTICES:
+                    if name in changed:
+                        self._write(jsontext.write({"jsonrpc": "2.0", "method": change_notices.NOTICES[name]}))
 
     def _declare_capabilities(
         self, message: Mapping[str, Json], params: Mapping[str, Json]
@@ -272,7 +311,7 @@ class _Exchange:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Mapping[str, Any]) -> None:
-        """Take a part of the response; the events of a stream are written as they come, but for the last."""
+        """Take a part of the response; notices in a stream are written as they come, its answer is kept."""
         if message["type"] == "http.response.start":
             kinds = [value for name, value in message.get("headers", ()) if name.lower() == b"content-type"]
             self._decoder = sse.Decoder() if kinds and kinds[0].startswith(b"text/event-stream") else None
@@ -287,13 +326,14 @@ class _Exchange:
             self._ended.set()
 
     def get_last(self) -> Json:
-        """Return the last message of the response, or None if there is none."""
+        """Return the answer in the response, or None if there is none."""
         text = self._last or b"".join(self._pieces)
         data = jsontext.read(text) if text else None
         return None if isinstance(data, Problem) else data
 
     def _take_event(self, data: bytes) -> None:
-        # One event is held back: the last one is the result, and _answer() may have to ask the host before it is sent.
-        if self._last:
-            self._write(self._last)
-        self._last = data
+        message = jsontext.read(data)
+        if isinstance(message, dict) and "method" in message:
+            self._write(data)  # at once: the next event may come much later
+        else:
+            self._last = data  # the result: _answer() may have to ask the host before it is sent

@@ -83,6 +83,7 @@ class PendingConnection:
     async def __aexit__(self, *exception: Any) -> None:
         try:
             if self._remote is not None and self._network is not None:
+                await self._remote.end()
                 self._remote.close()
                 await send_briefly(self._network, self._factory.sign_now(self._remote.end_session()))
         finally:

@@ -98,6 +98,10 @@ class Freshness:
         self._doubted_at = now
         return True
 
+    def find_pause_s(self) -> float:
+        """Return the seconds until the documents may be fetched for a doubt again."""
+        return max(0.0, self._doubted_at + MIN_INTERVAL_S - self._session.clock())
+
     def replace_connection(self, fetched: Connection | Problem) -> Problem | None:
         """Take the outcome of a fetch, and return its Problem. If the fetch failed, the old connection still serves."""
         self._fetched_at = self._session.clock()

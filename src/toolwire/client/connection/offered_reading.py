@@ -1,4 +1,4 @@
-"""List and read what a server offers beside tools: resources and prompts.
+"""List and read what a server offers beside tools, and listen for changes of what it offers.
 
 A read goes to the server that the user connected to and changes nothing there, so nobody is asked for consent to it.
 """
@@ -24,6 +24,12 @@ def load_offered(peer: Peer) -> Flow[Offered | Problem]:
     """Return what the server of ``peer`` offers beside tools; nothing where its protocol has no word for that."""
     (codec,) = find_codecs(peer.protocol)
     return NOTHING_OFFERED if codec.offered is None else (yield from codec.offered.load(peer))
+
+
+def listen_for_changes(peer: Peer) -> Flow[bool]:
+    """Report each change of the catalog that the server of ``peer`` tells of; return whether to listen again."""
+    (codec,) = find_codecs(peer.protocol)
+    return False if codec.listen_for_changes is None else (yield from codec.listen_for_changes(peer))
 
 
 def read_offered(connection: Connection, call: Call) -> Flow[Result]:

@@ -5,6 +5,7 @@ The asynchronous and the blocking form run the same flows; only the driver diffe
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from threading import Lock
@@ -49,7 +50,14 @@ from .freshness import (
     find_differences,
     suggests_stale_catalog,
 )
-from .offered_reading import build_prompt_call, build_resource_call, load_offered, read_offered, with_offered
+from .offered_reading import (
+    build_prompt_call,
+    build_resource_call,
+    listen_for_changes,
+    load_offered,
+    read_offered,
+    with_offered,
+)
 
 
 class _RemoteFacts:
@@ -194,6 +202,7 @@ class Remote(_RemoteFacts):
         self._transport = transport
         self._approve = approve
         self._provide_input = provide_input
+        self._listening: asyncio.Task[None] | None = None
         self._context = context
         self._has_loaded = bool(connection.peer.catalog.offered.readers)
         self.closed = False
@@ -316,6 +325,40 @@ class Remote(_RemoteFacts):
             self._has_loaded = False
             await self._load_offered()
         return problem if problem is not None else find_differences(before, self._connection)
+
+    async def begin(self) -> None:
+        """Listen to the server from now on, if it tells when its tools change, and then fetch its documents again.
+
+        A gateway begins its upstreams itself. After a pause of at most a minute, an ended stream is opened again.
+        """
+        # MC-06
+        if self._listening is None and self._fetch_peer is not None:
+            self._listening = asyncio.create_task(self._follow_changes())
+
+    async def end(self) -> None:
+        """Stop listening."""
+        listening, self._listening = self._listening, None
+        if listening is not None:
+            listening.cancel()
+            await asyncio.wait([listening])
+
+    async def _follow_changes(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while not self.closed:
+            begun_s = anyio.current_time()
+            if not await arun(listen_for_changes(self._connection.peer), self._transport, None, self._take_change):
+                return
+            if anyio.current_time() - begun_s > _LONGEST_PAUSE_S:
+                pause_s = _FIRST_PAUSE_S
+            await anyio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            await self.refresh()  # what changed while nothing was heard
+
+    async def _take_change(self, _change: Progress) -> None:
+        # A server that tells of changes without end is asked no more often than one whose answers are doubtful.
+        await anyio.sleep(self._freshness.find_pause_s())
+        if self._freshness.is_doubted():
+            await self.refresh()
 
     async def _ensure_fresh(self, reference: str) -> Problem | None:
         """Fetch the documents if that is due, and return why nothing may be called, or None."""
@@ -486,4 +529,6 @@ def _is_heard(_: Progress) -> Awaitable[None]:
     return COMPLETED
 
 
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 60.0
 _CLOSED = Problem(kind=Kind.UNREACHABLE, message="This connection is closed: connect again.")

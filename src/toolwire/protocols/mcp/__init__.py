@@ -12,6 +12,7 @@ from toolwire.core.lazy_import import import_lazily
 from .server import build_routes, refuse
 
 if TYPE_CHECKING:
+    from .change_listener import listen_for_changes
     from .client import cancel, describe_places, describe_target, end_session, find, find_by_post, find_named, send
     from .offered_client import load, read
 else:
@@ -29,6 +30,7 @@ else:
         f"{__name__}.client", *names
     )
     load, read = import_lazily(f"{__name__}.offered_client", "load", "read")
+    (listen_for_changes,) = import_lazily(f"{__name__}.change_listener", "listen_for_changes")
 
 _CODEC = Codec(
     name="mcp",
@@ -44,6 +46,7 @@ _CODEC = Codec(
     cancel=cancel,
     end_session=end_session,
     offered=OfferedMethods(load, read),
+    listen_for_changes=listen_for_changes,
 )
 
 CODEC = replace(

@@ -181,9 +181,15 @@ def _read_session_id(response: Response) -> bytes:
 
 
 def _read_offers(result: dict[str, Json]) -> frozenset[str]:
-    """Return the capabilities that a server declares, of those that a client of ours uses."""
+    """Return the capabilities that a server declares, of those that a client of ours uses.
+
+    ``listChanged`` is among them if the server tells of changes in any list.
+    """
     declared = get_object(result, "capabilities")
-    return frozenset(name for name in ("resources", "prompts") if isinstance(declared.get(name), dict))
+    offers = {name for name in ("resources", "prompts") if isinstance(declared.get(name), dict)}
+    if any(get_object(declared, name).get("listChanged") is True for name in ("tools", "resources", "prompts")):
+        offers.add("listChanged")
+    return frozenset(offers)
 
 
 def _read_instructions(result: dict[str, Json]) -> str:

@@ -45,13 +45,14 @@ _MOST_VALUES: Final = 100
 _UNCACHED: Final = b'"ttlMs":0,"cacheScope":"private"'
 
 
-def build_capabilities(offered: Offered) -> dict[str, Json]:
-    """Return what the server declares to offer."""
-    capabilities: dict[str, Json] = {"tools": {}}
+def build_capabilities(offered: Offered, *, notifies: bool = False) -> dict[str, Json]:
+    """Return what the server declares to offer; with ``notifies`` also that it tells of changes."""
+    lists: dict[str, Json] = {"listChanged": True} if notifies else {}
+    capabilities: dict[str, Json] = {"tools": lists}
     if offered.resources:
-        capabilities["resources"] = {}
+        capabilities["resources"] = lists
     if offered.prompts:
-        capabilities["prompts"] = {}
+        capabilities["prompts"] = lists
     if offered.readers:
         capabilities["completions"] = {}
     return capabilities

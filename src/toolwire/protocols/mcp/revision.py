@@ -17,6 +17,7 @@ SESSION_HEADER = b"mcp-session-id"
 VERSION_META = "io.modelcontextprotocol/protocolVersion"
 CLIENT_META = "io.modelcontextprotocol/clientInfo"
 CAPABILITIES_META = "io.modelcontextprotocol/clientCapabilities"
+SUBSCRIPTION_META = "io.modelcontextprotocol/subscriptionId"
 SERVER_META = "io.modelcontextprotocol/serverInfo"
 
 POLICY_META = "toolwire/x-llm"

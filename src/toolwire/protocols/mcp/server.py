@@ -22,7 +22,7 @@ from toolwire.framing.jsontext import encode_fragment, get_object, read_object
 from toolwire.framing.jsontext import read as read_json
 from toolwire.framing.jsontext import write as to_json
 
-from . import consent_question, document, envelope
+from . import change_notices, consent_question, document, envelope
 from .answers import (
     AskedMethod,
     Method,
@@ -76,11 +76,11 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         ),
         **build_offered_methods(catalog.offered, cached, end),
     }
-    about = {
-        "capabilities": build_capabilities(catalog.offered),
-        **({"instructions": catalog.description} if catalog.description else {}),
-    }
-    discovery = write_static({"supportedVersions": list(SUPPORTED), **about, **cached}, end)
+    about: dict[str, Json] = {"capabilities": build_capabilities(catalog.offered)}
+    if catalog.description:
+        about["instructions"] = catalog.description
+    notifying = {**about, "capabilities": build_capabilities(catalog.offered, notifies=True)}
+    discovery = write_static({"supportedVersions": list(SUPPORTED), **notifying, **cached}, end)
     greetings = {
         version: write_static({"protocolVersion": version, "serverInfo": server, **about}, end) for version in HANDSHAKE
     }
@@ -89,7 +89,11 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         "ping": partial(build_answer, b"}}"),  # nothing at all: clients of these revisions compare
         **lists,
     }
-    stateless: dict[str, Method] = {"server/discover": partial(build_answer, discovery), **lists}
+    stateless: dict[str, Method] = {
+        "server/discover": partial(build_answer, discovery),
+        change_notices.METHOD: change_notices.open_subscription,
+        **lists,
+    }
     read = partial(_read, Revision(handshake, {}), Revision(stateless, _STATELESS_STATUS))
     return {("POST", "/mcp"): Route(read)}
 

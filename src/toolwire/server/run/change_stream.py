@@ -1,0 +1,99 @@
+"""Tell a client that listens when the catalog changes."""
+# MC-06
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Hashable
+from typing import Final
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.codec import Subscription
+from toolwire.core.model import Kind, Problem
+from toolwire.server.http.exchange import Exchange, Scope
+from toolwire.server.http.messages import send_response
+
+LOOK_S: Final = 0.5
+"""How often the catalog is looked at, in seconds; that is one comparison of identities."""
+
+KEEP_ALIVE_S: Final = 15.0
+LONGEST_S: Final = 3_600.0
+"""After an hour a stream ends and the client listens again, so that its credentials are checked anew."""
+
+MOST_STREAMS: Final = 1_000
+MOST_STREAMS_A_CALLER: Final = 50
+
+_FULL = Problem(
+    kind=Kind.OVERLOADED,
+    message="Too many streams are open: close one, or listen again later.",
+    can_retry=True,
+    retry_after_ms=60_000,
+)
+
+
+class ChangeStreams:
+    """The streams of one application. ``find_catalog`` returns what is offered now."""
+
+    def __init__(self, find_catalog: Callable[[], Catalog], is_draining: Callable[[], bool]) -> None:
+        self._find_catalog = find_catalog
+        self._is_draining = is_draining
+        self._open: Counter[Hashable] = Counter()
+
+    async def run(
+        self,
+        scope: Scope,
+        exchange: Exchange,
+        subscription: Subscription,
+        *,
+        owner: Hashable,
+        select: Callable[[Catalog], Catalog],
+    ) -> None:
+        """Send what ``subscription`` writes for each change, until the client leaves or the server stops.
+
+        ``select`` returns the part of a catalog that the caller may see. One ``owner`` has at most 50 streams, and all
+        together have at most 1,000.
+        """
+        if self._open.total() >= MOST_STREAMS or self._open[owner] >= MOST_STREAMS_A_CALLER:
+            await send_response(scope, exchange, subscription.refuse(_FULL))
+            return
+        self._open[owner] += 1
+        sending = asyncio.ensure_future(self._send_changes(exchange, subscription, select))
+        leaving = asyncio.ensure_future(_wait_for_disconnect(exchange))
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._open[owner] -= 1
+            if not self._open[owner]:
+                del self._open[owner]
+            for task in (sending, leaving):
+                task.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
+
+    async def _send_changes(
+        self, exchange: Exchange, subscription: Subscription, select: Callable[[Catalog], Catalog]
+    ) -> None:
+        send, loop = exchange.send, asyncio.get_running_loop()
+        # What is compared first is what was offered before the client heard that it is listened to.
+        whole = self._find_catalog()
+        seen = select(whole)
+        await send({"type": "http.response.start", "status": 200, "headers": list(subscription.headers)})
+        await send({"type": "http.response.body", "body": subscription.opening, "more_body": True})
+        begun = last_sent = loop.time()
+        while not self._is_draining() and loop.time() - begun < LONGEST_S:
+            await asyncio.sleep(LOOK_S)
+            data = b""
+            if (now := self._find_catalog()) is not whole:
+                whole, before, seen = now, seen, select(now)
+                data = subscription.frame(before, seen)
+            if not data and loop.time() - last_sent >= KEEP_ALIVE_S:
+                data = b": \n\n"  # a comment: a proxy keeps the connection, and a client that is gone is noticed
+            if data:
+                last_sent = loop.time()
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+        await send({"type": "http.response.body", "body": subscription.closing})
+
+
+async def _wait_for_disconnect(exchange: Exchange) -> None:
+    while (await exchange.receive())["type"] != "http.disconnect":
+        pass
