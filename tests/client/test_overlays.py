@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolwire import connect_sync
-from toolwire.client.discovery.overlays import read_overlay
+from toolwire.client.discovery.overlays import MAX_BYTES, read_overlay
 from toolwire.protocols.openapi.document import overlay
 
 DOCUMENT: dict[str, Any] = {
@@ -38,3 +38,11 @@ def test_what_is_no_overlay_is_said_at_once(tmp_path: Path, text: str) -> None:
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match="overlay"):
         connect_sync("https://pets.example", overlay=file)
+
+
+def test_overlay_above_the_limit_is_refused_and_not_cut(tmp_path: Path) -> None:
+    file = tmp_path / "large.yaml"
+    head = "overlay: 1.0.0\ninfo: {title: Mine, version: '1'}\nactions:\n- {target: $.paths, update: {}}\n"
+    file.write_text(head + "- {target: $.paths, update: {}}\n" * (MAX_BYTES // 32 + 1), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"larger than 4 MiB"):
+        read_overlay(file)

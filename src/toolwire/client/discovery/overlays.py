@@ -23,9 +23,12 @@ def read_overlay(source: str | Path | Mapping[str, Json]) -> Json:
     if not isinstance(source, Mapping):
         try:
             with Path(source).open("rb") as opened:
-                loaded = load_document(opened.read(MAX_BYTES + 1)[:MAX_BYTES], name=str(source))
+                text = opened.read(MAX_BYTES + 1)
         except OSError as error:
             raise ValueError(f"the overlay {source} cannot be read: {error.strerror}") from error
+        if len(text) > MAX_BYTES:  # what is cut off could be the part that forbids a tool
+            raise ValueError(f"the overlay {source} is larger than {MAX_BYTES // 1_048_576} MiB")
+        loaded = load_document(text, name=str(source))
         if isinstance(loaded, Problem):
             raise ValueError(f"the overlay {source} {loaded.message.rstrip('.')}")
         data = loaded.data
