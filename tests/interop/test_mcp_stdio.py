@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,8 +45,9 @@ async def count(number: int):
 
 
 @kit.tool(approval="auto")
-async def sleep() -> str:
-    """Sleep for ever."""
+async def sleep(context: Context) -> str:
+    """Sleep for ever, and say so."""
+    await context.progress("sleeping")
     await asyncio.Event().wait()
 '''
 OPENING = {
@@ -93,9 +95,12 @@ def starting(*words: str) -> Iterator[Host]:
     command = [sys.executable, "-m", "toolwire", "serve", *words, "--stdio"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        ending = threading.Timer(WAIT_S, process.kill)  # so that a message that never comes fails the test
+        ending.start()
         try:
             yield Host(process)
         finally:
+            ending.cancel()
             process.kill()
 
 
@@ -151,6 +156,14 @@ def test_calls_run_side_by_side_and_progress_comes_before_the_answer(host: Host)
     assert methods == ["notifications/progress"] * 2
     assert message["id"] == 3
     assert message["result"]["structuredContent"] == {"result": [0, 1]}
+
+
+@pytest.mark.requirement("MC-01", "MC-05")
+def test_progress_reaches_the_host_while_the_call_still_runs(host: Host) -> None:
+    host.ask(1, "initialize", **OPENING)
+    asked = {"name": "sleep", "arguments": {}, "_meta": {"progressToken": "t"}}
+    progress = host.ask(2, "tools/call", **asked)
+    assert (progress["method"], progress["params"]["message"]) == ("notifications/progress", "sleeping")
 
 
 @pytest.mark.requirement("MC-01", "MC-06")
