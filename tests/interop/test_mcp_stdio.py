@@ -24,6 +24,8 @@ from toolwire.testing import background
 TOOLS = '''
 import asyncio
 import subprocess
+from typing import Annotated
+from pydantic import Field
 from toolwire import Context, Toolkit
 
 kit = Toolkit("Desk", version="1.0.0")
@@ -42,6 +44,12 @@ async def count(number: int):
     """Count up."""
     for one in range(number):
         yield one
+
+
+@kit.tool(approval="auto")
+def deploy(region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]) -> str:
+    """Deploy something to a region."""
+    return region
 
 
 @kit.tool(approval="auto")
@@ -127,7 +135,7 @@ def test_the_official_client_lists_and_calls(tools: str) -> None:
             names = [tool.name for tool in (await client.list_tools()).tools]
             return names, (await client.call_tool("add", {"a": 1, "b": 2})).structured_content
 
-    assert anyio.run(story) == (["add", "count", "sleep"], {"result": 3})
+    assert anyio.run(story) == (["add", "count", "deploy", "sleep"], {"result": 3})
 
 
 @pytest.mark.requirement("MC-01")
@@ -164,6 +172,15 @@ def test_progress_reaches_the_host_while_the_call_still_runs(host: Host) -> None
     asked = {"name": "sleep", "arguments": {}, "_meta": {"progressToken": "t"}}
     progress = host.ask(2, "tools/call", **asked)
     assert (progress["method"], progress["params"]["message"]) == ("notifications/progress", "sleeping")
+
+
+@pytest.mark.requirement("MC-01", "MC-11")
+@pytest.mark.parametrize("name", ["deploy", "Desk.deploy@1.0.0"])
+def test_an_argument_that_goes_into_a_header_over_http_goes_into_none_here(host: Host, name: str) -> None:
+    prefix = "io.modelcontextprotocol/"
+    meta = {f"{prefix}protocolVersion": "2026-07-28", f"{prefix}clientCapabilities": {}}
+    called = host.ask(1, "tools/call", name=name, arguments={"region": "north"}, _meta=meta)
+    assert called["result"]["structuredContent"] == {"result": "north"}
 
 
 @pytest.mark.requirement("MC-01", "MC-06")

@@ -21,11 +21,13 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Any, BinaryIO, Final
 
+from toolwire.core.catalog import Catalog
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext, sse
 from toolwire.framing.jsontext import get_object
 from toolwire.protocols.mcp import change_notices
 from toolwire.protocols.mcp import headers as header_text
+from toolwire.protocols.mcp.header_arguments import find_tool_mirror
 from toolwire.protocols.mcp.revision import (
     CAPABILITIES_META,
     METHOD_HEADER,
@@ -243,8 +245,8 @@ class _Connection:
             self._asked.pop(id_, None)
 
     async def _post(self, body: bytes, message: Mapping[str, Json], params: Mapping[str, Json]) -> Json:
-        """Send a message to the application; write what it streams, and return its last message, or None."""
-        exchange = _Exchange(body, _build_headers(message, params), self._write)
+        """Send a message to the application; write what it streams, and return its answer, or None."""
+        exchange = _Exchange(body, _build_headers(message, params, self._app.catalog()), self._write)
         await self._app(exchange.scope, exchange.receive, exchange.send)
         last = exchange.get_last()
         # A request that is refused before it is read gets a response without its id. Here the id is known.
@@ -258,7 +260,9 @@ class _Connection:
             self._output.write(message + b"\n")
 
 
-def _build_headers(message: Mapping[str, Json], params: Mapping[str, Json]) -> list[tuple[bytes, bytes]]:
+def _build_headers(
+    message: Mapping[str, Json], params: Mapping[str, Json], catalog: Catalog
+) -> list[tuple[bytes, bytes]]:
     """Return the header fields that a client of HTTP would send with this message."""
     fields = [
         # The scope below says that the socket is on this machine, so the Host must be too (D-24).
@@ -274,6 +278,9 @@ def _build_headers(message: Mapping[str, Json], params: Mapping[str, Json]) -> l
         fields.append((METHOD_HEADER, header_text.write(str(method))))
         if isinstance(name, str):
             fields.append((NAME_HEADER, header_text.write(name)))
+        if method == "tools/call" and isinstance(name, str):
+            mirror = find_tool_mirror(catalog, name) or ()
+            fields += header_text.write_mirrored(mirror, get_object(params, "arguments"))
     return fields
 
 

@@ -48,3 +48,92 @@ def test_a_schema_without_end_is_walked_to_a_limit():
     for _ in range(100):
         schema = {"properties": {"in": schema}}
     assert header_arguments.find_mirrored(schema) == ()
+
+
+FIELDS = header_arguments.find_mirrored(
+    {
+        "properties": {
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "count": {"type": "integer", "x-mcp-header": "Count"},
+            "deep": {"properties": {"on": {"type": "boolean", "x-mcp-header": "On"}}},
+        }
+    }
+)
+SCALARS = st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text()
+
+
+@given(
+    st.fixed_dictionaries(
+        {}, optional={"region": SCALARS, "count": SCALARS, "deep": st.dictionaries(st.just("on"), SCALARS)}
+    )
+)
+def test_what_a_client_writes_never_is_a_mismatch(arguments):
+    written = headers.write_mirrored(FIELDS, arguments)
+    assert headers.find_mismatch(FIELDS, arguments, [(b"accept", b"*/*"), *written]) == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"region": "north"}, [b" north\t"]),
+        ({"region": "north"}, [b"=?base64?bm9ydGg=?="]),
+        ({"region": "bm9ydGg="}, [b"bm9ydGg="]),
+        ({"region": "=?base64?bm9ydGg="}, [b"=?base64?bm9ydGg="]),
+        ({"region": ""}, [b""]),
+        ({"region": None}, []),
+        ({"region": ["north"]}, []),  # the check of the arguments refuses it
+        ({}, []),
+    ],
+)
+def test_a_header_that_says_what_the_argument_says_is_no_mismatch(arguments, said):
+    assert headers.find_mismatch(FIELDS, arguments, [(b"mcp-param-region", value) for value in said]) == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"region": "north"}, []),
+        ({"region": "north"}, [b"south"]),
+        ({"region": "north"}, [b"North"]),
+        ({"region": "north"}, [b"north", b"north"]),
+        ({"region": "north"}, [b"north", b"south"]),
+        ({"region": "north"}, [b"=?base64?bm9ydGg?="]),
+        ({"region": "north"}, [b"=?base64?bm9!ydGg=?="]),
+        ({"region": "gr\u00fcn"}, ["gr\u00fcn".encode("latin-1")]),
+        ({"region": "gr\u00fcn"}, ["gr\u00fcn".encode()]),
+        ({"region": "a\x7f"}, [b"a\x7f"]),
+        ({"region": "42"}, [b"42.0"]),
+        ({"region": True}, [b"True"]),
+        ({"region": None}, [b"north"]),
+        ({"region": None}, [b""]),
+        ({}, [b"north"]),
+        ({"region": ["north"]}, [b"north"]),
+    ],
+)
+def test_a_header_that_says_anything_else_is_one(arguments, said):
+    found = headers.find_mismatch(FIELDS, arguments, [(b"mcp-param-region", value) for value in said])
+    assert found == "mcp-param-region"
+
+
+@pytest.mark.parametrize(
+    ("value", "said", "fits"),
+    [
+        (42, b"42", True),
+        (42, b"42.0", True),
+        (42.0, b"42", True),
+        (-7, b"-7", True),
+        (-7, b"-7.00", True),
+        (42, b"43", False),
+        (42, b"42.5", False),
+        (42, b"0x2a", False),
+        (42, b"", False),
+        (42.5, b"42.5", True),
+        (42.5, b"42", False),
+        (True, b"1", False),
+        (True, b"true", True),
+        (10**19, b"9" * 30, False),
+    ],
+)
+def test_an_integer_is_compared_as_a_number(value, said, fits):
+    found = headers.find_mismatch(FIELDS, {"count": value}, [(b"mcp-param-count", said)])
+    assert found == ("" if fits else "mcp-param-count")

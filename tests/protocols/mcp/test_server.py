@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Pending, Site
 from toolwire.core.http import STATUS_BY_KIND, Request, get_header
-from toolwire.core.model import Call, Kind, Problem, Value
+from toolwire.core.model import Call, Kind, Problem, Tool, Value
 from toolwire.protocols.mcp import CODEC
 
 STATELESS = "2026-07-28"
@@ -295,3 +296,32 @@ def test_an_object_is_structured_content_as_it_is(ask, message):
 
 def test_initialize_must_say_its_revision(ask, message):
     assert ask(message("initialize", {"protocolVersion": 7}))[1]["error"]["code"] == -32602
+
+
+MARKED = Tool(
+    name="deploy",
+    input_schema={"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}},
+)
+
+
+@pytest.mark.requirement("MC-11")
+def test_a_marked_argument_must_be_in_its_header_since_the_revision_that_has_such_headers(serve, message):
+    door = serve(Catalog(title="Desk", tools=(MARKED,)), lambda call: Value(dict(call.arguments)))
+
+    def call(version, *said, name="deploy", **arguments):
+        request = message("tools/call", {"name": name, "arguments": arguments}, version=version)
+        request = request._replace(headers=[*request.headers, *((b"mcp-param-region", value) for value in said)])
+        response = door(request)
+        return response.status, json.loads(response.body)
+
+    assert call(STATELESS, b"north", name="nothing")[1]["error"]["code"] == -32602
+    for _ in range(2):  # the marks are found at the first call
+        assert call(STATELESS, b"north", region="north")[0] == 200
+        assert call(STATELESS)[0] == 200
+        for said in ((), (b"south",)):
+            status, answer = call(STATELESS, *said, region="north")
+            assert (status, answer["error"]["code"]) == (400, -32020)
+            assert "mcp-param-region" in answer["error"]["message"]
+            assert "north" not in answer["error"]["message"]
+        assert call(STATELESS, b"north")[1]["error"]["code"] == -32020  # a header without its argument
+        assert call("2025-11-25", region="north")[0] == 200

@@ -25,9 +25,6 @@ from .revision import (
     VERSION_META,
 )
 
-_BLANK = " \t"
-"""What may stand around the value of a header field and is no part of it (RFC 9110, 5.5)."""
-
 
 class Refusal(NamedTuple):
     """Why a request's envelope is refused, in JSON-RPC's members."""
@@ -39,7 +36,7 @@ class Refusal(NamedTuple):
 
 def read_version(request: Request, params: Mapping[str, Json]) -> str:
     """Return the revision that the header names, else the one in ``params._meta``, else ``""``."""
-    said = get_header(request.headers, VERSION_HEADER).strip(_BLANK)
+    said = _read_field(request, VERSION_HEADER)
     if said:
         return said
     meta = params.get("_meta")
@@ -61,17 +58,20 @@ def check_envelope(request: Request, method: str, params: Mapping[str, Json], ve
     if missing:
         return Refusal(INVALID_PARAMS, f'"params._meta" must have {" and ".join(missing)}.')
     said: list[tuple[bytes, Json, str | None]] = [
-        (VERSION_HEADER, meta[VERSION_META], get_header(request.headers, VERSION_HEADER).strip(_BLANK)),
-        (METHOD_HEADER, method, get_header(request.headers, METHOD_HEADER).strip(_BLANK)),
+        (VERSION_HEADER, meta[VERSION_META], _read_field(request, VERSION_HEADER)),
+        (METHOD_HEADER, method, _read_field(request, METHOD_HEADER)),
     ]
     named_by = NAMED_BY.get(method, "")
     if named_by in params:
-        named = headers.read(get_header(request.headers, NAME_HEADER).strip(_BLANK))
-        said.append((NAME_HEADER, params[named_by], named))
+        said.append((NAME_HEADER, params[named_by], headers.read(_read_field(request, NAME_HEADER))))
     for name, in_body, in_header in said:
         if in_body != in_header:
             return Refusal(HEADER_MISMATCH, f"The header {name.decode()} does not say what the body says.")
     return None
+
+
+def _read_field(request: Request, name: bytes) -> str:
+    return get_header(request.headers, name).strip(headers.BLANK)
 
 
 def read_progress_token(params: Mapping[str, Json]) -> str | int | None:

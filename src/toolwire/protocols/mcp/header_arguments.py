@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-from toolwire.core.model import Json, Schema
+from toolwire.core.catalog import Catalog
+from toolwire.core.model import Json, Schema, Tool
 from toolwire.core.subschemas import list_subschemas
 
 Mirror: TypeAlias = tuple[tuple[tuple[str, ...], bytes], ...]
@@ -26,6 +27,12 @@ _MAX_DEPTH = 20
 def find_mirrored(schema: Schema) -> Mirror:
     """Return the arguments that ``schema`` wants in headers: scalars marked ``x-mcp-header``, not within arrays."""
     return tuple(_iterate_marked(schema, ()))
+
+
+def find_tool_mirror(catalog: Catalog, name: str) -> Mirror | None:
+    """Return the arguments that go into headers of the tool that a call names; None if there is no such tool."""
+    tool = catalog.names.get(name) or catalog.find(name)
+    return find_mirrored(tool.input_schema) if isinstance(tool, Tool) else None
 
 
 def find_fault(schema: Json) -> str:

@@ -14,6 +14,11 @@ from .header_arguments import Mirror
 
 _PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?|")
 _ENCODED = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
+_LEGAL = re.compile(r"[\x20-\x7e\t]*")
+_INTEGER = re.compile(r"(-?[0-9]{1,20})(?:\.0{1,20})?")
+
+BLANK = " \t"
+"""What may stand around the value of a header field and is no part of it (RFC 9110, 5.5)."""
 
 
 def write(text: str) -> bytes:
@@ -38,11 +43,42 @@ def write_mirrored(fields: Mirror, arguments: Mapping[str, Json]) -> Headers:
     """Return the headers that say ``arguments`` again; what is missing, null or no scalar gets none."""
     said: list[tuple[bytes, bytes]] = []
     for path, name in fields:
-        value: Any = arguments
-        for key in path:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        if isinstance(value, bool):
-            said.append((name, b"true" if value else b"false"))
-        elif isinstance(value, str | int | float):
-            said.append((name, write(str(value))))
+        text = _write_scalar(_get_argument(arguments, path))
+        if text is not None:
+            said.append((name, write(text)))
     return said
+
+
+def find_mismatch(fields: Mirror, arguments: Mapping[str, Json], headers: Headers) -> str:
+    """Return the name of the first header that does not say what ``arguments`` say; empty where all do."""
+    for path, name in fields:
+        values = [value for key, value in headers if key == name]
+        expected = _get_argument(arguments, path)
+        if _write_scalar(expected) is None and not values:
+            continue
+        # Of several headers of one name, a proxy may have read any.
+        if len(values) != 1 or not _says(values[0].decode("latin-1").strip(BLANK), expected):
+            return name.decode("latin-1")
+    return ""
+
+
+def _get_argument(arguments: Mapping[str, Json], path: tuple[str, ...]) -> Json:
+    value: Any = arguments
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _write_scalar(value: Json) -> str | None:
+    """Return what a header says of an argument; None where it is missing, null or no scalar."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int | float) else None
+
+
+def _says(header: str, value: Json) -> bool:
+    text = read(header) if _LEGAL.fullmatch(header) else None
+    if text is None or isinstance(value, str | bool) or not isinstance(value, int | float):
+        return text is not None and text == _write_scalar(value)
+    integer = _INTEGER.fullmatch(text)  # 42 and 42.0 are one integer, and other languages write either
+    return text == str(value) if integer is None else int(integer[1]) == value

@@ -34,10 +34,12 @@ from .answers import (
     write_pages,
     write_static,
 )
+from .header_arguments import Mirror, find_tool_mirror
+from .headers import find_mismatch
 from .offered_methods import build_capabilities, build_offered_methods
 from .progress import Notifications
 from .result import TOLD, write_ending, write_failure, write_value
-from .revision import HANDSHAKE, SUPPORTED
+from .revision import HANDSHAKE, HEADER_MISMATCH, SUPPORTED
 
 LIST_TTL_MS = 60_000
 
@@ -71,11 +73,9 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     tools = document.write(catalog, partial(site.cache.get, _serialize_tool))
     lists: dict[str, Method] = {
         "tools/list": partial(answer_page, write_pages("tools", tools, cached, end)),
-        "tools/call": partial(
-            _call_tool, catalog, _ServerWords(server, end, site.host_confirmation, site.refuses_unasked)
-        ),
         **build_offered_methods(catalog.offered, cached, end),
     }
+    call = partial(_call_tool, catalog, _ServerWords(server, end, site.host_confirmation, site.refuses_unasked))
     about: dict[str, Json] = {"capabilities": build_capabilities(catalog.offered)}
     if catalog.description:
         about["instructions"] = catalog.description
@@ -88,11 +88,13 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         "initialize": partial(_initialize, greetings),
         "ping": partial(build_answer, b"}}"),  # nothing at all: clients of these revisions compare
         **lists,
+        "tools/call": call,
     }
     stateless: dict[str, Method] = {
         "server/discover": partial(build_answer, discovery),
         change_notices.METHOD: change_notices.open_subscription,
         **lists,
+        "tools/call": partial(_check_headers, catalog, {}, call),
     }
     read = partial(_read, Revision(handshake, {}), Revision(stateless, _STATELESS_STATUS))
     return {("POST", "/mcp"): Route(read)}
@@ -142,6 +144,26 @@ def _read_message(request: Request) -> jsonrpc.Message | Response:
     if message.id is None:
         return build_error(b"null", INVALID_REQUEST, '"id" must be a string or a number, not null.', 400)
     return message
+
+
+def _check_headers(catalog: Catalog, mirrors: dict[str, Mirror], call: Method, asked: AskedMethod) -> Reading:
+    """Return the reading of a call whose headers say what its marked arguments say, else a refusal.
+
+    ``mirrors`` holds the marked arguments of each tool that was called.
+    """
+    name, arguments = asked.params.get("name"), asked.params.get("arguments")
+    mirror = mirrors.get(name) if isinstance(name, str) else ()
+    if mirror is None and isinstance(name, str):
+        mirror = find_tool_mirror(catalog, name)
+        if mirror is not None:
+            mirrors[name] = mirror
+    if mirror and (arguments is None or isinstance(arguments, dict)):
+        # MC-11: a proxy may have let the call pass for what the header says.
+        header = find_mismatch(mirror, arguments or {}, asked.request.headers)
+        if header:
+            text = f"The header {header} does not say what its argument says."
+            return build_error(asked.id, HEADER_MISMATCH, text, 400)
+    return call(asked)
 
 
 def _call_tool(catalog: Catalog, said: _ServerWords, asked: AskedMethod) -> Reading:
