@@ -36,7 +36,7 @@ test: $(READY) programs  ## every test: two at a time, then one by one those tha
 newcomer: $(READY)       ## install the built wheel in an empty environment, and do there what a newcomer does
 	@$(BIN)/python newcomer/walk.py $(ARGS)
 
-programs: $(READY)       ## install what tests need beside Python: Chromium, PostgreSQL, Redis, proxies and shells as root on Debian, the MCP conformance suite
+programs: $(READY)       ## install what tests need beside Python: Chromium, PostgreSQL, Redis, proxies and shells as root on Debian, the MCP conformance suite, MCP clients of other makers
 	@tests/install.sh
 
 hunt: $(READY)           ## the property tests, with new and many more cases

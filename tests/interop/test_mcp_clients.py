@@ -1,0 +1,205 @@
+"""Clients of other makers, unchanged, on our server over streamable HTTP and over stdio.
+
+Each lists, calls, streams, is asked for consent, gets an image and cancels: the Python SDK 1.x and 2.x, the TypeScript
+SDK 1.x and 2.x, and the client of FastMCP. Those that speak two revisions do so by both. Two things depend on the
+revision:
+
+- Over HTTP, a client of 2025-11-25 is not asked for consent: that needs a session. A server with ``consent="refuse"``
+  refuses such a call.
+- Over HTTP, a client of 2025-11-25 cancels by a message that belongs to no session, which cancels nothing. The call
+  ends when the client goes away.
+
+The command line of the Inspector makes one request and ends (``--cli``). It lists, calls and gets an image, by both
+revisions. It declares no forms, so it cannot be asked; it shows no progress, and cannot cancel a call. Its other
+command, ``mcpdo``, keeps connections in a program of its own, and asks its user.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from base64 import b64decode
+from pathlib import Path
+from secrets import token_urlsafe
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple, Self
+
+import pytest
+
+from tests.interop.clients.served_kit import PNG, Notes, build_kit
+from tests.interop.mcp_makers import CACHE, HERE, INSTALLED, MISSING, build_environment, start_node, start_python
+from toolwire import asgi
+from toolwire.testing import background
+
+TOOLS = ["add", "chart", "count", "delete", "hear", "step", "wait"]
+STATELESS, HANDSHAKE = "2026-07-28", "2025-11-25"
+WAIT_S = 60
+SERVE = [sys.executable, "-m", "toolwire", "serve", f"{HERE / 'served_kit.py'}:kit", "--stdio", "--consent", "refuse"]
+INSPECTOR = CACHE / "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+MCPDO = CACHE / "node_modules/@modelcontextprotocol/inspector/clients/mcpdo/build/mcp-bin.js"
+
+pytestmark = [pytest.mark.requirement("MC-12"), pytest.mark.skipif(not INSTALLED, reason=MISSING)]
+
+
+class Driver(NamedTuple):
+    """A program that does everything with one client: how it is started, what it is told, and what it then speaks."""
+
+    command: list[str]
+    told: dict[str, str]
+    revision: str
+
+
+def list_drivers() -> list[Any]:
+    python_2, fastmcp = start_python("python_sdk_2.py", ""), start_python("fastmcp_client.py", "fastmcp")
+    node = start_node(HERE / "typescript.mjs")
+    packages = {"packages": str(CACHE)}
+    drivers = {
+        "python-sdk-1": Driver(start_python("python_sdk_1.py", "python_sdk_1"), {}, HANDSHAKE),
+        "typescript-sdk-1": Driver(node, {**packages, "sdk": "sdk"}, HANDSHAKE),
+    }
+    for mode, revision in (("auto", STATELESS), ("legacy", HANDSHAKE)):
+        drivers[f"python-sdk-2-{mode}"] = Driver(python_2, {"mode": mode}, revision)
+        drivers[f"typescript-sdk-2-{mode}"] = Driver(node, {**packages, "sdk": "client", "mode": mode}, revision)
+        drivers[f"fastmcp-{mode}"] = Driver(fastmcp, {"mode": mode}, revision)
+    return [pytest.param(driver, id=name) for name, driver in drivers.items()]
+
+
+def run_driver(driver: Driver, home: Path, **target: Any) -> dict[str, Any]:
+    """Return what the client saw, once it did everything."""
+    command = [*driver.command, json.dumps({**target, **driver.told})]
+    done = subprocess.run(
+        command, env=build_environment(home), capture_output=True, text=True, timeout=WAIT_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+def check_story(said: dict[str, Any], revision: str) -> None:
+    """Check what a client of any maker sees but for consent."""
+    assert said["version"] == revision
+    assert said["tools"] == TOOLS
+    assert said["sum"] == {"result": 3}
+    assert said["progress"] == [{"progress": one, "total": 3, "message": f"{one} of 3"} for one in (1, 2, 3)]
+    assert (said["image"]["type"], said["image"]["mimeType"]) == ("image", "image/png")
+    assert b64decode(said["image"]["data"]) == PNG
+    assert said["waited"] == "cancelled"
+
+
+def check_consent(said: dict[str, Any]) -> None:
+    """Check that the user was asked twice, with every argument, and that only the second call ran."""
+    assert len(said["asked"]) == 2
+    assert all('Arguments: {"name":"old.txt"}' in question for question in said["asked"])
+    assert said["deleted"] == ["delete was not called: the user did not allow it.", "deleted old.txt"]
+
+
+@pytest.mark.requirement("MC-05", "MC-06", "MC-07", "CC-05")
+@pytest.mark.parametrize("driver", list_drivers())
+def test_a_client_of_another_maker_does_everything_over_http(driver: Driver, tmp_path: Path) -> None:
+    notes, leaves = Notes(), driver.revision == HANDSHAKE
+    with background(asgi(build_kit(notes), consent="refuse")) as url:
+        said = run_driver(driver, tmp_path, url=f"{url}/mcp", leaves=leaves)
+        assert notes.cancelled.wait(WAIT_S)
+    check_story(said, driver.revision)
+    if driver.revision == STATELESS:
+        check_consent(said)
+        assert notes.deleted == ["old.txt"]
+        assert said["heard"] == "cancelled"
+    else:
+        assert said["asked"] == notes.deleted == []
+        assert all("this client cannot be asked for it" in text for text in said["deleted"])
+
+
+@pytest.mark.requirement("MC-01", "MC-05", "MC-06", "MC-07", "CC-05")
+@pytest.mark.parametrize("driver", list_drivers())
+def test_a_client_of_another_maker_does_everything_over_stdio(driver: Driver, tmp_path: Path) -> None:
+    said = run_driver(driver, tmp_path, command=SERVE, leaves=False)
+    check_story(said, driver.revision)
+    check_consent(said)
+    assert said["heard"] == "cancelled"
+
+
+def inspect(home: Path, era: str, target: list[str], *words: str) -> Any:
+    """Return the result of one request of the Inspector, or the error that it prints."""
+    options = ["--cli", "--quiet", "--format", "json", "--protocol-era", era, *words]
+    done = subprocess.run(
+        start_node(INSPECTOR, *options, *target),
+        env=build_environment(home),
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
+    )
+    if done.stdout:
+        return json.loads(done.stdout)["result"]
+    raise AssertionError(done.stderr)
+
+
+@pytest.mark.requirement("MC-01", "MC-07", "CC-05")
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+def test_the_command_line_of_the_inspector_lists_and_calls(era: str, transport: str, tmp_path: Path) -> None:
+    notes = Notes()
+    with background(asgi(build_kit(notes), consent="refuse")) as url:
+        target = ["--transport", "http", "--server-url", f"{url}/mcp"] if transport == "http" else ["--", *SERVE]
+        listed = inspect(tmp_path, era, target, "--method", "tools/list")
+        called = inspect(tmp_path, era, target, "--method", "tools/call", "--tool-name", "chart")
+        options = ["--tool-name", "delete", "--tool-args-json", '{"name": "old.txt"}']
+        refused = inspect(tmp_path, era, target, "--method", "tools/call", *options)
+    assert [tool["name"] for tool in listed["tools"]] == TOOLS
+    assert called["content"][0]["mimeType"] == "image/png"
+    assert b64decode(called["content"][0]["data"]) == PNG
+    assert refused["isError"] is True
+    assert "this client cannot be asked for it" in refused["content"][0]["text"]
+    assert notes.deleted == []
+
+
+class KeptConnection:
+    """A connection that ``mcpdo`` keeps in a daemon, until the block ends."""
+
+    def __init__(self, home: Path) -> None:
+        self._environment = build_environment(home) | {"MCP_INSPECTOR_SECRET_STORE": "memory"}
+
+    def __enter__(self) -> Self:
+        # Not in the folder of the test: the path of a socket has at most 107 bytes.
+        self._folder = TemporaryDirectory(prefix="mcpdo-", ignore_cleanup_errors=True)
+        token = token_urlsafe(24)
+        self._environment |= {"MCP_INSPECTOR_DAEMON_DIR": self._folder.name, "MCP_INSPECTOR_DAEMON_TOKEN": token}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._start("daemon", "stop")
+        self._folder.cleanup()
+
+    def run(self, *words: str) -> Any:
+        """Return what a command prints."""
+        done = self._start("--format", "json", "--connection", "desk", *words)
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout)
+
+    def answer(self, question: Any, *words: str) -> str:
+        """Answer a question for consent, and return the text of the result of its call."""
+        asked = question["elicitationPending"]
+        assert 'Arguments: {"name":"old.txt"}' in asked["message"]
+        return str(self.run("elicitation/respond", asked["elicitationId"], *words)["content"][0]["text"])
+
+    def _start(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = start_node(MCPDO, *words)
+        return subprocess.run(
+            command, env=self._environment, capture_output=True, text=True, timeout=WAIT_S, check=False
+        )
+
+
+@pytest.mark.requirement("MC-01", "CC-05")
+@pytest.mark.parametrize(("era", "transport"), [("modern", "http"), ("modern", "stdio"), ("legacy", "stdio")])
+def test_a_kept_connection_of_the_inspector_asks_its_user(era: str, transport: str, tmp_path: Path) -> None:
+    with background(asgi(build_kit(Notes()), consent="refuse")) as url:
+        target = ["--transport", "http", "--server-url", f"{url}/mcp"] if transport == "http" else ["--", *SERVE]
+        with KeptConnection(tmp_path) as desk:
+            desk.run("connect", "--era", era, *target)
+            assert [tool["name"] for tool in desk.run("tools/list")["tools"]] == TOOLS
+            declined = desk.answer(desk.run("tools/call", "delete", "name:=old.txt"), "--decline")
+            allowed = desk.answer(desk.run("tools/call", "delete", "name:=old.txt"), "allow:=true")
+    assert declined == "delete was not called: the user did not allow it."
+    assert allowed == "deleted old.txt"
