@@ -74,8 +74,9 @@ schemathesis: $(READY)   ## ten thousand requests to each described server, with
 mutants: $(READY)        ## put mistakes into security code, and count how many the tests notice
 	$(BIN)/python mutants/run.py $(ARGS)
 
-mcp: $(READY) programs   ## run the official MCP conformance suite against server, client and authorization server
+mcp: $(READY) programs   ## run the official MCP conformance suite against server, client and authorization server, and print what they do not pass
 	$(BIN)/pytest tests/interop/test_mcp_conformance.py tests/interop/test_mcp_authorization.py
+	@$(BIN)/python -m tests.interop.mcp_suite
 
 check: $(READY) format lint types rings test   ## everything that a change must pass
 

@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import pytest
+from pydantic import Field
 
-from tests.interop.mcp_suite import INSTALLED, LINE, MISSING, NODE, SUITE
-from toolwire import App, Audio, Context, File, Image, PromptMessage, ToolError, Toolkit, asgi
+from tests.interop.mcp_suite import INSTALLED, LINE, LISTED, MISSING, NODE, SUITE, list_scenarios
+from toolwire import App, Audio, Context, File, Image, PromptMessage, ToolError, Toolkit, Value, asgi
+from toolwire.core.catalog import Catalog
+from toolwire.core.model import Approval, Call, Result, Tool
+from toolwire.core.toolbox import Notify, ignore_progress
+from toolwire.gateway import merge_toolboxes
+from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing.loopback import background
 
 HERE = Path(__file__)
 CLIENT = HERE.with_name("mcp_client.py")
-LISTED = tomllib.loads(HERE.with_name("mcp_conformance.toml").read_text("utf-8"))
 PATIENCE_S = 240
 SERVED = {"tools-list", "tools-call-simple-text", "tools-call-error", "dns-rebinding-protection"}
 CALLED = {
@@ -34,13 +39,37 @@ CALLED = {
     },
     "backcompat": {"auth/2025-03-26-oauth-metadata-backcompat"},
 }
+PNG = b"\x89PNG\r\n\x1a\n"
+SCHEMA = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "$defs": {
+        "address": {
+            "$anchor": "addressDef",
+            "type": "object",
+            "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+        }
+    },
+    "properties": {
+        "name": {"type": "string"},
+        "address": {"$ref": "#/$defs/address"},
+        "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+        "phone": {"type": "string"},
+        "email": {"type": "string"},
+    },
+    "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+    "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+    "then": {"required": ["phone"]},
+    "else": {"required": ["email"]},
+    "additionalProperties": False,
+}
 
 
 def _add_content_tools(kit: Toolkit) -> None:
     @kit.tool(approval="auto")
     def test_image_content() -> Image:
         """Return an image."""
-        return Image(b"\x89PNG\r\n\x1a\n", "image/png")
+        return Image(PNG, "image/png")
 
     @kit.tool(approval="auto")
     def test_audio_content() -> Audio:
@@ -71,6 +100,13 @@ def _add_progress_tool(kit: Toolkit) -> None:
         return "Done"
 
 
+def _add_header_tool(kit: Toolkit) -> None:
+    @kit.tool(approval="auto")
+    def test_x_mcp_header(region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})] = "") -> str:
+        """Return a region, which is in a header too."""
+        return region
+
+
 def _add_resources(kit: Toolkit) -> None:
     @kit.resource("test://static-text", media_type="text/plain")
     def static_text() -> str:
@@ -80,7 +116,7 @@ def _add_resources(kit: Toolkit) -> None:
     @kit.resource("test://static-binary", media_type="image/png")
     def static_binary() -> bytes:
         """A picture."""
-        return b"\x89PNG\r\n\x1a\n"
+        return PNG
 
     @kit.resource("test://template/{id}/data", media_type="application/json")
     def template(id: str) -> dict[str, str]:  # noqa: A002 - the suite's own name
@@ -108,7 +144,22 @@ def _add_prompts(kit: Toolkit) -> None:
     @kit.prompt
     def test_prompt_with_image() -> list[str | PromptMessage]:
         """Show a picture."""
-        return [PromptMessage(Image(b"\x89PNG\r\n\x1a\n", "image/png")), "Please analyze the image above."]
+        return [PromptMessage(Image(PNG, "image/png")), "Please analyze the image above."]
+
+
+class SchemaToolbox:
+    """A tool whose schema no function has."""
+
+    def __init__(self) -> None:
+        name, text = "json_schema_2020_12_tool", "Take a contact."
+        tool = Tool(name=name, description=text, input_schema=SCHEMA, approval=Approval.AUTO, safe=True)
+        self._catalog = Catalog(title="Schemas", tools=(tool,))
+
+    def catalog(self) -> Catalog:
+        return self._catalog
+
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
+        return Value("ok")
 
 
 def app() -> App:
@@ -168,7 +219,8 @@ def app() -> App:
     _add_resources(kit)
     _add_prompts(kit)
     _add_progress_tool(kit)
-    return asgi(kit)
+    _add_header_tool(kit)
+    return asgi(merge_toolboxes([FunctionToolbox(kit), SchemaToolbox()]))
 
 
 @pytest.mark.requirement("R17")
@@ -188,6 +240,16 @@ def test_our_client_passes_everything_but_what_is_listed(revision: str, tmp_path
     ours = f"{sys.executable} {CLIENT} {tmp_path / 'turns'}"
     said = _run(["client", "--command", ours, "--timeout", str(PATIENCE_S * 1_000), "--verbose", *which], tmp_path)
     assert _outcomes(said, LISTED["client"][revision]) >= CALLED[revision]
+
+
+@pytest.mark.requirement("MC-11")
+def test_each_scenario_that_we_do_not_pass_has_one_reason_and_fewer_than_ten_do_not_apply() -> None:
+    reasons = [LISTED["does_not_apply"], LISTED["is_missing"]]
+    groups = {group for side in ("server", "client") for lists in LISTED[side].values() for group in lists}
+    assert groups == reasons[0].keys() | reasons[1].keys()
+    assert not reasons[0].keys() & reasons[1].keys()
+    assert len(list_scenarios("does_not_apply")) < 10
+    assert not list_scenarios("does_not_apply").keys() & list_scenarios("is_missing").keys()
 
 
 def _run(arguments: Sequence[str], folder: Path) -> str:
