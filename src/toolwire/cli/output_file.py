@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from toolwire.cli.exits import UsageError
-from toolwire.core.content import Audio, File, Image, has_content, read_content
+from toolwire.core.content import Audio, File, Image, has_content, is_reference, read_content
 from toolwire.core.model import Json
 from toolwire.core.resources import Resource
 
@@ -98,13 +98,9 @@ def find_output(value: Json, find_resource: Callable[[str], Resource | None]) ->
         return f"the result has {len(contents)} files ({kinds}), and --output takes one"
     if contents:
         return Output(contents[0].data, contents[0].media_type)
-    if _is_reference(value):
+    if is_reference(value):
         resource = find_resource(str(value.get("resource", "")))
         return "there was no room to keep its bytes" if resource is None else Output(resource.data, resource.media_type)
     if isinstance(value, str):
         return Output(value.encode("utf-8", "surrogatepass"), "text/plain")
     return Output(f"{json_text(value, indent=2)}\n".encode(), "application/json")
-
-
-def _is_reference(value: Json) -> bool:
-    return isinstance(value, dict) and value.keys() <= {"media_type", "bytes_len", "resource"} and "bytes_len" in value

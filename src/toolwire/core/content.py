@@ -10,13 +10,15 @@ Rules:
 from __future__ import annotations
 
 import re
-from base64 import b64decode
+from base64 import b64decode, urlsafe_b64encode
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from mimetypes import guess_type
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias
 
 from .model import Json, Schema
+from .resources import Resource
 
 UNTYPED: Final = "application/octet-stream"
 MAX_PARTS: Final = 100
@@ -26,6 +28,10 @@ _MEDIA_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-
 _STANDARD: Final = str.maketrans("-_", "+/")
 _FOR_URLS: Final = str.maketrans("+/", "-_")
 _MEMBERS: Final = frozenset({"type", "media_type", "name", "data"})
+_REFERENCE: Final = frozenset({"media_type", "bytes_len", "resource"})
+_LONGEST_NAME: Final = 255
+MAX_EMBEDDED_BYTES: Final = 8 * 1024 * 1024
+"""The largest bytes of a handle that become content; larger ones stay a reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,9 @@ Content: TypeAlias = File | Image | Audio
 
 _CLASSES: Final[dict[str, type[File] | type[Image] | type[Audio]]] = {"file": File, "image": Image, "audio": Audio}
 
+MEDIA_RANGES: Final[Mapping[str, str]] = {"file": "*/*", "image": "image/*", "audio": "audio/*"}
+"""The media types of each kind of content."""
+
 
 def read_content(value: Json) -> Any:
     """Return ``value`` with ``Image``, ``Audio`` and ``File`` in the place of their JSON forms.
@@ -113,6 +122,44 @@ def build_form(kind: str, data: str, media_type: str, name: str = "") -> dict[st
     return None if isinstance(_read_one(form), dict) else form
 
 
+def build_form_of(content: Content) -> dict[str, Json]:
+    """Return the JSON form of ``content``."""
+    data = urlsafe_b64encode(content.data).decode()
+    return {"data": data, "media_type": content.media_type, "name": content.name, "type": content.type}
+
+
+def build_content(data: bytes, media_type: str, name: str = "") -> Content:
+    """Return an image, a sound or a file, as its media type says; one that is none counts as unknown bytes."""
+    if not _MEDIA_TYPE.fullmatch(media_type):
+        return File(data, UNTYPED, name)
+    family = media_type.partition("/")[0].lower()
+    return _CLASSES.get(family if family in ("image", "audio") else "file", File)(data, media_type, name)
+
+
+def embed_resource(value: Json, find_resource: Callable[[str], Resource | None]) -> Json:
+    """Return the JSON form of content in the place of a reference to bytes that ``find_resource`` finds by its handle.
+
+    Other values, handles that are not known, and more than 8 MiB stay as they are.
+    """
+    if not is_reference(value) or not isinstance(handle := value.get("resource"), str):
+        return value
+    resource = find_resource(handle)
+    if resource is None or len(resource.data) > MAX_EMBEDDED_BYTES:
+        return value
+    return build_form_of(build_content(resource.data, resource.media_type, resource.name))
+
+
+def is_reference(value: Json) -> bool:
+    """Return whether ``value`` stands for bytes that a connection keeps: their type, their size, and a handle."""
+    return type(value) is dict and "bytes_len" in value and value.keys() <= _REFERENCE
+
+
+def clean_file_name(name: str) -> str:
+    """Return the file name that another party gave, without folders; ``""`` if it is not one that can be shown."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    return last if last.isprintable() and len(last) <= _LONGEST_NAME and last not in (".", "..") else ""
+
+
 def get_base64(form: Json) -> str:
     """Return the bytes of a JSON form as base64 with the standard alphabet."""
     data: str = form["data"].translate(_STANDARD)
@@ -138,6 +185,39 @@ def describes_content(schema: Schema | None) -> bool:
         choices = one.get("anyOf")
         waiting += [one.get("items"), *(choices if isinstance(choices, list) else ())]
     return False
+
+
+def find_content_kind(schema: Schema | None) -> str:
+    """Return ``image``, ``audio`` or ``file`` if ``schema`` is that of exactly one content, else ``""``."""
+    if not schema:
+        return ""
+    found: Json = schema
+    if isinstance(reference := schema.get("$ref"), str):
+        definitions = schema.get("$defs")
+        found = definitions.get(reference.rpartition("/")[2]) if isinstance(definitions, Mapping) else None
+    properties = found.get("properties") if isinstance(found, Mapping) else None
+    if not isinstance(properties, Mapping) or frozenset(properties) != _MEMBERS:
+        return ""
+    kind = properties["type"]
+    if not isinstance(kind, Mapping):
+        return ""
+    values = kind.get("enum", [kind.get("const")])  # OpenTool has no const
+    is_one = isinstance(values, list) and len(values) == 1 and isinstance(values[0], str) and values[0] in _CLASSES
+    return str(values[0]) if is_one else ""
+
+
+def build_content_schema(kind: str) -> dict[str, Json]:
+    """Return the schema of the JSON form of one content; ``kind`` is ``image``, ``audio`` or ``file``."""
+    return {
+        "type": "object",
+        "properties": {
+            "data": {"type": "string", "contentEncoding": "base64url"},
+            "media_type": {"type": "string"},
+            "name": {"type": "string"},
+            "type": {"type": "string", "const": kind},
+        },
+        "required": ["data"],
+    }
 
 
 def describe_content(value: Json) -> Json:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from .catalog import Catalog
-from .model import Call, Progress, Result, Tool
+from .content import embed_resource
+from .model import Call, Problem, Progress, Result, Tool, Value
 from .recipe import Recipe
+from .resources import Resource
 
 Notify: TypeAlias = Callable[[Progress], Coroutine[Any, Any, None]]
 """Receive each piece of progress, in order. Awaiting it applies back-pressure."""
@@ -44,6 +46,27 @@ class DescribesRecipes(Protocol):
 def find_recipes(toolbox: object) -> tuple[Recipe, ...]:
     """Return the recipes that ``toolbox`` describes; none if it knows no recipes."""
     return toolbox.recipes if isinstance(toolbox, DescribesRecipes) else ()
+
+
+@runtime_checkable
+class KeepsResources(Protocol):
+    """A Toolbox that keeps bytes of its results under handles, such as a connection."""
+
+    def resource(self, handle: str, /) -> Resource | None:
+        """Return the bytes of a handle, or None if there are none."""
+        ...
+
+
+def embed_kept_bytes(result: Result, toolbox: object) -> Result:
+    """Return ``result`` with the bytes themselves in the place of a handle of ``toolbox``, which means nothing outside.
+
+    Only ``toolbox`` itself is asked: a handle of another connection in its results is text.
+    """
+    # MC-07, D-31
+    if isinstance(result, Problem) or not isinstance(toolbox, KeepsResources):
+        return result
+    value = embed_resource(result.value, toolbox.resource)
+    return result if value is result.value else Value(value, result.notes)
 
 
 @runtime_checkable

@@ -11,7 +11,14 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.core.offered import is_reader, merge_offered
 from toolwire.core.recipe import Recipe, rename_recipe
-from toolwire.core.toolbox import Notify, Toolbox, find_recipes, find_self_asking, ignore_progress
+from toolwire.core.toolbox import (
+    Notify,
+    Toolbox,
+    embed_kept_bytes,
+    find_recipes,
+    find_self_asking,
+    ignore_progress,
+)
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 
 from .ownership import Owned, Ownership
@@ -127,7 +134,8 @@ class _MergedToolbox:
         if home is None:
             return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {call.tool.id!r} here.")
         toolbox, owned = home
-        return await toolbox.run(call if owned.tool is owned.offered else call._replace(tool=owned.tool), notify)
+        result = await toolbox.run(call if owned.tool is owned.offered else call._replace(tool=owned.tool), notify)
+        return embed_kept_bytes(result, toolbox)
 
 
 def _same(catalogs: tuple[Catalog, ...], seen: tuple[Catalog, ...]) -> bool:

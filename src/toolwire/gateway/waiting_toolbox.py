@@ -12,7 +12,14 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.core.recipe import Recipe
-from toolwire.core.toolbox import Notify, Toolbox, find_recipes, find_self_asking, ignore_progress
+from toolwire.core.toolbox import (
+    Notify,
+    Toolbox,
+    embed_kept_bytes,
+    find_recipes,
+    find_self_asking,
+    ignore_progress,
+)
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 
 FIRST_PAUSE_S = 1.0
@@ -53,7 +60,7 @@ class WaitingToolbox:
         """Run ``call`` at the server and return its result, or the Problem that the server has not been reached yet."""
         if self._toolbox is None:
             return Problem(kind=Kind.UNREACHABLE, message=f"{self.name} could not be reached yet: try again later.")
-        return await self._toolbox.run(call, notify)
+        return embed_kept_bytes(await self._toolbox.run(call, notify), self._toolbox)
 
     async def begin(self) -> None:
         """Begin to try."""

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from threading import Lock
+from typing import Any
 
 import anyio
 
@@ -19,6 +20,7 @@ from toolwire.client.transport.drivers import Approver, SyncNotify, SyncTranspor
 from toolwire.consent.definition_lock import Difference
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Probe
+from toolwire.core.content import embed_resource, read_content
 from toolwire.core.http import Request
 from toolwire.core.model import (
     ANONYMOUS,
@@ -111,6 +113,11 @@ class _RemoteFacts:
     def resource(self, handle: str) -> Resource | None:
         """Return the bytes of a handle from a result or from ``keep``, or None: the oldest are dropped for new ones."""
         return self._connection.resource(handle)
+
+    def read_content(self, value: Json) -> Any:
+        """Return like ``toolwire.read_content``; a handle of this connection becomes an Image, Audio or File too."""
+        # MC-07: the bytes that an API sends reach a model as a handle, and the program as what they are.
+        return read_content(embed_resource(value, self.resource))
 
     def keep(self, data: bytes, *, media_type: str = "application/octet-stream", name: str = "") -> str:
         """Keep ``data`` and return a handle to pass to a tool that takes a file, or ``""`` if it is too large."""

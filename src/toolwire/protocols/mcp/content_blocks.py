@@ -65,8 +65,6 @@ def _read_name(uri: Json) -> str:
     if not isinstance(uri, str):
         return ""
     try:
-        path = urlsplit(uri).path
+        return content.clean_file_name(unquote(urlsplit(uri).path))
     except ValueError:
         return ""
-    name = unquote(path).replace("\\", "/").rpartition("/")[2]
-    return name if name.isprintable() and len(name) <= 255 and name not in ("", ".", "..") else ""

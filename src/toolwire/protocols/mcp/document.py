@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from toolwire.core.catalog import NAME, VERSION, Catalog, build_toolkit_name
 from toolwire.core.codec import Describe
-from toolwire.core.content import describes_content
+from toolwire.core.content import MEDIA_RANGES, build_content_schema, describes_content, find_content_kind
 from toolwire.core.model import Json, Schema, Tool
 from toolwire.core.tool_names import assign_names, describe_renamed
 from toolwire.framing import xllm
@@ -102,6 +102,8 @@ def write_tool(tool: Tool, name: str) -> dict[str, Json]:
     identity: dict[str, Json] = {"toolkit": tool.toolkit, "name": tool.name, "version": tool.version}
     has_blocks = describes_content(tool.output_schema)
     identity["wrapped"] = has_blocks or is_wrapped(tool)
+    if kind := find_content_kind(tool.output_schema):
+        identity["content"] = kind
     identity["reports"] = tool.reports or tool.streams
     text = describe_tool(tool)
     if extract_description(text, tool.hint, tool.cost) != tool.description:
@@ -296,6 +298,9 @@ def _is_wrapping(entry: dict[str, Json]) -> bool:
 
 
 def _read_output_schema(entry: dict[str, Json]) -> Schema | None:
+    kind = get_object(get_object(entry, "_meta"), IDENTITY_META).get("content")
+    if isinstance(kind, str) and kind in MEDIA_RANGES and "outputSchema" not in entry:
+        return build_content_schema(kind)  # so that a gateway passes on that it is exactly one
     schema = entry.get("outputSchema")
     if isinstance(schema, dict):
         return _unwrap(schema) if _is_wrapping(entry) else schema

@@ -34,7 +34,9 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     request = build_request.build_request(plan, call.arguments, resources=peer.resources, call_id=call.call_id)
     if isinstance(request, Problem):
         return request
-    expected = Expected(get_origin(plan.base), plan.responses, peer.resources, peer.result_limits, plan.write_only)
+    expected = Expected(
+        get_origin(plan.base), plan.responses, peer.resources, peer.result_limits, plan.write_only, plan.content
+    )
     if not plan.streams:
         response: Response | Problem = yield request
         return response if isinstance(response, Problem) else results.read(response, expected)
@@ -70,7 +72,7 @@ def describe_plan(peer: Peer, tool: Tool) -> Mapping[str, object]:
     return {each.name: getattr(plan, each.name) for each in fields(plan) if each.name not in _RESPONSE_FIELDS}
 
 
-_RESPONSE_FIELDS = frozenset({"responses", "streams", "write_only"})
+_RESPONSE_FIELDS = frozenset({"responses", "streams", "write_only", "content"})
 
 
 def _find_plan(peer: Peer, call: Call) -> Plan | Problem:

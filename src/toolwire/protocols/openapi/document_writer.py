@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Site
+from toolwire.core.content import MEDIA_RANGES, find_content_kind
 from toolwire.core.json_pointer import parse_fragment
 from toolwire.core.model import Approval, Json, Kind, Schema, Tool
 from toolwire.core.subschemas import change_subschemas
@@ -155,15 +156,22 @@ def write_parts(tool: Tool, operation_id: str) -> Parts:
             "required": bool(tool.required_parameters),
             "content": {"application/json": {"schema": arguments}},
         }
-    # A tool that returns nothing says so: an empty schema would promise any value.
-    value = {"type": "null"} if tool.output_schema is None else tool.output_schema
-    result = _hoist_definitions(value, f"{operation_id}.output", schemas)
     operation["responses"] = {
-        "200": {"description": "What the tool returned.", "content": {"application/json": {"schema": result}}},
+        "200": {"description": "What the tool returned.", "content": _write_content(tool, operation_id, schemas)},
         "4XX": {"$ref": "#/components/responses/Refused"},
         "5XX": {"$ref": "#/components/responses/Failed"},
     }
     return Parts({"get" if tool.safe else "post": operation}, schemas)
+
+
+def _write_content(tool: Tool, operation_id: str, schemas: dict[str, Json]) -> dict[str, Json]:
+    """Return the ``content`` of a success; definitions of its schema are added to ``schemas``."""
+    # MC-07: OpenAPI 3.1 describes bytes by their media type alone.
+    if kind := find_content_kind(tool.output_schema):
+        return {MEDIA_RANGES[kind]: {}}
+    # A tool that returns nothing says so: an empty schema would promise any value.
+    value = {"type": "null"} if tool.output_schema is None else tool.output_schema
+    return {"application/json": {"schema": _hoist_definitions(value, f"{operation_id}.output", schemas)}}
 
 
 def _write_policy(tool: Tool) -> dict[str, Json]:

@@ -8,6 +8,7 @@ from functools import cache, partial
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Pending, Reader, Reading, Route, Routes, Site
+from toolwire.core.content import find_content_kind
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Problem, Tool
 from toolwire.framing import jsontext
@@ -124,22 +125,25 @@ def _build_route(tool: Tool, _name: str) -> Route:
 
 
 def _build_query_reader(tool: Tool) -> Reader:
+    write = results.write_content if find_content_kind(tool.output_schema) else results.write
     known: Mapping[str, query.Field] = {field.name: field for field in query.list_fields(tool)}
 
     def read(request: Request) -> Reading:
         arguments = query.read_query(request.url.partition("?")[2], known)
         if isinstance(arguments, Problem):
             return problems.write(arguments)
-        return Pending(Call(tool, arguments, request.id), results.write)
+        return Pending(Call(tool, arguments, request.id), write)
 
     return read
 
 
 def _build_body_reader(tool: Tool) -> Reader:
+    write = results.write_content if find_content_kind(tool.output_schema) else results.write
+
     def read(request: Request) -> Reading:
         arguments = jsontext.read_object(request) if request.body else {}
         if isinstance(arguments, Problem):
             return problems.write(arguments)
-        return Pending(Call(tool, arguments, request.id), results.write)
+        return Pending(Call(tool, arguments, request.id), write)
 
     return read

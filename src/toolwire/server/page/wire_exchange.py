@@ -48,7 +48,8 @@ class WireExchange(NamedTuple):
         response = reading.reply(result, duration_ms) if isinstance(reading, Pending) else reading
         kinds = [value.decode("latin-1") for name, value in response.headers if name == b"content-type"]
         lines = [f"HTTP {response.status}", *(f"content-type: {kind}" for kind in kinds)]
-        return "\n".join([*lines, *_show_body(response.body)])
+        shown = _show_body(response.body) if _is_text(kinds) else ["", f"({len(response.body):,} bytes)"]
+        return "\n".join([*lines, *shown])
 
     def write_curl(self, *, needs_key: bool) -> str:
         """Return the request as a command; ``needs_key`` adds the key of the caller as a variable of the shell."""
@@ -155,6 +156,11 @@ def _build_server(routes: Routes, site: Site, base: str) -> Callable[[Request], 
 
 def _show_body(body: bytes) -> list[str]:
     return ["", _cut(body)] if body else []
+
+
+def _is_text(kinds: Sequence[str]) -> bool:
+    """Return whether a body of these media types can be read as text."""
+    return all(kind.startswith(("text/", "application/json")) or "+json" in kind for kind in kinds)
 
 
 def _cut(body: bytes) -> str:

@@ -16,7 +16,7 @@ from typing import Any, assert_never
 
 from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, KnownResult, Verdict
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result
-from toolwire.core.toolbox import Notify, Toolbox, ignore_progress
+from toolwire.core.toolbox import KeepsResources, Notify, Toolbox, embed_kept_bytes, ignore_progress
 from toolwire.server.deadline_scheduler import DeadlineExceeded, DeadlineScheduler
 from toolwire.server.limits import ServerLimits
 from toolwire.telemetry.redaction import scrub_problem
@@ -54,6 +54,7 @@ class Service:
     ) -> None:
         self._inputs = InputStates(ConfirmationWords(), None) if inputs is None else inputs
         self._toolbox = toolbox
+        self._keeps_resources = isinstance(toolbox, KeepsResources)
         self._idempotency = idempotency
         self._checks = tuple(checks)
         self._count = count
@@ -168,7 +169,9 @@ class Service:
             _log.exception("running %s failed in call %s", call.tool.id, call.call_id)
             text = "The server failed; its log has the details."
             return Problem(kind=Kind.INTERNAL, message=text, developer_message=type(error).__name__)
-        return scrub_problem(result) if isinstance(result, Problem) else result  # before it is stored or logged
+        if isinstance(result, Problem):
+            return scrub_problem(result)  # before it is stored or logged
+        return embed_kept_bytes(result, self._toolbox) if self._keeps_resources else result
 
 
 def _build_timeout(call: Call, limit: float) -> Problem:

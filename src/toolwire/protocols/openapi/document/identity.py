@@ -1,10 +1,14 @@
-"""Write and read ``x-toolwire``: the name, toolkit and version of the tool that an operation was made of."""
+"""Write and read ``x-toolwire``: the name, toolkit and version of the tool that an operation was made of.
+
+For a tool that returns exactly one image, audio or file, it also says which.
+"""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 from toolwire.core.catalog import NAME, VERSION
+from toolwire.core.content import MEDIA_RANGES, find_content_kind
 from toolwire.core.model import Json, Tool
 
 MEMBER = "x-toolwire"
@@ -21,7 +25,9 @@ class Identity(NamedTuple):
 def write(tool: Tool) -> dict[str, Json]:
     """Return the value of ``x-toolwire`` for ``tool``."""
     # OXP-007
-    return {"name": tool.name, "toolkit": tool.toolkit, "version": tool.version}
+    written: dict[str, Json] = {"name": tool.name, "toolkit": tool.toolkit, "version": tool.version}
+    kind = find_content_kind(tool.output_schema)
+    return {**written, "content": kind} if kind else written
 
 
 def read(operation: dict[str, Any]) -> Identity | None:
@@ -32,6 +38,16 @@ def read(operation: dict[str, Any]) -> Identity | None:
             return Identity(name, toolkit, version) if legal and (not toolkit or NAME.fullmatch(toolkit)) else None
         case _:
             return None
+
+
+def read_content_kind(operation: dict[str, Any]) -> str:
+    """Return ``image``, ``audio`` or ``file`` if an operation declares that it returns exactly one, else ``""``."""
+    # MC-07: the media type alone does not tell an image from a file that happens to be one.
+    match operation.get(MEMBER):
+        case {"content": str(kind)} if kind in MEDIA_RANGES:
+            return kind
+        case _:
+            return ""
 
 
 def release(document: dict[str, Any]) -> str:

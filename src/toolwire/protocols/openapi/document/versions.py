@@ -2,6 +2,7 @@
 
 Rules:
 - A schema accepts at least the values it accepted. Keywords that 3.0 lacks are left out; the server still checks them.
+- Bytes, which have no schema in 3.1, are strings of the format ``binary`` in 3.0.
 """
 # XL-124
 
@@ -15,6 +16,7 @@ from toolwire.core.model import Json
 Version: TypeAlias = Literal["3.0", "3.1", "3.2"]
 
 RELEASES: Final[Mapping[Version, str]] = {"3.0": "3.0.3", "3.1": "3.1.0", "3.2": "3.2.0"}
+_BYTES: Final[Mapping[str, Json]] = {"type": "string", "format": "binary"}
 _HOLDS_SCHEMAS: Final = frozenset(("properties", "schemas"))
 _HOLDS_SCHEMA: Final = frozenset(("schema", "items", "additionalProperties", "not"))
 _HOLDS_SCHEMA_LIST: Final = frozenset(("allOf", "anyOf", "oneOf"))
@@ -82,6 +84,8 @@ def _downgrade(node: Json, key: str = "") -> Json:
         return {name: _downgrade_schema(one) for name, one in node.items()}
     if key in ("example", "examples") or key.startswith("x-"):
         return node
+    if key == "content" and isinstance(node, dict):
+        return {name: _downgrade(one, name) if one != {} else {"schema": _BYTES} for name, one in node.items()}
     if isinstance(node, dict):
         return {name: _downgrade(one, name) for name, one in node.items()}
     return [_downgrade(one) for one in node] if isinstance(node, list) else node

@@ -113,7 +113,8 @@ class Plan:
 
     ``responses`` is what the document declares: status (``200``, ``2XX``, ``default``) to media type to schema as
     it stands in the document; None where it declares nothing. ``streams`` says that a success may be SSE, JSON Lines
-    or a JSON sequence. ``write_only`` removes from a result what the document declares writeOnly.
+    or a JSON sequence. ``write_only`` removes from a result what the document declares writeOnly. ``content`` is
+    ``image``, ``audio`` or ``file`` for a tool that returns exactly one, as its bytes.
     """
 
     # XL-077, CV-09
@@ -138,6 +139,7 @@ class Plan:
     responses: Mapping[str, Mapping[str, Json]] | None = None
     streams: bool = False
     write_only: WriteOnlyRemover | None = field(default=None, repr=False, compare=False)
+    content: str = ""
     names: frozenset[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

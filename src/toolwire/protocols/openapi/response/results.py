@@ -8,10 +8,21 @@ Rules:
 
 from __future__ import annotations
 
+import re
+from base64 import b64encode
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
+from urllib.parse import quote, unquote
 
-from toolwire.core.content import describe_content
+from toolwire.core.content import (
+    Audio,
+    File,
+    Image,
+    build_form,
+    clean_file_name,
+    describe_content,
+    read_content,
+)
 from toolwire.core.http import JSON_HEADERS, Response, get_header
 from toolwire.core.model import Json, Kind, Problem, Result, Value
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resource, Resources, ResultLimits
@@ -25,17 +36,30 @@ from . import streaming, truncate_json
 from .streaming import StreamReader
 
 _UTF_8_MARK = b"\xef\xbb\xbf"
+_SHOWN_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_INERT: Final = (
+    (b"content-security-policy", b"default-src 'none'; sandbox"),
+    (b"x-content-type-options", b"nosniff"),
+)
+"""For bytes that a tool returns: an HTML page or an SVG among them must not run as a page of this server."""
+
+_FILE_NAME = re.compile(r"""filename\*\s*=\s*UTF-8'[^']*'([^;\s]+)""", re.IGNORECASE)
+_PLAIN_FILE_NAME = re.compile(r"""filename\s*=\s*(?:"([^"]*)"|([^;\s]+))""", re.IGNORECASE)
 _NO_JSON = "The server's answer is not the JSON it says it is: "
 
 
 class Expected(NamedTuple):
-    """The origin of a response, the responses that the document declares, and the limits of a result."""
+    """The origin of a response, the responses that the document declares, and the limits of a result.
+
+    ``content`` is ``image``, ``audio`` or ``file`` if the tool returns exactly one, else empty.
+    """
 
     origin: str = ""
     responses: Mapping[str, Mapping[str, Json]] | None = None
     resources: Resources | None = None
     caps: ResultLimits = DEFAULT_RESULT_LIMITS
     write_only: WriteOnlyRemover | None = None
+    content: str = ""
 
 
 ANYTHING = Expected()
@@ -46,6 +70,23 @@ def write(result: Result, _duration_ms: float) -> Response:
     if isinstance(result, Value):
         return Response(200, JSON_HEADERS, jsontext.write(result.value))
     return problems.write(result)
+
+
+def write_content(result: Result, duration_ms: float) -> Response:
+    """Return the image, audio or file of ``result`` as its bytes with its media type; any other result like ``write``.
+
+    A browser shows only images of pixels and audio; anything else is a download. Nothing in it can run as a page.
+    """
+    # MC-07
+    found = read_content(result.value) if isinstance(result, Value) else None
+    if not isinstance(found, (Image, Audio, File)):
+        return write(result, duration_ms)
+    is_shown = found.type == "audio" or found.media_type.lower() in _SHOWN_IMAGES
+    disposition = "inline" if is_shown and found.type != "file" else "attachment"
+    if found.name:
+        disposition += f"; filename*=UTF-8''{quote(found.name, safe='', errors='replace')}"
+    kind = (b"content-type", found.media_type.encode())
+    return Response(200, (kind, (b"content-disposition", disposition.encode()), *_INERT), found.data)
 
 
 def read(response: Response, expected: Expected = ANYTHING) -> Result:
@@ -61,6 +102,8 @@ def read(response: Response, expected: Expected = ANYTHING) -> Result:
     media_type, _, parameters = get_header(response.headers, b"content-type").lower().partition(";")
     media_type = media_type.strip()
     notes = _build_notes(response, media_type, expected)
+    if expected.content and (content := _read_content(response, expected, notes)) is not None:
+        return content
     # A model that gets nothing back asks again; so an empty success says that it was one.
     if status in (204, 205) or not response.body:
         return Value({"ok": True, "status": status}, notes)
@@ -69,6 +112,28 @@ def read(response: Response, expected: Expected = ANYTHING) -> Result:
         body = _remove_write_only(response, media_type, expected, notes)
         return _read_json(body, media_type, expected, notes)
     return _read_other(response.body, media_type, parameters, expected, notes)
+
+
+def _read_content(response: Response, expected: Expected, notes: dict[str, Json]) -> Value | None:
+    """Return the content that the document declares, a reference to it if it is too large, or None for other data."""
+    # MC-07
+    disposition = get_header(response.headers, b"content-disposition")
+    # Without this field it is data: a gateway may serve a tool whose server answers otherwise than it declares.
+    if not disposition:
+        return None
+    media_type = get_header(response.headers, b"content-type").partition(";")[0].strip()
+    if len(response.body) > expected.caps.bytes:
+        return _read_binary(response.body, media_type, expected, notes)
+    data = b64encode(response.body).decode()
+    form = build_form(expected.content, data, media_type, _read_file_name(disposition))
+    return None if form is None else Value(form, notes)
+
+
+def _read_file_name(disposition: str) -> str:
+    if found := _FILE_NAME.search(disposition):
+        return clean_file_name(unquote(found[1]))
+    plain = _PLAIN_FILE_NAME.search(disposition)
+    return clean_file_name(plain[1] or plain[2] or "") if plain else ""
 
 
 def _remove_write_only(response: Response, media_type: str, expected: Expected, notes: dict[str, Json]) -> bytes:

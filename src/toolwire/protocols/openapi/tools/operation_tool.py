@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from toolwire.core.catalog import build_toolkit_name
+from toolwire.core.content import build_content_schema
 from toolwire.core.model import Json, Tool
 from toolwire.core.selection import Selection
 from toolwire.core.url_origin import get_origin
@@ -118,6 +119,8 @@ class OperationTool:
 
     def output_schema(self) -> Mapping[str, Json]:
         """Return the output schema; empty if none is declared."""
+        if kind := identity.read_content_kind(self.one.node):
+            return build_content_schema(kind)
         source = self._source
         node = source.answers.find_schema(self.one.node)
         if node is None:
@@ -177,6 +180,7 @@ class OperationTool:
             responses=answers.list_schemas(one.node),
             streams=answers.may_stream(one.node),
             write_only=self._source.write_only,
+            content=identity.read_content_kind(one.node),
         )
 
 
