@@ -20,7 +20,7 @@ from uuid import uuid4
 from toolwire.core.catalog import Catalog
 from toolwire.core.content import describe_content
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
-from toolwire.core.toolbox import Toolbox
+from toolwire.core.toolbox import Toolbox, embed_kept_bytes
 from toolwire.core.url_origin import get_origin
 from toolwire.framing import jsontext
 from toolwire.framing.cut_notice import describe_cut
@@ -105,6 +105,7 @@ async def run_named_call(
     """
     call = read_call(toolbox.catalog(), provider, name, arguments)
     result = call if isinstance(call, Problem) else await toolbox.run(call)
+    result = embed_kept_bytes(result, toolbox) if images else result
     return write_result(toolbox.catalog(), call, result, provider, source=find_source(toolbox), images=images)
 
 
@@ -115,6 +116,7 @@ def run_named_call_sync(
     catalog = remote.catalog()
     call = read_call(catalog, provider, name, arguments)
     result = call if isinstance(call, Problem) else remote.call(call.tool.id, dict(call.arguments))
+    result = embed_kept_bytes(result, remote) if images else result
     return write_result(catalog, call, result, provider, source=find_source(remote), images=images)
 
 
