@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shlex
+import struct
 import subprocess
+import wave
+import zlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -13,10 +18,11 @@ from pydantic import BaseModel, Field
 
 import toolwire
 from tests.browser.test_attacks import PAYLOADS, SUBMIT, Watched, showing
-from toolwire import ServerLimits
+from toolwire import Audio, File, Image, ServerLimits
 from toolwire.cli.serve_app import open_toolbox
 from toolwire.cli.targets.target import UrlTarget
 from toolwire.core.model import Cost
+from toolwire.framing.html_content import MAX_PAGE_BYTES
 from toolwire.server.run.confirmation import ask_about_destructive
 
 
@@ -304,3 +310,131 @@ def test_it_works_below_a_path_and_by_keyboard_alone(page: Any, desk: Desk, serv
     page.get_by_role("region", name="Answer").wait_for()
     assert desk.looked == ["tea"]
     assert json.dumps(page.url).endswith('/desk/"')
+
+
+SVG = b"<svg xmlns='http://www.w3.org/2000/svg' onload='hacked=1'><script>hacked=1</script></svg>"
+
+
+def build_png(width: int, height: int) -> bytes:
+    """Return a grey image."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+    rows = zlib.compress((b"\0" + b"\x80" * width) * height)
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def build_wav(seconds: int) -> bytes:
+    """Return silence."""
+    with io.BytesIO() as whole:
+        with wave.open(whole, "wb") as file:
+            file.setnchannels(1)
+            file.setsampwidth(1)
+            file.setframerate(8_000)
+            file.writeframes(b"\x80" * 8_000 * seconds)
+        return whole.getvalue()
+
+
+@pytest.fixture
+def studio(serve: Callable[..., str]) -> str:
+    """A server whose tools return images, sounds and files."""
+    kit = toolwire.Toolkit("Studio")
+
+    @kit.tool(approval="auto", safe=True)
+    def draw(count: int = 1) -> list[str | Image]:
+        """Draw."""
+        return ["drawn", *[Image(build_png(2_000, 40), "image/png", "chart.png")] * count]
+
+    @kit.tool(approval="auto", safe=True)
+    def speak() -> Audio:
+        """Speak."""
+        return Audio(build_wav(3), "audio/wav")
+
+    @kit.tool(approval="auto", safe=True)
+    def export() -> list[File | Image]:
+        """Export."""
+        page = File(b"<script>hacked=1</script>", "text/html", "\u202epage.html")
+        return [File(b"a;b", "text/csv", "../../a.csv"), page, Image(SVG, "image/svg+xml", 'a"b.svg')]
+
+    @kit.tool(approval="auto", safe=True)
+    def dump() -> File:
+        """Return much."""
+        return File(bytes(MAX_PAGE_BYTES + 1), "application/zip")
+
+    return serve(lambda _: toolwire.asgi(kit))
+
+
+def try_tool(page: Any, url: str) -> None:
+    page.goto(url)
+    press(page, "Try it")
+    page.get_by_role("region", name="Answer").wait_for()
+
+
+@pytest.mark.requirement("MC-07", "CO-04", "FU-32")
+def test_an_image_is_shown_and_can_be_downloaded(page: Any, studio: str, look: Callable[[str], None]) -> None:
+    watched = Watched(page, studio)
+    try_tool(page, f"{studio}/?tool=draw")
+    answer = page.get_by_role("region", name="Answer")
+    image = answer.get_by_role("img", name="Image: chart.png (image/png")
+    assert image.evaluate("(one) => [one.complete, one.naturalWidth]") == [True, 2_000]
+    assert "drawn" in answer.inner_text()
+    look("server-image")
+    with page.expect_download() as started:
+        answer.get_by_role("link", name="Download").click()
+    assert started.value.suggested_filename == "chart.png"
+    assert Path(started.value.path()).read_bytes() == build_png(2_000, 40)
+    assert watched.unharmed()
+
+
+@pytest.mark.requirement("MC-07", "FU-32")
+def test_a_sound_has_a_player(page: Any, studio: str, look: Callable[[str], None]) -> None:
+    try_tool(page, f"{studio}/?tool=speak")
+    player = page.locator("audio")
+    assert player.evaluate("(one) => [one.controls, one.autoplay, one.paused]") == [True, False, True]
+    page.wait_for_function("document.querySelector('audio').duration === 3")
+    look("server-sound")
+
+
+@pytest.mark.requirement("MC-07", "D-25")
+def test_no_file_that_a_tool_returns_opens_as_a_page(page: Any, studio: str) -> None:
+    watched = Watched(page, studio)
+    try_tool(page, f"{studio}/?tool=export")
+    answer = page.get_by_role("region", name="Answer")
+    links = answer.get_by_role("link", name="Download")
+    names = []
+    for link in links.all():
+        assert link.get_attribute("href").startswith("data:application/octet-stream;base64,")
+        with page.expect_download() as started:
+            link.click()
+        names.append(started.value.suggested_filename)
+    assert names[0] == "a.csv"
+    assert "\u202e" not in "".join(names)
+    assert "/" not in "".join(names)
+    assert answer.locator("img, svg, iframe, object, embed").count() == 0
+    assert "<U+202E>page.html" in answer.inner_text()
+    assert watched.unharmed()
+
+
+@pytest.mark.requirement("MC-07")
+def test_a_page_holds_so_many_bytes_and_names_the_rest(page: Any, studio: str) -> None:
+    try_tool(page, f"{studio}/?tool=dump")
+    text = page.get_by_role("region", name="Answer").inner_text()
+    assert f"File (application/zip, {MAX_PAGE_BYTES + 1:,} bytes), too large for this page" in text
+    assert len(page.content()) < 200_000
+
+
+@pytest.mark.requirement("MC-07", "D-25")
+def test_only_an_answer_with_content_may_show_images(page: Any, studio: str, site: str) -> None:
+    headers = page.goto(f"{studio}/?tool=draw").headers
+    assert "img-src" not in headers["content-security-policy"]
+    with page.expect_response(lambda response: response.request.method == "POST") as came:
+        press(page, "Try it")
+    policy = came.value.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "img-src data:; media-src data:;" in policy
+    page.goto(f"{site}/?tool=find_goods&/words=x")
+    with page.expect_response(lambda response: response.request.method == "POST") as came:
+        press(page, "Try it")
+    assert "data:" not in came.value.headers["content-security-policy"]

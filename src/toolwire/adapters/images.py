@@ -11,14 +11,12 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Final
 
-from toolwire.core.content import Image, describe_content, has_content, read_content
+from toolwire.core.content import RASTER_TYPES, Image, describe_content, has_content, read_content
 from toolwire.core.model import Json
 
 MAX_IMAGES: Final = 4
 MAX_IMAGE_BYTES: Final = 3_750_000
 """The bytes of one image; as base64 it has 5,000,000, which is what Anthropic takes."""
-
-_FORMATS: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 def split_images(value: Json) -> tuple[Json, tuple[Image, ...]]:
@@ -44,4 +42,4 @@ def encode_image(image: Image) -> str:
 
 
 def _is_readable(image: Image) -> bool:
-    return image.media_type.lower() in _FORMATS and 0 < len(image.data) <= MAX_IMAGE_BYTES
+    return image.media_type.lower() in RASTER_TYPES and 0 < len(image.data) <= MAX_IMAGE_BYTES

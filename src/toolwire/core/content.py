@@ -91,6 +91,9 @@ _CLASSES: Final[dict[str, type[File] | type[Image] | type[Audio]]] = {"file": Fi
 MEDIA_RANGES: Final[Mapping[str, str]] = {"file": "*/*", "image": "image/*", "audio": "audio/*"}
 """The media types of each kind of content."""
 
+RASTER_TYPES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""Images of pixels, which every browser and every model that sees reads, and in which no script can be."""
+
 
 def read_content(value: Json) -> Any:
     """Return ``value`` with ``Image``, ``Audio`` and ``File`` in the place of their JSON forms.
@@ -107,6 +110,11 @@ def has_content(value: Json) -> bool:
     if type(value) is dict:
         return is_content(value)
     return type(value) is list and len(value) <= MAX_PARTS and any(map(is_content, value))
+
+
+def get_parts(value: Json) -> list[Json]:
+    """Return the items of a list that may have content, or ``value`` as the only one."""
+    return value if type(value) is list else [value]
 
 
 def is_content(value: Json) -> bool:

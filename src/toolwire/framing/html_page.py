@@ -23,14 +23,16 @@ STYLE_SOURCE: Final = f"'sha256-{b64encode(sha256(STYLE.encode()).digest()).deco
 _SIGNS: Final = {"reads": "○", "changes": "●", "costs": "◆", "destroys": "▲", "safe": "✓"}
 
 
-def build_policy(*, form: str = "'self'", script: str = "") -> str:
+def build_policy(*, form: str = "'self'", script: str = "", shows_media: bool = False) -> str:
     """Return the Content-Security-Policy of a page: no frames, nothing from elsewhere, no inline script.
 
-    ``form`` lists the origins that its forms may lead to, ``script`` the sources of its scripts.
+    ``form`` lists the origins that its forms may lead to, ``script`` the sources of its scripts. With ``shows_media``,
+    it may show images and play sounds that are in the page itself.
     """
     scripts = f"script-src {script}; " if script else ""
+    media = "img-src data:; media-src data:; " if shows_media else ""
     return (
-        f"default-src 'none'; style-src {STYLE_SOURCE}; {scripts}form-action {form}; frame-ancestors 'none'; "
+        f"default-src 'none'; style-src {STYLE_SOURCE}; {scripts}{media}form-action {form}; frame-ancestors 'none'; "
         "base-uri 'none'"
     )
 

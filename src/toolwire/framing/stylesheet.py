@@ -66,6 +66,10 @@ main{max-width:44rem;margin:0 auto;padding:0 16px 32px}
 .terms dt::first-letter{text-transform:uppercase}
 .value{white-space:pre-wrap}
 .value-list{margin:0;padding-left:20px}
+.content{margin:0 0 16px}
+.content img,.content audio{display:block;max-width:100%;margin:0 0 8px}
+.content img{height:auto;max-height:80vh;background:var(--quiet)}
+.content figcaption{color:var(--muted);font-size:.875rem}
 .about{margin:4px 0 0}
 .hint{color:var(--muted);font-size:.875rem}
 .wrong{color:var(--destroys);font-weight:500}

@@ -13,8 +13,10 @@ from urllib.parse import quote
 
 from toolwire.consent.question_page import build_tool_badges
 from toolwire.core.catalog import Catalog
+from toolwire.core.content import has_content
 from toolwire.core.http import STATUS_BY_KIND, Response
 from toolwire.core.model import Json, Problem, Tool
+from toolwire.framing.html_content import build_content, shorten_content
 from toolwire.framing.html_form import build_form_fields, has_lists
 from toolwire.framing.html_page import (
     build_code_block,
@@ -33,20 +35,26 @@ from .wire_exchange import WireExchange, Wires, write_python
 
 _MOST_LISTED = 200
 _MOST_REQUESTS = 4
-_FIELDS = (
+_OTHER_FIELDS = (
     (b"content-type", b"text/html; charset=utf-8"),
-    (b"content-security-policy", build_policy(script="'self'").encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"same-origin"),
 )
+_FIELDS = ((b"content-security-policy", build_policy(script="'self'").encode()), *_OTHER_FIELDS)
+_MEDIA_FIELDS = ((b"content-security-policy", build_policy(script="'self'", shows_media=True).encode()), *_OTHER_FIELDS)
+"""For a page with an answer that has an image or a sound: only there may a page show what a tool returned."""
 
 
 class Answer(NamedTuple):
-    """How a call ended: its result as HTML, and the call on each protocol with the response to it."""
+    """How a call ended: its result as HTML, and the call on each protocol with the response to it.
+
+    ``shows_media`` says that the HTML may have images and sounds.
+    """
 
     html: str
     exchanges: Sequence[tuple[WireExchange, str]]
     duration_ms: float
+    shows_media: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +107,8 @@ class IndexPage:
         # Only the page without any input may be stored: every other one can have arguments or results of a user.
         is_plain = view == View(base=view.base)
         tag = b'"' + sha256(body).hexdigest()[:32].encode() + b'"'
-        return Response(status, (*_FIELDS, (b"etag", tag) if is_plain else (b"cache-control", b"no-store")), body)
+        fields = _MEDIA_FIELDS if view.answer is not None and view.answer.shows_media else _FIELDS
+        return Response(status, (*fields, (b"etag", tag) if is_plain else (b"cache-control", b"no-store")), body)
 
     def _build_intro(self) -> str:
         about = "".join(f"<p>{escape(line)}</p>" for line in self._catalog.description.split("\n") if line.strip())
@@ -247,9 +256,10 @@ def asks_first(tool: Tool) -> bool:
 
 def build_result(value: Json) -> str:
     """Return the value of a call as people read it, with the JSON one click away."""
-    text = json.dumps(value, ensure_ascii=False, indent=1)
+    is_media = has_content(value)
+    text = json.dumps(shorten_content(value) if is_media else value, ensure_ascii=False, indent=1)
     fold = "" if isinstance(value, bool | int | float) else build_fold("As JSON", build_code_block(text, "JSON"))
-    return f'<div role="status">{build_value(value)}</div>{fold}'
+    return f'<div role="status">{build_content(value) if is_media else build_value(value)}</div>{fold}'
 
 
 def build_problem(problem: Problem) -> str:

@@ -26,6 +26,7 @@ from toolwire.consent.question_page import build_question_parts
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Deny, Question
 from toolwire.core.codec import Codec, Pending, Reader, Reading, Site
+from toolwire.core.content import has_content
 from toolwire.core.http import Request, Response
 from toolwire.core.model import ANONYMOUS, Approval, Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.url_origin import has_same_origin
@@ -146,7 +147,9 @@ class PageReader:
             else:
                 html, status, shown = build_result(result.value), 200, view
             answered = [(one, one.write_response(result, duration_ms)) for one in view.exchanges]
-            return self._page.build(replace(shown, answer=Answer(html, answered, duration_ms)), status)
+            shows_media = not isinstance(result, Problem) and has_content(result.value)
+            answer = Answer(html, answered, duration_ms, shows_media)
+            return self._page.build(replace(shown, answer=answer), status)
 
         return reply
 

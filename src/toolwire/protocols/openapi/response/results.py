@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from toolwire.core.content import (
+    RASTER_TYPES,
     Audio,
     File,
     Image,
@@ -36,7 +37,6 @@ from . import streaming, truncate_json
 from .streaming import StreamReader
 
 _UTF_8_MARK = b"\xef\xbb\xbf"
-_SHOWN_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _INERT: Final = (
     (b"content-security-policy", b"default-src 'none'; sandbox"),
     (b"x-content-type-options", b"nosniff"),
@@ -81,7 +81,7 @@ def write_content(result: Result, duration_ms: float) -> Response:
     found = read_content(result.value) if isinstance(result, Value) else None
     if not isinstance(found, (Image, Audio, File)):
         return write(result, duration_ms)
-    is_shown = found.type == "audio" or found.media_type.lower() in _SHOWN_IMAGES
+    is_shown = found.type == "audio" or found.media_type.lower() in RASTER_TYPES
     disposition = "inline" if is_shown and found.type != "file" else "attachment"
     if found.name:
         disposition += f"; filename*=UTF-8''{quote(found.name, safe='', errors='replace')}"
