@@ -140,6 +140,53 @@ def test_a_server_of_the_official_sdk_is_read() -> None:
     assert (link["type"], link["uri"]) == ("resource_link", "file:///b")
 
 
+LINK = {"type": "resource_link", "uri": "https://a.example/x.pdf", "name": "x", "mimeType": "application/pdf"}
+EMBEDDED = {"type": "resource", "resource": {"uri": "note:1", "mimeType": "text/plain", "text": "a note"}}
+
+
+def linking() -> Toolkit:
+    kit = Toolkit("Library")
+
+    @kit.tool(approval="auto")
+    def search() -> list[str | dict[str, Any]]:
+        """Return a text, a link and a text of another document."""
+        return ["found", LINK, EMBEDDED]
+
+    @kit.tool(approval="auto")
+    def find() -> dict[str, Any]:
+        """Return a link."""
+        return LINK
+
+    return kit
+
+
+@pytest.mark.parametrize("inner", [None, *WIRES])
+def test_links_and_embedded_texts_are_blocks_of_mcp_and_data_elsewhere(inner: str | None) -> None:
+    async def read(url: str) -> None:
+        async with Client(f"{url}/mcp") as client:
+            text, link, embedded = (await client.call_tool("search", {})).content
+            assert text.text == "found"
+            assert (link.type, link.uri, link.name, link.mime_type) == tuple(LINK.values())
+            assert (embedded.type, embedded.resource.uri, embedded.resource.text) == ("resource", "note:1", "a note")
+            (only,) = (await client.call_tool("find", {})).content
+            assert only.uri == LINK["uri"]
+        for wire in WIRES:
+            async with connect(url, protocol=wire, approve=allow) as far:
+                assert (await far.call("search")).unwrap() == ["found", LINK, EMBEDDED]
+                assert (await far.call("find")).unwrap() == LINK
+
+    async def run() -> None:
+        with background(asgi(linking())) as url:
+            if inner is None:
+                await read(url)
+                return
+            async with connect(url, protocol=inner, approve=allow) as near:
+                with background(asgi(near)) as outer:
+                    await read(outer)
+
+    anyio.run(run)
+
+
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_model_reads_what_was_returned_and_no_bytes(site: str, wire: str) -> None:
     call = ToolUseBlock(id="t1", name="pack", input={}, type="tool_use")

@@ -15,8 +15,28 @@ _OURS: Final = "attachment:"
 
 
 def write(value: Json) -> list[Json]:
-    """Return the blocks of ``value``, for which ``content.has_content`` is true."""
+    """Return the blocks of ``value``, for which ``has_blocks`` is true."""
     return [write_block(item) for item in (value if isinstance(value, list) else [value])]
+
+
+def has_blocks(value: Json) -> bool:
+    """Return whether ``value``, or an item of a list, is content, a link to a resource or an embedded text."""
+    if content.has_content(value) or _is_block(value):
+        return True
+    return type(value) is list and len(value) <= content.MAX_PARTS and any(map(_is_block, value))
+
+
+def _is_block(value: Json) -> bool:
+    """Return whether ``value`` is a link or an embedded text as MCP writes them, such as one of another server."""
+    if type(value) is not dict:
+        return False
+    match value:
+        case {"type": "resource_link", "uri": str(), "name": str()}:
+            return True
+        case {"type": "resource", "resource": {"uri": str(), "text": str()}}:
+            return True
+        case _:
+            return False
 
 
 def read(blocks: list[dict[str, Any]]) -> Json:
@@ -30,7 +50,9 @@ def read(blocks: list[dict[str, Any]]) -> Json:
 
 
 def write_block(item: Json) -> Json:
-    """Return one item as a block: a text, content, or other data as its JSON."""
+    """Return one item as a block: a text, content, a link or embedded text as it is, or other data as its JSON."""
+    if _is_block(item):
+        return item
     if not content.is_content(item):
         return {"type": "text", "text": item if isinstance(item, str) else jsontext.write(item).decode()}
     data = content.get_base64(item)

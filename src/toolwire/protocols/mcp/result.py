@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from toolwire.core.content import describes_content, has_content
+from toolwire.core.content import describes_content
 from toolwire.core.model import AFTER_START, Json, Kind, Problem, Result, Tool, Value
 from toolwire.framing import jsontext, problem_members
 from toolwire.framing.jsontext import get_object
@@ -49,7 +49,7 @@ def write_value(id_: bytes, tool: Tool, value: Json, end: bytes) -> bytes:
     """Return the answer for a value: as text, and as structured content where the tool says what it returns."""
     if tool.output_schema is None and value is None:
         return write_opening(id_) + b'"content":[],"isError":false' + end
-    if type(value) in _CONTENT_TYPES and has_content(value):
+    if type(value) in _CONTENT_TYPES and content_blocks.has_blocks(value):
         content = b'"content":' + jsontext.write(content_blocks.write(value))
         if not describes_content(tool.output_schema):  # the list says nothing then, and the bytes go once
             content += _write_structured(tool, value, jsontext.write(value))
