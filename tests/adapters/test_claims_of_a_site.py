@@ -41,13 +41,14 @@ class ToolCall(SimpleNamespace):
         return getattr(self, key, default)
 
 
-def called(where: str) -> ToolCall:
+def called(where: str) -> ToolCall | list[ToolCall]:
     text = json.dumps(SAID)
     arguments: Any = SAID if where.startswith("gemini") else text
     function = SimpleNamespace(name="wire_money", arguments=text)
-    return ToolCall(
+    call = ToolCall(
         id="1", call_id="1", name="wire_money", args=SAID, input=SAID, arguments=arguments, function=function
     )
+    return [call] if "run_tool_calls" in where else call
 
 
 @pytest.mark.requirement("XL-044", "XL-090")

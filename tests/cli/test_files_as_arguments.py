@@ -20,7 +20,7 @@ from toolwire.testing.loopback import background
 PICTURE = bytes(range(256)) * 5  # its base64 has letters that base64url has not
 TOOLS = '''
     from hashlib import sha256
-    from toolwire import Toolkit
+    from toolwire import File, Image, Toolkit
 
     album = Toolkit("Album")
 
@@ -43,6 +43,11 @@ TOOLS = '''
     def copy(picture: bytes) -> bytes:
         """Give a picture back."""
         return picture
+
+    @album.tool(approval="auto", safe=True)
+    def name(photo: Image, notes: list[File] | None = None) -> list[str]:
+        """Say what files are called."""
+        return [f"{one.name} {one.media_type} {len(one.data)}" for one in (photo, *(notes or []))]
 '''
 
 pytestmark = pytest.mark.requirement("FU-17")
@@ -80,10 +85,14 @@ def test_the_bytes_of_a_file_arrive_over_every_wire(
     assert call("measure", f"pictures=@{picture}") == [len(PICTURE)]
     assert base64.urlsafe_b64decode(call("copy", f"picture=@{picture}")) == PICTURE
     assert call("caption", f"text=@{picture}") == f"@{picture}"
+    notes = [f"notes=@{picture}"] * 2
+    assert call("name", f"photo=@{picture}", *notes) == [f"picture.png image/png {len(PICTURE)}"] * 3
 
 
 def test_code_of_this_machine_gets_them_too(album: Path, picture: Path, toolwire: Callable[..., Any]) -> None:
     assert toolwire("call", album, "measure", f"pictures=@{picture}", "--json").code == 0
+    named = toolwire("call", album, "name", f"photo=@{picture}", "--json")
+    assert json.loads(named.out)["value"] == [f"picture.png image/png {len(PICTURE)}"]
 
 
 def test_a_file_that_cannot_be_sent_is_named(album: Path, picture: Path, toolwire: Callable[..., Any]) -> None:

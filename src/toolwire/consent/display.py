@@ -4,6 +4,7 @@ Rules:
 - No text is shortened. A long text is marked as long, with its size, so that a page can fold it. Hidden characters are
   counted in the note of the row.
 - Every text is escaped here, once, and can be shown as it is.
+- A file that the program sends is shown by its name, size and digest.
 - Only arguments that the user's own side marks as secret are masked; their length is shown. The mark of a site hides
   nothing.
 """
@@ -73,6 +74,11 @@ def find_secrets(question: Question) -> frozenset[str]:
     )
 
 
+def find_unshown(question: Question) -> frozenset[str]:
+    """Return the names of the arguments that a page does not let the user change: secrets, and files by their name."""
+    return find_secrets(question) | question.files.keys()
+
+
 def _build_target_rows(question: Question) -> Iterator[DisplayRow]:
     tool = question.call.tool
     title = f"calls itself {make_visible(question.title)!r}" if question.title else ""
@@ -101,6 +107,9 @@ def _build_argument_rows(question: Question) -> Iterator[DisplayRow]:
         text, note = make_visible_json(value), _describe_size(value)
         if name in secrets:
             text, note = "*" * 8, f"secret, {len(value):,} characters"
+        elif name in question.files:
+            # MC-07: nobody can read base64; the file is named, and its digest says which bytes are sent.
+            text, note = make_visible(question.files[name]), ""
         elif _is_marked_secret(schemas.get(name, {})):
             # The value stays readable: otherwise a site could hide what it makes a user send.
             note = "; ".join(part for part in ("the site calls it a secret", note) if part)

@@ -30,7 +30,7 @@ from toolwire.framing.html_value import build_value
 from toolwire.framing.visible_text import make_visible, make_visible_json
 
 from .bounds_form import ALWAYS, build_bounds_fields
-from .display import DisplayRow, build_display_rows, confirmation_text, find_secrets, needs_typed_confirmation
+from .display import DisplayRow, build_display_rows, confirmation_text, find_unshown, needs_typed_confirmation
 from .origin_display import display_origin
 
 PAGE_HEADERS: Final[Mapping[str, str]] = {
@@ -111,18 +111,18 @@ def _build_arguments(question: Question, rows: tuple[DisplayRow, ...]) -> str:
     shown = [row for row in rows if row.kind == "argument"]
     if not shown:
         return ""
-    secrets = find_secrets(question)
+    unshown = find_unshown(question)
     values = zip(shown, question.call.arguments.items(), strict=True)
     facts = "".join(
-        _build_row(row, _build_argument(row, value, is_secret=name in secrets)) for row, (name, value) in values
+        _build_row(row, _build_argument(row, value, is_unshown=name in unshown)) for row, (name, value) in values
     )
     exact = "\n".join(f"{row.label} = {row.text}" for row in shown)
     fold = build_fold("The exact values, as JSON", build_code_block(exact, "The exact values"))
     return f'<h2>What is sent</h2><dl class="facts">{facts}</dl>{fold}'
 
 
-def _build_argument(row: DisplayRow, value: Json, *, is_secret: bool) -> str:
-    if is_secret:
+def _build_argument(row: DisplayRow, value: Json, *, is_unshown: bool) -> str:
+    if is_unshown:
         return escape(row.text)
     html = build_value(value)
     if row.is_long and "<details" not in html:
@@ -173,8 +173,8 @@ def _build_choices(question: Question, entered: Mapping[str, str]) -> str:
             '<option value="deny">never call it, do not ask</option></select></label></p>'
         )
     # Secrets stay out of the page: a browser may keep what stands in a form.
-    secrets = find_secrets(question)
-    editable = {name: value for name, value in question.call.arguments.items() if name not in secrets}
+    unshown = find_unshown(question)
+    editable = {name: value for name, value in question.call.arguments.items() if name not in unshown}
     arguments = escape(make_visible_json(editable, indent=1))
     return (
         (build_fold("Later calls", more, is_open=bool(entered.get(ALWAYS))) if more else "")

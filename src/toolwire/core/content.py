@@ -10,12 +10,13 @@ Rules:
 from __future__ import annotations
 
 import re
-from base64 import b64decode, urlsafe_b64encode
+from base64 import b64decode, b64encode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from mimetypes import guess_type
 from pathlib import Path
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 from .model import Json, Schema
 from .resources import Resource
@@ -25,6 +26,24 @@ MAX_PARTS: Final = 100
 """A longer list is plain data, so that looking for content in it takes no time."""
 
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}")
+_DATA_URL: Final = re.compile(r"data:([^,;]{0,255})((?:;[^,;]{0,1000}){0,8}),", re.IGNORECASE)
+_SIGNATURES: Final[tuple[tuple[bytes, int, bytes, str], ...]] = (
+    (b"\x89PNG\r\n\x1a\n", 0, b"", "image/png"),
+    (b"\xff\xd8\xff", 0, b"", "image/jpeg"),
+    (b"GIF8", 0, b"", "image/gif"),
+    (b"RIFF", 8, b"WEBP", "image/webp"),
+    (b"RIFF", 8, b"WAVE", "audio/wav"),
+    (b"OggS", 0, b"", "audio/ogg"),
+    (b"fLaC", 0, b"", "audio/flac"),
+    (b"ID3", 0, b"", "audio/mpeg"),
+    (b"\xff\xfb", 0, b"", "audio/mpeg"),
+    (b"%PDF-", 0, b"", "application/pdf"),
+)
+"""How bytes begin, what they have at a place after that, and their media type."""
+
+FILE_KEYWORD: Final = "x-mcp-file"
+"""The keyword of a schema for a file as a ``data:`` URL. Its member ``accept`` lists media types."""
+
 _STANDARD: Final = str.maketrans("-_", "+/")
 _FOR_URLS: Final = str.maketrans("+/", "-_")
 _MEMBERS: Final = frozenset({"type", "media_type", "name", "data"})
@@ -42,6 +61,30 @@ class _Content:
     media_type: str = UNTYPED
     name: str = ""
 
+    _range: ClassVar[str] = ""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], Any]) -> dict[str, Any]:
+        """Let pydantic read an argument from a text; core schemas are plain data, so nothing is imported for it."""
+        function = {"type": "no-info", "function": cls._read_argument}
+        return {"type": "function-before", "function": function, "schema": handler(source)}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> Any:
+        """Describe an argument as a text, and a result as an object."""
+        if handler.mode == "serialization":
+            return handler(core_schema)
+        accept = {"accept": [cls._range]} if cls._range else {}
+        media_type = {} if cls._range else {"contentMediaType": UNTYPED}
+        return {"type": "string", "contentEncoding": "base64", **media_type, FILE_KEYWORD: accept}
+
+    @classmethod
+    def _read_argument(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value  # a default; a caller can send nothing but text
+        found = read_file_text(value)
+        return cls(found.data, found.media_type, found.name)
+
     @classmethod
     def from_path(cls, path: str | Path, media_type: str = "") -> Self:
         """Return the content of the file at ``path``; without ``media_type``, the name of the file says its type.
@@ -56,7 +99,7 @@ class _Content:
 
 @dataclass(frozen=True, slots=True)
 class File(_Content):
-    """A file that a tool returns: its bytes, their media type, and its name (empty for none)."""
+    """A file that a tool takes or returns: its bytes, their media type, and its name (empty for none)."""
 
     type: Literal["file"] = field(default="file", repr=False)
 
@@ -66,9 +109,10 @@ class File(_Content):
 
 @dataclass(frozen=True, slots=True)
 class Image(_Content):
-    """An image that a tool returns: its bytes, its media type, such as ``image/png``, and its name (empty for none)."""
+    """An image that a tool takes or returns: its bytes, media type (``image/...``) and name (empty for none)."""
 
     type: Literal["image"] = field(default="image", repr=False)
+    _range: ClassVar[str] = "image/*"
 
     def __post_init__(self) -> None:
         _check_media_type(self.media_type, "image/")
@@ -76,9 +120,10 @@ class Image(_Content):
 
 @dataclass(frozen=True, slots=True)
 class Audio(_Content):
-    """A sound that a tool returns: its bytes, its media type, such as ``audio/wav``, and its name (empty for none)."""
+    """A sound that a tool takes or returns: its bytes, media type (``audio/...``) and name (empty for none)."""
 
     type: Literal["audio"] = field(default="audio", repr=False)
+    _range: ClassVar[str] = "audio/*"
 
     def __post_init__(self) -> None:
         _check_media_type(self.media_type, "audio/")
@@ -160,6 +205,64 @@ def embed_resource(value: Json, find_resource: Callable[[str], Resource | None])
 def is_reference(value: Json) -> bool:
     """Return whether ``value`` stands for bytes that a connection keeps: their type, their size, and a handle."""
     return type(value) is dict and "bytes_len" in value and value.keys() <= _REFERENCE
+
+
+def read_file_text(text: str) -> Resource:
+    """Return the bytes of an argument: base64 of either alphabet, or a ``data:`` URL, which may say type and name.
+
+    The type of base64 is what the first bytes say. Nothing is fetched, and no path is opened.
+
+    Raises:
+        ValueError: the text is neither; the message is the end of a sentence.
+    """
+    found = _DATA_URL.match(text)
+    if found is None:
+        data = _decode(text)
+        return Resource(data=data, media_type=_sniff_media_type(data))
+    parameters = [part.strip() for part in found[2].split(";")]
+    body = text[found.end() :]
+    is_base64 = any(part.lower() == "base64" for part in parameters)
+    data = _decode(unquote(body)) if is_base64 else unquote_to_bytes(body)
+    name = next((part[5:] for part in parameters if part.lower().startswith("name=")), "")
+    media_type = found[1].strip() or ("text/plain" if not is_base64 else _sniff_media_type(data))
+    return Resource(data=data, media_type=media_type, name=clean_file_name(unquote(name)))
+
+
+def build_data_url(content: Content) -> str:
+    """Return ``content`` as a ``data:`` URL with its media type and name."""
+    name = f";name={quote(content.name, safe='', errors='replace')}" if content.name else ""
+    return f"data:{content.media_type}{name};base64,{b64encode(content.data).decode()}"
+
+
+def takes_file(schema: Schema) -> bool:
+    """Return whether an argument of ``schema``, the schema of a tool's arguments, is a file, an option or a list of."""
+    properties = schema.get("properties")
+    for one in properties.values() if isinstance(properties, Mapping) else ():
+        waiting: list[Json] = [one]
+        while waiting:
+            branch = waiting.pop()
+            if not isinstance(branch, Mapping):
+                continue
+            if FILE_KEYWORD in branch:
+                return True
+            choices = branch.get("anyOf")
+            waiting += [branch.get("items"), *(choices if isinstance(choices, list) else ())]
+    return False
+
+
+def _decode(text: str) -> bytes:
+    plain = text.translate(_STANDARD).rstrip("=")
+    try:
+        return b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except ValueError:
+        raise ValueError("must be base64, or a data: URL: a path or another URL is not opened") from None
+
+
+def _sniff_media_type(data: bytes) -> str:
+    for begin, place, then, media_type in _SIGNATURES:
+        if data.startswith(begin) and data.startswith(then, place):
+            return media_type
+    return UNTYPED
 
 
 def clean_file_name(name: str) -> str:

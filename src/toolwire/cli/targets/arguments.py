@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from mimetypes import guess_type
 from pathlib import Path
 from types import NoneType
 from typing import Any, Final
 
+from toolwire.core.content import FILE_KEYWORD, UNTYPED, build_content
 from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.framing import jsontext
@@ -91,7 +93,9 @@ def _read_declared_values(key: str, texts: Sequence[str], tool: Tool) -> Json | 
     read = _read_files(texts, schema, root)
     if isinstance(read, Problem):
         return read
-    texts = read
+    if not all(isinstance(text, str) for text in read):
+        return read if len(read) > 1 or "string" not in kinds else read[0]
+    texts = [str(text) for text in read]
     if len(texts) == 1:
         value = _read_value(texts[0], kinds)
         if isinstance(value, list) or not kinds <= {"array", "null"} or (value is None and "null" in kinds):
@@ -102,17 +106,29 @@ def _read_declared_values(key: str, texts: Sequence[str], tool: Tool) -> Json | 
     return [_read_value(text, items) for text in texts]
 
 
-def _read_files(texts: Sequence[str], schema: Json, root: Mapping[str, Any]) -> Sequence[str] | Problem:
-    """Return ``texts``, with the base64 of a file for each ``@file`` if the schema, or that of its items, is bytes."""
+def _read_files(texts: Sequence[str], schema: Json, root: Mapping[str, Any]) -> list[Any] | Problem:
+    """Return ``texts``, with a file for each ``@file`` if the schema, or that of its items, is a file or bytes.
+
+    A file that a tool takes with its type and name is a ``File``, and bytes are base64.
+    """
+    takes_type = any(
+        FILE_KEYWORD in one for part in (schema, _find_items(schema, root)) for one in _list_branches(part, root)
+    )
     encode = _find_encoder(schema, root) or _find_encoder(_find_items(schema, root), root)
     if encode is None:
-        return texts
-    read: list[str] = []
+        return list(texts)
+    read: list[Any] = []
     for text in texts:
         content = _read_file(text[1:]) if text.startswith("@") else None
         if isinstance(content, Problem):
             return content
-        read.append(text if content is None else encode(content).decode())
+        if content is None:
+            read.append(text)
+        elif takes_type:
+            name = Path(text[1:]).name
+            read.append(build_content(content, guess_type(name)[0] or UNTYPED, name))
+        else:
+            read.append(encode(content).decode())
     return read
 
 

@@ -16,6 +16,7 @@ import anyio
 from toolwire.cli.terminal.screen import print_error
 from toolwire.cli.terminal.terminal_approver import Approver
 from toolwire.client.calls.call_ids import new_id
+from toolwire.client.calls.file_arguments import read_file_arguments
 from toolwire.client.transport.drivers import SyncNotify, ask_input
 from toolwire.consent import build_consent_check, build_denial, effective_level
 from toolwire.core.catalog import Catalog
@@ -133,7 +134,10 @@ class LocalTarget:
         tool = self.catalog().find_or_suggest(name)
         if isinstance(tool, Problem):
             return tool
-        call = Call(tool, arguments, new_id(), self._context)
+        read = read_file_arguments(Call(tool, arguments, new_id(), self._context), None)
+        if isinstance(read, Problem):
+            return read
+        call = read.call
         verdict = apply_checks(call, self._checks)
         match verdict:
             case Allow():
@@ -143,7 +147,7 @@ class LocalTarget:
             case KnownResult(result):
                 return result
             case Ask(question):
-                answer = self._ask(replace(question, step=step))
+                answer = self._ask(replace(question, step=step, files=read.files))
                 if answer.allowed is not True:
                     return build_denial(f"{call.tool.name} was not called: it was not allowed.")
             case _:

@@ -26,7 +26,7 @@ import anyio.to_thread
 
 from toolwire.consent.binding import DECISION_VALID_S
 from toolwire.consent.bounds_form import ALWAYS, read_bounds
-from toolwire.consent.display import confirmation_text, find_secrets, needs_typed_confirmation
+from toolwire.consent.display import confirmation_text, find_unshown, needs_typed_confirmation
 from toolwire.consent.grant import describe_bounds
 from toolwire.consent.input_page import build_input_page, read_form
 from toolwire.consent.question_page import PAGE_HEADERS, build_final_page, build_question_page
@@ -92,8 +92,8 @@ class QuestionServer:
             raise DefinitionError("The arguments are no JSON object.")
         given_before = self.question.call.arguments
         if arguments is not None:
-            # The page does not show secrets, so they are not in the form.
-            arguments |= {name: given_before[name] for name in find_secrets(self.question)}
+            # The page does not show secrets and the bytes of files, so they are not in the form.
+            arguments |= {name: given_before[name] for name in find_unshown(self.question)}
         changed = arguments if arguments != given_before else None
         bounds = read_bounds(self.question, given, datetime.now().astimezone())
         always = bounds is not None or given.get(ALWAYS) == "yes"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,15 +24,17 @@ class CallState:
     """What is known of one call while it runs: the status of the last response, and what the user approved.
 
     ``status`` is None if no response arrived; ``is_large`` says that the last one takes long to read. ``step`` is the
-    step of a recipe that the call is made as. An approval covers the same request when that is sent again.
+    step of a recipe that the call is made as, ``files`` says which files its arguments are. An approval covers the same
+    request when that is sent again.
     """
 
     # XL-050: bound to the definition, the arguments, the credential and the request, like the answer itself.
 
-    __slots__ = ("_approved_at", "_binding", "_by_grant", "_reasons", "is_large", "status", "step")
+    __slots__ = ("_approved_at", "_binding", "_by_grant", "_reasons", "files", "is_large", "status", "step")
 
     def __init__(self, step: RecipeStep | None = None) -> None:
         self.step = step
+        self.files: Mapping[str, str] = {}
         self.status: int | None = None
         self.is_large = False
         self._binding = ""

@@ -94,7 +94,7 @@ class Questions:
     def _ask(self, prepared: PreparedCall, question: Question, state: CallState) -> Flow[PreparedCall | Problem]:
         tool, session, record = prepared.call.tool, self.parties.session, self.agreements.record
         bound = self._compute_binding(prepared, state)
-        full = self._complete_question(prepared, replace(question, step=state.step), bound)
+        full = self._complete_question(prepared, replace(question, step=state.step, files=state.files), bound)
         asked_at = session.clock()
         answer = yield from ask(full)
         took_s = session.clock() - asked_at

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypedDict, Unpack
 
 from toolwire.auth.loopback_hosts import is_loopback_host
 from toolwire.client.calls.api_keys import Keys, attach_keys
 from toolwire.client.calls.call_pipeline import CallPipeline
+from toolwire.client.calls.file_arguments import FileArguments, has_files, read_file_arguments
 from toolwire.client.calls.pending_grants import GrantUser, wait_for_grants
 from toolwire.client.calls.prepared_call import CallState
 from toolwire.client.calls.retry import DEFAULT_RETRIES, RetryLimits
@@ -20,7 +22,7 @@ from toolwire.client.discovery.source import DocumentSource, find_document_url
 from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
 from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef
 from toolwire.consent.policy import PreferenceStore, merge_preferences, reject_lowering
-from toolwire.core.codec import Codec, Flow, Peer, Probe
+from toolwire.core.codec import Codec, Flow, Peer, Probe, Work
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.core.resources import Resource
@@ -65,6 +67,16 @@ class Connection:
         else:
             flow = self._start(traced, state)
         return flow if observation is None else observation.watch(flow)
+
+    def run_with_files(self, call: Call, state: CallState) -> Flow[Result]:
+        """Return the result of ``call``, whose arguments may be files of the program or handles of this connection."""
+        # MC-07: files are read before the call is checked, observed and shown.
+        if has_files(call.arguments):
+            read: FileArguments | Problem = yield Work(partial(read_file_arguments, call, self.peer.resources))
+            if isinstance(read, Problem):
+                return read
+            call, state.files = read
+        return (yield from self.run(call, state))
 
     def _start(self, call: Call, state: CallState | None) -> Flow[Result]:
         flow = self.pipeline.run(call, state)

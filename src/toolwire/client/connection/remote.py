@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from threading import Lock
-from typing import Any
+from types import NoneType
+from typing import Any, Final
 
 import anyio
 
@@ -258,7 +259,9 @@ class Remote(_RemoteFacts):
             # Some protocols must ask the server for progress with the request itself.
             current = current._replace(context=replace(current.context, report=notify))
         state = CallState(step)
-        flow = connection.run(current, state)
+        # In line, because every call passes here: numbers are no files, and anything else is looked at.
+        is_plain = type(current.arguments) is dict and _NEVER_FILES.issuperset(map(type, current.arguments.values()))
+        flow = (connection.run if is_plain else connection.run_with_files)(current, state)
         if self._provide_input is not None:
             flow = connection.pipeline.admit_input(flow, current)
         result = await arun(
@@ -439,7 +442,9 @@ class SyncRemote(_RemoteFacts):
             given = replace(given, report=_is_heard)
         call = Call(tool, {} if arguments is None else arguments, new_id(), given)
         state = CallState(step)
-        flow = connection.run(call, state)
+        # In line, because every call passes here: numbers are no files, and anything else is looked at.
+        is_plain = type(call.arguments) is dict and _NEVER_FILES.issuperset(map(type, call.arguments.values()))
+        flow = (connection.run if is_plain else connection.run_with_files)(call, state)
         if self._provide_input is not None:
             flow = connection.pipeline.admit_input(flow, call)
         result = run(flow, self._transport, self._approve, notify, provide_input=self._provide_input)
@@ -538,4 +543,5 @@ def _is_heard(_: Progress) -> Awaitable[None]:
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
+_NEVER_FILES: Final = frozenset({int, float, bool, NoneType, dict})
 _CLOSED = Problem(kind=Kind.UNREACHABLE, message="This connection is closed: connect again.")

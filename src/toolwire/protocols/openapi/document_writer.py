@@ -146,7 +146,7 @@ def write_parts(tool: Tool, operation_id: str) -> Parts:
     operation["x-llm"] = _write_policy(tool)
     operation[identity.MEMBER] = identity.write(tool)
     arguments = _hoist_definitions(tool.input_schema, f"{operation_id}.input", schemas)
-    if tool.safe:
+    if query.is_in_query(tool):
         operation["parameters"] = [
             _write_parameter(field, arguments["properties"][field.name]) for field in query.list_fields(tool)
         ]
@@ -161,7 +161,7 @@ def write_parts(tool: Tool, operation_id: str) -> Parts:
         "4XX": {"$ref": "#/components/responses/Refused"},
         "5XX": {"$ref": "#/components/responses/Failed"},
     }
-    return Parts({"get" if tool.safe else "post": operation}, schemas)
+    return Parts({"get" if query.is_in_query(tool) else "post": operation}, schemas)
 
 
 def _write_content(tool: Tool, operation_id: str, schemas: dict[str, Json]) -> dict[str, Json]:

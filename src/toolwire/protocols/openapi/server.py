@@ -42,7 +42,7 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     table["GET", CATALOG] = Route(_build_constant_reader(_build_api_catalog(site)), is_public=True)
     for tool, path, _ in document_writer.list_offered(catalog):
         # A safe tool is a GET, so that caches, prefetching and HTTP itself know that it changes nothing.
-        table["GET" if tool.safe else "POST", path] = site.cache.get(_build_route, tool, "")
+        table["GET" if query.is_in_query(tool) else "POST", path] = site.cache.get(_build_route, tool, "")
     return table
 
 
@@ -121,7 +121,7 @@ def _build_constant_reader(response: Response) -> Reader:
 
 
 def _build_route(tool: Tool, _name: str) -> Route:
-    return Route(_build_query_reader(tool) if tool.safe else _build_body_reader(tool), runs_tool=True)
+    return Route(_build_query_reader(tool) if query.is_in_query(tool) else _build_body_reader(tool), runs_tool=True)
 
 
 def _build_query_reader(tool: Tool) -> Reader:

@@ -21,6 +21,7 @@ from .document.arazzo import Recipes
 from .document.paths import CONVENTIONAL
 from .document_writer import OfferedTool
 from .recipes import find_operation
+from .request import query
 from .tools import operations
 
 _URL = "https://document.invalid/workflows.json"  # relative references of the author stay on it, and others do not
@@ -90,7 +91,7 @@ def _write_step(step: RecipeStep, offered: OfferedTool | None) -> dict[str, Json
         data["parameters"] = [{"name": name, "value": value} for name, value in step.arguments.items()]
     else:
         data["operationId"] = offered.operation_id
-        if offered.tool.safe:
+        if query.is_in_query(offered.tool):
             data["parameters"] = [
                 {"name": name, "in": "query", "value": value} for name, value in step.arguments.items()
             ]

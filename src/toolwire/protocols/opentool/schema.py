@@ -41,6 +41,7 @@ _NOTES = {
     "maxLength": "longest length",
     "minItems": "fewest items",
     "maxItems": "most items",
+    "contentEncoding": "as",
 }
 """What the small schema has no member for, in the words its description says it with. [A-10]"""
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from urllib.parse import unquote
 
 from toolwire.core.model import Json
 from toolwire.core.resources import HANDLE_PREFIX, Resource, Resources
 
 UNTYPED = "application/octet-stream"
 
-_DATA_URL = re.compile(r"data:(?P<type>[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+)?(?:;[^,;]{0,100})*;base64,")
+_DATA_URL = re.compile(r"data:(?P<type>[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+)?(?:;[^,;]{0,1000})*;base64,")
+_NAME = re.compile(r";name=([^,;]*)")
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _MOST_NAME = 100
 
@@ -40,7 +42,9 @@ def read_file(value: Json, resources: Resources | None) -> Resource:
         data = base64.b64decode(value[found.end() :] if found else value, validate=True)
     except (binascii.Error, ValueError):
         raise ValueError("must be base64 text, or the handle of a file: a path or URL is not opened") from None
-    return Resource(data=data, media_type=(found["type"] if found else None) or UNTYPED)
+    name = _NAME.search(found[0]) if found else None
+    media_type = (found["type"] if found else None) or UNTYPED
+    return Resource(data=data, media_type=media_type, name=unquote(name[1]) if name else "")
 
 
 def choose_file_name(resource: Resource, otherwise: str) -> str:

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
+from toolwire.core.content import takes_file
 from toolwire.core.model import Json, Kind, Problem, Schema, Tool
 from toolwire.framing import jsontext
 from toolwire.protocols.openapi.document.references import Unusable, resolve
@@ -57,6 +58,12 @@ class Field(NamedTuple):
     schema: Schema
     required: bool
     types: frozenset[str] = frozenset()
+
+
+def is_in_query(tool: Tool) -> bool:
+    """Return whether the arguments of ``tool`` are in the query of a GET: it only reads, and no file is among them."""
+    # MC-07: a file does not fit in a URL, which also stands in logs.
+    return tool.safe and not takes_file(tool.input_schema)
 
 
 def list_fields(tool: Tool) -> tuple[Field, ...]:

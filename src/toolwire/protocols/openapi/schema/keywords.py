@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from toolwire.core import subschemas
+from toolwire.core.content import FILE_KEYWORD
 from toolwire.core.model import Json
 
 _FOREIGN = re.compile(r"\A/\^.*\$/[a-z]*\Z|\[\[:\^?[a-z]+:\]|&&\[", re.DOTALL)
@@ -37,6 +38,10 @@ def is_type(value: Json) -> bool:
     if isinstance(value, str):
         return value in TYPES
     return _are_names(value) and bool(value) and TYPES.issuperset(value)
+
+
+def _is_object(value: Json) -> bool:
+    return isinstance(value, dict)
 
 
 def _is_text(value: Json) -> bool:
@@ -95,6 +100,7 @@ _PLAIN: dict[str, Callable[[Json], bool]] = {
     "dependentRequired": _are_lists_of_names,
     "multipleOf": _is_positive,
     "pattern": _is_readable_pattern,
+    FILE_KEYWORD: _is_object,
     **dict.fromkeys(("title", "description", "format", "contentEncoding", "contentMediaType"), _is_text),
     **dict.fromkeys(("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum"), _is_number),
     **dict.fromkeys(

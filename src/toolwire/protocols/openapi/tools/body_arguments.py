@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from toolwire.core.content import FILE_KEYWORD
 from toolwire.core.model import Json
 from toolwire.protocols.openapi.document.references import References, Unusable
 from toolwire.protocols.openapi.document.swagger_20 import COLLECTION_FORMATS, SEPARATORS
@@ -27,6 +28,8 @@ _TEXT_WORDS = ("description", "enum", "maxLength", "minLength", "pattern")
 _MOST_ARGUMENTS = 256
 _MOST_WRAPPERS = 4
 _FILE = "The file as base64 text, or the handle of a file."
+_FILE_TEXT: Mapping[str, Json] = {"type": "string", "contentEncoding": "base64", FILE_KEYWORD: {}}
+"""The keyword says that a ``data:`` URL is read too."""
 _UNSPLITTABLE_KEYWORDS = frozenset(
     (
         "anyOf",
@@ -93,7 +96,7 @@ class Body(NamedTuple):
         """The schema of the body; for text and bytes always a string, even if the document says otherwise."""
         schema = self.media.get("schema", {})
         if self.sort is BodyKind.BYTES:
-            return {"type": "string", "contentEncoding": "base64", "description": _FILE}
+            return {**_FILE_TEXT, "description": _FILE}
         if self.sort in (BodyKind.TEXT, BodyKind.XML):
             words = schema if isinstance(schema, dict) else {}
             kept = {key: words[key] for key in _TEXT_WORDS if key in words and words.get("type") == "string"}
@@ -224,10 +227,10 @@ def build_file_schema(references: References, schema: Json, encoding: Encoding) 
     node = _unwrap_single(references, schema)
     if node.get("type") == "array":
         # Several files of one field are a list, each with a part of its own.
-        return {**node, "items": {"type": "string", "contentEncoding": "base64", "description": _FILE}}
+        return {**node, "items": {**_FILE_TEXT, "description": _FILE}}
     said = node.get("description")
     description = f"{said} {_FILE}" if isinstance(said, str) else _FILE
-    return {"type": "string", "contentEncoding": "base64", "description": description}
+    return {**_FILE_TEXT, "description": description}
 
 
 def _read_encoding(references: References, said: dict[str, Any], schema: Json, sort: BodyKind) -> Encoding:
