@@ -36,7 +36,11 @@ GUARDS: dict[str, tuple[str, ...]] = {
     "client/calls/questions.py": ("tests/client/test_call_pipeline.py", "tests/client/test_refresh.py"),
     "server/access/api_keys.py": ("tests/server/test_keys.py", "tests/server/test_scopes.py"),
     "server/access/signed_tokens.py": ("tests/server/test_jwt.py",),
-    "server/run/confirmation.py": ("tests/server/test_confirming.py",),
+    "server/run/confirmation.py": (
+        "tests/server/test_confirming.py",
+        "tests/server/test_receipts.py",
+    ),
+    "auth/receipt.py": ("tests/server/test_receipts.py", "tests/cli/test_receipts.py"),
     "auth/caller_token.py": ("tests/server/test_jwt.py",),
     "limits/window.py": ("tests/limits/test_window.py", "tests/limits/test_clock_jumps.py"),
     "limits/throttle.py": ("tests/limits/test_throttle.py",),

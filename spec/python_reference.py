@@ -102,6 +102,12 @@ SECTIONS = (
         "toolwire.oauth: an authorization server for a site",
         "Needs the extra `toolwire[oauth]`. See [OAuth](../how-to/oauth.md).",
     ),
+    Section(
+        "toolwire.auth.receipt",
+        "toolwire.auth.receipt: the key that signs receipts",
+        "Needs the extra `toolwire[jwt]`. See [Receipts](../how-to/consent.md#receipts).",
+        only=("ReceiptKey",),
+    ),
     Section("toolwire.server.access.callers", "toolwire.server.access.callers: other ways to identify callers", ""),
     Section(
         "toolwire.integrations.fastapi",

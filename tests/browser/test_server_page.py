@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field
 import toolwire
 from tests.browser.test_attacks import PAYLOADS, SUBMIT, Watched, showing
 from toolwire import Audio, File, Image, ServerLimits
+from toolwire.auth.receipt import ReceiptKey
 from toolwire.cli.serve_app import open_toolbox
 from toolwire.cli.targets.target import UrlTarget
 from toolwire.core.model import Cost
@@ -229,6 +230,21 @@ def test_a_server_that_asks_for_a_confirmation_is_answered_on_the_page(
     press(page, "Confirm")
     page.get_by_role("region", name="Answer").wait_for()
     assert desk.wiped == ["/srv"]
+
+
+@pytest.mark.requirement("CO-01", "CC-06")
+def test_the_page_runs_nothing_that_needs_a_receipt_and_says_so(
+    page: Any, desk: Desk, serve: Callable[..., str], tmp_path: Path
+) -> None:
+    keys = tmp_path / "keys.json"
+    keys.write_text(json.dumps({"keys": [ReceiptKey().to_public_jwk()]}))
+    site = serve(lambda _: toolwire.asgi(desk.kit, receipts="required", receipt_keys=keys))
+    page.goto(f"{site}/?tool=wipe&/folder=/srv")
+    press(page, "Try it")
+    page.get_by_label("Type wipe yes to allow it").fill("wipe yes")
+    press(page, "Allow this call")
+    page.get_by_text("wipe did not run: it needs a receipt of its user's decision").first.wait_for()
+    assert desk.wiped == []
 
 
 @pytest.mark.requirement("CO-01")

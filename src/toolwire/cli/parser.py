@@ -222,6 +222,21 @@ def _add_serve(parser: Parser) -> None:
         help="for calls that need consent of an MCP client that shows no forms: trust it to ask its user, by the hints"
         " of each tool, or refuse them (hints for your own tools, refuse for those of other servers)",
     )
+    parser.add_argument(
+        "--receipts",
+        choices=["required"],
+        default="",
+        help="run a call that needs consent only with a receipt: a signed decision of its user",
+    )
+    parser.add_argument(
+        "--receipt-keys", default="", metavar="FILE", help="the public keys that receipts are signed with, a JWK Set"
+    )
+    parser.add_argument(
+        "--receipt-audience",
+        default="",
+        metavar="HOST",
+        help="the host and port by which clients call this server, where a proxy changes it",
+    )
     parser.add_argument("--strict-jsonrpc", action="store_true", help="OpenTool: send a result or an error, never both")
     parser.add_argument(
         "--log",
@@ -443,15 +458,15 @@ def _add_approvals(parser: Parser) -> None:
         "action",
         nargs="?",
         default="list",
-        choices=["list", "allow", "deny", "revoke", "set", "unset", "log"],
+        choices=["list", "allow", "deny", "revoke", "set", "unset", "log", "key", "verify"],
         help="the action (list)",
     )
     parser.add_argument(
         "id",
         nargs="?",
         default="",
-        metavar="ID | SITE",
-        help="the question, the grant, or the site",
+        metavar="ID | SITE | FILE",
+        help="the question, the grant, the site, or a file with receipts",
     )
     parser.add_argument(
         "words", nargs="*", metavar="TOOL LEVEL", help="set: a tool, and per-call or deny; unset: a tool"
@@ -472,8 +487,12 @@ def _add_approvals(parser: Parser) -> None:
     )
     parser.add_argument("--site", default="", metavar="TEXT", help="log: only sites or connections with this text")
     parser.add_argument("--tool", default="", metavar="TEXT", help="log: only tools with this text in their id")
-    parser.add_argument("--json", action="store_true", help="list: print JSON; log: print a JSON object on each line")
+    parser.add_argument(
+        "--json", action="store_true", help="list: print JSON; log, verify: print a JSON object on each line"
+    )
     parser.add_argument("--verify", action="store_true", help="log: check that no record was changed")
+    parser.add_argument("--rotate", action="store_true", help="key: make a new key, which signs from now on")
+    parser.add_argument("--keys", metavar="FILE", help="verify: the public keys, a JWK Set (default: your own)")
     parser.add_argument(
         "--path", metavar="FOLDER", help="the folder with the decisions (default: toolwire below XDG_STATE_HOME)"
     )

@@ -34,6 +34,8 @@ from toolwire.protocols.openapi.document.loading import load_document
 from toolwire.server import App, asgi
 from toolwire.server.access.api_keys import parse_api_key
 from toolwire.server.run.host_consent import HostConsent
+from toolwire.server.run.receipts import Receipts, open_receipt_verifier
+from toolwire.stores.paths import find_state_places
 from toolwire.telemetry.logs import log_json
 
 from .exits import UsageError
@@ -115,6 +117,9 @@ class ServeSettings:
     strict_jsonrpc: bool = False
     agree: bool = False
     consent: ServeConsent = ""
+    receipts: Receipts = ""
+    receipt_keys: str = ""
+    receipt_audience: str = ""
     confirmations: str = ""
     remote: Mapping[str, Any] = field(default_factory=dict, repr=False)
     upstreams: Sequence[UpstreamSettings] = ()
@@ -179,6 +184,9 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App:
         debug=settings.debug,
         confirmations=settings.confirmations,
         consent=settings.consent or "hints",
+        receipts=settings.receipts,
+        receipt_keys=settings.receipt_keys,
+        receipt_audience=settings.receipt_audience,
     )
 
 
@@ -227,16 +235,8 @@ def open_toolboxes(settings: ServeSettings) -> Sequence[Toolbox]:
     if settings.document is None:
         urls = [target.text for target in targets if isinstance(target, UrlTarget)]
         options = read_url_options(Namespace(**settings.remote), urls) if settings.remote else None
-        return [
-            open_toolbox(
-                target,
-                options=options,
-                agree=settings.agree,
-                consent=settings.consent,
-                confirmations=settings.confirmations,
-            )
-            for target in targets
-        ]
+        asking = build_caller_consent(settings)
+        return [open_toolbox(target, options=options, agree=settings.agree, asking=asking) for target in targets]
     if len(targets) > 1:
         raise UsageError("--document describes one class: serve that alone, or give each class a load().")
     return [open_toolbox(targets[0], Path(settings.document))]
@@ -295,8 +295,7 @@ def open_upstream(upstream: UpstreamSettings, settings: ServeSettings) -> Toolbo
             target,
             options=options,
             agree=upstream.agree,
-            consent=settings.consent,
-            confirmations=settings.confirmations,
+            asking=build_caller_consent(settings),
         )
     except ConnectError as error:
         raise ConnectError(f"The upstream {upstream.name}: {error}", error.probes, error.kind) from error
@@ -310,14 +309,12 @@ def open_toolbox(
     *,
     options: UrlOptions | None = None,
     agree: bool = False,
-    consent: ServeConsent = "",
-    confirmations: str = "",
+    asking: CallerConsent | None = None,
 ) -> Toolbox:
     """Return the toolbox of ``target``. A call of a remote tool that needs consent must be confirmed by its caller.
 
-    ``options`` are for a URL. With the ``consent`` of "hints", MCP clients that cannot be asked are trusted to ask
-    their users. ``agree`` lets tools run without a question that only their site declares harmless.
-    ``confirmations`` is the folder of the words that all workers accept.
+    ``options`` are for a URL. ``agree`` lets tools run without a question that only their site declares harmless.
+    ``asking`` answers for the callers.
 
     Raises:
         ConnectError: nothing was found at a URL.
@@ -335,9 +332,7 @@ def open_toolbox(
     return connect_without_user(
         target.text,
         unlimited,
-        approve=CallerConsent(
-            host_confirmation=_HOST_CONFIRMATION if consent == "hints" else "", confirmations=confirmations
-        ),
+        approve=CallerConsent() if asking is None else asking,
         agree=(lambda _: True) if agree else None,
         api_key=options.key,
         protocol=options.protocol,
@@ -346,6 +341,24 @@ def open_toolbox(
         headers=options.headers,
         include_site_description=options.include_site_description,
         approve_command=confirm_command,
+    )
+
+
+def build_caller_consent(settings: ServeSettings) -> CallerConsent:
+    """Return what answers for the callers of remote tools: their confirmation, by a receipt if set so.
+
+    Raises:
+        DefinitionError: the keys of receipts, or a folder, cannot be used.
+    """
+    return CallerConsent(
+        host_confirmation=_HOST_CONFIRMATION if settings.consent == "hints" else "",
+        confirmations=settings.confirmations,
+        receipts=open_receipt_verifier(
+            settings.receipts,
+            settings.receipt_keys,
+            audience=settings.receipt_audience,
+            folder=find_state_places(settings.state).receipts,
+        ),
     )
 
 

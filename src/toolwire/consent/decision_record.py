@@ -1,7 +1,8 @@
 """Describe the record of a decision, and check the chain of records for later changes.
 
 Rules:
-- A record says who decided, on what (as a digest), and how. It holds no argument, no reason and no credential.
+- A record says who decided, on what (as a digest), and how. It holds no argument, no reason and no credential. A
+  receipt in it holds digests too.
 - Each record holds the digest of the record before it, so that a change, a gap or another order breaks the chain.
 - Removing records from the end does not break the chain. To detect that, keep the last digest elsewhere.
 """
@@ -23,7 +24,7 @@ FIRST_DIGEST = "0" * 64
 class Decision:
     """One decision. ``site`` is the origin of the server, ``binding`` the digest of what was shown.
 
-    ``at`` is in seconds since 1970.
+    ``at`` is in seconds since 1970. ``receipt`` is a receipt with its binding, as JSON text, or empty.
     """
 
     at: float
@@ -36,6 +37,7 @@ class Decision:
     always: bool = False
     shown_ms: int = 0
     site: str = ""
+    receipt: str = ""
 
 
 class ChainedDecision(NamedTuple):
@@ -72,8 +74,9 @@ class Audit(Protocol):
 def compute_chain_digest(before: str, number: int, record: Decision) -> str:
     """Return the digest of ``record``, which follows the record with the digest ``before``."""
     members = asdict(record)
-    if not record.site:  # records of earlier versions have no site, and keep their digest
-        del members["site"]
+    for name in ("site", "receipt"):  # records of earlier versions have none, and keep their digest
+        if not members[name]:
+            del members[name]
     return compute_digest({"before": before, "number": number, **members})
 
 

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from .grant_bounds import GrantBounds
 from .http import Request
 from .model import Approval, Call, Json, Problem, Result
 from .recipe import RecipeStep
+
+
+class ReceiptTerms(NamedTuple):
+    """What a server wants signed about a call that the user allows: how it names the caller and the tool, and its word.
+
+    ``definition`` is the server's digest of the tool's definition, ``expires_at`` the end of the receipt in seconds
+    since 1970.
+    """
+
+    # CC-06
+
+    principal: str
+    tool: str
+    definition: str
+    nonce: str
+    expires_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +47,7 @@ class Question:
     - ``files``: for each argument that is a file of the program, which file it is, with its size and digest.
     - ``consent_reasons``: the server asks only for consent, for these reasons. An approval of exactly this call that
       showed all of them answers it. None: only a new answer does.
+    - ``receipt``: what the server wants signed if the user allows the call, or None.
     """
 
     # XL-049, XL-050
@@ -56,6 +73,7 @@ class Question:
     step: RecipeStep | None = None
     files: Mapping[str, str] = field(default_factory=dict, repr=False)
     consent_reasons: tuple[str, ...] | None = field(default=None, repr=False)
+    receipt: ReceiptTerms | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +83,7 @@ class Answer:
     ``always`` allows later calls of this tool too, within ``bounds`` if there are any. ``reason`` is in the user's own
     words. ``arguments`` replaces the arguments that were shown. ``channel`` names where the user was asked. ``problem``
     ends the call if the approver needs something else first. ``keep_level`` is kept for later calls of this tool:
-    per-call asks each time, deny never calls it.
+    per-call asks each time, deny never calls it. ``receipt`` is set by the client, never by an approver.
     """
 
     allowed: bool
@@ -76,6 +94,7 @@ class Answer:
     problem: Problem | None = None
     keep_level: Approval | None = None
     bounds: GrantBounds | None = None
+    receipt: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

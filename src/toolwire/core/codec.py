@@ -384,6 +384,20 @@ class OfferedMethods(NamedTuple):
     read: Callable[[Peer, Call], Flow[Result]]
 
 
+CONFIRMATION_FIELD = b"toolwire-confirmation"
+"""The header field of the word that confirms a call."""  # XL-056
+RECEIPT_FIELD = b"toolwire-receipt"
+"""The header field of a receipt."""  # CC-06
+
+
+def add_confirmation(request: Request, word: str, receipt: str) -> Request:
+    """Return ``request`` with the word that confirms its call, and with the receipt if there is one, in its head."""
+    fields = [(CONFIRMATION_FIELD, word.encode("ascii"))]
+    if receipt:
+        fields.append((RECEIPT_FIELD, receipt.encode("ascii")))
+    return request._replace(headers=(*request.headers, *fields))
+
+
 def place_in_body(_: Peer, call: Call) -> Mapping[str, str]:
     """Return the place of each argument of ``call``: the body of the request."""
     return dict.fromkeys(call.arguments, "in the body")
@@ -412,6 +426,7 @@ class Codec:  # XL-067
     - ``target``: the method and URL of a call, to show before it is sent.
     - ``places``: where in the request each argument of a call goes, as the end of a sentence.
     - ``plan``: everything else that decides the request of a call, as data.
+    - ``confirm``: a request of a call with the word that confirms the call, and with a receipt or ``""``.
     - ``cancel``: the message that tells the server to stop working on a request; ``None`` where closing the connection
       says so.
     - ``end_session``: the request that ends the session of a peer; ``None`` where there is none.
@@ -432,6 +447,7 @@ class Codec:  # XL-067
     send: Callable[[Peer, Call], Flow[Result]]
     target: Callable[[Peer, Call], str]
     places: Callable[[Peer, Call], Mapping[str, str]] = place_in_body
+    confirm: Callable[[Request, str, str], Request] = add_confirmation
     plan: Callable[[Peer, Tool], Any] | None = None
     find_selected: Callable[[str, Selection], Flow[Finding]] | None = None
     find_explicit: Callable[[str], Flow[Finding]] | None = None

@@ -246,6 +246,9 @@ class Context:
     report: Report | None = field(default=None, repr=False, compare=False)
     is_over: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     confirmation: str = field(default="", repr=False, compare=False)
+    # CC-06: what the caller's client signed about the decision of its user, and the host by which it was called.
+    receipt: str = field(default="", repr=False, compare=False)
+    host: str = field(default="", repr=False, compare=False)
     state: Any = field(default=None, repr=False, compare=False)
     # Whether the client of the call shows forms to its user and leaves consent to the server, so that it may ask.
     can_ask: bool = field(default=False, repr=False, compare=False)

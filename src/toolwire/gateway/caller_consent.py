@@ -19,7 +19,8 @@ from pathlib import Path
 from toolwire.consent.tool_definition import build_definition, definition_hash
 from toolwire.core.check import Answer, Question
 from toolwire.framing import jsontext
-from toolwire.server.run.confirmation import ConfirmationWords, build_challenge
+from toolwire.server.run.confirmation import Confirmations, ConfirmationWords
+from toolwire.server.run.receipts import ReceiptVerifier
 
 _CHANNEL = "caller"
 _HOST_CHANNEL = "host"
@@ -38,27 +39,31 @@ class CallerConsent:
         *,
         host_confirmation: str = "",
         confirmations: Path | str = "",
+        receipts: ReceiptVerifier | None = None,
     ) -> None:
         """Share ``confirmations``, a folder, with the other processes of this machine that serve the same gateway.
+
+        With ``receipts``, a caller must send a receipt too.
 
         Raises:
             DefinitionError: the folder cannot be used.
         """
-        self._words = ConfirmationWords(confirmations) if words is None else words
+        words = ConfirmationWords(confirmations) if words is None else words
+        self._confirmations = Confirmations(words, receipts=receipts)
         self._host_confirmation = host_confirmation.encode()
 
     def __call__(self, question: Question) -> Answer:
         """Allow a call whose caller has confirmed it; else let it end with what the caller is to confirm."""
         call, subject = question.call, _digest(question)
         word = call.context.confirmation.encode()
-        if self._host_confirmation and compare_digest(word, self._host_confirmation):
+        # CC-06: where receipts are required, what a host says of itself proves nothing.
+        is_trusted = bool(self._host_confirmation) and self._confirmations.receipts is None
+        if is_trusted and compare_digest(word, self._host_confirmation):
             return Answer(allowed=True, channel=_HOST_CHANNEL)
-        if self._words.redeem(call.context.confirmation, subject):
-            return Answer(allowed=True, channel=_CHANNEL)
         reasons = (*question.reasons, *question.changes)
         text = f"{call.tool.name} is a tool of {question.site}. {' '.join(reasons)} Do you allow this call?"
-        problem = build_challenge(call, text, self._words.issue(subject), reasons=reasons)
-        return Answer(allowed=False, channel=_CHANNEL, problem=problem)
+        problem = self._confirmations.find_refusal(call, subject, text, reasons)
+        return Answer(allowed=problem is None, channel=_CHANNEL, problem=problem)
 
 
 def _digest(question: Question) -> bytes:

@@ -19,7 +19,7 @@ from pathlib import Path
 from anyio import to_thread
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Codec, Pending, Reading, Site, Streaming, Subscription, ToolCache
+from toolwire.core.codec import RECEIPT_FIELD, Codec, Pending, Reading, Site, Streaming, Subscription, ToolCache
 from toolwire.core.http import Request, Response, make_request
 from toolwire.core.ledger import Ledger
 from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Result, make_call
@@ -60,11 +60,12 @@ from .http.messages import (
 )
 from .limits import ServerLimits
 from .page.form_fields import find_form_key
-from .route_table import NO_DOCUMENTS, RouteEntry, RouteTable
+from .route_table import NO_DOCUMENTS, Document, RouteEntry, RouteTable
 from .run.change_stream import ChangeStreams
 from .run.confirmation import (
     CONFIRMATION,
     ConfirmationQuestion,
+    Confirmations,
     ConfirmationWords,
     build_confirmation_check,
 )
@@ -81,6 +82,7 @@ from .run.idempotency import KEY_HEADER, IdempotencyRunner, open_ledger, parse_k
 from .run.large_results import is_large_result
 from .run.progress_stream import stream_call
 from .run.rate_count import build_rate_counter
+from .run.receipts import KEYS_PATH, STDIO, ReceiptVerifier
 from .run.responses import build_large_response, build_refusal, build_response, read_request
 from .run.service import Service
 from .run.user_asker import InputStates
@@ -88,6 +90,8 @@ from .run.user_asker import InputStates
 _log = logging.getLogger("toolwire")
 
 ANY_TELEMETRY = Telemetry()
+STDIO_EXTENSION = "toolwire.stdio"
+"""The extension in the ASGI scope of a request that came on standard input."""
 _MAX_ROOTS = 16
 
 _CLIENT_FIELDS = Request("", "")[5:]
@@ -119,20 +123,23 @@ class App:
         telemetry: Telemetry = ANY_TELEMETRY,
         debug: bool = False,
         require_confirmation: ConfirmationQuestion | None = None,
-        documents: Mapping[str, Response] = NO_DOCUMENTS,
+        documents: Mapping[str, Document] = NO_DOCUMENTS,
         host_confirmation: str = "",
         confirmations: Path | str = "",
         ask_hosts: bool = True,
         consent: HostConsent = "hints",
+        receipts: ReceiptVerifier | None = None,
         workflows: Json = None,
     ) -> None:
         check_host_consent(consent, asks=ask_hosts)
+        self._receipts = receipts
         self._workflows = workflows
         self.older_clients = True
         self._toolbox = toolbox
         self._codecs = codecs
         self._documents = documents
-        self._host_confirmation = host_confirmation
+        # CC-06: where receipts are required, what a host says of itself proves nothing.
+        self._host_confirmation = host_confirmation if receipts is None else ""
         self._consent, self._asks_hosts = consent, ask_hosts
         self._callers = callers
         self._limits = limits
@@ -145,13 +152,14 @@ class App:
         required = check_requirements if authorizer is None else build_requirements_check(authorizer)
         self._rates = rates if rates is not None else open_windows("")
         counted = build_rate_counter(self._rates, local_rates)
-        asked = require_confirmation
-        if ask_hosts:
-            asked = _add_host_question(require_confirmation, build_host_question(find_self_asking(toolbox)))
+        asked, of_all = require_confirmation, receipts is not None
+        if ask_hosts or of_all:
+            host_question = build_host_question(find_self_asking(toolbox), of_all=of_all)
+            asked = _add_host_question(require_confirmation, host_question)
         words = ConfirmationWords(confirmations)
-        confirmed = (
-            () if asked is None else (build_confirmation_check(asked, words, build_reasons(require_confirmation)),)
-        )
+        find_reasons = build_reasons(require_confirmation, of_all=of_all)
+        proofs = Confirmations(words, receipts=receipts)
+        confirmed = () if asked is None else (build_confirmation_check(asked, proofs, find_reasons),)
         # In this order: a caller without the right learns nothing about the arguments, and no user must confirm a call
         # that cannot run.
         checks = (*scopes, required, build_arguments_check(), *confirmed)
@@ -194,11 +202,19 @@ class App:
         """Begin the ledger and the Toolbox, if they have a lifespan."""
         await begin_lifespan(self._idempotency)
         await begin_lifespan(self._toolbox)
-        if self._asks_hosts and (note := describe_host_consent(count_own_asking_tools([self._toolbox]), self._consent)):
-            _log.info("%s", note)
+        self._log_consent()
         self._prepared = self._build_table(
             "", self._toolbox.catalog()
         )  # so that the first request does not wait for it
+
+    def _log_consent(self) -> None:
+        """Log who asks about the tools that need consent."""
+        if not self._asks_hosts and self._receipts is None:
+            return
+        receipts = "" if self._receipts is None else "required"
+        note = describe_host_consent(count_own_asking_tools([self._toolbox]), self._consent, receipts)
+        if note:
+            _log.info("%s", note)
 
     async def end(self) -> None:
         """End the Toolbox, the ledger and the store of rate limits, if they have a lifespan."""
@@ -290,6 +306,8 @@ class App:
         # Three lookups instead of a copy of the call: most requests have none of these fields.
         if b"traceparent" in fields or CONFIRMATION in fields or KEY_HEADER in fields:
             call = _apply_headers(call, fields)
+        if self._receipts is not None:
+            call = _apply_receipt(call, fields, scope)
         came = None if self._observer is None else _build_arrival(request, scope)
         start = partial(self._start_run, call, protocol, came)
         if not isinstance(reading, Pending):
@@ -417,11 +435,14 @@ class App:
             older_clients=self.older_clients,
             cache=self._cache,
             host_confirmation=self._host_confirmation,
-            refuses_unasked=self._consent == "refuse",
+            refuses_unasked=self._consent != "hints",
             workflows=self._workflows,
             recipes=find_recipes(self._toolbox),
         )
-        return RouteTable(catalog, self._codecs, site, self._documents)
+        documents = self._documents
+        if self._receipts is not None:
+            documents = {**documents, f"{root}{KEYS_PATH}": self._receipts.publish}
+        return RouteTable(catalog, self._codecs, site, documents)
 
 
 def _add_host_question(required: ConfirmationQuestion | None, ask_host: ConfirmationQuestion) -> ConfirmationQuestion:
@@ -440,10 +461,19 @@ def _apply_headers(call: Call, fields: Fields) -> Call:
     context = call.context
     if b"traceparent" in fields:
         context = add_trace(context, fields[b"traceparent"].decode("latin-1"))
-    if CONFIRMATION in fields:
+    if CONFIRMATION in fields and context.input_responses is None:  # the state of a tool's question is the word there
         context = replace(context, confirmation=fields[CONFIRMATION].decode("latin-1"))
     key = parse_key(fields[KEY_HEADER]) if KEY_HEADER in fields and not call.key else call.key
     return call._replace(context=context, call_id=key or call.call_id, key=key)
+
+
+def _apply_receipt(call: Call, fields: Fields, scope: Scope) -> Call:
+    """Return ``call`` with the receipt in its head, if it has none, and with the host by which it came here."""
+    # CC-06
+    context, field = call.context, fields.get(RECEIPT_FIELD, b"")
+    host = STDIO if STDIO_EXTENSION in scope.get("extensions", ()) else fields.get(b"host", b"").decode("latin-1")
+    receipt = context.receipt or field.decode("latin-1")
+    return call._replace(context=replace(context, receipt=receipt, host=host.lower()))
 
 
 def _set_peer_address(call: Call, scope: Scope) -> Call:

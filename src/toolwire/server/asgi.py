@@ -26,11 +26,12 @@ from .access.callers import Callers, CombinedCallers
 from .access.host_guard import HostGuard
 from .app import ANY_TELEMETRY, App
 from .limits import ServerLimits
-from .route_table import NO_DOCUMENTS
+from .route_table import NO_DOCUMENTS, Document
 from .run.confirmation import ConfirmationQuestion
 from .run.function_toolbox import FunctionToolbox
 from .run.host_consent import HostConsent
 from .run.idempotency import open_ledger
+from .run.receipts import Receipts, open_receipt_verifier
 
 _CACHED_FOR_AN_HOUR = (b"cache-control", b"public, max-age=3600")
 
@@ -58,6 +59,9 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     confirmations: Path | str = "",
     ask_hosts: bool = True,
     consent: HostConsent = "hints",
+    receipts: Receipts = "",
+    receipt_keys: Path | str = "",
+    receipt_audience: str = "",
     workflows: Json = None,
 ) -> App:
     """Return an ASGI application that serves ``target`` on every protocol.
@@ -97,6 +101,11 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     needs consent, by its policy or by ``ask_when``. ``consent`` says what becomes of such a call if the client shows
     none: ``hints`` trusts it to ask its user, by the hints of the tool; ``refuse`` refuses the call.
 
+    With ``receipts="required"``, a call that needs consent runs, on every protocol, only with a receipt: the proof that
+    its user allowed exactly this call, signed by a key in the file ``receipt_keys`` (a JWK Set). ``receipt_audience``
+    is the host and port by which clients call this server, where a proxy changes the Host. The receipts are kept in
+    the folder of ``state``, if it is one.
+
     ``client_document`` is the URL at which this application describes toolwire to authorization servers: an https
     origin that leads here, or a URL below it. Sign in with ``toolwire login --client-document``.
 
@@ -106,7 +115,8 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     Raises:
         DefinitionError: the state, the ledger, the store of ``rates`` or the folder of ``confirmations`` cannot be
             opened, ``consent``, ``rates_fail`` or ``rates_replicas`` are not valid, or no authorization server would
-            accept a document from ``client_document``; or a recipe of ``workflows`` does not fit the tools.
+            accept a document from ``client_document``; a recipe of ``workflows`` does not fit the tools; or the
+            options of receipts cannot be used.
     """
     # XL-066, A-12, A-53, XL-056, XL-113
     places = find_state_places(state)
@@ -135,6 +145,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
         confirmations=confirmations or places.confirmations,
         ask_hosts=ask_hosts,
         consent=consent,
+        receipts=open_receipt_verifier(receipts, receipt_keys, audience=receipt_audience, folder=places.receipts),
         workflows=workflows,
     )
 
@@ -153,7 +164,7 @@ def _check_workflows(workflows: Json, toolbox: Toolbox) -> None:
         raise DefinitionError(f"The workflows do not fit the tools. {fault}")
 
 
-def _build_documents(client_document: str) -> Mapping[str, Response]:
+def _build_documents(client_document: str) -> Mapping[str, Document]:
     """Return the document that tells authorization servers who toolwire is, by the path of its URL."""
     if not client_document:
         return NO_DOCUMENTS

@@ -19,7 +19,9 @@ from toolwire.validation import filter_visible
 
 from .page.page_script import SCRIPT_PATH, SCRIPT_RESPONSE
 
-NO_DOCUMENTS: Mapping[str, Response] = {}
+Document: TypeAlias = Response | Callable[[], Response]
+"""A response that needs no credentials, or the function that makes it."""
+NO_DOCUMENTS: Mapping[str, Document] = {}
 Refuse: TypeAlias = Callable[[Problem], Response]
 
 
@@ -44,14 +46,14 @@ class RouteTable:
     """The entries of one catalog; ``catalog`` is the very object they were made from.
 
     ``scopes`` are all scopes of its tools, resources and prompts: without any, all callers see the same.
-    ``documents`` are fixed responses by path, which need no credentials.
+    ``documents`` are responses by path, which need no credentials.
 
     What a caller with some scopes sees is built for each request, from the parts of each tool in ``site.cache``. It is
     not kept, because callers may choose their scopes, and ten thousand sets must cost no more memory than ten.
     """
 
     def __init__(
-        self, catalog: Catalog, codecs: Sequence[Codec], site: Site, documents: Mapping[str, Response] = NO_DOCUMENTS
+        self, catalog: Catalog, codecs: Sequence[Codec], site: Site, documents: Mapping[str, Document] = NO_DOCUMENTS
     ) -> None:
         self.catalog = catalog
         readers = catalog.offered.readers
@@ -70,9 +72,9 @@ class RouteTable:
                 # An unknown path below /mcp is refused in the words of MCP.
                 self._segments.setdefault(_first_segment(path), codec.refuse)
                 self._owners.setdefault(path, codec)
-        for path, response in documents.items():
+        for path, document in documents.items():
             if path.startswith(f"{site.root}/"):  # their addresses are whole, wherever the application is mounted
-                self._entries["GET", path.removeprefix(site.root)] = _build_document_entry(response)
+                self._entries["GET", path.removeprefix(site.root)] = _build_document_entry(document)
         page = cache(lambda: _load_page().build_page_readers(catalog, codecs, wires, site))
         self._entries["GET", "/"] = RouteEntry(_defer_reader(lambda: page()[0]), True, build_plain_refusal, False)
         self._entries["POST", "/"] = RouteEntry(
@@ -145,8 +147,9 @@ def _refuse_form(problem: Problem) -> Response:
     return response
 
 
-def _build_document_entry(response: Response) -> RouteEntry:
-    return RouteEntry(lambda _: response, True, build_plain_refusal, False)
+def _build_document_entry(document: Document) -> RouteEntry:
+    read: Reader = (lambda _: document) if isinstance(document, Response) else (lambda _: document())
+    return RouteEntry(read, True, build_plain_refusal, False)
 
 
 def _first_segment(path: str) -> str:

@@ -37,7 +37,7 @@ from toolwire.protocols.mcp.revision import (
     VERSION_META,
 )
 
-from .app import App
+from .app import STDIO_EXTENSION, App
 from .run.change_stream import LOOK_S
 
 MAX_LINE: Final = 16 * 1024 * 1024
@@ -307,6 +307,7 @@ class _Exchange:
             "headers": [*headers, (b"content-length", b"%d" % len(body))],
             "client": ("127.0.0.1", 0),
             "server": ("127.0.0.1", 80),
+            "extensions": {STDIO_EXTENSION: {}},
         }
 
     async def receive(self) -> dict[str, Any]:

@@ -29,11 +29,15 @@ def is_postgres_url(where: str) -> bool:
 
 
 class StatePlaces(NamedTuple):
-    """Where a server keeps its ledger, its rate limits and its confirmations. Empty: in the memory of the process."""
+    """Where a server keeps its ledger, its rate limits, its confirmations and the receipts of its callers.
+
+    Empty: in the memory of the process; receipts are then not kept.
+    """
 
     ledger: str | None = None
     rates: str = ""
     confirmations: str = ""
+    receipts: str = ""
 
 
 def find_state_places(where: str | Path) -> StatePlaces:
@@ -58,4 +62,4 @@ def find_state_places(where: str | Path) -> StatePlaces:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise DefinitionError(f"State cannot be kept in {folder}: {error.strerror or error}.") from error
-    return StatePlaces(str(folder / "calls.sqlite"), str(folder), str(folder / "confirmations"))
+    return StatePlaces(str(folder / "calls.sqlite"), str(folder), str(folder / "confirmations"), str(folder))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 import time
@@ -11,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from toolwire.cli.exits import FAILED, OK, UsageError
+from toolwire.cli.receipts import print_keys, verify_receipts
 from toolwire.cli.targets.open_target import UrlOptions, find_site, open_target
 from toolwire.cli.terminal.screen import escaped, json_text, print_error, print_warning
 from toolwire.cli.terminal.table import print_table
@@ -36,7 +38,7 @@ from toolwire.stores.consent.preferences import (
 )
 from toolwire.stores.paths import find_state_folder
 
-ACTIONS = ("list", "allow", "deny", "revoke", "set", "unset", "log")
+ACTIONS = ("list", "allow", "deny", "revoke", "set", "unset", "log", "key", "verify")
 _SAID = {EVERY_TOOL: "every tool", EVERY_WRITE: "every tool that changes something"}
 _DONE = {Approval.PER_CALL: "is asked about each time", Approval.DENY: "is never called"}
 _AGO = re.compile(r"([0-9]{1,6})([dhm])")
@@ -54,6 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.action in ("allow", "deny", "revoke") and not arguments.id:
         raise UsageError(f"Say which: toolwire approvals {arguments.action} ID; `toolwire approvals list` shows them.")
     match arguments.action:
+        case "key" | "verify":
+            return _prove(folder, arguments)
         case "allow" | "deny":
             return _answer(folder, arguments)
         case "revoke":
@@ -62,6 +66,16 @@ def run(arguments: argparse.Namespace) -> int:
             return _verify(folder) if arguments.verify else _log(folder, arguments)
         case _:
             return _list(folder, as_json=arguments.json)
+
+
+def _prove(folder: Path, arguments: argparse.Namespace) -> int:
+    """Print the user's keys, or verify the receipts in a file."""
+    # CC-06
+    if arguments.action == "key":
+        return print_keys(folder, rotate=arguments.rotate)
+    if not arguments.id:
+        raise UsageError("Say which: toolwire approvals verify FILE; `toolwire approvals log --json` prints receipts.")
+    return verify_receipts(folder, arguments.id, arguments.keys, as_json=arguments.json)
 
 
 def _list(folder: Path, *, as_json: bool) -> int:
@@ -217,6 +231,9 @@ def _log(folder: Path, arguments: argparse.Namespace) -> int:
     if arguments.json:
         for entry in entries:
             members = {**asdict(entry.record), "at": _format_iso(entry.record.at)}
+            receipt = members.pop("receipt")
+            if receipt:
+                members["receipt"] = json.loads(receipt)
             print(json_text({"number": entry.number, **members, "digest": entry.digest}))
         return OK
     rows = [

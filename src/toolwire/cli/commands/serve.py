@@ -123,6 +123,9 @@ def build_settings(arguments: argparse.Namespace, upstreams: Sequence[UpstreamSe
         strict_jsonrpc=arguments.strict_jsonrpc,
         agree=arguments.agree,
         consent=arguments.consent,
+        receipts=arguments.receipts,
+        receipt_keys=arguments.receipt_keys,
+        receipt_audience=arguments.receipt_audience,
         remote=list_remote_options(arguments),
         debug=arguments.debug,
     )
@@ -146,7 +149,7 @@ def _serve(arguments: argparse.Namespace, renew: Callable[[], ServeSettings] | N
         print_warning(
             "Each worker counts calls alone; with --state FOLDER the limits of tools hold for all of them together."
         )
-    note = describe_host_consent(count_own_asking_tools(boxes), settings.consent)
+    note = describe_host_consent(count_own_asking_tools(boxes), settings.consent, settings.receipts)
     if arguments.stdio:
         if note:
             print(note, file=sys.stderr, flush=True)
@@ -223,7 +226,9 @@ def _warn(host: str, settings: ServeSettings, asking: int) -> None:
     if asking:
         some = "1 tool from elsewhere needs" if asking == 1 else f"{asking} tools from elsewhere need"
         print_warning(f"{some} consent: each call of them runs once its caller has confirmed it.")
-        if settings.consent == "hints":
+        if settings.receipts:
+            print_warning("A caller confirms with a receipt of its user's decision (--receipts required).")
+        elif settings.consent == "hints":
             print_warning("An MCP client that cannot be asked is trusted to ask its user by itself (--consent hints).")
         else:
             print_warning("An MCP client that cannot be asked gets none of them: --consent hints leaves that to it.")

@@ -164,8 +164,13 @@ class Agreements:
         if always:
             self._session.grants.add(known.key, bounds)
 
-    def record(self, tool: Tool, bound: str, decision: str, answer: Answer, took_s: float = 0.0) -> None:
-        """Record a decision. ``bound`` is the digest of what was shown, ``took_s`` for how many seconds."""
+    def record(
+        self, tool: Tool, bound: str, decision: str, answer: Answer, took_s: float = 0.0, *, receipt: str = ""
+    ) -> None:
+        """Record a decision. ``bound`` is the digest of what was shown, ``took_s`` for how many seconds.
+
+        ``receipt`` is what was signed about it, as JSON text.
+        """
         self._session.audit.append(
             Decision(
                 at=self._session.wall(),
@@ -178,6 +183,7 @@ class Agreements:
                 always=answer.always is True and decision == "allowed",
                 shown_ms=int(took_s * 1_000),
                 site=self._parties.site,
+                receipt=receipt,
             )
         )
 

@@ -29,6 +29,7 @@ from toolwire.core.lazy_import import load_function
 from toolwire.core.model import Approval, Call, Json, Problem, Progress, Result, Tool
 from toolwire.core.url_origin import get_origin
 from toolwire.core.user_input import InputRequest
+from toolwire.framing import jsontext
 from toolwire.framing.jsontext import LARGE_BYTES
 from toolwire.validation import build_arguments_check, copy_arguments
 
@@ -47,6 +48,7 @@ from .prepared_call import (
     replace_url,
 )
 from .questions import Questions, build_origin_question
+from .receipt_signing import find_signing_refusal, sign_decision
 from .retry import REPEAT_NOTICE, RetryLimits, relies_on_claim
 from .session import Session
 
@@ -269,16 +271,16 @@ class CallPipeline:
             reply: Any
             if isinstance(step, Question):
                 # XL-056: the server's own question is about the request that was sent before it.
-                problem = yield from self._ask_again(prepared.replace_step(approved or step), step, state)
-                if problem is not None:
-                    return problem
-                reply = Answer(allowed=True)
+                reply = yield from self._answer_server(prepared.replace_step(approved or step), step, state)
+                if isinstance(reply, Problem):
+                    return reply
             else:
                 reply = yield step if data_flow is None else _record_stream(step, data_flow, self.name)
                 if isinstance(reply, Problem) and "onward" in reply.details:
                     reply = yield from self._follow_redirects(prepared.replace_step(step), reply, question, state)
             self._record_reply(tool, step, reply, state)
-            is_answered = isinstance(step, InputRequest) or (isinstance(step, Pause) and step.is_poll)
+            # A confirmation goes with the same call too, in its body where a protocol has no header fields.
+            is_answered = isinstance(step, (InputRequest, Question)) or (isinstance(step, Pause) and step.is_poll)
             if state.is_large:
                 following_step = yield from read_large(prepared.flow, reply)
                 if isinstance(following_step, FlowEnd):
@@ -304,6 +306,24 @@ class CallPipeline:
             if problem is not None:
                 return problem
             approved = following
+
+    def _answer_server(self, prepared: PreparedCall, question: Question, state: CallState) -> Flow[Answer | Problem]:
+        """Return the user's yes to ``question`` of the server, signed if it wants that; or why the call ends."""
+        terms, tool, session = question.receipt, prepared.call.tool, self.session
+        if terms is not None and (refusal := find_signing_refusal(session.receipt_key, terms, tool)) is not None:
+            return refusal
+        problem = yield from self._ask_again(prepared, question, state)
+        if problem is not None:
+            return problem
+        key = session.receipt_key() if terms is not None and session.receipt_key is not None else None
+        if terms is None or key is None:
+            return Answer(allowed=terms is None)
+        # CC-06: only here is a decision of the user known, about exactly this call.
+        bound, request = state.last_binding, prepared.request or Request("", self._home)
+        signed = sign_decision(key, prepared.call, request, terms, now=session.wall(), shown=bound)
+        answer = Answer(allowed=True, channel="receipt", receipt=signed.receipt)
+        self._agreements.record(tool, bound, "signed", answer, receipt=jsontext.write(signed.to_json()).decode())
+        return answer
 
     def _record_reply(self, tool: Tool, step: FlowStep, reply: Any, state: CallState) -> None:
         state.is_large = isinstance(reply, Response) and len(reply.body) > LARGE_BYTES

@@ -42,6 +42,11 @@ class CallState:
         self._approved_at = 0.0
         self._by_grant = False
 
+    @property
+    def last_binding(self) -> str:
+        """The digest of what the user approved last, or ``""``."""
+        return self._binding
+
     def add_approval(self, question: Question, binding: str, now: float, *, by_grant: bool = False) -> None:
         """Add that the user allowed what ``question`` showed; ``binding`` is the digest of what is sent.
 

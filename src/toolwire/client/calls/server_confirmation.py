@@ -4,6 +4,7 @@ Rules:
 - Only the user confirms. Without an approver, the call ends with the server's answer.
 - A server asks once. If it asks again for the same call, that is its answer.
 - A server that only asks for consent, as a gateway does, is answered by an approval of exactly this call.
+- A server that wants a receipt gets one that the client signed after the user's answer, or the call ends.
 - A word confirms one run. If the confirmed call fails and is refused when it is repeated, the failure is the result.
 """
 
@@ -12,10 +13,11 @@ Rules:
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from toolwire.core.check import Question
+from toolwire.core.check import Question, ReceiptTerms
 from toolwire.core.codec import Codec, Flow, Listen, Peer, ask, intercept, map_request
 from toolwire.core.http import Request
 from toolwire.core.model import Approval, Call, Json, Kind, Problem, Result
@@ -24,21 +26,24 @@ from toolwire.framing.jsontext import get_object
 
 from .retry import RetryLimits, retry_call, send_with_retries
 
-FIELD = b"toolwire-confirmation"
 # The word is sent in a header field, so it has only characters that are safe there.
 _WORD = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _MAX_QUESTION = 300
+_MAX_NAME = 400
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class ConfirmationChallenge(NamedTuple):
     """What a server asks before it runs a call, and the word that confirms it.
 
-    ``consent_reasons`` is not None if the server only asks whether the user consents, for these reasons.
+    ``consent_reasons`` is not None if the server only asks whether the user consents, for these reasons. ``receipt`` is
+    what it wants signed, or None.
     """
 
     question: str
     word: str
     consent_reasons: tuple[str, ...] | None = None
+    receipt: ReceiptTerms | None = None
 
 
 def send_call(codec: Codec, peer: Peer, call: Call, limits: RetryLimits) -> Flow[Result]:
@@ -52,13 +57,13 @@ def send_call(codec: Codec, peer: Peer, call: Call, limits: RetryLimits) -> Flow
         return result
     reasons = (f"The server asks before it does this: {challenge.question}",)
     question = Question(call, peer.site, "", Approval.PER_CALL, reasons=reasons)
-    answer = yield from ask(replace(question, consent_reasons=challenge.consent_reasons))
+    question = replace(question, consent_reasons=challenge.consent_reasons, receipt=challenge.receipt)
+    answer = yield from ask(question)
     if answer.allowed is not True:
-        return result
-    field = (FIELD, challenge.word.encode("ascii"))
+        return answer.problem or result
 
     def confirm(step: Request | Listen) -> Request | Listen:
-        return map_request(step, lambda request: request._replace(headers=(*request.headers, field)))
+        return map_request(step, lambda request: codec.confirm(request, challenge.word, answer.receipt))
 
     confirmed = send_with_retries(codec, peer, call, limits, is_confirmed=True)
     return (yield from intercept(confirmed, on_request=confirm))
@@ -73,7 +78,19 @@ def read_challenge(result: Result) -> ConfirmationChallenge | None:
     if not isinstance(question, str) or not isinstance(word, str) or _WORD.fullmatch(word) is None:
         return None
     text = text_cleaning.cap_text(text_cleaning.clean(question).text, _MAX_QUESTION)
-    return ConfirmationChallenge(text, word, _read_reasons(details.get("reasons")))
+    receipt = _read_terms(get_object(details, "receipt"), word) if "receipt" in details else None
+    return ConfirmationChallenge(text, word, _read_reasons(details.get("reasons")), receipt)
+
+
+def _read_terms(data: Mapping[str, Json], word: str) -> ReceiptTerms:
+    """Return what a server wants signed; what cannot be read is empty, and then nothing is signed."""
+    # CC-06
+    principal, tool, definition, end = (data.get(name) for name in ("principal", "tool", "definition", "expires_at"))
+    is_named = all(isinstance(one, str) and 0 < len(one) <= _MAX_NAME for one in (principal, tool))
+    is_known = isinstance(definition, str) and _DIGEST.fullmatch(definition) is not None
+    if not is_named or not is_known or not isinstance(end, int | float) or isinstance(end, bool):
+        return ReceiptTerms("", "", "", word, 0.0)
+    return ReceiptTerms(str(principal), str(tool), str(definition), word, end)
 
 
 def _read_reasons(value: Json) -> tuple[str, ...] | None:

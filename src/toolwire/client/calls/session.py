@@ -23,6 +23,8 @@ from toolwire.limits import ClientRateLimits
 from toolwire.stores import MemoryAudit, MemoryGrants
 from toolwire.telemetry.calls import Telemetry
 
+from .receipt_signing import FindKey
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 _UNDERSCORE = re.compile("_")
 _ANY_TELEMETRY = Telemetry()
@@ -42,11 +44,13 @@ class Session:
     own, and ``rules`` are the user's rules for consent. ``limits`` is how often this client calls at most, whatever a
     tool declares; without it, each tool is called at most 60 times a minute and each connection 300 times, over the
     protocols that need a limit. ``grants`` and ``audit`` are kept in memory unless stores are given; see
-    ``open_stored_session``. ``kept`` has the levels that the user set with ``toolwire approvals set``; without
-    it, those in the state folder hold. With ``traced``, texts of results are remembered, so that a question can say
-    when an argument carries them to another connection. ``cache`` keeps fetched documents for as long as HTTP allows;
-    without it, every connection fetches them again. ``telemetry`` sends spans and metrics elsewhere than to those of
-    the process. ``clock`` returns seconds and never goes back; ``wall`` returns seconds since 1970.
+    ``open_stored_session``. ``kept`` has the levels that the user set with ``toolwire approvals set``; without it,
+    those in the state folder hold. ``receipt_key`` returns the ``ReceiptKey`` that signs the user's decision where a
+    server wants a receipt, or None; without it, nothing is signed. With ``traced``, texts of results are remembered,
+    so that a question can say when an argument carries them to another connection. ``cache`` keeps fetched documents
+    for as long as HTTP allows; without it, every connection fetches them again. ``telemetry`` sends spans and metrics
+    elsewhere than to those of the process. ``clock`` returns seconds and never goes back; ``wall`` returns seconds
+    since 1970.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing that connections share
@@ -59,6 +63,7 @@ class Session:
         grants: Grants | None = None,
         audit: Audit | None = None,
         kept: PreferenceStore | None = None,
+        receipt_key: FindKey | None = None,
         traced: bool = True,
         cache: Cache | None = None,
         telemetry: Telemetry = _ANY_TELEMETRY,
@@ -72,6 +77,7 @@ class Session:
         self.grants: Grants = grants if grants is not None else MemoryGrants(clock=wall)
         self.audit: Audit = audit if audit is not None else MemoryAudit()
         self.kept = kept
+        self.receipt_key = receipt_key
         self.cache = cache
         self.telemetry = telemetry
         self.clock = clock
@@ -217,7 +223,8 @@ def _beginnings(folded: str) -> list[str]:
 def open_stored_session(folder: Path | None = None, *, principal: str = "me") -> Session:
     """Return a Session whose grants and decisions are stored in ``folder``, so that they outlive the process.
 
-    The default folder is ``toolwire`` in XDG_STATE_HOME or ~/.local/state.
+    The default folder is ``toolwire`` in XDG_STATE_HOME or ~/.local/state. The key that ``toolwire approvals key`` made
+    there signs receipts.
 
     Raises:
         DefinitionError: the folder cannot be used.
@@ -225,8 +232,12 @@ def open_stored_session(folder: Path | None = None, *, principal: str = "me") ->
     from toolwire.stores.consent.audit import StoredAudit  # loads sqlite3
     from toolwire.stores.consent.grants import StoredGrants  # likewise
     from toolwire.stores.consent.preferences import StoredPreferences  # likewise
+    from toolwire.stores.consent.receipt_keys import StoredReceiptKeys  # likewise
     from toolwire.stores.paths import find_state_folder  # likewise
 
     folder = folder if folder is not None else find_state_folder()
     kept = StoredPreferences(folder)
-    return Session(principal=principal, grants=StoredGrants(folder), audit=StoredAudit(folder), kept=kept)
+    key = StoredReceiptKeys(folder).find_current
+    return Session(
+        principal=principal, grants=StoredGrants(folder), audit=StoredAudit(folder), kept=kept, receipt_key=key
+    )

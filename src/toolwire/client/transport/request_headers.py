@@ -38,7 +38,9 @@ _RESERVED = frozenset(
 
 
 # A protocol sets these fields for each call; another value would change what the call is.
-_SET_BY_PROTOCOLS = frozenset({"accept", "content-type", "idempotency-key", "toolwire-confirmation", "traceparent"})
+_SET_BY_PROTOCOLS = frozenset(
+    {"accept", "content-type", "idempotency-key", "toolwire-confirmation", "toolwire-receipt", "traceparent"}
+)
 _MOST_HEADERS = 32
 
 

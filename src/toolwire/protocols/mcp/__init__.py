@@ -13,11 +13,22 @@ from .server import build_routes, refuse
 
 if TYPE_CHECKING:
     from .change_listener import listen_for_changes
-    from .client import cancel, describe_places, describe_target, end_session, find, find_by_post, find_named, send
+    from .client import (
+        cancel,
+        confirm,
+        describe_places,
+        describe_target,
+        end_session,
+        find,
+        find_by_post,
+        find_named,
+        send,
+    )
     from .offered_client import load, read
 else:
     names = (
         "cancel",
+        "confirm",
         "end_session",
         "find",
         "find_by_post",
@@ -26,8 +37,8 @@ else:
         "send",
         "describe_target",
     )
-    cancel, end_session, find, find_by_post, find_named, describe_places, send, describe_target = import_lazily(
-        f"{__name__}.client", *names
+    cancel, confirm, end_session, find, find_by_post, find_named, describe_places, send, describe_target = (
+        import_lazily(f"{__name__}.client", *names)
     )
     load, read = import_lazily(f"{__name__}.offered_client", "load", "read")
     (listen_for_changes,) = import_lazily(f"{__name__}.change_listener", "listen_for_changes")
@@ -43,6 +54,7 @@ _CODEC = Codec(
     send=send,
     target=describe_target,
     places=describe_places,
+    confirm=confirm,
     cancel=cancel,
     end_session=end_session,
     offered=OfferedMethods(load, read),

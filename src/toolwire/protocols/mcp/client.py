@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from urllib.parse import urlsplit, urlunsplit
 
-from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch
+from toolwire.core.codec import Finding, Flow, Peer, Probe, add_confirmation, fetch
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.url_display import show_url
@@ -19,7 +19,7 @@ from .handshake import list_tools, open_session, reopen_session
 from .header_arguments import Mirror
 from .headers import write_mirrored
 from .post_message import Conversation, Refused, Session, is_message
-from .revision import CONSENT_META, SESSION_HEADER, STATELESS
+from .revision import CONFIRMATION_META, CONSENT_META, RECEIPT_META, SESSION_HEADER, STATELESS
 from .stream_reader import fetch_answer
 
 _FIRST_ID = "call"
@@ -212,6 +212,21 @@ def cancel(peer: Peer, request: Request) -> Request | None:
         session, id=get_header(request.headers, SESSION_HEADER).encode()
     )  # another call may have renewed it
     return post_message.write(session, "notifications/cancelled", params, None)
+
+
+def confirm(request: Request, word: str, receipt: str) -> Request:
+    """Return ``request`` with the word that confirms its call, and with a receipt: in ``_meta`` if it calls a tool.
+
+    The word is in the head as well, where servers of earlier versions look for it.
+    """
+    # CC-06: a program on standard input and output sees no header fields.
+    message = jsontext.read(request.body)
+    if not isinstance(message, dict) or message.get("method") != "tools/call":
+        return add_confirmation(request, word, receipt)
+    params = get_object(message, "params")
+    added: dict[str, Json] = {CONFIRMATION_META: word} | ({RECEIPT_META: receipt} if receipt else {})
+    params = {**params, "_meta": {**get_object(params, "_meta"), **added}}
+    return add_confirmation(request, word, "")._replace(body=jsontext.write({**message, "params": params}))
 
 
 def end_session(peer: Peer) -> Request | None:

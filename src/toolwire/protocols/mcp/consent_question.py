@@ -16,13 +16,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
 
-from toolwire.core.model import Call, Json, Kind, Problem
+from toolwire.core.model import Call, Context, Json, Kind, Problem
 from toolwire.framing import jsontext
-from toolwire.framing.jsontext import get_object
+from toolwire.framing.jsontext import get_object, get_text
 from toolwire.framing.question_template import fill_template
 from toolwire.framing.text_cleaning import clean_data
 
-from .revision import CAPABILITIES_META, CONSENT_META, SERVER_META
+from .revision import CAPABILITIES_META, CONFIRMATION_META, CONSENT_META, RECEIPT_META, SERVER_META
 
 _NAME = "consent"
 _ALLOW = "allow"
@@ -65,15 +65,31 @@ def read_reply(params: Mapping[str, Json]) -> str | Reply:
     return Reply.DECLINED
 
 
+def add_proof(context: Context, params: Mapping[str, Json]) -> Context:
+    """Return ``context`` with the confirmation word and the receipt that a client of ours puts into ``_meta``."""
+    meta = get_object(params, "_meta")
+    word, receipt = get_text(meta, CONFIRMATION_META), get_text(meta, RECEIPT_META)
+    if word:
+        context = replace(context, confirmation=word)
+    return replace(context, receipt=receipt) if receipt else context
+
+
 def build_denial(tool: str) -> Problem:
     """Return the problem of a call that the user did not allow."""
     text = f"{tool} was not called: the user did not allow it."
     return Problem(kind=Kind.DENIED, message=text, details={"denied": True})
 
 
-def explain_refusal(call: Call, problem: Problem) -> Problem:
-    """Return ``problem``, that a call must be confirmed, in the words for a client that shows no forms."""
-    # CC-05: the user of such a client reads this sentence, and can do nothing about a header field.
+def explain_refusal(call: Call, problem: Problem, params: Mapping[str, Json]) -> Problem:
+    """Return ``problem``, that a call must be confirmed, in words for the user of a client of another maker."""
+    # CC-05: who reads this sentence can do nothing about a header field.
+    if asks_itself(params):
+        return problem
+    if "receipt" in get_object(problem.details, "confirmation"):
+        text = f"{call.tool.name} did not run: it needs a receipt, which a client signs when its user has decided,"
+        return replace(problem, message=f"{text} and this client sends none. Use a client that signs receipts.")
+    if can_show_forms(params):
+        return problem
     text = f"{call.tool.name} did not run: it needs the consent of its user, and this client cannot be asked for it,"
     return replace(problem, message=f"{text} because it shows no forms (elicitation). Use a client that shows them.")
 
@@ -83,6 +99,8 @@ def write_question(id_: bytes, call: Call, problem: Problem, server: Mapping[str
     asked = get_object(problem.details, "confirmation")
     question, word = asked.get("question"), asked.get("word")
     if problem.kind is not Kind.UNCONFIRMED or not isinstance(question, str) or not isinstance(word, str):
+        return None
+    if "receipt" in asked:  # CC-06: a form proves nothing
         return None
     arguments = jsontext.write(clean_data(call.arguments)).decode()
     words = fill_template(call.tool.question, call.arguments) if call.tool.question else ""

@@ -24,6 +24,8 @@ POLICY_META = "toolwire/x-llm"
 IDENTITY_META = "toolwire/tool"
 PROBLEM_META = "toolwire/problem"
 CONSENT_META = "toolwire/asks-consent"
+CONFIRMATION_META = "toolwire/confirmation"
+RECEIPT_META = "toolwire/receipt"
 PROGRESS_META = "toolwire/progress"
 PROGRESS_EVENT_META = "toolwire/event"
 

@@ -206,6 +206,8 @@ def _read_context(params: Mapping[str, Json], tool: Tool, said: _ServerWords) ->
         context = replace(context, takes_input=True)
     if said.refuses_unasked and not can_ask:
         context = replace(context, must_confirm=True)
+    if "_meta" in params:
+        context = consent_question.add_proof(context, params)
     state = params.get("requestState")
     if isinstance(state, str) and "." in state:  # the words of confirmations have none
         responses = get_object(params, "inputResponses")
@@ -217,7 +219,9 @@ def _read_context(params: Mapping[str, Json], tool: Tool, said: _ServerWords) ->
         return replace(context, can_ask=can_ask, confirmation=replied if isinstance(replied, str) else "")
     if can_ask:
         return replace(context, can_ask=True)
-    return replace(context, confirmation=said.host_confirmation) if said.host_confirmation else context
+    if said.host_confirmation and not context.confirmation:
+        return replace(context, confirmation=said.host_confirmation)
+    return context
 
 
 def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, said: _ServerWords) -> Response:
@@ -226,8 +230,8 @@ def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, said: _Ser
         question = consent_question.write_question(asked.id, call, problem, said.server)
         if question is not None:
             return Response(200, JSON_HEADERS, question)
-    elif problem.kind is Kind.UNCONFIRMED and not consent_question.asks_itself(asked.params):
-        problem = consent_question.explain_refusal(call, problem)
+    if problem.kind is Kind.UNCONFIRMED:
+        problem = consent_question.explain_refusal(call, problem, asked.params)
     if problem.kind is Kind.MISSING_REQUIREMENTS and (asked_user := consent_question.read_question(problem)):
         return Response(200, JSON_HEADERS, consent_question.write_form(asked.id, asked_user, said.server))
     if problem.kind in TOLD:

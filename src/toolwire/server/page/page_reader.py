@@ -33,6 +33,7 @@ from toolwire.core.url_origin import has_same_origin
 from toolwire.framing import jsontext
 from toolwire.framing.html_form import change_items, read_form
 from toolwire.framing.html_page import build_hidden_fields, build_notice
+from toolwire.framing.jsontext import get_object
 from toolwire.validation import build_arguments_check
 
 from .form_fields import parse_form_fields
@@ -140,7 +141,8 @@ class PageReader:
     def _build_reply(self, view: View, tool: Tool) -> Callable[[Result, float], Response]:
         def reply(result: Result, duration_ms: float) -> Response:
             if isinstance(result, Problem):
-                if result.kind is Kind.UNCONFIRMED:
+                # CC-06: a page has no key that could sign a receipt.
+                if result.kind is Kind.UNCONFIRMED and "receipt" not in get_object(result.details, "confirmation"):
                     return self._confirm(view, tool, result)
                 html, status = build_problem(result), 200
                 shown = replace(view, faults=result.parameter_errors)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from hmac import compare_digest
 from hmac import digest as hmac_digest
@@ -20,12 +20,18 @@ from struct import Struct
 from typing import TypeAlias
 
 from toolwire.core.check import ALLOW, Check, Deny, Verdict
+from toolwire.core.codec import CONFIRMATION_FIELD, RECEIPT_FIELD
 from toolwire.core.model import Call, Json, Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.stores.consent.spent_words import MemorySpentWords, SharedSpentWords, SpentWords
 
-CONFIRMATION = b"toolwire-confirmation"
+from .receipts import ReceiptVerifier
+
+CONFIRMATION = CONFIRMATION_FIELD
 """The header field of the word, on every protocol."""
+
+PROVED_BEFORE = secrets.token_urlsafe(32)
+"""Stands for the receipt of a call that a tool's question interrupted after it was proved. It never leaves."""
 
 VALID_S = 300.0
 _NONCE_BYTES = 12
@@ -88,37 +94,95 @@ class ConfirmationWords:
         return hmac_digest(self._spent.key, body, "sha256")[:_SIGNATURE_BYTES]
 
 
+class Confirmations:
+    """Decides whether a call that must be confirmed is: by its word, and with ``receipts`` by a receipt for it too."""
+
+    def __init__(self, words: ConfirmationWords, *, receipts: ReceiptVerifier | None = None) -> None:
+        self.words = words
+        self.receipts = receipts
+
+    def find_refusal(self, call: Call, subject: bytes, question: str, reasons: Sequence[str] | None) -> Problem | None:
+        """Return None if ``call`` is confirmed, which then is spent, or the Problem that asks ``question``.
+
+        ``subject`` is the digest of what a confirmation is for. ``reasons`` is given where the question is only
+        whether the user consents.
+        """
+        context = call.context
+        if self.receipts is not None:
+            return self._find_missing_proof(self.receipts, call, subject, question, reasons)
+        if self.words.redeem(context.confirmation, subject):
+            return None
+        return build_challenge(call, question, self.words.issue(subject), reasons=reasons)
+
+    def _find_missing_proof(
+        self,
+        receipts: ReceiptVerifier,
+        call: Call,
+        subject: bytes,
+        question: str,
+        reasons: Sequence[str] | None,
+    ) -> Problem | None:
+        context = call.context
+        is_proved = compare_digest(context.receipt.encode(), PROVED_BEFORE.encode())
+        # First the receipt: a word must not be spent by a call that proves nothing.
+        fault = "" if is_proved else receipts.find_fault(call)
+        if not fault and not self.words.redeem(context.confirmation, subject):
+            fault = "it was used before, or is too old"
+        if not fault:
+            if is_proved or receipts.keep(call, subject):
+                return None
+            text = f"{call.tool.name} did not run: its receipt cannot be kept now."
+            return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=5_000)
+        terms = receipts.build_terms(call)
+        return build_challenge(call, question, self.words.issue(subject), reasons=reasons, terms=terms, fault=fault)
+
+
 def build_confirmation_check(
-    ask: ConfirmationQuestion, words: ConfirmationWords, find_reasons: FindReasons = lambda _: None
+    ask: ConfirmationQuestion,
+    confirmations: ConfirmationWords | Confirmations,
+    find_reasons: FindReasons = lambda _: None,
 ) -> Check:
     """Return a check that refuses a call for which ``ask`` has a question until it comes with the question's word.
 
     ``find_reasons`` returns the reasons of a question that is only whether the user consents.
     """
+    if isinstance(confirmations, ConfirmationWords):
+        confirmations = Confirmations(confirmations)
 
     def check(call: Call) -> Verdict:
         question = ask(call)
         if not question:
             return ALLOW
-        subject = digest_call(call)
-        if words.redeem(call.context.confirmation, subject):
-            return ALLOW
-        return Deny(build_challenge(call, question, words.issue(subject), reasons=find_reasons(call)))
+        refusal = confirmations.find_refusal(call, digest_call(call), question, find_reasons(call))
+        return ALLOW if refusal is None else Deny(refusal)
 
     return check
 
 
-def build_challenge(call: Call, question: str, word: str, *, reasons: Sequence[str] | None = None) -> Problem:
+def build_challenge(
+    call: Call,
+    question: str,
+    word: str,
+    *,
+    reasons: Sequence[str] | None = None,
+    terms: Mapping[str, Json] | None = None,
+    fault: str = "",
+) -> Problem:
     """Return the Problem that asks ``question`` and says how to send ``call`` again with ``word``.
 
     ``reasons`` is given where the question is only whether the user consents: a client that has asked its user about
-    exactly this call, with these reasons, need not ask again.
+    exactly this call, with these reasons, need not ask again. ``terms`` is what the client is to sign, if anything, and
+    ``fault`` says what was wrong with the receipt of this call.
     """
     field = CONFIRMATION.decode()
     text = f"{call.tool.name} did not run: it must be confirmed. Send the same call again with the header {field}."
     details: dict[str, Json] = {"question": question, "word": word, "header": field, "valid_s": int(VALID_S)}
     if reasons is not None:
         details["reasons"] = list(reasons)
+    if terms is not None:
+        text = f"{call.tool.name} did not run: it needs a receipt of its user's decision ({RECEIPT_FIELD.decode()}),"
+        text = f"{text} and {fault}."
+        details["receipt"] = {**terms, "header": RECEIPT_FIELD.decode()}
     return Problem(kind=Kind.UNCONFIRMED, message=text, details={"confirmation": details})
 
 

@@ -3,16 +3,17 @@
 Rules:
 - A host that shows forms is asked, even if it also asks its user by its own rules.
 - A host that shows no forms is trusted to ask by the hints of each tool, or its call is refused, as the operator says.
-- Other protocols are not asked: their clients read the consent that a tool needs in its definition.
+- Other protocols are not asked: their clients read the consent that a tool needs in its definition. Where receipts are
+  required, every caller needs one.
 - A tool of another server is not asked about here: its connection knows what that server and the user require.
 """
-# CC-05
+# CC-05, CC-06
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 from toolwire.core.check import Ask, Check
 from toolwire.core.errors import DefinitionError
@@ -34,8 +35,9 @@ def check_host_consent(consent: str, *, asks: bool = True) -> None:
     """
     if consent not in get_args(HostConsent):
         raise DefinitionError(f'consent is "hints" or "refuse", not {consent!r}.')
-    if consent == "refuse" and not asks:
-        raise DefinitionError('consent="refuse" refuses hosts that cannot be asked: leave out ask_hosts=False.')
+    if consent != "hints" and not asks:
+        text = "is about hosts that cannot be asked: leave out ask_hosts=False."
+        raise DefinitionError(f'consent="{consent}" {text}')
 
 
 def may_need_consent(tool: Tool) -> bool:
@@ -50,24 +52,33 @@ def count_own_asking_tools(toolboxes: Iterable[Toolbox]) -> int:
     return sum(may_need_consent(tool) and not asks_itself(tool) for tool, asks_itself in pairs)
 
 
-def describe_host_consent(number: int, consent: str) -> str:
+_OTHERS: Final = {
+    "refuse": "is refused",
+    "hints": 'is trusted to ask its user (consent "refuse" refuses it)',
+}
+
+
+def describe_host_consent(number: int, consent: str, receipts: str = "") -> str:
     """Return who asks about ``number`` own tools that need consent, as a sentence; ``""`` if there are none."""
     # Who asks is said at the start, also where it is the default.
     if not number:
         return ""
     some = "1 tool needs" if number == 1 else f"{number} tools need"
-    other = "is refused" if consent == "refuse" else 'is trusted to ask its user (consent "refuse" refuses it)'
+    if receipts:
+        return f"{some} consent. A call of them runs only with a receipt of its user's decision."
+    other = _OTHERS.get(consent, _OTHERS["hints"])
     return f"{some} consent. An MCP client that shows forms is asked; one that shows none {other}."
 
 
-def build_host_question(asks_itself: Callable[[Tool], bool]) -> ConfirmationQuestion:
+def build_host_question(asks_itself: Callable[[Tool], bool], *, of_all: bool = False) -> ConfirmationQuestion:
     """Return a question for each call that needs consent, if its caller is a host of MCP that can be asked or must be.
 
-    ``asks_itself`` returns whether the Toolbox asks for consent to a tool by itself, as a remote server does.
+    ``asks_itself`` returns whether the Toolbox asks for consent to a tool by itself, as a remote server does. With
+    ``of_all``, every caller on every protocol must confirm.
     """
 
     def ask(call: Call) -> str:
-        if not (call.context.can_ask or call.context.must_confirm) or asks_itself(call.tool):
+        if not (of_all or call.context.can_ask or call.context.must_confirm) or asks_itself(call.tool):
             return ""
         reasons = find_consent_reasons(call)
         return "" if reasons is None else f"{call.tool.name} needs your consent. {' '.join(reasons)}".rstrip()
@@ -75,12 +86,12 @@ def build_host_question(asks_itself: Callable[[Tool], bool]) -> ConfirmationQues
     return ask
 
 
-def build_reasons(required: ConfirmationQuestion | None) -> FindReasons:
+def build_reasons(required: ConfirmationQuestion | None, *, of_all: bool = False) -> FindReasons:
     """Return a function that finds the reasons of a question of ours to a client that cannot be asked."""
 
     def find(call: Call) -> Sequence[str] | None:
         # A client that asks by itself is told the reasons, so that its user is asked once.
-        if not call.context.must_confirm or (required is not None and required(call)):
+        if not (of_all or call.context.must_confirm) or (required is not None and required(call)):
             return None
         return find_consent_reasons(call)
 

@@ -24,7 +24,7 @@ from toolwire.framing import jsontext
 from toolwire.framing.input_form import FormError, read_fields
 from toolwire.framing.jsontext import get_object
 
-from .confirmation import ConfirmationQuestion, ConfirmationWords, digest_call
+from .confirmation import PROVED_BEFORE, ConfirmationQuestion, ConfirmationWords, digest_call
 
 INPUT_REQUEST: Final = "input_request"
 """The member of a Problem's details that holds the question of a tool."""
@@ -130,7 +130,12 @@ class InputStates:
         # For the ledger each run is a call of its own: the one before has ended with a question, which would be
         # replayed.
         return call._replace(
-            context=replace(context, input_responses=answers, confirmation=confirmation),
+            context=replace(
+                context,
+                input_responses=answers,
+                confirmation=confirmation,
+                receipt=PROVED_BEFORE if state.is_confirmed else "",
+            ),
             key=f"{call.key}-{sha256(body.encode()).hexdigest()[:16]}" if call.key else "",
         )
 

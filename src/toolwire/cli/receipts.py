@@ -1,0 +1,114 @@
+"""The actions of ``toolwire approvals`` about receipts: make and print keys, verify a receipt without its server."""
+# CC-06
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolwire.core.model import Json, Problem
+from toolwire.framing import jsontext
+from toolwire.stores.consent.receipt_keys import StoredReceiptKeys
+
+from .exits import FAILED, OK, UsageError
+from .terminal.screen import escaped, json_text, print_error
+
+if TYPE_CHECKING:  # an extra, and few users have receipts
+    from toolwire.auth.receipt import KeptReceipt, ReceiptKeys
+
+_MAX_FILE = 64 * 1024 * 1024
+
+
+def print_keys(folder: Path, *, rotate: bool) -> int:
+    """Print the public keys of this user as a JWK Set; make the first one, or with ``rotate`` another one, before."""
+    _check_extra()
+    keys = StoredReceiptKeys(folder)
+    if rotate or not keys.list_public():
+        keys.rotate()
+    print(json_text({"keys": keys.list_public()}, indent=2))
+    return OK
+
+
+def verify_receipts(folder: Path, file: str, keys_file: str | None, *, as_json: bool) -> int:
+    """Print whether each receipt in ``file`` is one of a known key for its binding; fail if one is not."""
+    _check_extra()
+    from toolwire.auth.receipt import read_kept_receipt, read_receipt_keys  # an extra, as above
+
+    if keys_file is None:
+        data = jsontext.write({"keys": StoredReceiptKeys(folder).list_public()})
+    else:
+        data = _read_file(keys_file)
+    keys = read_receipt_keys(data)
+    if isinstance(keys, Problem):
+        text = f"{keys.message} Name the keys with --keys FILE." if keys_file is None else keys.message
+        raise UsageError(f"There are no keys to verify with: {text}")
+    documents = _read_documents(_read_file(file))
+    kept = [found for one in documents if (found := read_kept_receipt(one)) is not None]
+    if not kept:
+        print_error(f"There is no receipt in {file}.")
+        return FAILED
+    faults = [_verify(one, keys, as_json=as_json) for one in kept]
+    return FAILED if any(faults) else OK
+
+
+def _verify(kept: KeptReceipt, keys: ReceiptKeys, *, as_json: bool) -> str:
+    from toolwire.auth.receipt import find_signature_fault, read_header  # an extra, as above
+
+    header = read_header(kept.receipt)
+    fault = header if isinstance(header, str) else find_signature_fault(kept.receipt, header, keys, kept.binding)
+    facts: dict[str, Json] = {"valid": not fault, "fault": fault}
+    if not isinstance(header, str):
+        facts |= {
+            "decided_at": _format_time(header.decided_at),
+            "expires_at": _format_time(header.expires_at),
+            "key": header.key_id,
+            "shown": header.shown,
+        }
+    if as_json:
+        print(json_text({**facts, "binding": asdict(kept.binding)}))
+        return fault
+    bound = kept.binding
+    about = f"{escaped(bound.tool)} at {escaped(bound.audience)} for {escaped(bound.principal)}"
+    if fault or isinstance(header, str):
+        print_error(f"The receipt of {about} proves nothing: {fault}.")
+        return fault
+    print(f"valid: {escaped(bound.decision)} {about}, decided {_format_time(header.decided_at)}")
+    print(f"  arguments {bound.arguments}")
+    print(f"  definition {bound.definition}")
+    print(f"  key {escaped(header.key_id)}, valid until {_format_time(header.expires_at)}")
+    return ""
+
+
+def _read_documents(text: bytes) -> list[Json]:
+    """Return the JSON documents of a file: one, or one on each line."""
+    whole = jsontext.read(text)
+    if not isinstance(whole, Problem):
+        return whole if isinstance(whole, list) else [whole]
+    lines = [jsontext.read(line) for line in text.splitlines() if line.strip()]
+    return [one for one in lines if not isinstance(one, Problem)]
+
+
+def _read_file(name: str) -> bytes:
+    try:
+        with Path(name).open("rb") as opened:
+            text = opened.read(_MAX_FILE + 1)
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}.") from error
+    if len(text) > _MAX_FILE:
+        raise UsageError(f"{name} is larger than {_MAX_FILE:,} bytes.")
+    return text
+
+
+def _format_time(seconds: int) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):  # what a stranger wrote into a file
+        return "at no time"
+
+
+def _check_extra() -> None:
+    if find_spec("joserfc") is None:
+        raise UsageError("Receipts need joserfc: pip install 'toolwire[jwt]'.")
