@@ -39,6 +39,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
     "server/run/confirmation.py": (
         "tests/server/test_confirming.py",
         "tests/server/test_receipts.py",
+        "tests/interop/test_mcp_inbox.py",
     ),
     "auth/receipt.py": ("tests/server/test_receipts.py", "tests/cli/test_receipts.py"),
     "auth/caller_token.py": ("tests/server/test_jwt.py",),

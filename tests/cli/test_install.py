@@ -262,3 +262,11 @@ def test_a_link_leads_to_the_file_that_is_meant(home: Path, desk: Path, tmp_path
 def test_the_hosts_are_those_of_the_help(toolwire: Run) -> None:
     told = toolwire("install", "--help").out
     assert re.sub(r"\s+", " ", told).count(", ".join(HOSTS)) == 1
+
+
+@pytest.mark.requirement("CC-05")
+@pytest.mark.parametrize("consent", ["hints", "refuse", "inbox"])
+def test_the_server_of_an_entry_asks_as_the_user_chose(consent: str, home: Path, desk: Path, toolwire: Run) -> None:
+    assert toolwire("install", "cursor", desk, "--name", "desk", "--consent", consent).code == 0
+    arguments = read(home / FILES["cursor"][0])["mcpServers"]["desk"]["args"]
+    assert arguments[arguments.index("--consent") + 1] == consent

@@ -226,14 +226,19 @@ def test_a_tool_of_opentool_is_served_so_too(consent: Any) -> None:
 @pytest.mark.requirement("CC-05")
 def test_the_log_says_who_asks(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="toolwire")
-    for consent, words in (("hints", "is trusted to ask its user"), ("refuse", "is refused")):
+    cases: tuple[tuple[Any, str], ...] = (
+        ("hints", "is trusted to ask its user"),
+        ("refuse", "is refused."),
+        ("inbox", "is refused until its user has decided with `toolwire approvals`."),
+    )
+    for consent, words in cases:
         caplog.clear()
         with background(asgi(shop.kit, consent=consent)):
             pass
         [line] = [one for one in caplog.messages if "consent" in one]
         assert line.startswith("3 tools need consent.")
         assert words in line
-    for wrong in ({"consent": "inbox"}, {"consent": "refuse", "ask_hosts": False}):
+    for wrong in ({"consent": "ask"}, *({"consent": one, "ask_hosts": False} for one in ("refuse", "inbox"))):
         with pytest.raises(DefinitionError, match="consent"):
             asgi(shop.kit, **wrong)  # type: ignore[arg-type]  # what is wrong is what is tested
 

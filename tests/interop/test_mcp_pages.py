@@ -11,7 +11,7 @@ from mcp import Client, MCPError
 from pydantic import Field
 
 from toolwire import Toolkit, Value, asgi, connect_sync
-from toolwire.protocols.mcp.server import PAGE_BYTES
+from toolwire.protocols.mcp.answers import PAGE_BYTES
 from toolwire.testing.loopback import background
 
 TOOLS = 200

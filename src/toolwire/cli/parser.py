@@ -217,10 +217,11 @@ def _add_serve(parser: Parser) -> None:
     _add_site_description(parser)
     parser.add_argument(
         "--consent",
-        choices=["hints", "refuse"],
+        choices=["hints", "refuse", "inbox"],
         default="",
         help="for calls that need consent of an MCP client that shows no forms: trust it to ask its user, by the hints"
-        " of each tool, or refuse them (hints for your own tools, refuse for those of other servers)",
+        " of each tool, refuse them, or let its user decide with `toolwire approvals` (hints for your own tools, refuse"
+        " for those of other servers)",
     )
     parser.add_argument(
         "--receipts",
@@ -279,7 +280,10 @@ def _add_install(parser: Parser) -> None:
     _add_agree(parser)
     _add_site_description(parser)
     parser.add_argument(
-        "--consent", choices=["hints", "refuse"], default="", help="trust a host without forms to ask, or refuse it"
+        "--consent",
+        choices=["hints", "refuse", "inbox"],
+        default="",
+        help="trust a host without forms to ask, refuse it, or let you decide with `toolwire approvals`",
     )
     _add_remote(parser)
     _add_selection(parser)

@@ -33,6 +33,7 @@ from toolwire.protocols.openapi.document import arazzo
 from toolwire.protocols.openapi.document.loading import load_document
 from toolwire.server import App, asgi
 from toolwire.server.access.api_keys import parse_api_key
+from toolwire.server.asgi import open_inbox
 from toolwire.server.run.host_consent import HostConsent
 from toolwire.server.run.receipts import Receipts, open_receipt_verifier
 from toolwire.stores.paths import find_state_places
@@ -345,7 +346,7 @@ def open_toolbox(
 
 
 def build_caller_consent(settings: ServeSettings) -> CallerConsent:
-    """Return what answers for the callers of remote tools: their confirmation, by a receipt if set so.
+    """Return what answers for the callers of remote tools: their confirmation, by a receipt or in the inbox if set so.
 
     Raises:
         DefinitionError: the keys of receipts, or a folder, cannot be used.
@@ -359,6 +360,7 @@ def build_caller_consent(settings: ServeSettings) -> CallerConsent:
             audience=settings.receipt_audience,
             folder=find_state_places(settings.state).receipts,
         ),
+        inbox=open_inbox(settings.consent),
     )
 
 

@@ -254,6 +254,8 @@ class Context:
     can_ask: bool = field(default=False, repr=False, compare=False)
     # Whether the client cannot be asked so, and must bring a confirmation with each call that needs consent.
     must_confirm: bool = field(default=False, repr=False, compare=False)
+    # Whether it can confirm nothing either, so that its user can only decide elsewhere.
+    needs_inbox: bool = field(default=False, repr=False, compare=False)
     # Whether tools may ask the user of the client, and how the user answered so far.
     takes_input: bool = field(default=False, repr=False, compare=False)
     input_responses: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)

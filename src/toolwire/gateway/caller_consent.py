@@ -20,6 +20,7 @@ from toolwire.consent.tool_definition import build_definition, definition_hash
 from toolwire.core.check import Answer, Question
 from toolwire.framing import jsontext
 from toolwire.server.run.confirmation import Confirmations, ConfirmationWords
+from toolwire.server.run.inbox import Inbox
 from toolwire.server.run.receipts import ReceiptVerifier
 
 _CHANNEL = "caller"
@@ -40,16 +41,18 @@ class CallerConsent:
         host_confirmation: str = "",
         confirmations: Path | str = "",
         receipts: ReceiptVerifier | None = None,
+        inbox: Inbox | None = None,
     ) -> None:
         """Share ``confirmations``, a folder, with the other processes of this machine that serve the same gateway.
 
-        With ``receipts``, a caller must send a receipt too.
+        With ``receipts``, a caller must send a receipt too. In ``inbox``, the users of hosts that can confirm nothing
+        decide.
 
         Raises:
             DefinitionError: the folder cannot be used.
         """
         words = ConfirmationWords(confirmations) if words is None else words
-        self._confirmations = Confirmations(words, receipts=receipts)
+        self._confirmations = Confirmations(words, receipts=receipts, inbox=inbox)
         self._host_confirmation = host_confirmation.encode()
 
     def __call__(self, question: Question) -> Answer:
@@ -62,7 +65,7 @@ class CallerConsent:
             return Answer(allowed=True, channel=_HOST_CHANNEL)
         reasons = (*question.reasons, *question.changes)
         text = f"{call.tool.name} is a tool of {question.site}. {' '.join(reasons)} Do you allow this call?"
-        problem = self._confirmations.find_refusal(call, subject, text, reasons)
+        problem = self._confirmations.find_refusal(call, subject, text, reasons, site=question.site)
         return Answer(allowed=problem is None, channel=_CHANNEL, problem=problem)
 
 

@@ -17,7 +17,7 @@ from toolwire.server import App, ServerLimits
 from toolwire.server.access.api_keys import ApiKey
 from toolwire.server.access.callers import Callers
 from toolwire.server.access.host_guard import HostGuard
-from toolwire.server.asgi import combine_callers
+from toolwire.server.asgi import combine_callers, open_inbox
 from toolwire.server.run.host_consent import HostConsent
 from toolwire.server.run.idempotency import open_ledger
 from toolwire.server.run.receipts import Receipts, open_receipt_verifier
@@ -73,6 +73,7 @@ def build_app(  # noqa: PLR0913 - one keyword for each thing a server can be tol
     debug: bool = False,
     confirmations: Path | str = "",
     consent: HostConsent = "hints",
+    inbox: Path | str = "",
     receipts: Receipts = "",
     receipt_keys: Path | str = "",
     receipt_audience: str = "",
@@ -104,6 +105,7 @@ def build_app(  # noqa: PLR0913 - one keyword for each thing a server can be tol
         debug=debug,
         confirmations=confirmations or places.confirmations,
         consent=consent,
+        inbox=open_inbox(consent, inbox),
         receipts=open_receipt_verifier(receipts, receipt_keys, audience=receipt_audience, folder=places.receipts),
     )
 

@@ -79,6 +79,7 @@ from .run.host_consent import (
     describe_host_consent,
 )
 from .run.idempotency import KEY_HEADER, IdempotencyRunner, open_ledger, parse_key
+from .run.inbox import Inbox
 from .run.large_results import is_large_result
 from .run.progress_stream import stream_call
 from .run.rate_count import build_rate_counter
@@ -128,6 +129,7 @@ class App:
         confirmations: Path | str = "",
         ask_hosts: bool = True,
         consent: HostConsent = "hints",
+        inbox: Inbox | None = None,
         receipts: ReceiptVerifier | None = None,
         workflows: Json = None,
     ) -> None:
@@ -158,7 +160,7 @@ class App:
             asked = _add_host_question(require_confirmation, host_question)
         words = ConfirmationWords(confirmations)
         find_reasons = build_reasons(require_confirmation, of_all=of_all)
-        proofs = Confirmations(words, receipts=receipts)
+        proofs = Confirmations(words, receipts=receipts, inbox=inbox if consent == "inbox" else None)
         confirmed = () if asked is None else (build_confirmation_check(asked, proofs, find_reasons),)
         # In this order: a caller without the right learns nothing about the arguments, and no user must confirm a call
         # that cannot run.

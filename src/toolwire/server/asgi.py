@@ -17,7 +17,7 @@ from toolwire.framing import jsontext
 from toolwire.limits import LocalRates, RatesFail
 from toolwire.protocols import BUILTIN, STRICT_JSONRPC
 from toolwire.stores.limits.open import open_windows
-from toolwire.stores.paths import find_state_places
+from toolwire.stores.paths import find_state_folder, find_state_places
 from toolwire.telemetry.calls import Telemetry
 from toolwire.validation import Authorizer
 
@@ -31,6 +31,7 @@ from .run.confirmation import ConfirmationQuestion
 from .run.function_toolbox import FunctionToolbox
 from .run.host_consent import HostConsent
 from .run.idempotency import open_ledger
+from .run.inbox import Inbox
 from .run.receipts import Receipts, open_receipt_verifier
 
 _CACHED_FOR_AN_HOUR = (b"cache-control", b"public, max-age=3600")
@@ -59,6 +60,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     confirmations: Path | str = "",
     ask_hosts: bool = True,
     consent: HostConsent = "hints",
+    inbox: Path | str = "",
     receipts: Receipts = "",
     receipt_keys: Path | str = "",
     receipt_audience: str = "",
@@ -99,7 +101,9 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
 
     With ``ask_hosts``, a call of an MCP client that shows forms (elicitation) is asked about in that client if its tool
     needs consent, by its policy or by ``ask_when``. ``consent`` says what becomes of such a call if the client shows
-    none: ``hints`` trusts it to ask its user, by the hints of the tool; ``refuse`` refuses the call.
+    none: ``hints`` trusts it to ask its user, by the hints of the tool; ``refuse`` refuses the call; ``inbox`` refuses
+    it until a user has allowed it with ``toolwire approvals`` on this machine, and then lets it run once. ``inbox``
+    names another folder than that of ``toolwire approvals`` for these questions.
 
     With ``receipts="required"``, a call that needs consent runs, on every protocol, only with a receipt: the proof that
     its user allowed exactly this call, signed by a key in the file ``receipt_keys`` (a JWK Set). ``receipt_audience``
@@ -116,7 +120,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
         DefinitionError: the state, the ledger, the store of ``rates`` or the folder of ``confirmations`` cannot be
             opened, ``consent``, ``rates_fail`` or ``rates_replicas`` are not valid, or no authorization server would
             accept a document from ``client_document``; a recipe of ``workflows`` does not fit the tools; or the
-            options of receipts cannot be used.
+            options of receipts or of the inbox cannot be used.
     """
     # XL-066, A-12, A-53, XL-056, XL-113
     places = find_state_places(state)
@@ -145,6 +149,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
         confirmations=confirmations or places.confirmations,
         ask_hosts=ask_hosts,
         consent=consent,
+        inbox=open_inbox(consent, inbox),
         receipts=open_receipt_verifier(receipts, receipt_keys, audience=receipt_audience, folder=places.receipts),
         workflows=workflows,
     )
@@ -162,6 +167,19 @@ def _check_workflows(workflows: Json, toolbox: Toolbox) -> None:
     fault = find_fault(workflows, toolbox.catalog())
     if fault:
         raise DefinitionError(f"The workflows do not fit the tools. {fault}")
+
+
+def open_inbox(consent: str, folder: Path | str = "") -> Inbox | None:
+    """Return the inbox in ``folder``, by default the user's own of ``toolwire approvals``; None for another consent.
+
+    Raises:
+        DefinitionError: the folder cannot be used.
+    """
+    if consent != "inbox":
+        return None
+    own = find_state_folder()
+    chosen = Path(folder) if str(folder) else own
+    return Inbox(chosen, is_default=chosen == own)
 
 
 def _build_documents(client_document: str) -> Mapping[str, Document]:

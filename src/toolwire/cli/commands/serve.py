@@ -230,6 +230,8 @@ def _warn(host: str, settings: ServeSettings, asking: int) -> None:
             print_warning("A caller confirms with a receipt of its user's decision (--receipts required).")
         elif settings.consent == "hints":
             print_warning("An MCP client that cannot be asked is trusted to ask its user by itself (--consent hints).")
+        elif settings.consent == "inbox":
+            print_warning("For an MCP client that cannot be asked, you decide with `toolwire approvals`.")
         else:
             print_warning("An MCP client that cannot be asked gets none of them: --consent hints leaves that to it.")
 

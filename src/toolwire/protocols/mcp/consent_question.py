@@ -88,7 +88,7 @@ def explain_refusal(call: Call, problem: Problem, params: Mapping[str, Json]) ->
     if "receipt" in get_object(problem.details, "confirmation"):
         text = f"{call.tool.name} did not run: it needs a receipt, which a client signs when its user has decided,"
         return replace(problem, message=f"{text} and this client sends none. Use a client that signs receipts.")
-    if can_show_forms(params):
+    if can_show_forms(params) or "inbox" in problem.details:
         return problem
     text = f"{call.tool.name} did not run: it needs the consent of its user, and this client cannot be asked for it,"
     return replace(problem, message=f"{text} because it shows no forms (elicitation). Use a client that shows them.")

@@ -205,7 +205,7 @@ def _read_context(params: Mapping[str, Json], tool: Tool, said: _ServerWords) ->
     if takes_input:
         context = replace(context, takes_input=True)
     if said.refuses_unasked and not can_ask:
-        context = replace(context, must_confirm=True)
+        context = replace(context, must_confirm=True, needs_inbox=not consent_question.asks_itself(params))
     if "_meta" in params:
         context = consent_question.add_proof(context, params)
     state = params.get("requestState")

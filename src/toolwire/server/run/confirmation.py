@@ -25,6 +25,7 @@ from toolwire.core.model import Call, Json, Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.stores.consent.spent_words import MemorySpentWords, SharedSpentWords, SpentWords
 
+from .inbox import Inbox
 from .receipts import ReceiptVerifier
 
 CONFIRMATION = CONFIRMATION_FIELD
@@ -95,23 +96,33 @@ class ConfirmationWords:
 
 
 class Confirmations:
-    """Decides whether a call that must be confirmed is: by its word, and with ``receipts`` by a receipt for it too."""
+    """Decides whether a call that must be confirmed is: by its word, with ``receipts`` by a receipt for its word too.
 
-    def __init__(self, words: ConfirmationWords, *, receipts: ReceiptVerifier | None = None) -> None:
+    With ``inbox``, the user of a host that can confirm nothing decides there.
+    """
+
+    def __init__(
+        self, words: ConfirmationWords, *, receipts: ReceiptVerifier | None = None, inbox: Inbox | None = None
+    ) -> None:
         self.words = words
         self.receipts = receipts
+        self._inbox = inbox
 
-    def find_refusal(self, call: Call, subject: bytes, question: str, reasons: Sequence[str] | None) -> Problem | None:
+    def find_refusal(
+        self, call: Call, subject: bytes, question: str, reasons: Sequence[str] | None, *, site: str = ""
+    ) -> Problem | None:
         """Return None if ``call`` is confirmed, which then is spent, or the Problem that asks ``question``.
 
         ``subject`` is the digest of what a confirmation is for. ``reasons`` is given where the question is only
-        whether the user consents.
+        whether the user consents. ``site`` is the origin of a tool of another server.
         """
         context = call.context
         if self.receipts is not None:
             return self._find_missing_proof(self.receipts, call, subject, question, reasons)
         if self.words.redeem(context.confirmation, subject):
             return None
+        if self._inbox is not None and context.needs_inbox:
+            return self._inbox.find_refusal(call, subject, reasons if reasons is not None else (question,), site=site)
         return build_challenge(call, question, self.words.issue(subject), reasons=reasons)
 
     def _find_missing_proof(

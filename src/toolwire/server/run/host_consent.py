@@ -2,7 +2,8 @@
 
 Rules:
 - A host that shows forms is asked, even if it also asks its user by its own rules.
-- A host that shows no forms is trusted to ask by the hints of each tool, or its call is refused, as the operator says.
+- A host that shows no forms is trusted to ask by the hints of each tool, or its call is refused, or its user decides in
+  the inbox of ``toolwire approvals``, as the operator says.
 - Other protocols are not asked: their clients read the consent that a tool needs in its definition. Where receipts are
   required, every caller needs one.
 - A tool of another server is not asked about here: its connection knows what that server and the user require.
@@ -22,9 +23,9 @@ from toolwire.core.toolbox import Toolbox, find_self_asking
 
 from .confirmation import ConfirmationQuestion, FindReasons
 
-HostConsent: TypeAlias = Literal["hints", "refuse"]
+HostConsent: TypeAlias = Literal["hints", "refuse", "inbox"]
 """What becomes of a call that needs consent if its MCP client shows no forms: the client is trusted to ask its user by
-the hints of the tool, or the call is refused."""
+the hints of the tool, the call is refused, or the user decides with ``toolwire approvals``."""
 
 
 def check_host_consent(consent: str, *, asks: bool = True) -> None:
@@ -34,7 +35,7 @@ def check_host_consent(consent: str, *, asks: bool = True) -> None:
         DefinitionError: there is no such choice, or it refuses hosts that cannot be asked and asks no other.
     """
     if consent not in get_args(HostConsent):
-        raise DefinitionError(f'consent is "hints" or "refuse", not {consent!r}.')
+        raise DefinitionError(f'consent is "hints", "refuse" or "inbox", not {consent!r}.')
     if consent != "hints" and not asks:
         text = "is about hosts that cannot be asked: leave out ask_hosts=False."
         raise DefinitionError(f'consent="{consent}" {text}')
@@ -54,6 +55,7 @@ def count_own_asking_tools(toolboxes: Iterable[Toolbox]) -> int:
 
 _OTHERS: Final = {
     "refuse": "is refused",
+    "inbox": "is refused until its user has decided with `toolwire approvals`",
     "hints": 'is trusted to ask its user (consent "refuse" refuses it)',
 }
 

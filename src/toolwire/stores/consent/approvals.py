@@ -92,6 +92,12 @@ class Approvals:
             )
         return id_
 
+    def find(self, binding: str) -> str | None:
+        """Return the id of the question with ``binding`` that waits or whose answer was not used, or None."""
+        now = self._clock()
+        rows = self._database.select_rows(_FIND_SAME, binding, now, now)
+        return str(rows[0][0]) if rows else None
+
     def answer(self, id_: str, answer: Answer) -> bool:
         """Store the answer to a question. Return whether a question with this id still waits."""
         with self._database.transaction() as cursor:
