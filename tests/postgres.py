@@ -129,7 +129,7 @@ class LedgerDatabase:
 
 
 @contextlib.contextmanager
-def running_postgres() -> Iterator[Postgres]:
+def run_postgres() -> Iterator[Postgres]:
     user = postgres_user()
     folder = Path(tempfile.mkdtemp(prefix="toolwire-pg-"))
     try:
@@ -155,13 +155,13 @@ def wait_until_answering(server: Postgres) -> None:
 
 @pytest.fixture
 def postgres() -> Iterator[Postgres]:
-    with running_postgres() as server:
+    with run_postgres() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def shared_postgres() -> Iterator[Postgres]:
     """One server for all tests of a module, which answers."""
-    with running_postgres() as server:
+    with run_postgres() as server:
         wait_until_answering(server)
         yield server

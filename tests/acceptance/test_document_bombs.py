@@ -27,17 +27,17 @@ ALL_KINDS: Final = ("openapi", "opentool", "mcp") if os.environ.get("TOOLWIRE_LO
 
 def levels(level: Callable[[Schema], Schema], count: int = 41) -> Schema:
     made = {f"a{number}": level({"$ref": f"#/$defs/a{number + 1}"}) for number in range(count)}
-    return holding({"$ref": "#/$defs/a0"}, **{"$defs": {**made, f"a{count}": {"type": "string"}}})
+    return wrap_schema({"$ref": "#/$defs/a0"}, **{"$defs": {**made, f"a{count}": {"type": "string"}}})
 
 
-def holding(inner: Schema, **more: Any) -> Schema:
+def wrap_schema(inner: Schema, **more: Any) -> Schema:
     return {"type": "object", "properties": {"x": inner}, **more}
 
 
-def nested(count: int) -> Schema:
+def nest_schema(count: int) -> Schema:
     schema: Schema = {"type": "string"}
     for _ in range(count):
-        schema = holding(schema)
+        schema = wrap_schema(schema)
     return schema
 
 
@@ -47,17 +47,17 @@ BOMBS: Final[dict[str, Schema]] = {
     "doubling anyOf": levels(lambda after: {"anyOf": [after, after]}),
     "doubling oneOf": levels(lambda after: {"oneOf": [after, after]}),
     "doubling properties": levels(lambda after: {"type": "object", "properties": {"l": after, "r": after}}),
-    "depth": nested(60),
+    "depth": nest_schema(60),
     "wide allOf": {
         "type": "object",
         "allOf": [{"properties": {name: {}}, "required": [name]} for name in NAMES[:3_000]],
     },
-    "wide anyOf": holding({"anyOf": [{"type": "object", "properties": {name: {}}} for name in NAMES[:3_000]]}),
-    "wide oneOf": holding({"oneOf": [{"const": name} for name in NAMES[:5_000]]}),
-    "backtracking": holding({"type": "string", "pattern": "(a+)+$"}, patternProperties={"(a+)+$": {}}),
-    "large patterns": holding({}, patternProperties={f"^(a{{1,{one}}}){{1,99}}$": {} for one in range(1, 900)}),
-    "enumeration": holding({"enum": NAMES}),
-    "large numbers": holding({"type": "number", "minimum": 10**4000, "multipleOf": 10**4000}),
+    "wide anyOf": wrap_schema({"anyOf": [{"type": "object", "properties": {name: {}}} for name in NAMES[:3_000]]}),
+    "wide oneOf": wrap_schema({"oneOf": [{"const": name} for name in NAMES[:5_000]]}),
+    "backtracking": wrap_schema({"type": "string", "pattern": "(a+)+$"}, patternProperties={"(a+)+$": {}}),
+    "large patterns": wrap_schema({}, patternProperties={f"^(a{{1,{one}}}){{1,99}}$": {} for one in range(1, 900)}),
+    "enumeration": wrap_schema({"enum": NAMES}),
+    "large numbers": wrap_schema({"type": "number", "minimum": 10**4000, "multipleOf": 10**4000}),
     "circles": {
         "type": "object",
         "$dynamicAnchor": "n",
@@ -69,14 +69,14 @@ BOMBS: Final[dict[str, Schema]] = {
 }
 
 
-def moved(schema: Schema, to: str) -> tuple[Schema, Schema]:
+def move_definitions(schema: Schema, to: str) -> tuple[Schema, Schema]:
     """Return ``schema`` with its definitions taken out, to where a document keeps them, and these."""
     schema = json.loads(json.dumps(schema).replace("#/$defs/", to))
     return schema, schema.pop("$defs", {})
 
 
 def openapi(schema: Schema) -> Schema:
-    schema, definitions = moved(schema, "#/components/schemas/")
+    schema, definitions = move_definitions(schema, "#/components/schemas/")
     content = {"content": {"application/json": {"schema": schema}}}
     operation = {"operationId": "op", "requestBody": content, "responses": {"200": {"description": "", **content}}}
     paths = {"/a": {"post": {**operation, "x-llm": {"enabled": True}}}}
@@ -85,7 +85,7 @@ def openapi(schema: Schema) -> Schema:
 
 
 def opentool(schema: Schema) -> Schema:
-    schema, definitions = moved(schema, "#/schemas/")
+    schema, definitions = move_definitions(schema, "#/schemas/")
     function = {"name": "op", "description": "d", "parameters": [{"name": "arg", "required": False, "schema": schema}]}
     function["return"] = {"name": "r", "schema": schema}
     info = {"title": "T", "version": "1.0.0"}
@@ -116,7 +116,7 @@ for argv in json.loads(sys.argv[1]):
 
 @pytest.mark.requirement("D-17", "D-15")
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_a_document_costs_no_more_than_its_size_explains(bomb: str, tmp_path: Path) -> None:
+def test_cost_of_a_document_is_proportional_to_its_size(bomb: str, tmp_path: Path) -> None:
     commands: list[list[str]] = []
     written: list[Path] = []
     for wire, kinds in ((openapi, ("opentool",)), (opentool, ("mcp",)), (otc, ("openapi",)), (mcp, ("opentool",))):
@@ -139,7 +139,7 @@ def test_a_document_costs_no_more_than_its_size_explains(bomb: str, tmp_path: Pa
 
 
 @pytest.mark.requirement("D-17")
-def test_saying_what_is_wrong_copies_no_large_value_for_each_error() -> None:
+def test_validation_errors_do_not_copy_large_values() -> None:
     cost = SchemaCost(BOMBS["required"])
     assert cost.allows_errors({})
     assert not cost.allows_errors({"x": [[]] * 1_000})

@@ -77,7 +77,7 @@ TYPES: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-def echoing(name: str, annotation: Any) -> Any:
+def build_echo_tool(name: str, annotation: Any) -> Any:
     async def echo(value: Any) -> Any:
         return value
 
@@ -91,7 +91,7 @@ def echoing(name: str, annotation: Any) -> Any:
 def url() -> Iterator[str]:
     toolkit = Toolkit("Every type")
     for name, (annotation, _) in TYPES.items():
-        toolkit.add(echoing(name, annotation), approval="auto")
+        toolkit.add(build_echo_tool(name, annotation), approval="auto")
 
     @toolkit.tool(approval="auto")
     def defaults(
@@ -111,7 +111,7 @@ def come(value: Any, wire: str) -> Value:
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.requirement("XL-089", "OTC-027", "OTRPC-011", "S-6", "A-03")
-def test_a_value_of_every_type_comes_back_as_it_went(url: str, wire: str) -> None:
+def test_value_of_every_type_survives_a_round_trip(url: str, wire: str) -> None:
     async def calling() -> None:
         async with connect(url, protocol=wire, agree=lambda _: True) as remote:
             for name, (_, values) in TYPES.items():
@@ -131,7 +131,7 @@ def test_a_blocking_connection_gives_the_same_values(url: str, wire: str) -> Non
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_what_is_left_out_has_its_default_and_null_is_not_left_out(url: str, wire: str) -> None:
+def test_omitted_argument_has_its_default_and_null_is_passed(url: str, wire: str) -> None:
     with connect_sync(url, protocol=wire, agree=lambda _: True) as remote:
         assert remote.call("defaults", {"a": 1}) == Value([1, 2, "x", "2020-01-01", 1])
         given = {"a": 1, "b": 0, "c": None, "day": "2021-02-03", "some": []}

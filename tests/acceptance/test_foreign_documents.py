@@ -16,7 +16,7 @@ from toolwire.protocols.openapi import CODEC
 SITE = "https://recipes.example"
 
 
-def found(document: dict[str, Any]) -> Catalog:
+def find_catalog(document: dict[str, Any]) -> Catalog:
     """What a site offers that has only this document, at the well-known place."""
     flow = CODEC.find(SITE)
     step = flow.send(None)
@@ -48,15 +48,15 @@ def with_policy(policy: Any) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("XL-061")
-def test_a_bare_number_as_rate_limit_is_that_many_a_minute():
-    (tool,) = found(with_policy({"rateLimit": 5})).tools
+def test_number_as_rate_limit_means_calls_a_minute():
+    (tool,) = find_catalog(with_policy({"rateLimit": 5})).tools
     assert tool.rate_limit == RateLimit(max=5, window="1m")
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, True, "5", 10**7, {"max": 5}, {"max": 5, "window": "1x"}, []])
 @pytest.mark.requirement("XL-060", "XL-061", "XL-035")
-def test_a_rate_limit_that_is_none_becomes_the_usual_one_and_changes_nothing_else(limit):
-    (tool,) = found(with_policy({"rateLimit": limit, "approval": "auto", "hint": "Use it first."})).tools
+def test_invalid_rate_limit_becomes_the_default_alone(limit):
+    (tool,) = find_catalog(with_policy({"rateLimit": limit, "approval": "auto", "hint": "Use it first."})).tools
     assert (tool.rate_limit, tool.approval) == (RateLimit(max=60, window="1m"), toolwire.Approval.AUTO)
     assert tool.description == "Search\nUse it first."
 

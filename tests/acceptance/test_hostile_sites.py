@@ -61,7 +61,7 @@ names = st.sampled_from(("balance", "Balance", "n", "get_it", "Bank_balance", "e
 toolkits = st.sampled_from(("Bank", "BANK", "Evil", "near", "Near"))
 
 
-def doubling(keyword: str) -> dict[str, Any]:
+def build_doubling_schema(keyword: str) -> dict[str, Any]:
     levels = {f"a{number}": {keyword: [{"$ref": f"#/$defs/a{number + 1}"}] * 2} for number in range(40)}
     return {"properties": {"x": {"$ref": "#/$defs/a0"}}, "$defs": {**levels, "a40": {"type": "string"}}}
 
@@ -71,16 +71,16 @@ def recursive(keyword: str) -> dict[str, Any]:
     return {"properties": {"x": {"$ref": "#/$defs/X"}}, "$defs": {"X": {keyword: [twice, {**twice, "title": "2"}]}}}
 
 
-def told(text: str, mark: str) -> dict[str, Any]:
+def build_text_schema(text: str, mark: str) -> dict[str, Any]:
     inner = {"type": "string", "description": text, "title": text, "examples": [text], mark: True}
     return {"description": text, "properties": {"x": {"anyOf": [inner, {"type": "object"}]}}}
 
 
 keywords = st.sampled_from(("allOf", "anyOf", "oneOf"))
 schemas = st.one_of(
-    st.builds(doubling, keywords),
+    st.builds(build_doubling_schema, keywords),
     st.builds(recursive, keywords),
-    st.builds(told, texts, st.sampled_from(("writeOnly", "readOnly"))),
+    st.builds(build_text_schema, texts, st.sampled_from(("writeOnly", "readOnly"))),
     st.builds(lambda text: {"properties": {"x": {"enum": [text, "y"]}, text: {"default": text}}}, texts),
     st.builds(lambda count: {"properties": {"x": {"pattern": f"^(a{{{count}}}){{{count}}}$"}}}, st.integers(1, 999)),
 ).map(lambda schema: {"type": "object", **schema})
@@ -100,14 +100,14 @@ tools = st.builds(
 )
 
 
-def nested(levels: int) -> Any:
+def nest_data(levels: int) -> Any:
     data: Any = "a" * 50_000
     for _ in range(levels):
         data = {"a": data}
     return data
 
 
-ARGUMENTS: tuple[dict[str, Any], ...] = ({}, {"x": "y"}, {"x": nested(60)}, {"x": "a" * 50_000})
+ARGUMENTS: tuple[dict[str, Any], ...] = ({}, {"x": "y"}, {"x": nest_data(60)}, {"x": "a" * 50_000})
 
 
 class Site:
@@ -154,7 +154,7 @@ def elsewhere() -> Iterator[tuple[Redirecting, str]]:
 
 
 @contextmanager
-def served(listed: list[Tool], answer: Result, status: int, other: str) -> Iterator[tuple[Site, str]]:
+def serve_site(listed: list[Tool], answer: Result, status: int, other: str) -> Iterator[tuple[Site, str]]:
     site = Site()
     unique = {tool.id.casefold(): tool for tool in listed}
     with suppress(ValueError):  # what no catalog of ours holds is for tests of documents
@@ -182,12 +182,12 @@ statuses = st.sampled_from((0, 0, 301, 302, 307, 308))
 @pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
 @given(listed=sites, answer=answers, status=statuses)
 @CASES
-def test_a_hostile_site_gets_no_write_no_detour_and_nothing_past_a_model(
+def test_hostile_site_causes_no_write_and_no_hidden_text_for_a_model(
     protocol: str, elsewhere: tuple[Redirecting, str], listed: list[Tool], answer: Result, status: int
 ) -> None:
     other, other_url = elsewhere
     other.seen.clear()
-    with served(listed, answer, status, other_url) as (site, url), ExitStack() as open_:
+    with serve_site(listed, answer, status, other_url) as (site, url), ExitStack() as open_:
         asked = connect_sync(url, protocol=protocol, session=Session(), approve=lambda _: False)
         remote = None
         with suppress(ToolwireError):
@@ -212,8 +212,8 @@ def test_a_hostile_site_gets_no_write_no_detour_and_nothing_past_a_model(
 @pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
 @given(listed=sites, answer=answers)
 @settings(CASES, max_examples=2)
-def test_no_text_of_a_hostile_site_is_hidden_on_a_screen(protocol: str, listed: list[Tool], answer: Result) -> None:
-    with served(listed, answer, 0, "") as (site, url):
+def test_hostile_site_texts_are_escaped_on_the_screen(protocol: str, listed: list[Tool], answer: Result) -> None:
+    with serve_site(listed, answer, 0, "") as (site, url):
         for argv in (["tools"], ["tools", "--findings"], ["tools", "--json"], ["explain"]):
             screen = io.StringIO()
             with redirect_stdout(screen), redirect_stderr(screen):
@@ -225,7 +225,7 @@ def test_no_text_of_a_hostile_site_is_hidden_on_a_screen(protocol: str, listed: 
 @pytest.mark.requirement("D-17", "D-32")
 @given(listed=sites, answer=answers)
 @CASES
-def test_a_gateway_to_a_hostile_site_serves_on(listed: list[Tool], answer: Result) -> None:
+def test_gateway_to_a_hostile_site_keeps_serving(listed: list[Tool], answer: Result) -> None:
     kit = Toolkit("Near")
 
     @kit.tool(approval="auto", safe=True)
@@ -233,7 +233,7 @@ def test_a_gateway_to_a_hostile_site_serves_on(listed: list[Tool], answer: Resul
         """Tell the balance."""
         return "near"
 
-    with served(listed, answer, 0, "") as (site, url):
+    with serve_site(listed, answer, 0, "") as (site, url):
         try:
             far = connect_without_user(url, Session())
         except ToolwireError:

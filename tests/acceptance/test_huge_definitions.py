@@ -15,7 +15,7 @@ from tests.client import conftest
 from toolwire import Session, connect_sync
 from toolwire.core.selection import Selection
 
-listen, said = conftest.listen, conftest.said  # fixtures
+listen, encode_response = conftest.listen, conftest.encode_response  # fixtures
 PROPERTIES: Final = 1_000_000
 STEPS: Final = 5
 """Python functions that may be called for each property: one makes its object, three remove null members."""
@@ -42,11 +42,11 @@ def count_calls() -> Iterator[list[int]]:
 @pytest.mark.requirement("D-17")
 @pytest.mark.parametrize("wire", ["openapi", "opentool", "otc", "mcp"])
 def test_reading_very_many_properties_takes_few_steps_for_each(
-    wire: str, listen: Callable[..., Any], said: Callable[..., bytes]
+    wire: str, listen: Callable[..., Any], encode_response: Callable[..., bytes]
 ) -> None:
     each = PROPERTIES // TOOLS // 2  # a tool has them in its input and in its output
     schema = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(each)}}
-    site = BombSite(wire, schema, listen, said)
+    site = BombSite(wire, schema, listen, encode_response)
     protocol: Any = wire
     with (
         count_calls() as counted,

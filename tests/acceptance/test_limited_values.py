@@ -57,7 +57,7 @@ def test_the_document_lists_the_values_of_literals_and_enums(url: str) -> None:
 
 @pytest.mark.requirement("OT-026")
 @pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
-def test_every_wire_lists_them_and_takes_no_other(url: str, protocol: str) -> None:
+def test_every_protocol_lists_enum_values_and_accepts_no_other(url: str, protocol: str) -> None:
     given = {"colour": "red", "size": "large", "level": 9, "round": 3}
     with connect_sync(url, protocol=protocol, agree=lambda _: True) as remote:
         (tool,) = remote.tools

@@ -20,7 +20,7 @@ COUNTS: dict[Any, bool] = {1: True, 1_000_000: True, 0: False, -1: False, 1_000_
 
 
 @pytest.mark.requirement("XL-054", "D-19")
-def test_of_twenty_calls_at_once_ten_are_asked_about_and_the_others_hear_when_to_come_back() -> None:
+def test_of_twenty_concurrent_calls_ten_cause_questions_and_the_rest_a_retry_time() -> None:
     kit, ran, asked = Toolkit("Kit"), list[int](), list[Question]()
     for number in range(20):
         kit.add(lambda number=number: ran.append(number), name=f"act{number}", description="Act.", approval="per-call")
@@ -62,7 +62,7 @@ def test_after_three_denials_of_a_tool_the_user_is_not_asked_again() -> None:
 
 
 @pytest.mark.requirement("XL-060")
-def test_a_declared_limit_is_used_only_if_it_is_one(tmp_path: Path) -> None:
+def test_only_a_valid_declared_limit_is_used(tmp_path: Path) -> None:
     limits = {
         **{
             f"w{number}": ({"max": 30, "window": window}, good) for number, (window, good) in enumerate(WINDOWS.items())

@@ -23,7 +23,7 @@ from toolwire.core.model import Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.testing.loopback import background
 
-listen, said = conftest.listen, conftest.said  # fixtures
+listen, encode_response = conftest.listen, conftest.encode_response  # fixtures
 BOMB: Final = bombs.BOMBS["doubling properties"]
 TOOLS: Final = 6
 WRITTEN: Final = 2_500_000
@@ -128,9 +128,9 @@ def build_commands(url: str, wire: str) -> list[list[str]]:
 @pytest.mark.requirement("D-17")
 @pytest.mark.parametrize("wire", ["openapi", "opentool", "otc", "mcp"])
 def test_no_command_works_long_on_a_hostile_list(
-    wire: str, tmp_path: Path, listen: Callable[..., Any], said: Callable[..., bytes]
+    wire: str, tmp_path: Path, listen: Callable[..., Any], encode_response: Callable[..., bytes]
 ) -> None:
-    url = BombSite(wire, BOMB, listen, said).url
+    url = BombSite(wire, BOMB, listen, encode_response).url
     commands = build_commands(url, wire)
     folders = dict.fromkeys(("HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"), str(tmp_path))
     done = subprocess.run(
@@ -147,7 +147,7 @@ def test_no_command_works_long_on_a_hostile_list(
 
 
 @pytest.mark.requirement("D-17")
-def test_a_converted_document_is_not_thousands_of_times_as_large() -> None:
+def test_converted_document_has_bounded_growth() -> None:
     source = json.dumps(many_operations(BOMB, 40)).encode()
     for kind in ("openapi", "otc"):
         found = convert(source, kind)
@@ -160,10 +160,10 @@ def test_a_converted_document_is_not_thousands_of_times_as_large() -> None:
 
 @pytest.mark.requirement("D-17", "XL-087")
 def test_the_tools_of_a_connection_become_a_document_of_every_kind(
-    listen: Callable[..., Any], said: Callable[..., bytes]
+    listen: Callable[..., Any], encode_response: Callable[..., bytes]
 ) -> None:
     schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"type": "string"}}}
-    with connect_sync(BombSite("openapi", schema, listen, said).url, protocol="openapi") as remote:
+    with connect_sync(BombSite("openapi", schema, listen, encode_response).url, protocol="openapi") as remote:
         for kind in KINDS:
             found = convert(remote.catalog(), kind)
             assert isinstance(found, ConvertedDocument)
@@ -171,8 +171,10 @@ def test_the_tools_of_a_connection_become_a_document_of_every_kind(
 
 
 @pytest.mark.requirement("D-17")
-def test_a_gateway_lists_hostile_tools_in_proportion(listen: Callable[..., Any], said: Callable[..., bytes]) -> None:
-    site = BombSite("openapi", BOMB, listen, said)
+def test_gateway_lists_hostile_tools_with_bounded_growth(
+    listen: Callable[..., Any], encode_response: Callable[..., bytes]
+) -> None:
+    site = BombSite("openapi", BOMB, listen, encode_response)
     remote = connect_without_user(site.url, Session())
     with background(asgi(remote)) as url, connect_sync(url, protocol="otc") as near:
         listed = len(json.dumps([dict(tool.input_schema) for tool in near.tools]))

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.acceptance.test_document_bombs import BOMBS, Schema, holding, levels, openapi
+from tests.acceptance.test_document_bombs import BOMBS, Schema, levels, openapi, wrap_schema
 from toolwire.convert import ReadDocument, read
 from toolwire.core.model import Call, Problem, Tool
 from toolwire.framing import jsontext, yamltext
@@ -41,8 +41,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
     "2^40 by anyOf": levels(lambda after: {"anyOf": [after, after]}, 40),
     "2^40 by allOf": levels(lambda after: {"allOf": [after, after]}, 40),
     "2^40 by properties": BOMBS["doubling properties"],
-    "a reference to itself": holding({"$ref": "#/$defs/a"}, **{"$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}}),
-    "references to each other": holding(
+    "a reference to itself": wrap_schema({"$ref": "#/$defs/a"}, **{"$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}}),
+    "references to each other": wrap_schema(
         {"$ref": "#/$defs/a"}, **{"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
     ),
     "300,000 properties": {"type": "object", "properties": {f"p{n}": {} for n in range(300_000)}},
@@ -72,7 +72,7 @@ def test_no_pattern_takes_long_on_a_long_text(pattern: str) -> None:
 
 @pytest.mark.requirement("D-16")
 @pytest.mark.parametrize("name", TEXTS)
-def test_hostile_json_is_a_problem_soon(name: str) -> None:
+def test_hostile_json_is_refused_quickly(name: str) -> None:
     seconds, found = measure(lambda: jsontext.read(TEXTS[name]))
     assert isinstance(found, Problem)
     assert seconds <= 1
@@ -80,7 +80,7 @@ def test_hostile_json_is_a_problem_soon(name: str) -> None:
 
 @pytest.mark.requirement("D-16")
 @pytest.mark.parametrize("name", YAMLS)
-def test_hostile_yaml_is_a_problem_soon(name: str) -> None:
+def test_hostile_yaml_is_refused_quickly(name: str) -> None:
     seconds, found = measure(lambda: yamltext.read(YAMLS[name]))
     assert isinstance(found, Problem)
     assert seconds <= 1

@@ -44,12 +44,12 @@ def url() -> Iterator[str]:
         raise ToolError("Not today.", developer_message="for developers", can_retry=True, retry_after_ms=10)
 
     for version, text in (("1.0.0", "one"), ("2.0.0", "two"), ("2.1.0", "three")):
-        toolkit.add(_saying(text), name="say", version=version, approval="auto")
+        toolkit.add(_build_version_tool(text), name="say", version=version, approval="auto")
     with background(asgi(toolkit)) as base:
         yield base
 
 
-def _saying(text: str) -> Any:
+def _build_version_tool(text: str) -> Any:
     async def say() -> str:
         """Say which version this is."""
         return text
@@ -86,7 +86,7 @@ def otc(tool_id: str = "Raw.add@1.2.3", arguments: Any = None, **members: Any) -
 
 @pytest.mark.parametrize("id_", ["c1", "", "é\u2028", 0, 7, 1.5, 10**40, None])
 @pytest.mark.requirement("OTRPC-008", "OTRPC-009", "OTRPC-012", "S-3", "A-15")
-def test_the_id_of_a_call_comes_back_with_its_type(ask, id_):
+def test_jsonrpc_id_is_returned_with_its_type(ask, id_):
     status, _, body = ask("POST", "/opentool/call", rpc(id=id_))
     assert status == 200
     assert json.loads(body) == {"jsonrpc": "2.0", "result": {"result": 3}, "error": None, "id": id_}
@@ -110,7 +110,7 @@ def test_the_id_of_a_call_comes_back_with_its_type(ask, id_):
     ],
 )
 @pytest.mark.requirement("OTRPC-005", "S-5", "S-16")
-def test_what_is_no_call_is_a_400_in_json_rpc(ask, body, code):
+def test_invalid_call_is_400_in_json_rpc(ask, body, code):
     status, headers, answer = ask("POST", "/opentool/call", body)
     assert (status, headers["content-type"]) == (400, "application/json")
     said = json.loads(answer)
@@ -128,7 +128,7 @@ def test_what_is_no_call_is_a_400_in_json_rpc(ask, body, code):
     ],
 )
 @pytest.mark.requirement("OTRPC-010", "S-3", "A-13", "A-14")
-def test_a_call_that_cannot_run_is_a_200_with_an_error(ask, members, code):
+def test_refused_call_is_200_with_a_json_rpc_error(ask, members, code):
     status, _, answer = ask("POST", "/opentool/call", rpc(**members))
     said = json.loads(answer)
     assert (status, said["result"], said["error"]["code"], said["id"]) == (200, {}, code, "c1")
@@ -147,7 +147,7 @@ def test_a_call_that_cannot_run_is_a_200_with_an_error(ask, members, code):
     ],
 )
 @pytest.mark.requirement("OTC-025", "OXP-007", "S-14", "A-38")
-def test_a_tool_is_called_by_every_form_of_its_name(ask, path, reference, says):
+def test_tool_can_be_called_by_each_form_of_its_name(ask, path, reference, says):
     status, _, answer = ask("POST", path, otc(reference, {}))
     said = json.loads(answer)
     assert status == 200
@@ -157,7 +157,7 @@ def test_a_tool_is_called_by_every_form_of_its_name(ask, path, reference, says):
 @pytest.mark.parametrize("path", ["/call", "/tools/call"])
 @pytest.mark.parametrize("reference", ["nope", "Raw.say@3", "Raw.say@1.0", "Raw.say@v1", "Raw.say@-1", "", 5, None])
 @pytest.mark.requirement("OXP-008", "A-38", "A-39")
-def test_a_name_that_is_none_is_a_400_with_a_message(ask, path, reference):
+def test_invalid_tool_name_is_400_with_a_message(ask, path, reference):
     status, _, answer = ask("POST", path, otc(reference, {}))
     said = json.loads(answer)
     assert status == 400
@@ -174,7 +174,7 @@ def test_another_major_version_of_the_schema_is_refused(ask, path, family):
 
 @pytest.mark.parametrize("path", ["/call", "/tools/call"])
 @pytest.mark.requirement("OXP-011", "OTC-015", "OTC-040")
-def test_what_a_tool_requires_is_asked_for_before_it_runs(ask, path):
+def test_missing_requirements_are_refused_before_the_tool_runs(ask, path):
     status, _, answer = ask("POST", path, otc("Raw.needs", {}))
     missing = json.loads(answer)["missing_requirements"]
     assert status == 400
@@ -197,7 +197,7 @@ def test_a_context_is_read_as_lists_and_as_maps(ask, context):
 
 @pytest.mark.parametrize("path", ["/call", "/tools/call"])
 @pytest.mark.requirement("OTC-026", "OTC-028", "OTC-029", "OTC-032", "OTC-041", "S-12")
-def test_a_started_tool_that_fails_is_a_200_without_what_is_for_developers(ask, path):
+def test_failed_tool_is_200_without_developer_message(ask, path):
     for name in ("Raw.crash", "Raw.refuse"):
         status, headers, answer = ask("POST", path, otc(name, {}))
         said = json.loads(answer)
@@ -215,7 +215,7 @@ def test_a_started_tool_that_fails_is_a_200_without_what_is_for_developers(ask, 
     "path", ["/tools", "/opentool/load", "/openapi.json", "/.well-known/openapi.json", "/opentool/version"]
 )
 @pytest.mark.requirement("XL-018", "OTC-034")
-def test_a_document_that_did_not_change_is_not_sent_again(ask, path):
+def test_unchanged_document_is_304(ask, path):
     status, headers, body = ask("GET", path)
     assert status == 200
     assert ask("GET", path, if_none_match=headers["etag"])[::2] == (304, b"")
@@ -227,7 +227,7 @@ def test_a_document_that_did_not_change_is_not_sent_again(ask, path):
 
 
 @pytest.mark.requirement("XL-019")
-def test_both_addresses_of_the_openapi_document_give_the_same_bytes(ask):
+def test_both_urls_of_the_openapi_document_return_the_same_bytes(ask):
     named = json.loads(ask("GET", "/.well-known/llm.json")[2])["openapi"]
     assert ask("GET", named)[2] == ask("GET", "/.well-known/openapi.json")[2]
 
@@ -259,7 +259,7 @@ def test_a_foreign_host_or_origin_is_refused_on_every_route(ask, path):
     ],
 )
 @pytest.mark.requirement("XL-120", "S-15", "A-49")
-def test_an_operation_takes_its_query_or_says_what_is_wrong(ask, query, status, value):
+def test_operation_accepts_a_valid_query_and_reports_an_invalid_one(ask, query, status, value):
     found, headers, answer = ask("GET", f"/api/add?{query}")
     assert found == status
     if status == 200:
@@ -288,7 +288,7 @@ def test_a_tool_without_requirements_runs_without_any_context(ask, path, more):
 @pytest.mark.requirement("OTC-039", "A-52")
 @pytest.mark.parametrize("path", ["/call", "/tools/call"])
 @pytest.mark.parametrize("more", [{}, {"$schema": None}])
-def test_a_request_without_a_schema_is_answered_as_the_newest_version_of_its_path(ask, path, more):
+def test_request_without_a_schema_is_answered_as_the_newest_version(ask, path, more):
     newest = NEWEST[path]
     assert json.loads(ask("GET", "/tools")[2])["$schema"] == RFC
     status, _, answer = ask("POST", path, otc() | more)
@@ -302,7 +302,7 @@ def test_a_request_without_a_schema_is_answered_as_the_newest_version_of_its_pat
 
 @pytest.mark.requirement("OTC-040", "OTC-041", "OTC-044", "A-52")
 @pytest.mark.parametrize("path", ["/call", "/tools/call"])
-def test_each_answer_to_a_call_names_its_schema_and_fails_before_the_tool_with_400_or_422(ask, path):
+def test_each_answer_names_its_schema_and_an_unrun_call_is_400_or_422(ask, path):
     """The RFC says "must" in lower case here: the schema of each answer, and the status of what did not run."""
     cases = [
         (200, otc()),

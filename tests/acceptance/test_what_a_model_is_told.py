@@ -17,7 +17,7 @@ from toolwire.client.calls.session import Session
 from toolwire.client.connection.connect import connect_without_user
 from toolwire.testing.loopback import background
 
-listen, said = conftest.listen, conftest.said  # fixtures
+listen, encode_response = conftest.listen, conftest.encode_response  # fixtures
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 ERROR = {
     "message": "The mailbox is locked.",
@@ -45,19 +45,19 @@ def deny(_: Question) -> Answer:
 
 
 @pytest.fixture
-def open_mail(listen: Callable[..., Any], said: Callable[..., bytes]) -> Callable[[dict[str, Any]], str]:
+def open_mail(listen: Callable[..., Any], encode_response: Callable[..., bytes]) -> Callable[[dict[str, Any]], str]:
     """Serve a foreign Open Tool Calling server that answers each call with ``output`` and with unknown members."""
 
     def start(outcome: dict[str, Any]) -> str:
         def answer(seen: Any) -> list[bytes]:
             method, path, _ = seen.line.split()
             if (method, path) == ("GET", "/tools"):
-                return [said(json.dumps({"$schema": "urn:x", "tools": [TOOL], "page": 1}).encode(), JSON)]
+                return [encode_response(json.dumps({"$schema": "urn:x", "tools": [TOOL], "page": 1}).encode(), JSON)]
             if (method, path) == ("POST", "/call"):
                 call_id = json.loads(seen.body)["request"]["call_id"]
                 body = {"$schema": "urn:x", "call_id": call_id, **outcome, "mood": {"is": "good"}}
-                return [said(json.dumps(body).encode(), JSON)]
-            return [said(b"{}", status="404 None")]
+                return [encode_response(json.dumps(body).encode(), JSON)]
+            return [encode_response(b"{}", status="404 None")]
 
         return str(listen(answer).origin)
 
@@ -115,7 +115,7 @@ CALLERS = [call_by_openai, call_by_responses, call_by_anthropic, call_by_gemini,
 
 @pytest.mark.requirement("C-12", "OTC-028", "OTC-029", "OTC-031")
 @pytest.mark.parametrize("call", CALLERS)
-def test_a_model_is_told_the_message_and_the_text_for_it_and_nothing_for_developers(
+def test_model_receives_the_message_and_prompt_text_but_no_developer_message(
     call: Callable[[SyncRemote, str], str], open_mail: Callable[[dict[str, Any]], str]
 ) -> None:
     url = open_mail({"success": False, "output": {"error": ERROR}})
@@ -127,7 +127,7 @@ def test_a_model_is_told_the_message_and_the_text_for_it_and_nothing_for_develop
 
 
 @pytest.mark.requirement("C-12", "OTC-029")
-def test_a_host_of_mcp_is_told_the_same(open_mail: Callable[[dict[str, Any]], str]) -> None:
+def test_mcp_host_receives_the_same_texts_as_a_model(open_mail: Callable[[dict[str, Any]], str]) -> None:
     remote = connect_without_user(
         open_mail({"success": False, "output": {"error": ERROR}}), Session(), protocol="otc", approve=allow
     )
@@ -157,7 +157,7 @@ def test_unknown_members_of_lists_definitions_and_answers_change_nothing(
 
 
 @pytest.fixture
-def guarded() -> Iterator[tuple[str, list[int]]]:
+def guarded_site() -> Iterator[tuple[str, list[int]]]:
     kit, ran = Toolkit("Kit"), list[int]()
 
     @kit.tool(approval="per-call")
@@ -172,10 +172,10 @@ def guarded() -> Iterator[tuple[str, list[int]]]:
 @pytest.mark.requirement("XL-057", "XL-043", "XL-053")
 @pytest.mark.parametrize("call", CALLERS)
 @pytest.mark.parametrize("approve", [None, deny])
-def test_no_adapter_leads_past_the_user(
-    call: Callable[[SyncRemote, str], str], approve: Any, guarded: tuple[str, list[int]]
+def test_no_adapter_bypasses_user_approval(
+    call: Callable[[SyncRemote, str], str], approve: Any, guarded_site: tuple[str, list[int]]
 ) -> None:
-    url, ran = guarded
+    url, ran = guarded_site
     with connect_sync(url, approve=approve, agree=lambda _: True) as remote:
         told = call(remote, "act")
         direct = remote.call("act")

@@ -19,7 +19,7 @@ from tests.client.test_claims_of_a_site import Bank
 from toolwire import connect, connect_sync
 
 SAID = {"amount": 5}
-listen, said = conftest.listen, conftest.said  # fixtures
+listen, encode_response = conftest.listen, conftest.encode_response  # fixtures
 FOUND = {
     f"{module.name}.{name}": one
     for module in pkgutil.iter_modules(toolwire.adapters.__path__)
@@ -41,7 +41,7 @@ class ToolCall(SimpleNamespace):
         return getattr(self, key, default)
 
 
-def called(where: str) -> ToolCall | list[ToolCall]:
+def build_tool_call(where: str) -> ToolCall | list[ToolCall]:
     text = json.dumps(SAID)
     arguments: Any = SAID if where.startswith("gemini") else text
     function = SimpleNamespace(name="wire_money", arguments=text)
@@ -54,24 +54,24 @@ def called(where: str) -> ToolCall | list[ToolCall]:
 @pytest.mark.requirement("XL-044", "XL-090")
 @pytest.mark.parametrize("where", FOUND)
 @pytest.mark.parametrize("wire", ["otc", "opentool", "mcp"])
-def test_no_adapter_writes_unasked(
+def test_no_adapter_calls_a_writing_tool_without_approval(
     where: str,
     wire: str,
     listen: Callable[..., Any],
-    said: Callable[..., bytes],
+    encode_response: Callable[..., bytes],
 ) -> None:
-    bank = Bank(wire, listen, said)
+    bank = Bank(wire, listen, encode_response)
     run = FOUND[where]
 
     async def call_it(**more: Any) -> Any:
         async with connect(bank.url, protocol=wire, **more) as remote:
-            return await run(remote, called(where))
+            return await run(remote, build_tool_call(where))
 
     def call(**more: Any) -> Any:
         if inspect.iscoroutinefunction(run):
             return asyncio.run(call_it(**more))
         with connect_sync(bank.url, protocol=wire, **more) as remote:
-            return run(remote, called(where))
+            return run(remote, build_tool_call(where))
 
     answer = call()
     assert bank.sent == []
@@ -85,10 +85,10 @@ def test_no_adapter_writes_unasked(
 @pytest.mark.requirement("XL-044", "XL-090")
 @pytest.mark.parametrize("wire", ["otc", "opentool", "mcp"])
 @pytest.mark.parametrize("sdk", ["langchain", "pydantic_ai"])
-def test_no_tool_object_writes_unasked(
-    sdk: str, wire: str, listen: Callable[..., Any], said: Callable[..., bytes]
+def test_no_sdk_tool_object_calls_a_writing_tool_without_approval(
+    sdk: str, wire: str, listen: Callable[..., Any], encode_response: Callable[..., bytes]
 ) -> None:
-    bank = Bank(wire, listen, said)
+    bank = Bank(wire, listen, encode_response)
     build = import_module(f"toolwire.adapters.{sdk}")
 
     async def call(**more: Any) -> str:

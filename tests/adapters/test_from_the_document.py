@@ -48,7 +48,7 @@ def fill(schema: dict[str, Any]) -> Any:
 
 
 @pytest.mark.requirement("OT-028")
-def test_every_function_is_called_with_what_the_document_says() -> None:
+def test_every_function_is_called_with_the_arguments_of_its_document() -> None:
     calls: dict[str, dict[str, Any]] = {}
     answers: dict[str, str] = {}
     with (

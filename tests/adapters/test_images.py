@@ -116,13 +116,13 @@ def form(data: bytes, media_type: str = "image/png", kind: str = "image") -> dic
         "a text",
     ],
 )
-def test_what_no_provider_reads_stays_a_sentence_or_data(value: Any) -> None:
+def test_image_type_unknown_to_providers_stays_text_or_data(value: Any) -> None:
     told, images = split_images(value)
     assert images == ()
     assert "beside this text" not in str(told)
 
 
-def test_at_most_so_many_images_are_shown() -> None:
+def test_number_of_images_for_a_model_is_limited() -> None:
     told, images = split_images([form(PNG)] * (MAX_IMAGES + 2))
     assert len(images) == MAX_IMAGES
     assert [("beside" in one) for one in told] == [True] * MAX_IMAGES + [False] * 2

@@ -22,7 +22,7 @@ LOOK = ARAZZO | {"workflows": [{"workflowId": "look", "steps": [
 ]}]}  # fmt: skip
 
 
-def test_a_recipe_says_whose_data_it_is() -> None:
+def test_recipe_text_names_its_site_as_data() -> None:
     with background(Site()) as url, connect_sync(url) as remote:
         text = write_recipes(remote)
     told = json.loads(text)
@@ -44,7 +44,7 @@ def test_an_asynchronous_connection_gives_the_same_text() -> None:
 
 
 @pytest.mark.parametrize("of", [Provider.OPENAI, Provider.ANTHROPIC, Provider.GEMINI])
-def test_tools_and_arguments_have_the_names_that_are_declared(of: Provider) -> None:
+def test_recipe_text_uses_declared_tool_and_argument_names(of: Provider) -> None:
     with background(Site(LOOK, ODD)) as url, connect_sync(url) as remote:
         (declared,) = declare_tools(remote.catalog(), of)
         (step,) = json.loads(write_recipes(remote, of))["recipes"][0]["steps"]
@@ -52,7 +52,7 @@ def test_tools_and_arguments_have_the_names_that_are_declared(of: Provider) -> N
     assert list(step["arguments"]) == list(declared.input_schema.schema["properties"])
 
 
-def test_what_does_not_fit_is_counted() -> None:
+def test_recipe_text_is_limited_and_counts_the_omitted_recipes() -> None:
     many = [WORKFLOW | {"workflowId": f"book{n}", "description": "x" * 1_000} for n in range(50)]
     with background(Site(ARAZZO | {"workflows": many})) as url, connect_sync(url) as remote:
         text = write_recipes(remote)

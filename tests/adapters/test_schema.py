@@ -31,7 +31,7 @@ TREE = {
 }
 
 
-def accepted(schema: dict[str, Any], provider: Provider) -> Any:
+def build_accepted_schema(schema: dict[str, Any], provider: Provider) -> Any:
     shaped = build_tool_schema(schema, provider)
     assert faults(shaped.schema, provider.removesuffix("-strict"), strict=shaped.is_strict) == []
     return shaped
@@ -46,13 +46,13 @@ def words(shaped: Any, *steps: str) -> str:
 
 @pytest.mark.requirement("XL-090")
 @pytest.mark.parametrize("provider", ALL)
-def test_what_a_provider_does_not_take_is_said_in_words_and_listed(provider: Provider) -> None:
+def test_unsupported_schema_keywords_are_described_and_listed_as_losses(provider: Provider) -> None:
     schema = {
         "type": "object",
         "properties": {"word": {"type": "string", "minLength": 3, "pattern": "^(?=a)", "format": "color"}},
         "required": ["word"],
     }
-    shaped = accepted(schema, provider)
+    shaped = build_accepted_schema(schema, provider)
     said = shaped.schema["properties"]["word"]
     for key, value in schema["properties"]["word"].items():
         assert said.get(key) == value or f"{key}: {value}" in said["description"]
@@ -62,13 +62,13 @@ def test_what_a_provider_does_not_take_is_said_in_words_and_listed(provider: Pro
 
 @pytest.mark.requirement("XL-090")
 @pytest.mark.parametrize("provider", [Provider.OPENAI_STRICT, Provider.ANTHROPIC_STRICT])
-def test_strict_says_left_out_by_null(provider: Provider) -> None:
+def test_strict_schema_represents_an_omitted_argument_by_null(provider: Provider) -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"type": "integer"}, "b": {"enum": ["x", "y"]}, "c": {"type": "string", "default": None}},
         "required": ["a"],
     }
-    shaped = accepted(schema, provider)
+    shaped = build_accepted_schema(schema, provider)
     assert shaped.is_strict
     assert shaped.schema["required"] == ["a", "b", "c"]
     assert shaped.write_arguments({"a": 1}) == {"a": 1, "b": None, "c": None}
@@ -88,36 +88,36 @@ def test_strict_says_left_out_by_null(provider: Provider) -> None:
         ({"type": ["string", "null"]}, "null"),
     ],
 )
-def test_strict_is_used_only_where_every_call_can_be_said(inner: dict[str, Any], reason: str) -> None:
+def test_strict_schema_is_used_only_if_it_can_express_every_call(inner: dict[str, Any], reason: str) -> None:
     for provider, plain in ((Provider.OPENAI_STRICT, "openai"), (Provider.ANTHROPIC_STRICT, "anthropic")):
         schema = {"type": "object", "properties": {"x": inner}}
-        shaped = accepted(schema, provider)
+        shaped = build_accepted_schema(schema, provider)
         assert not shaped.is_strict
         assert any(loss.narrows and reason in loss.text for loss in shaped.losses)
         assert shaped.schema == build_tool_schema(schema, Provider(plain)).schema
 
 
 @pytest.mark.requirement("CV-18", "XL-090")
-def test_recursion_stays_where_it_is_taken_and_is_unrolled_three_times_where_it_is_not() -> None:
-    strict = accepted(TREE, Provider.OPENAI_STRICT)
+def test_recursion_is_kept_if_supported_or_unrolled_three_times() -> None:
+    strict = build_accepted_schema(TREE, Provider.OPENAI_STRICT)
     assert strict.is_strict
     assert strict.schema["$defs"]["Node"]["properties"]["children"]["items"] == {"$ref": "#/$defs/Node"}
-    assert not accepted(TREE, Provider.ANTHROPIC_STRICT).is_strict
-    unrolled = accepted(TREE, Provider.GEMINI)
+    assert not build_accepted_schema(TREE, Provider.ANTHROPIC_STRICT).is_strict
+    unrolled = build_accepted_schema(TREE, Provider.GEMINI)
     node, depth = unrolled.schema["properties"]["root"], 0
     while "properties" in node:
         node, depth = node["properties"]["children"]["items"], depth + 1
     assert (depth, "Node" in node["description"]) == (3, True)
-    in_json = accepted(TREE, Provider.GEMINI_JSON).schema
+    in_json = build_accepted_schema(TREE, Provider.GEMINI_JSON).schema
     assert in_json["$defs"]["Node"]["required"] == ["name"]  # what goes round is only taken where it is optional
 
 
 @pytest.mark.requirement("XL-090")
 @pytest.mark.parametrize("provider", ALL)
-def test_keys_that_a_provider_refuses_are_renamed_and_restored(provider: Provider) -> None:
+def test_property_names_refused_by_a_provider_are_renamed_and_restored(provider: Provider) -> None:
     names = ["page[size]", "$filter", "page_size", "$.xgafv", "StartTime<", "à", "x" * 70, "1st"]
     inner = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": names}
-    shaped = accepted(
+    shaped = build_accepted_schema(
         {**inner, "properties": {**inner["properties"], "deep": inner}, "required": [*names, "deep"]}, provider
     )
     arguments: dict[str, Any] = {name: name for name in names}
@@ -130,14 +130,14 @@ def test_keys_that_a_provider_refuses_are_renamed_and_restored(provider: Provide
 
 @pytest.mark.requirement("XL-090")
 @pytest.mark.parametrize("provider", ALL)
-def test_a_union_at_the_root_becomes_properties_and_a_word(provider: Provider) -> None:
+def test_union_at_the_root_becomes_optional_properties_with_a_description(provider: Provider) -> None:
     schema = {
         "oneOf": [
             {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]},
             {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
         ]
     }
-    shaped = accepted(schema, provider)
+    shaped = build_accepted_schema(schema, provider)
     assert set(shaped.schema["properties"]) == {"id", "name"}
     assert "oneOf" in shaped.schema["description"]
     assert shaped.read_arguments(shaped.write_arguments({"name": "x"})) == {"name": "x"}
@@ -158,11 +158,11 @@ def test_a_union_at_the_root_becomes_properties_and_a_word(provider: Provider) -
         {"allOf": [{"properties": {"a": {"type": "string"}}}, {"properties": {"a": {"maxLength": 3}, "b": {}}}]},
     ],
 )
-def test_an_odd_schema_is_written_all_the_same(odd: dict[str, Any], provider: Provider) -> None:
-    accepted(odd, provider)
+def test_unusual_schema_is_written_without_an_error(odd: dict[str, Any], provider: Provider) -> None:
+    build_accepted_schema(odd, provider)
 
 
-def test_a_schema_that_doubles_at_each_level_ends() -> None:
+def test_doubling_schema_is_written_within_bounds() -> None:
     definitions = {
         f"L{level}": {"type": "object", "properties": {k: {"$ref": f"#/$defs/L{level + 1}"} for k in ("a", "b")}}
         for level in range(40)
@@ -170,7 +170,7 @@ def test_a_schema_that_doubles_at_each_level_ends() -> None:
     definitions["L40"] = {"type": "string"}
     schema = {"type": "object", "properties": {"top": {"$ref": "#/$defs/L0"}}, "$defs": definitions}
     for provider in ALL:
-        accepted(schema, provider)
+        build_accepted_schema(schema, provider)
 
 
 _TEXTS = st.sampled_from(["a", "b", "ab", "page[size]", "$x", "naïve", "a-b", "a_b"])
@@ -258,12 +258,12 @@ def _values(draw: Any, node: Any, depth: int = 0) -> Any:
 @pytest.mark.requirement("XL-090")
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(schema=_objects(_SCHEMAS), data=st.data())
-def test_arguments_come_back_as_they_went_and_fit_what_was_declared(schema: dict[str, Any], data: Any) -> None:
+def test_arguments_survive_a_round_trip_and_match_the_declared_schema(schema: dict[str, Any], data: Any) -> None:
     schema = {**schema, "$defs": _DEFINITIONS}
     arguments = _values(data.draw, schema)
     assume(jsonschema_rs.is_valid(schema, arguments))  # a value may fit two branches of a oneOf
     for provider in ALL:
-        shaped = accepted(schema, provider)
+        shaped = build_accepted_schema(schema, provider)
         said = shaped.write_arguments(arguments)
         assert shaped.read_arguments(said) == arguments
         if provider is not Provider.GEMINI:  # its nullable is no keyword of JSON Schema
@@ -272,8 +272,8 @@ def test_arguments_come_back_as_they_went_and_fit_what_was_declared(schema: dict
 
 @pytest.mark.requirement("XL-090")
 @pytest.mark.parametrize("provider", ALL)
-def test_what_only_one_choice_needs_comes_back_left_out(provider: Provider) -> None:
+def test_property_of_an_unused_choice_is_omitted_again(provider: Provider) -> None:
     texts = {"html": {"type": "string"}, "url": {"type": "string"}}
     body = {"type": "object", "properties": texts, "oneOf": [{"required": ["url"]}, {"required": ["html"]}]}
-    shaped = accepted({"type": "object", "properties": {"body": body}, "required": ["body"]}, provider)
+    shaped = build_accepted_schema({"type": "object", "properties": {"body": body}, "required": ["body"]}, provider)
     assert shaped.read_arguments(shaped.write_arguments({"body": {"url": "x"}})) == {"body": {"url": "x"}}

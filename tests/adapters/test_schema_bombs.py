@@ -18,7 +18,7 @@ def levels(level: Callable[[dict[str, str]], dict[str, Any]], count: int = 40) -
     return {"type": "object", "properties": {"x": {"$ref": "#/$defs/a0"}}, "$defs": {**made, f"a{count}": {}}}
 
 
-def chained() -> dict[str, Any]:
+def build_chained_schema() -> dict[str, Any]:
     """Return a schema in which each property refers to the next one, by a pointer that leads through them."""
     named = {f"p{number}": {"$ref": f"#/properties/t/properties/p{number + 1}"} for number in range(LEVELS)}
     return {"type": "object", "properties": {"t": {"type": "object", "properties": named}}}
@@ -31,7 +31,7 @@ BOMBS = {
     "properties": levels(lambda after: {"properties": {"l": after, "r": after}}),
     "nullable choices": levels(lambda after: {"anyOf": [{"allOf": [after]}, {"anyOf": [after, after]}]}),
     "depth": levels(lambda after: {"type": "object", "properties": {"n": after}}, LEVELS),
-    "references": chained(),
+    "references": build_chained_schema(),
     "one property in many parts": {
         "type": "object",
         "allOf": [{"properties": {"a": {"allOf": [{"minLength": number}]}}} for number in range(900)],
@@ -42,7 +42,7 @@ BOMBS = {
 @pytest.mark.requirement("D-17")
 @pytest.mark.parametrize("provider", Provider)
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_no_schema_is_written_beyond_its_bound(bomb: str, provider: Provider) -> None:
+def test_written_schema_never_exceeds_its_size_limit(bomb: str, provider: Provider) -> None:
     shaped = build_tool_schema(BOMBS[bomb], provider)  # it would hang here, or run out of levels
     assert len(str(shaped.schema)) < 1_000_000
     assert shaped.read_arguments({"x": {"n": None}})
@@ -59,28 +59,30 @@ def spell(number: int) -> str:
     return "".join(f"%{ord(one):02x}" if number >> place & 1 else one for place, one in enumerate(SPELLED))
 
 
-def shared(reference: Callable[[int], dict[str, Any]], definitions: dict[str, Any]) -> dict[str, Any]:
+def build_shared_schema(reference: Callable[[int], dict[str, Any]], definitions: dict[str, Any]) -> dict[str, Any]:
     """Return a schema of many properties, each of which refers to ``definitions``."""
     return {"type": "object", "properties": {f"p{one}": reference(one) for one in range(PARTS)}, "$defs": definitions}
 
 
 SHARED = {
-    "one definition by many references": shared(
+    "one definition by many references": build_shared_schema(
         lambda number: {"$ref": f"#/$defs/{spell(number)}"}, {SPELLED: {"type": "object", "properties": WIDE}}
     ),
-    "many definitions of one name": shared(
+    "many definitions of one name": build_shared_schema(
         lambda number: {"$ref": f"#/$defs/d{number}/properties/x"},
         {f"d{number}": {"properties": {"x": {"type": "string"}}} for number in range(PARTS)},
     ),
-    "many choices of one object": shared(lambda _: {"anyOf": [{"$ref": "#/$defs/e"}]}, {"e": {"properties": WIDE}}),
+    "many choices of one object": build_shared_schema(
+        lambda _: {"anyOf": [{"$ref": "#/$defs/e"}]}, {"e": {"properties": WIDE}}
+    ),
     "one type many times": {
         "type": "object",
         "properties": {"x": {"type": ["string"] * PARTS, "enum": [1, "a"] * PARTS}},
     },
-    "many uses of long values": shared(
+    "many uses of long values": build_shared_schema(
         lambda _: {"allOf": [{"$ref": "#/$defs/e"}, {"enum": ["a"]}]}, {"e": {"enum": [*WIDE, "z" * 20_000]}}
     ),
-    "many uses of a long text": shared(
+    "many uses of a long text": build_shared_schema(
         lambda _: {"$ref": "#/$defs/e", "minLength": 1}, {"e": {"default": "z" * 20_000}}
     ),
 }
@@ -106,6 +108,6 @@ def count_calls(work: Callable[[], object]) -> int:
 @pytest.mark.requirement("D-17")
 @pytest.mark.parametrize("provider", Provider)
 @pytest.mark.parametrize("bomb", SHARED)
-def test_what_many_parts_share_is_not_looked_at_for_each(bomb: str, provider: Provider) -> None:
+def test_shared_schema_parts_are_converted_once(bomb: str, provider: Provider) -> None:
     assert count_calls(lambda: build_tool_schema(SHARED[bomb], provider)) < MOST_CALLS
     assert len(str(build_tool_schema(SHARED[bomb], provider).schema)) < 5_000_000

@@ -30,11 +30,11 @@ CASES = [
 
 @pytest.mark.requirement("AC-01")
 @pytest.mark.parametrize(("text", "expected"), CASES)
-def test_challenges_are_read_by_their_grammar(text: str, expected: list[tuple[str, dict[str, str]]]) -> None:
+def test_challenges_are_parsed_by_the_http_grammar(text: str, expected: list[tuple[str, dict[str, str]]]) -> None:
     assert [(each.scheme, dict(each.parameters)) for each in read_challenges([text])] == expected
 
 
-def test_several_fields_are_one_list_and_the_bearer_is_found() -> None:
+def test_find_bearer_reads_several_www_authenticate_fields() -> None:
     found = find_bearer(["Basic realm=x", 'Bearer scope="a"'])
     assert found == Challenge(scheme="bearer", parameters={"scope": "a"})
     assert find_bearer(["Basic realm=x"]) is None
@@ -45,12 +45,12 @@ def test_several_fields_are_one_list_and_the_bearer_is_found() -> None:
         st.sampled_from(["scope", "error", "realm"]), st.text(st.characters(min_codepoint=32, max_codepoint=126))
     )
 )
-def test_what_is_written_reads_the_same(parameters: dict[str, str]) -> None:
+def test_written_challenge_is_parsed_back(parameters: dict[str, str]) -> None:
     assert read_challenges([write_challenge("Bearer", parameters)]) == (
         Challenge(scheme="bearer", parameters=parameters),
     )
 
 
 @given(st.text(max_size=200))
-def test_any_text_is_read(text: str) -> None:
+def test_any_challenge_text_is_parsed_without_error(text: str) -> None:
     assert all(each.scheme for each in read_challenges([text]))

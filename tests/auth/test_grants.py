@@ -24,7 +24,7 @@ ASKED = {"response_type": "code", "code_challenge": compute_challenge("v" * 43),
 
 
 @pytest.mark.requirement("AS-08", "AS-10")
-def test_an_access_token_is_good_while_it_and_its_grant_are_and_where_it_is_for() -> None:
+def test_access_token_is_valid_only_while_unexpired_granted_and_for_its_resource() -> None:
     assert is_valid_at(TOKEN, GRANT, SITE + "/", 9.9)
     assert not is_valid_at(TOKEN, GRANT, SITE, 10.0)
     assert not is_valid_at(TOKEN, replace(GRANT, revoked=1.0), SITE, 5.0)
@@ -50,7 +50,7 @@ def test_an_access_token_is_good_while_it_and_its_grant_are_and_where_it_is_for(
         ({"scope": "c"}, "invalid_scope"),
     ],
 )
-def test_a_request_that_is_not_right_in_every_part_is_refused(change: dict[str, str], error: str) -> None:
+def test_authorization_request_with_one_wrong_part_is_refused(change: dict[str, str], error: str) -> None:
     client = Client(id="app", redirect_uris=(f"{SITE}/back",))
     good = read_authorization_request(RequestParameters(values=ASKED), client, f"{SITE}/back", OFFER)
     assert isinstance(good, AuthorizationRequest)

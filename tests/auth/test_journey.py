@@ -43,7 +43,7 @@ def place(**more: Any) -> SignInTarget:
     return SignInTarget(resource=SITE, server=server(**more))
 
 
-def answering(data: Any, status: int = 200) -> CannedTransport:
+def build_transport(data: Any, status: int = 200) -> CannedTransport:
     return CannedTransport(lambda _: Response(status, (), json.dumps(data).encode()))
 
 
@@ -51,7 +51,7 @@ def form(request: Request) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(request.body.decode()).items()}
 
 
-def begun(where: SignInTarget | None = None, identity: ClientIdentity | None = None) -> StartedSignIn:
+def begin_sign_in(where: SignInTarget | None = None, identity: ClientIdentity | None = None) -> StartedSignIn:
     started = start_sign_in(
         where or place(),
         identity or ClientIdentity(client_id="me"),
@@ -65,8 +65,8 @@ def begun(where: SignInTarget | None = None, identity: ClientIdentity | None = N
 
 
 @pytest.mark.requirement("AC-06", "AC-07", "AC-08", "XL-110")
-def test_the_page_is_asked_for_with_all_that_protects_the_answer() -> None:
-    asked = {name: values[0] for name, values in parse_qs(urlsplit(begun().url).query).items()}
+def test_authorization_url_contains_state_pkce_resource_and_scopes() -> None:
+    asked = {name: values[0] for name, values in parse_qs(urlsplit(begin_sign_in().url).query).items()}
     assert asked == {
         "response_type": "code",
         "client_id": "me",
@@ -77,8 +77,8 @@ def test_the_page_is_asked_for_with_all_that_protects_the_answer() -> None:
         "scope": "a b",
         "resource": SITE,
     }
-    assert "vvv" not in repr(begun())
-    old = begun(SignInTarget(resource=SITE, server=server(), sends_resource=False))
+    assert "vvv" not in repr(begin_sign_in())
+    old = begin_sign_in(SignInTarget(resource=SITE, server=server(), sends_resource=False))
     assert "resource" not in parse_qs(urlsplit(old.url).query)
 
 
@@ -96,12 +96,12 @@ ROWS = [  # promised, sent, taken: the four rows of RFC 9207, and its trap
 @pytest.mark.requirement("AC-06", "D-28", "R18")
 @pytest.mark.parametrize(("promised", "issuer", "taken"), ROWS)
 @pytest.mark.parametrize("answer", [{"code": "c"}, {"error": "access_denied", "error_description": "You are hacked"}])
-def test_an_answer_of_another_issuer_is_not_used_an_error_neither(
+def test_authorization_response_of_another_issuer_is_refused(
     promised: bool, issuer: str | None, taken: bool, answer: dict[str, str]
 ) -> None:
-    started = begun(place(sends_issuer=promised))
+    started = begin_sign_in(place(sends_issuer=promised))
     query = urlencode({**answer, "state": "s" * 43, **({"iss": issuer} if issuer else {})})
-    door = answering(TOKENS)
+    door = build_transport(TOKENS)
     said = run(finish_sign_in(started, query, 0.0), door)
     if taken and "code" in answer:
         assert isinstance(said, Credential)
@@ -126,16 +126,16 @@ def test_an_answer_of_another_issuer_is_not_used_an_error_neither(
         "%ff",
     ],
 )
-def test_an_answer_without_the_state_of_this_sign_in_is_not_used(query: str) -> None:
-    door = answering(TOKENS)
-    assert isinstance(run(finish_sign_in(begun(), query, 0.0), door), Problem)
+def test_authorization_response_with_another_state_is_refused(query: str) -> None:
+    door = build_transport(TOKENS)
+    assert isinstance(run(finish_sign_in(begin_sign_in(), query, 0.0), door), Problem)
     assert door.sent == []
 
 
 @pytest.mark.requirement("AC-07", "XL-110")
-def test_a_code_is_exchanged_with_its_verifier_at_the_servers_own_endpoint() -> None:
-    door = answering(TOKENS)
-    found = run(finish_sign_in(begun(), f"code=c&state={'s' * 43}", 100.0), door)
+def test_code_is_exchanged_with_its_verifier_at_the_token_endpoint() -> None:
+    door = build_transport(TOKENS)
+    found = run(finish_sign_in(begin_sign_in(), f"code=c&state={'s' * 43}", 100.0), door)
     assert isinstance(found, Credential)
     assert (found.access.reveal(), found.expires_at, found.scopes, found.resource) == ("at", 700.0, ("a",), SITE)
     (request,) = door.sent
@@ -145,7 +145,7 @@ def test_a_code_is_exchanged_with_its_verifier_at_the_servers_own_endpoint() -> 
 
 
 @pytest.mark.requirement("AC-09", "AC-07")
-def test_a_refresh_goes_where_the_token_came_from_and_keeps_what_it_does_not_change() -> None:
+def test_refresh_uses_the_original_token_endpoint_and_keeps_unchanged_fields() -> None:
     old = Credential(
         kind="oauth",
         resource=SITE,
@@ -155,7 +155,7 @@ def test_a_refresh_goes_where_the_token_came_from_and_keeps_what_it_does_not_cha
         token_url=f"{ISSUER}/t",
         client_id="me",
     )
-    door = answering({"access_token": "at2", "token_type": "Bearer"})
+    door = build_transport({"access_token": "at2", "token_type": "Bearer"})
     new = run(renew_credential(old, 0.0), door)
     assert isinstance(new, Credential)
     assert (new.access.reveal(), new.refresh, new.scopes, new.expires_at) == ("at2", Secret("rt"), ("a",), None)
@@ -165,14 +165,14 @@ def test_a_refresh_goes_where_the_token_came_from_and_keeps_what_it_does_not_cha
         "resource": SITE,
         "client_id": "me",
     }
-    refused = run(renew_credential(old, 0.0), answering({"error": "invalid_grant"}, 400))
+    refused = run(renew_credential(old, 0.0), build_transport({"error": "invalid_grant"}, 400))
     assert isinstance(refused, Problem)
     assert refused.details["error"] == "invalid_grant"
     assert "rt" not in refused.message
 
 
 @pytest.mark.requirement("AC-12")
-def test_both_tokens_are_revoked_the_refresh_token_first() -> None:
+def test_revocation_revokes_the_refresh_token_then_the_access_token() -> None:
     old = Credential(
         kind="oauth",
         resource=SITE,
@@ -181,22 +181,22 @@ def test_both_tokens_are_revoked_the_refresh_token_first() -> None:
         revocation_url=f"{ISSUER}/r",
         client_id="me",
     )
-    door = answering({})
+    door = build_transport({})
     assert run(revoke_credential(old), door) is True
     assert [form(request)["token"] for request in door.sent] == ["rt", "at"]
-    assert run(revoke_credential(old), answering({}, 503)) is False
+    assert run(revoke_credential(old), build_transport({}, 503)) is False
 
 
 @pytest.mark.requirement("AC-04", "XL-113")
-def test_our_id_is_configured_or_a_document_or_registered_or_asked_for() -> None:
+def test_client_id_comes_from_setting_then_document_then_registration_then_user() -> None:
     both = server(accepts_documents=True, registration_url=f"{ISSUER}/r")
     mine = ClientIdentity(client_id="mine")
     page = "https://app.example/oauth-client.json"
-    nothing = answering({})
+    nothing = build_transport({})
     assert run(identify_client(both, (BACK,), configured=mine, document_url=page), nothing) is mine
     assert run(identify_client(both, (BACK,), document_url=page), nothing) == ClientIdentity(client_id=page)
     assert nothing.sent == []
-    registering = answering({"client_id": "new"}, 201)
+    registering = build_transport({"client_id": "new"}, 201)
     assert run(
         identify_client(server(registration_url=f"{ISSUER}/r"), (BACK,), document_url=page), registering
     ) == ClientIdentity(client_id="new", is_registered=True)
@@ -206,12 +206,12 @@ def test_our_id_is_configured_or_a_document_or_registered_or_asked_for() -> None
     assert isinstance(said, Problem)
     assert "--client-id" in said.message
     for odd in ({}, [], {"client_id": 7}, {"client_id": ""}):
-        assert isinstance(run(identify_client(both, (BACK,)), answering(odd, 201)), Problem)
+        assert isinstance(run(identify_client(both, (BACK,)), build_transport(odd, 201)), Problem)
 
 
 @pytest.mark.requirement("AC-13")
-def test_a_program_signs_in_with_its_own_secret() -> None:
-    door = answering({"access_token": "at", "token_type": "Bearer"})
+def test_client_credentials_flow_authenticates_with_the_client_secret() -> None:
+    door = build_transport({"access_token": "at", "token_type": "Bearer"})
     identity = ClientIdentity(client_id="m e", secret=Secret("p:w"), method="client_secret_basic")
     found = run(request_client_credentials(place(), identity, ("a",), 0.0), door)
     assert isinstance(found, Credential)
@@ -221,7 +221,7 @@ def test_a_program_signs_in_with_its_own_secret() -> None:
 
 
 @pytest.mark.requirement("AC-13")
-def test_another_device_is_given_a_code_and_looked_after() -> None:
+def test_device_flow_returns_a_user_code_and_polls_for_the_token() -> None:
     where = place(device_url=f"{ISSUER}/d")
     me = ClientIdentity(client_id="me")
     data = {
@@ -231,30 +231,30 @@ def test_another_device_is_given_a_code_and_looked_after() -> None:
         "interval": 2,
         "expires_in": 60,
     }
-    device = run(start_device_sign_in(where, me, ("a",), 0.0), answering(data))
+    device = run(start_device_sign_in(where, me, ("a",), 0.0), build_transport(data))
     assert isinstance(device, DeviceCode)
     assert (device.user_code, device.interval_s, device.expires_at) == ("ABCD", 2.0, 60.0)
     pending = run(
-        poll_device_sign_in(where, me, device, ("a",), 0.0), answering({"error": "authorization_pending"}, 400)
+        poll_device_sign_in(where, me, device, ("a",), 0.0), build_transport({"error": "authorization_pending"}, 400)
     )
     assert isinstance(pending, Problem)
     assert pending.details["error"] == "authorization_pending"
-    assert isinstance(run(poll_device_sign_in(where, me, device, ("a",), 0.0), answering(TOKENS)), Credential)
-    assert isinstance(run(start_device_sign_in(place(), me, (), 0.0), answering(data)), Problem)
-    assert isinstance(run(start_device_sign_in(where, me, (), 0.0), answering({"device_code": 7})), Problem)
+    assert isinstance(run(poll_device_sign_in(where, me, device, ("a",), 0.0), build_transport(TOKENS)), Credential)
+    assert isinstance(run(start_device_sign_in(place(), me, (), 0.0), build_transport(data)), Problem)
+    assert isinstance(run(start_device_sign_in(where, me, (), 0.0), build_transport({"device_code": 7})), Problem)
 
 
 @pytest.mark.requirement("AC-10", "D-26")
 @pytest.mark.parametrize("spot", list(TOKENS))
 @pytest.mark.parametrize("value", [None, 7, "", "x y\n", [], {}, True, -1])
-def test_odd_tokens_are_refused_or_read_and_never_shown(spot: str, value: Any) -> None:
+def test_unusual_token_response_is_read_or_refused_and_never_printed(spot: str, value: Any) -> None:
     read = read_tokens({**TOKENS, spot: value}, 0.0)
     assert isinstance(read, Problem) or read.access.reveal() == "at"
     assert "'rt'" not in repr(read)
 
 
 @pytest.mark.requirement("AC-10")
-def test_what_is_written_of_a_credential_reads_the_same_with_its_secrets_apart() -> None:
+def test_stored_credential_is_read_back_with_its_secrets_separate() -> None:
     whole = Credential(
         kind="oauth",
         resource=SITE,
@@ -273,8 +273,8 @@ def test_what_is_written_of_a_credential_reads_the_same_with_its_secrets_apart()
 
 
 @pytest.mark.requirement("AC-09")
-def test_a_sign_in_that_cannot_be_renewed_says_how_to_begin_anew() -> None:
-    door = answering(TOKENS)
+def test_credential_without_refresh_token_names_the_login_command() -> None:
+    door = build_transport(TOKENS)
     ended = run(renew_credential(Credential(kind="oauth", resource=SITE, access=Secret("at")), 0.0), door)
     assert isinstance(ended, Problem)
     assert ended.details["error"] == "invalid_grant"
@@ -282,7 +282,7 @@ def test_a_sign_in_that_cannot_be_renewed_says_how_to_begin_anew() -> None:
     assert door.sent == []
 
 
-def test_a_server_of_the_older_kind_is_asked_to_renew_without_a_resource() -> None:
+def test_refresh_at_an_older_server_omits_the_resource() -> None:
     old = Credential(
         kind="oauth",
         resource=SITE,
@@ -291,23 +291,23 @@ def test_a_server_of_the_older_kind_is_asked_to_renew_without_a_resource() -> No
         token_url=f"{ISSUER}/t",
         sends_resource=False,
     )
-    door = answering(TOKENS)
+    door = build_transport(TOKENS)
     assert isinstance(run(renew_credential(old, 0.0), door), Credential)
     assert "resource" not in form(door.sent[0])
 
 
 @pytest.mark.requirement("AC-12")
-def test_only_what_there_is_is_revoked_and_only_where_that_can_be_done() -> None:
+def test_revocation_sends_only_existing_tokens_to_a_revocation_endpoint() -> None:
     alone = Credential(kind="oauth", resource=SITE, access=Secret("at"), revocation_url=f"{ISSUER}/r", client_id="me")
-    door = answering({})
+    door = build_transport({})
     assert run(revoke_credential(alone), door) is True
     assert [form(request)["token"] for request in door.sent] == ["at"]
-    nowhere = answering({})
+    nowhere = build_transport({})
     assert run(revoke_credential(Credential(kind="oauth", resource=SITE, access=Secret("at"))), nowhere) is False
     assert nowhere.sent == []
 
 
-def test_a_server_that_is_not_reached_is_a_problem_wherever_it_happens() -> None:
+def test_unreachable_authorization_server_is_a_problem_in_every_flow() -> None:
     gone = Problem(kind=Kind.UNREACHABLE, message="Nobody answers.")
     door = CannedTransport(lambda _: gone)
     me = ClientIdentity(client_id="me")
@@ -316,7 +316,7 @@ def test_a_server_that_is_not_reached_is_a_problem_wherever_it_happens() -> None
     assert isinstance(run(start_device_sign_in(place(device_url=f"{ISSUER}/d"), me, (), 0.0), door), Problem)
 
 
-def test_without_a_page_to_sign_in_at_nothing_is_begun() -> None:
+def test_sign_in_without_an_authorization_endpoint_is_refused() -> None:
     said = start_sign_in(
         place(authorization_url=""), ClientIdentity(client_id="me"), BACK, (), state="s" * 43, verifier="v" * 43
     )
@@ -325,15 +325,15 @@ def test_without_a_page_to_sign_in_at_nothing_is_begun() -> None:
 
 
 @pytest.mark.requirement("AC-04")
-def test_a_secret_that_registering_gave_is_sent_as_the_server_wants_it_and_never_shown() -> None:
+def test_registered_client_secret_is_sent_by_the_server_method_and_never_printed() -> None:
     said = {"client_id": "new", "client_secret": "hunter2", "token_endpoint_auth_method": "client_secret_post"}
-    identity = run(identify_client(server(registration_url=f"{ISSUER}/r"), (BACK,)), answering(said, 201))
+    identity = run(identify_client(server(registration_url=f"{ISSUER}/r"), (BACK,)), build_transport(said, 201))
     assert identity == ClientIdentity(
         client_id="new", secret=Secret("hunter2"), method="client_secret_post", is_registered=True
     )
     assert "hunter2" not in repr(identity)
     assert isinstance(identity, ClientIdentity)
-    door = answering(TOKENS)
+    door = build_transport(TOKENS)
     run(request_client_credentials(place(), identity, (), 0.0), door)
     sent = form(door.sent[0])
     assert (sent["client_id"], sent["client_secret"]) == ("new", "hunter2")

@@ -52,9 +52,7 @@ ROWS = [
 
 @pytest.mark.requirement("AS-02", "D-28", "R18")
 @pytest.mark.parametrize(("registered", "given", "same"), ROWS)
-def test_a_redirect_is_the_registered_text_but_for_the_port_of_a_loopback_address(
-    registered: str, given: str, same: bool
-) -> None:
+def test_redirect_matches_the_registered_uri_except_a_loopback_port(registered: str, given: str, same: bool) -> None:
     assert matches_registered(registered, given) is same
     assert isinstance(choose_registered([registered], given), OAuthError) is not same
 
@@ -82,7 +80,7 @@ def test_a_redirect_is_the_registered_text_but_for_the_port_of_a_loopback_addres
         "",
     ],
 )
-def test_what_may_not_be_registered_is_refused(uri: str) -> None:
+def test_unsafe_redirect_uri_cannot_be_registered(uri: str) -> None:
     assert isinstance(read_redirect_uri(uri), OAuthError)
 
 
@@ -98,12 +96,12 @@ def test_what_may_not_be_registered_is_refused(uri: str) -> None:
         ("https://app.example:8443?next=https://evil.example", "app.example", "https://app.example:8443"),
     ],
 )
-def test_a_person_is_shown_the_host_and_the_page_may_lead_there(uri: str, shown: str, source: str) -> None:
+def test_consent_page_displays_the_redirect_host_and_may_submit_to_it(uri: str, shown: str, source: str) -> None:
     assert read_redirect_uri(uri) == uri
     assert (display_host(uri), form_action_source(uri)) == (shown, source)
 
 
-def test_without_a_redirect_the_only_registered_one_counts_unless_it_is_on_this_machine() -> None:
+def test_missing_redirect_uses_the_only_registered_one_unless_it_is_loopback() -> None:
     assert choose_registered([WEB], "") == WEB
     assert isinstance(choose_registered([WEB, PRIVATE], ""), OAuthError)
     assert isinstance(choose_registered([LOOP], ""), OAuthError)

@@ -20,7 +20,7 @@ URL = "https://app.example/oauth-client.json"
 
 
 @pytest.mark.requirement("AS-03")
-def test_the_challenge_of_the_specifications_own_verifier_is_right() -> None:
+def test_code_challenge_matches_the_example_of_the_specification() -> None:
     assert compute_challenge(VERIFIER) == CHALLENGE
     assert find_proof_error(CHALLENGE, VERIFIER) is None
 
@@ -36,7 +36,7 @@ def test_the_challenge_of_the_specifications_own_verifier_is_right() -> None:
         (CHALLENGE, VERIFIER[:-1] + "K"),
     ],
 )
-def test_a_verifier_that_proves_nothing_is_refused(challenge: str, verifier: str) -> None:
+def test_wrong_code_verifier_is_refused(challenge: str, verifier: str) -> None:
     refusal = find_proof_error(challenge, verifier)
     assert isinstance(refusal, OAuthError)
     assert refusal.error == "invalid_grant"
@@ -50,7 +50,7 @@ def test_a_challenge_has_43_to_128_characters(length: int, good: bool) -> None:
 
 
 @pytest.mark.requirement("AS-04")
-def test_repeated_parameters_have_no_value_and_empty_ones_are_absent() -> None:
+def test_repeated_parameters_are_refused_and_empty_ones_are_absent() -> None:
     read = read_parameters("a=1&a=2&b=&c=%20x&resource=1&resource=1&resource=2")
     assert isinstance(read, RequestParameters)
     assert (read.get("a"), read.get("b"), read.get("c"), read.resources) == ("", "", " x", ("1", "2"))
@@ -61,7 +61,7 @@ def test_repeated_parameters_have_no_value_and_empty_ones_are_absent() -> None:
 
 
 @pytest.mark.requirement("AS-08", "AC-07")
-def test_a_resource_is_ours_or_refused() -> None:
+def test_resource_parameter_must_name_this_server() -> None:
     ours = "https://tasks.example/api"
     for same in ((), (ours,), (ours + "/",), (ours, ours + "/")):
         assert read_resource(same, ours) == ours
@@ -83,7 +83,7 @@ def test_a_resource_is_ours_or_refused() -> None:
         ("https://x.example.evil.example/api", False),
     ],
 )
-def test_what_a_resource_covers_begins_with_its_path(url: str, inside: bool) -> None:
+def test_resource_covers_urls_below_its_path(url: str, inside: bool) -> None:
     assert is_covered_by("https://x.example/api/", url) is inside
 
 
@@ -118,12 +118,14 @@ def test_a_document_is_at_an_https_url_with_a_plain_path(url: str) -> None:
 
 
 @pytest.mark.requirement("AS-16")
-def test_documents_on_this_machine_are_for_development_only() -> None:
+def test_client_document_on_loopback_is_allowed_only_in_development() -> None:
     assert read_document_url("http://127.0.0.1:8000/client.json", loopback=True) == "http://127.0.0.1:8000/client.json"
     assert isinstance(read_document_url("http://app.example/client.json", loopback=True), OAuthError)
 
 
-def answered(*, status: int = 200, media: str = "application/json", raw: bytes | None = None, **data: Any) -> Response:
+def build_document_response(
+    *, status: int = 200, media: str = "application/json", raw: bytes | None = None, **data: Any
+) -> Response:
     body = {"client_id": URL, "client_name": "Docs", "redirect_uris": ["https://app.example/callback"], **data}
     text = json.dumps({name: value for name, value in body.items() if value is not None}).encode()
     return Response(status, ((b"content-type", media.encode()),), text if raw is None else raw)
@@ -134,37 +136,39 @@ def answered(*, status: int = 200, media: str = "application/json", raw: bytes |
     "response",
     [
         Problem(kind=Kind.UNREACHABLE, message="nobody"),
-        answered(status=404),
-        answered(status=302),
-        answered(media="text/html"),
-        answered(raw=b"[]"),
-        answered(raw=b"{"),
-        answered(raw=b'{"client_id": "' + b"a" * 5_200 + b'"}'),
-        answered(client_id=URL + "/"),
-        answered(client_id=None),
-        answered(redirect_uris=None),
-        answered(redirect_uris=[]),
-        answered(redirect_uris=["javascript:alert(1)"]),
-        answered(redirect_uris=["https://app.example/callback", 7]),
-        answered(client_secret="hunter2"),
-        answered(token_endpoint_auth_method="client_secret_basic"),
-        answered(token_endpoint_auth_method="client_secret_post"),
-        answered(token_endpoint_auth_method="private_key_jwt"),
-        answered(token_endpoint_auth_method=["none"]),
-        answered(client_name=7),
-        answered(client_name="x" * 201),
-        answered(grant_types=["implicit"]),
-        answered(grant_types="authorization_code"),
+        build_document_response(status=404),
+        build_document_response(status=302),
+        build_document_response(media="text/html"),
+        build_document_response(raw=b"[]"),
+        build_document_response(raw=b"{"),
+        build_document_response(raw=b'{"client_id": "' + b"a" * 5_200 + b'"}'),
+        build_document_response(client_id=URL + "/"),
+        build_document_response(client_id=None),
+        build_document_response(redirect_uris=None),
+        build_document_response(redirect_uris=[]),
+        build_document_response(redirect_uris=["javascript:alert(1)"]),
+        build_document_response(redirect_uris=["https://app.example/callback", 7]),
+        build_document_response(client_secret="hunter2"),
+        build_document_response(token_endpoint_auth_method="client_secret_basic"),
+        build_document_response(token_endpoint_auth_method="client_secret_post"),
+        build_document_response(token_endpoint_auth_method="private_key_jwt"),
+        build_document_response(token_endpoint_auth_method=["none"]),
+        build_document_response(client_name=7),
+        build_document_response(client_name="x" * 201),
+        build_document_response(grant_types=["implicit"]),
+        build_document_response(grant_types="authorization_code"),
     ],
     ids=lambda response: response.body[:60].decode() if isinstance(response, Response) else "unreachable",
 )
-def test_a_document_that_is_not_right_in_every_part_is_no_client(response: Response | Problem) -> None:
+def test_client_document_with_one_wrong_part_is_refused(response: Response | Problem) -> None:
     assert isinstance(read_document(URL, response), OAuthError)
 
 
 @pytest.mark.requirement("AS-16")
-def test_a_good_document_is_a_client_and_what_we_do_not_know_in_it_is_ignored() -> None:
-    client = read_document(URL, answered(grant_types=["authorization_code", "refresh_token"], logo_uri="x", foo=1))
+def test_valid_client_document_is_read_and_unknown_members_ignored() -> None:
+    client = read_document(
+        URL, build_document_response(grant_types=["authorization_code", "refresh_token"], logo_uri="x", foo=1)
+    )
     assert isinstance(client, Client)
     assert (client.id, client.name, client.host, client.method) == (URL, "Docs", "app.example", "none")
     assert client.grants == ("authorization_code", "refresh_token")
@@ -180,8 +184,8 @@ def test_a_good_document_is_a_client_and_what_we_do_not_know_in_it_is_ignored() 
         {"jwks_uri": "https://app.example/k", "token_endpoint_auth_method": "private_key_jwt"},
     ],
 )
-def test_name_redirects_and_keys_are_what_consent_was_given_for(change: dict[str, Any]) -> None:
-    before, after = read_document(URL, answered()), read_document(URL, answered(**change))
+def test_client_fingerprint_covers_name_redirects_and_keys(change: dict[str, Any]) -> None:
+    before, after = read_document(URL, build_document_response()), read_document(URL, build_document_response(**change))
     assert isinstance(before, Client)
     assert isinstance(after, Client)
     assert client_fingerprint(before) != client_fingerprint(after)
@@ -198,5 +202,5 @@ def test_name_redirects_and_keys_are_what_consent_was_given_for(change: dict[str
         ("no-store, max-age=600", 60),
     ],
 )
-def test_a_document_is_kept_for_as_long_as_it_says_within_bounds(control: str, seconds: float) -> None:
+def test_client_document_is_cached_as_it_states_within_bounds(control: str, seconds: float) -> None:
     assert cache_lifetime_s(Response(200, ((b"cache-control", control.encode()),))) == seconds

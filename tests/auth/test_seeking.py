@@ -44,7 +44,7 @@ def resource(about: str = API, **more: Any) -> dict[str, Any]:
     return {"resource": about, "authorization_servers": [ISSUER], "scopes_supported": ["a"], **more}
 
 
-def found(pages: dict[str, Any], url: str = API, challenge: str = "") -> tuple[SignInTarget | Problem, list[str]]:
+def find_target(pages: dict[str, Any], url: str = API, challenge: str = "") -> tuple[SignInTarget | Problem, list[str]]:
     door = CannedTransport(
         lambda request: Response(200, (), json.dumps(pages[request.url]).encode()) if request.url in pages else NOWHERE
     )
@@ -58,18 +58,18 @@ SERVER = "/.well-known/oauth-authorization-server"
 
 
 @pytest.mark.requirement("AC-01", "AC-08", "OQ-10")
-def test_a_challenge_says_where_the_metadata_is_and_which_scopes_are_needed() -> None:
+def test_challenge_names_the_metadata_url_and_the_needed_scopes() -> None:
     pages = {f"{SITE}/meta": resource(), f"https://login.example{SERVER}/tenant": server()}
-    place, asked = found(pages, challenge=f'Bearer resource_metadata="{SITE}/meta", scope="x y"')
+    place, asked = find_target(pages, challenge=f'Bearer resource_metadata="{SITE}/meta", scope="x y"')
     assert isinstance(place, SignInTarget)
     assert (place.resource, place.server.issuer, place.scopes, place.sends_resource) == (API, ISSUER, ("x", "y"), True)
     assert asked == [f"{SITE}/meta", f"https://login.example{SERVER}/tenant"]
 
 
 @pytest.mark.requirement("AC-01")
-def test_without_a_challenge_the_well_known_addresses_are_tried_in_order() -> None:
+def test_well_known_urls_are_tried_in_order_without_a_challenge() -> None:
     pages = {f"{SITE}{RESOURCE}": resource(SITE), f"{ISSUER}/.well-known/openid-configuration": server()}
-    place, asked = found(pages)
+    place, asked = find_target(pages)
     assert isinstance(place, SignInTarget)
     assert place.scopes == ("a",)
     assert asked == [
@@ -82,17 +82,17 @@ def test_without_a_challenge_the_well_known_addresses_are_tried_in_order() -> No
 
 
 @pytest.mark.requirement("AC-01", "AC-07")
-def test_a_site_that_is_its_own_authorization_server_is_found_without_naming_the_resource() -> None:
-    place, asked = found({f"{SITE}{SERVER}": server(SITE)})
+def test_site_that_is_its_own_authorization_server_needs_no_resource_metadata() -> None:
+    place, asked = find_target({f"{SITE}{SERVER}": server(SITE)})
     assert isinstance(place, SignInTarget)
     assert (place.resource, place.sends_resource, place.scopes) == (SITE, False, ("a", "b", "c"))
     assert asked[-1] == f"{SITE}{SERVER}"
 
 
 @pytest.mark.requirement("AC-01", "AC-02", "D-28", "XL-024")
-def test_metadata_on_another_origin_than_the_resource_is_not_looked_at() -> None:
+def test_resource_metadata_on_another_origin_is_not_fetched() -> None:
     challenge = 'Bearer resource_metadata="https://evil.example/meta"'
-    _, asked = found({}, challenge=challenge)
+    _, asked = find_target({}, challenge=challenge)
     assert not any(url.startswith("https://evil.example") for url in asked)
 
 
@@ -111,16 +111,16 @@ LIES = [
 
 @pytest.mark.requirement("AC-02", "D-28", "R18", "XL-024")
 @pytest.mark.parametrize("pages", LIES, ids=lambda pages: str(list(pages.values())[-1])[:70])
-def test_metadata_about_another_resource_or_issuer_is_not_used(pages: dict[str, Any]) -> None:
-    place, _ = found(pages)
+def test_metadata_with_another_resource_or_issuer_is_refused(pages: dict[str, Any]) -> None:
+    place, _ = find_target(pages)
     assert isinstance(place, Problem)
 
 
 @pytest.mark.requirement("AC-03", "D-28", "R18")
 @pytest.mark.parametrize("methods", [None, [], ["plain"], "S256", [256]])
-def test_a_server_that_does_not_say_that_it_does_pkce_is_not_used(methods: Any) -> None:
+def test_authorization_server_without_pkce_is_refused(methods: Any) -> None:
     pages = {f"{SITE}{SERVER}": server(SITE, code_challenge_methods_supported=methods)}
-    place, _ = found(pages)
+    place, _ = find_target(pages)
     assert isinstance(place, Problem)
     assert "PKCE" in place.message
 
@@ -133,13 +133,13 @@ def test_a_server_that_does_not_say_that_it_does_pkce_is_not_used(methods: Any) 
     "url",
     ["http://login.example/x", "javascript:alert(1)", "file:///etc/passwd", "https://a b", "http://127.0.0.1/x", 7, ""],
 )
-def test_endpoints_are_https(member: str, url: Any) -> None:
-    place, _ = found({f"{SITE}{SERVER}": server(SITE, **{member: url})})
+def test_endpoints_must_use_https(member: str, url: Any) -> None:
+    place, _ = find_target({f"{SITE}{SERVER}": server(SITE, **{member: url})})
     assert isinstance(place, Problem)
 
 
 @pytest.mark.requirement("AC-02")
-def test_http_is_for_a_server_and_an_endpoint_that_are_both_on_this_machine() -> None:
+def test_http_is_allowed_only_if_server_and_endpoint_are_loopback() -> None:
     assert is_safe_endpoint("http://127.0.0.1:8000/token", "http://127.0.0.1:8000")
     assert is_safe_endpoint("http://[::1]:8000/token", "http://localhost:8000")
     assert not is_safe_endpoint("http://127.0.0.1:8000/token", "https://login.example")
@@ -152,7 +152,7 @@ def test_http_is_for_a_server_and_an_endpoint_that_are_both_on_this_machine() ->
     "here", ["http://127.0.0.1:8/x", "https://127.0.0.1:8/x", "https://127.9.9.9/x", "https://localhost/x",
              "https://a.localhost/x", "https://[::1]/x", "https://[::ffff:127.0.0.1]/x", "https://0.0.0.0/x"]
 )  # fmt: skip
-def test_nothing_elsewhere_names_a_server_on_this_machine(here: str) -> None:
+def test_remote_metadata_cannot_name_a_loopback_server(here: str) -> None:
     asked: list[str] = []
 
     def answers(request: Request) -> Response:
@@ -167,20 +167,20 @@ def test_nothing_elsewhere_names_a_server_on_this_machine(here: str) -> None:
 
 
 @pytest.mark.requirement("AC-01")
-def test_hostile_metadata_is_read_without_falling_over() -> None:
+def test_hostile_metadata_raises_no_exception() -> None:
     for spot in server():
         for value in (None, 7, "x", [], {}, True):
             for page in (
                 {f"{SITE}{SERVER}": {**server(SITE), spot: value}},
                 {f"{SITE}{RESOURCE}/api": {**resource(), spot: value}},
             ):
-                assert isinstance(found(page)[0], SignInTarget | Problem)
+                assert isinstance(find_target(page)[0], SignInTarget | Problem)
     door = CannedTransport(lambda _: Response(200, (), b"[1]"))
     assert isinstance(run(find_authorization_server(ISSUER), door), Problem)
 
 
 @pytest.mark.requirement("AC-01")
-def test_metadata_that_a_document_names_is_that_of_the_issuer_it_names() -> None:
+def test_metadata_url_of_a_document_must_belong_to_its_issuer() -> None:
     good = f"{ISSUER}/.well-known/openid-configuration"
     door = CannedTransport(lambda _: Response(200, (), json.dumps(server()).encode()))
     assert isinstance(run(fetch_server_metadata(good), door), AuthorizationServerMetadata)
@@ -196,7 +196,7 @@ def document(**flows: Any) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("AC-01", "AC-03", "XL-110")
-def test_the_flows_of_a_document_say_where_to_sign_in_and_are_unproven() -> None:
+def test_openapi_oauth_flows_give_unverified_sign_in_targets() -> None:
     flow = {"authorizationUrl": "/oauth/authorize", "tokenUrl": "/oauth/token", "scopes": {"tasks:read": "Read"}}
     said = read_security_schemes(
         document(authorizationCode=flow, clientCredentials={"tokenUrl": "/oauth/token"}), f"{SITE}/openapi.json", SITE
@@ -231,7 +231,7 @@ def test_implicit_and_password_flows_are_named_and_not_used() -> None:
         {"tokenUrl": "https://["},
     ],
 )
-def test_a_flow_that_could_send_a_code_astray_is_not_used(flow: dict[str, Any]) -> None:
+def test_oauth_flow_with_an_unsafe_url_is_not_used(flow: dict[str, Any]) -> None:
     said = read_security_schemes(document(authorizationCode=flow), f"{SITE}/openapi.json", SITE)
     assert not any(place.server.authorization_url for place in said.targets.values())
 
@@ -258,24 +258,24 @@ def test_key_schemes_say_how_a_key_is_sent() -> None:
         assert read_security_schemes(odd, SITE, SITE).targets == {}
 
 
-def test_a_challenge_of_another_scheme_says_nothing() -> None:
-    place, _ = found({f"{SITE}{SERVER}": server(SITE)}, challenge='Bearer realm="x"')
+def test_challenge_without_metadata_uses_the_well_known_urls() -> None:
+    place, _ = find_target({f"{SITE}{SERVER}": server(SITE)}, challenge='Bearer realm="x"')
     assert isinstance(place, SignInTarget)
     assert Challenge(scheme="bearer", parameters={}).parameters == {}
     assert Request("GET", SITE).method == "GET"
 
 
 @pytest.mark.requirement("AC-01")
-def test_a_site_without_a_path_has_one_address_of_its_own_metadata() -> None:
+def test_resource_metadata_of_a_root_site_is_fetched_once() -> None:
     pages = {f"{SITE}{RESOURCE}": resource(SITE), f"https://login.example{SERVER}/tenant": server()}
-    place, asked = found(pages, SITE)
+    place, asked = find_target(pages, SITE)
     assert isinstance(place, SignInTarget)
     assert place.resource == SITE
     assert asked[0] == f"{SITE}{RESOURCE}"
     assert asked.count(f"{SITE}{RESOURCE}") == 1
 
 
-def test_flows_that_nobody_knows_or_that_are_no_flows_lead_nowhere() -> None:
+def test_unknown_or_invalid_oauth_flows_are_ignored() -> None:
     odd = document(telepathy={"tokenUrl": "/t"}, authorizationCode=7, clientCredentials=[])
     said = read_security_schemes(odd, f"{SITE}/openapi.json", SITE)
     assert (dict(said.targets), said.unsafe) == ({}, ())

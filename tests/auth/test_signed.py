@@ -41,11 +41,11 @@ def read(text: bytes) -> CallerToken:
         ({"sub": "x" * 201, "azp": "other"}, "jwt:other"),
     ],
 )
-def test_a_token_is_of_whom_it_names_first(claims: dict[str, Any], name: str) -> None:
+def test_caller_name_is_the_first_identity_claim_of_the_token(claims: dict[str, Any], name: str) -> None:
     assert read(token(**claims)).name == name
 
 
-def test_who_names_nobody_is_a_caller_of_its_own() -> None:
+def test_token_without_identity_claims_gives_a_separate_caller() -> None:
     first, second = read(token(jti="1")), read(token(jti="2"))
     assert first.name.startswith("jwt-")
     assert first.name != second.name
@@ -64,7 +64,7 @@ def test_a_token_that_demands_an_extension_is_refused(more: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("payload", [b"[1]", b"7", b"not json"])
-def test_a_token_that_says_no_object_is_refused(payload: bytes) -> None:
+def test_token_with_claims_that_are_no_object_is_refused(payload: bytes) -> None:
     text = jws.serialize_compact({"alg": "HS256"}, payload, OctKey.import_key(SECRET)).encode()
     refused = read_token(text, RING, HERE, 0.0)
     assert isinstance(refused, Problem)
@@ -72,7 +72,7 @@ def test_a_token_that_says_no_object_is_refused(payload: bytes) -> None:
 
 
 @pytest.mark.parametrize("signature", [b"A", b"!!!!", b"", b"AAAA"])
-def test_a_signature_that_is_none_is_refused(signature: bytes) -> None:
+def test_invalid_signature_is_refused(signature: bytes) -> None:
     key = RSAKey.generate_key(2048, parameters={"kid": "k"})
     ring = read_jwks(json.dumps({"keys": [key.as_dict(private=False)]}).encode())
     assert not isinstance(ring, Problem)
@@ -82,13 +82,13 @@ def test_a_signature_that_is_none_is_refused(signature: bytes) -> None:
     assert isinstance(refused, Problem)
 
 
-def test_a_token_without_end_is_not_even_looked_at() -> None:
+def test_oversized_token_is_refused_before_parsing() -> None:
     key = SigningKey()
     text = key.sign_claims({"iss": "https://a.example", "aud": "https://a.example", "exp": 60, "pad": "x" * 9_000})
     assert key.read_claims(text, issuer="https://a.example", resource="https://a.example", now=0.0) is None
 
 
-def test_without_the_extra_the_sentence_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jwt_without_the_extra_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "joserfc.errors", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'toolwire\[jwt\]'"):
         runpy.run_path(caller_token.__file__)

@@ -69,8 +69,8 @@ class Watched:
         return set(ran) == {"undefined"} and self.outside == [] and self.alarms == []
 
 
-def test_the_payloads_are_dangerous_where_nobody_takes_care(page: Any, serve: Callable[..., str]) -> None:
-    careless = serve(lambda _: showing("".join(PAYLOADS[:3])))
+def test_payloads_run_scripts_on_a_careless_page(page: Any, serve: Callable[..., str]) -> None:
+    careless = serve(lambda _: build_page_app("".join(PAYLOADS[:3])))
     watched = Watched(page, careless)
     page.goto(careless)
     page.wait_for_function("typeof hacked === 'number'")
@@ -110,9 +110,7 @@ def test_thirty_payloads_in_names_and_texts_run_no_script_on_the_pages(
 
 
 @pytest.mark.requirement("D-25", "D-03")
-def test_thirty_payloads_in_a_question_run_no_script_and_are_shown_as_they_are(
-    page: Any, serve: Callable[..., str]
-) -> None:
+def test_thirty_payloads_in_a_question_run_no_script_and_are_displayed(page: Any, serve: Callable[..., str]) -> None:
     arguments = {f"a{number}": payload for number, payload in enumerate(PAYLOADS)}
     names = ", ".join(PAYLOADS)
     tool = Tool(name=PAYLOADS[1], description=names, hint=names, destructive=True)
@@ -151,12 +149,12 @@ def test_thirty_payloads_in_a_question_run_no_script_and_are_shown_as_they_are(
 
 
 @pytest.mark.requirement("D-23", "AS-17")
-def test_none_of_our_pages_can_be_framed(
+def test_our_pages_cannot_be_framed(
     page: Any, tasks: str, serve: Callable[..., str], enter: Callable[..., str], client_id: str
 ) -> None:
     enter(page, tasks)
     ours = serve(lambda _: toolwire.asgi(toolwire.Toolkit("Empty")))
-    harmless = serve(lambda _: showing("seen"))
+    harmless = serve(lambda _: build_page_app("seen"))
     paths = (
         "/",
         "/connected",
@@ -173,7 +171,7 @@ def test_none_of_our_pages_can_be_framed(
     body = "".join(
         f'<iframe name="f{number}" src="{escape(url)}"></iframe>' for number, url in enumerate([*framed, harmless])
     )
-    evil = serve(lambda _: showing(body))
+    evil = serve(lambda _: build_page_app(body))
     page.goto(evil.replace("127.0.0.1", "localhost"))
     page.wait_for_load_state("networkidle")
     seen = [page.frame(f"f{number}").evaluate("document.body?.innerText ?? ''") for number in range(len(framed) + 1)]
@@ -183,7 +181,7 @@ def test_none_of_our_pages_can_be_framed(
 
 
 @pytest.mark.requirement("D-22")
-def test_another_site_cannot_act_for_somebody_who_is_signed_in(
+def test_another_site_cannot_act_for_a_signed_in_user(
     page: Any, tasks: str, store: Store, serve: Callable[..., str], enter: Callable[..., str], client_id: str
 ) -> None:
     owner = enter(page, tasks)
@@ -203,7 +201,7 @@ def test_another_site_cannot_act_for_somebody_who_is_signed_in(
         "/oauth/logout": {},
         "/oauth/consent": {"request": asked, "decision": "allow", "scope": "tasks:read"},
     }
-    evil = serve(lambda _: showing("evil"))
+    evil = serve(lambda _: build_page_app("evil"))
     for where in (
         evil,
         evil.replace("127.0.0.1", "localhost"),
@@ -239,7 +237,7 @@ def test_another_site_cannot_answer_a_question(page: Any, serve: Callable[..., s
     asking = threading.Thread(target=lambda: answers.append(approve(question)), daemon=True)
     asking.start()
     assert shown.wait(10)
-    evil = serve(lambda _: showing("evil"))
+    evil = serve(lambda _: build_page_app("evil"))
     page.goto(evil)
     with page.expect_popup() as popup:
         page.evaluate(SUBMIT, [opened[0], {"answer": "allow", "token": "guess"}, "_blank"])
@@ -289,7 +287,7 @@ def consent_path(client_id: str) -> str:
     )
 
 
-def showing(body: str) -> Any:
+def build_page_app(body: str) -> Any:
     """A site of somebody who protects nothing."""
     text = f"<!doctype html><meta charset=utf-8><body>{body}".encode()
     headers = [(b"content-type", b"text/html"), (b"content-length", str(len(text)).encode())]

@@ -19,7 +19,7 @@ from toolwire.core.model import Approval, Call, Condition, Cost, Json, Tool
 
 
 @contextmanager
-def asking(question: Question) -> Iterator[tuple[str, list[Answer]]]:
+def ask_on_page(question: Question) -> Iterator[tuple[str, list[Answer]]]:
     """Ask ``question`` on a page; give its address and the list of answers."""
     answers: list[Answer] = []
     opened: list[str] = []
@@ -60,8 +60,8 @@ def build_order(**changes: Any) -> Question:
 
 
 @pytest.mark.requirement("FU-32")
-def test_the_question_page_reads_like_a_question(page: Any, look: Callable[[str], None]) -> None:
-    with asking(build_order()) as (url, answers):
+def test_question_page_shows_the_call_as_readable_text(page: Any, look: Callable[[str], None]) -> None:
+    with ask_on_page(build_order()) as (url, answers):
         page.goto(url)
         assert page.inner_text("h1") == "May place_order be called at http://127.0.0.1:9723?"
         assert page.locator(".said").inner_text() == "Desk says\nPlace an order."
@@ -78,7 +78,7 @@ def test_the_question_page_reads_like_a_question(page: Any, look: Callable[[str]
 @pytest.mark.requirement("FU-32", "CC-03")
 def test_later_calls_are_allowed_within_bounds_on_the_page(page: Any, look: Callable[[str], None]) -> None:
     call = Call(Tool(name="pay", description="Pay somebody."), {"to": "Ada", "amount": 20})
-    with asking(replace(build_order(), call=call)) as (url, answers):
+    with ask_on_page(replace(build_order(), call=call)) as (url, answers):
         page.goto(url)
         page.get_by_text("Later calls", exact=True).click()
         page.get_by_label("Do not ask again within the bounds below").check()
@@ -95,14 +95,12 @@ def test_later_calls_are_allowed_within_bounds_on_the_page(page: Any, look: Call
 
 
 @pytest.mark.requirement("FU-32", "D-19")
-def test_a_call_that_destroys_is_allowed_by_keyboard_with_the_words_alone(
-    page: Any, look: Callable[[str], None]
-) -> None:
+def test_destructive_call_is_allowed_by_keyboard_with_the_typed_words(page: Any, look: Callable[[str], None]) -> None:
     tool = Tool(name="wipe", description="Delete everything.", destructive=True)
     question = Question(
         Call(tool, {"folder": "/srv"}), "https://files.example", "POST https://files.example/wipe", Approval.PER_CALL
     )
-    with asking(question) as (url, answers):
+    with ask_on_page(question) as (url, answers):
         page.goto(url)
         look("question-destroys")
         page.get_by_label("Type wipe yes to allow it").focus()
@@ -116,7 +114,7 @@ def test_a_call_that_destroys_is_allowed_by_keyboard_with_the_words_alone(
 
 
 @pytest.mark.requirement("FU-32")
-def test_every_page_of_the_sample_and_of_its_authorization_server_looks_alike(
+def test_pages_of_the_sample_and_its_authorization_server_share_one_design(
     page: Any,
     tasks: str,
     enter: Callable[..., str],
@@ -151,7 +149,7 @@ def test_every_page_of_the_sample_and_of_its_authorization_server_looks_alike(
 
 
 @pytest.mark.requirement("FU-32")
-def test_the_page_at_the_end_of_a_sign_in_looks_like_the_others(page: Any, look: Callable[[str], None]) -> None:
+def test_final_sign_in_page_has_the_same_design(page: Any, look: Callable[[str], None]) -> None:
     listener = RedirectListener()
     found: list[Any] = []
     waiting = threading.Thread(target=lambda: found.append(listener.wait(30)), daemon=True)

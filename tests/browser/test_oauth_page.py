@@ -42,7 +42,7 @@ def allow(page: Any, heading: str) -> None:
 
 
 @pytest.mark.requirement("FU-31", "FU-03", "AS-19")
-def test_the_first_program_registers_an_app_signs_in_asks_and_takes_back(
+def test_tutorial_app_is_registered_signed_in_called_and_revoked(
     page: Any, open_program: Callable[[str], str], toolwire: Callable[..., Any], look: Callable[[str], None]
 ) -> None:
     site = open_program("app.py")
@@ -78,7 +78,7 @@ def test_the_first_program_registers_an_app_signs_in_asks_and_takes_back(
 
 
 @pytest.mark.requirement("FU-02", "FU-31")
-def test_a_user_of_an_application_signs_in_once_and_uses_both_ways(
+def test_application_user_signs_in_once_for_page_and_token(
     page: Any, open_program: Callable[[str], str], toolwire: Callable[..., Any]
 ) -> None:
     site = open_program("own_sessions.py")

@@ -32,7 +32,7 @@ def sign_up(page: Any, site: str, name: str) -> None:
 
 
 @pytest.mark.requirement("XL-132", "XL-110", "XL-116", "XL-130", "XL-133", "FU-03", "CO-04")
-def test_one_product_from_the_sign_up_to_what_an_app_may_do(
+def test_product_works_from_sign_up_to_app_permissions(
     page: Any, recipes: str, toolwire: Callable[..., Any], look: Callable[[str], None], tmp_path: Path
 ) -> None:
     page.goto(recipes)
@@ -84,7 +84,7 @@ def test_one_product_from_the_sign_up_to_what_an_app_may_do(
 
 
 @pytest.mark.requirement("XL-135", "D-22", "D-25")
-def test_two_people_have_two_books_and_no_text_runs(chromium: Any, recipes: str) -> None:
+def test_two_users_have_separate_books_and_no_text_runs_as_script(chromium: Any, recipes: str) -> None:
     ada, bob = (chromium.new_context() for _ in range(2))
     first, second = ada.new_page(), bob.new_page()
     sign_up(first, recipes, "Ada")

@@ -17,7 +17,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 import toolwire
-from tests.browser.test_attacks import PAYLOADS, SUBMIT, Watched, showing
+from tests.browser.test_attacks import PAYLOADS, SUBMIT, Watched, build_page_app
 from toolwire import Audio, File, Image, ServerLimits
 from toolwire.auth.receipt import ReceiptKey
 from toolwire.cli.serve_app import open_toolbox
@@ -130,7 +130,7 @@ def test_a_tool_is_found_tried_and_copied(page: Any, site: str, desk: Desk, look
 
 
 @pytest.mark.requirement("CO-01", "D-19")
-def test_what_changes_something_is_asked_about_with_everything_that_is_sent(
+def test_writing_tool_is_asked_about_with_all_sent_data(
     page: Any, site: str, desk: Desk, look: Callable[[str], None]
 ) -> None:
     page.goto(f"{site}/?tool=place_order")
@@ -169,7 +169,7 @@ def test_what_changes_something_is_asked_about_with_everything_that_is_sent(
 
 
 @pytest.mark.requirement("CO-01", "D-19")
-def test_what_destroys_is_typed_and_the_answer_holds_for_what_was_shown(page: Any, site: str, desk: Desk) -> None:
+def test_destructive_tool_requires_typing_and_allows_only_the_displayed_call(page: Any, site: str, desk: Desk) -> None:
     page.goto(f"{site}/?tool=wipe&/folder=/srv")  # a link can fill the form, and runs nothing
     assert page.get_by_label("folder").input_value() == "/srv"
     press(page, "Try it")
@@ -248,7 +248,7 @@ def test_the_page_runs_nothing_that_needs_a_receipt_and_says_so(
 
 
 @pytest.mark.requirement("CO-01")
-def test_the_page_of_a_gateway_asks_before_the_server_behind_it_is_called(
+def test_gateway_page_asks_before_calling_its_upstream(
     page: Any, site: str, desk: Desk, serve: Callable[..., str]
 ) -> None:
     gateway = serve(lambda _: toolwire.asgi(open_toolbox(UrlTarget(site))))
@@ -264,9 +264,9 @@ def test_the_page_of_a_gateway_asks_before_the_server_behind_it_is_called(
 
 
 @pytest.mark.requirement("CO-01", "D-22")
-def test_a_page_of_another_site_can_try_nothing(page: Any, desk: Desk, serve: Callable[..., str]) -> None:
+def test_page_of_another_site_cannot_run_a_tool(page: Any, desk: Desk, serve: Callable[..., str]) -> None:
     ours = serve(lambda _: toolwire.asgi(desk.kit))
-    evil = serve(lambda _: showing("evil"))
+    evil = serve(lambda _: build_page_app("evil"))
     for where in (evil, evil.replace("127.0.0.1", "localhost")):
         page.goto(where)
         with page.expect_navigation():
@@ -301,7 +301,7 @@ def test_thirty_payloads_in_tools_and_answers_run_no_script(
 
 
 @pytest.mark.requirement("CO-01")
-def test_it_works_below_a_path_and_by_keyboard_alone(page: Any, desk: Desk, serve: Callable[..., str]) -> None:
+def test_page_works_below_a_path_and_by_keyboard(page: Any, desk: Desk, serve: Callable[..., str]) -> None:
     def mount(_: str) -> Any:
         app = toolwire.asgi(desk.kit, limits=ServerLimits())
 

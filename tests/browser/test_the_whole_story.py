@@ -44,7 +44,7 @@ def allow(page: Any, address: str, picture: Callable[..., None]) -> None:
 @pytest.mark.requirement(
     "XL-110", "XL-111", "XL-115", "XL-116", "XL-117", "XL-130", "XL-133", "XL-134", "XL-137", "AS-07", "FU-03", "FU-31"
 )
-def test_a_person_lets_an_assistant_in_watches_it_and_sends_it_away(
+def test_user_connects_an_assistant_watches_it_and_revokes_it(
     page: Any,
     tasks: str,
     toolwire: Callable[..., Any],
@@ -111,7 +111,7 @@ def test_a_person_lets_an_assistant_in_watches_it_and_sends_it_away(
 
 
 @pytest.mark.requirement("XL-133", "FU-31")
-def test_a_wrong_password_costs_no_second_typing_of_the_name(
+def test_wrong_password_keeps_the_typed_name(
     page: Any, tasks: str, sign_up: Callable[..., None], picture: Callable[..., None]
 ) -> None:
     sign_up(page, tasks)
@@ -129,7 +129,7 @@ def test_a_wrong_password_costs_no_second_typing_of_the_name(
 
 
 @pytest.mark.requirement("XL-112", "XL-134")
-def test_a_key_made_on_the_page_is_good_until_it_is_revoked_there(
+def test_key_made_on_the_page_works_until_revoked(
     page: Any, tasks: str, enter: Callable[..., str], picture: Callable[..., None]
 ) -> None:
     enter(page, tasks)
@@ -149,7 +149,7 @@ def test_a_key_made_on_the_page_is_good_until_it_is_revoked_there(
 
 
 @pytest.mark.requirement("XL-135")
-def test_two_people_on_one_server_see_nothing_of_each_other(
+def test_two_users_on_one_server_see_nothing_of_each_other(
     chromium: Any, tasks: str, enter: Callable[..., str], add_task: Callable[..., None]
 ) -> None:
     ada, bob = (chromium.new_context() for _ in range(2))
@@ -175,7 +175,7 @@ def test_two_people_on_one_server_see_nothing_of_each_other(
 
 
 @pytest.mark.requirement("XL-133")
-def test_what_somebody_is_typing_is_not_taken_from_them(
+def test_live_update_does_not_discard_typed_text(
     page: Any, tasks: str, enter: Callable[..., str], add_task: Callable[..., None], picture: Callable[..., None]
 ) -> None:
     enter(page, tasks)
@@ -196,7 +196,7 @@ def test_what_somebody_is_typing_is_not_taken_from_them(
 
 
 @pytest.mark.requirement("XL-133")
-def test_every_page_can_be_used_by_keyboard_and_by_ear(
+def test_every_page_is_usable_by_keyboard_and_screen_reader(
     page: Any, tasks: str, enter: Callable[..., str], add_task: Callable[..., None]
 ) -> None:
     enter(page, tasks)

@@ -65,7 +65,7 @@ def test_a_call_is_allowed_from_another_process(site: str, state: Path, toolwire
 
 
 @pytest.mark.requirement("XL-055", "CC-07")
-def test_the_log_is_shown_and_verified(site: str, state: Path, toolwire: Callable[..., Any]) -> None:
+def test_audit_log_is_printed_and_verified(site: str, state: Path, toolwire: Callable[..., Any]) -> None:
     missing = toolwire("approvals", "log", "--verify", "--path", state / "elsewhere")
     assert (missing.code, "is it the right folder" in missing.err) == (1, True)
     assert not (state / "elsewhere" / "audit.sqlite3").exists()
@@ -89,13 +89,13 @@ def test_the_log_is_shown_and_verified(site: str, state: Path, toolwire: Callabl
     assert (broken.code, broken.err) == (1, "toolwire: Record 1 is missing.\n")
 
 
-def test_the_folder_can_be_another(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
+def test_approvals_folder_can_be_chosen(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
     assert toolwire("approvals", "--path", tmp_path / "own").code == 0
     assert (tmp_path / "own").stat().st_mode & 0o777 == 0o700
     assert toolwire("approvals", "allow").code == 2
 
 
-def test_a_file_is_not_taken_for_the_name_of_a_site(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
+def test_lock_command_refuses_a_file_as_a_site(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
     file = tmp_path / "shop.py"
     file.write_text("")
     said = toolwire("lock", file)
@@ -104,7 +104,7 @@ def test_a_file_is_not_taken_for_the_name_of_a_site(tmp_path: Path, toolwire: Ca
 
 
 @pytest.mark.requirement("D-04")
-def test_a_lock_holds_a_connection_to_what_it_was(
+def test_lock_refuses_a_connection_that_changed(
     site: str, desk: Path, tmp_path: Path, toolwire: Callable[..., Any], state: Path
 ) -> None:
     lock = tmp_path / "toolwire.lock"
@@ -138,7 +138,7 @@ _ESCAPES = "\x1b]0;title\x07\x1b[2J\x9b31m\u202e\r\x08"
 
 @pytest.mark.requirement("D-03", "D-04")
 @pytest.mark.parametrize("fmt", [(), ("--json",)])
-def test_nothing_in_a_lock_from_elsewhere_steers_the_terminal_or_ends_in_a_traceback(
+def test_foreign_lock_file_cannot_control_the_terminal_or_cause_a_traceback(
     fmt: tuple[str, ...], site: str, tmp_path: Path, toolwire: Callable[..., Any], state: Path
 ) -> None:
     lock = tmp_path / "toolwire.lock"

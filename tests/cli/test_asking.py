@@ -22,7 +22,7 @@ TYPED = b"Type shred yes to call it: "
     ("answer", "code"), [("y", 0), ("YES", 0), ("", 3), ("n", 3), ("yep", 3), ("y y", 3), ("\x04", 3)]
 )
 @pytest.mark.requirement("XL-053")
-def test_only_a_yes_is_a_yes(answer: str, code: int, desk: Path, terminal: Callable[..., Any]) -> None:
+def test_only_yes_approves_a_call(answer: str, code: int, desk: Path, terminal: Callable[..., Any]) -> None:
     at = terminal("call", desk, "note", "text=tea")
     at.wait_for(ASKED)
     at.type(answer)
@@ -32,7 +32,7 @@ def test_only_a_yes_is_a_yes(answer: str, code: int, desk: Path, terminal: Calla
 
 @pytest.mark.parametrize(("answer", "code"), [("shred yes", 0), ("shred", 3), ("y", 3), ("", 3)])
 @pytest.mark.requirement("D-19")
-def test_what_destroys_is_allowed_only_by_its_name(
+def test_destructive_call_is_approved_only_by_typing_its_name(
     answer: str, code: int, desk: Path, terminal: Callable[..., Any]
 ) -> None:
     at = terminal("call", desk, "shred", "pages=1")
@@ -42,7 +42,7 @@ def test_what_destroys_is_allowed_only_by_its_name(
     assert (b"shredded" in at.shown) == (code == 0)
 
 
-def test_a_remote_call_is_asked_about_before_it_is_sent(
+def test_remote_call_is_asked_about_before_sending(
     site: str, terminal: Callable[..., Any], toolwire: Callable[..., Any]
 ) -> None:
     at = terminal("call", site, "note", "text=hello", "--protocol", "otc", NO_COLOR="1")
@@ -57,7 +57,7 @@ def test_a_remote_call_is_asked_about_before_it_is_sent(
 
 
 @pytest.mark.requirement("D-03")
-def test_no_text_of_a_call_steers_the_terminal(desk: Path, terminal: Callable[..., Any]) -> None:
+def test_call_texts_cannot_control_the_terminal(desk: Path, terminal: Callable[..., Any]) -> None:
     at = terminal("call", desk, "note", "text=\x1b[2J\x1b]8;;https://evil.example\x07\u202etea")
     at.wait_for(ASKED)
     assert b"\\u001b[2J\\u001b]8;;https://evil.example\\u0007\\u202etea" in at.shown
@@ -68,7 +68,7 @@ def test_no_text_of_a_call_steers_the_terminal(desk: Path, terminal: Callable[..
     assert at.end() == 3
 
 
-def test_yes_says_why_it_is_not_enough_and_then_asks(desk: Path, terminal: Callable[..., Any]) -> None:
+def test_yes_option_explains_why_it_does_not_approve_and_asks(desk: Path, terminal: Callable[..., Any]) -> None:
     at = terminal("call", desk, "shred", "pages=1", "--yes", NO_COLOR="1")
     at.wait_for(TYPED)
     assert b"--yes does not approve this: it destroys something." in at.shown
@@ -76,7 +76,7 @@ def test_yes_says_why_it_is_not_enough_and_then_asks(desk: Path, terminal: Calla
     assert at.end() == 3
 
 
-def test_what_was_typed_before_the_question_is_no_answer(desk: Path, terminal: Callable[..., Any]) -> None:
+def test_text_typed_before_the_question_is_no_answer(desk: Path, terminal: Callable[..., Any]) -> None:
     at = terminal("call", desk, "shred", "pages=1")
     at.type("shred yes")
     at.wait_for(TYPED)
@@ -85,14 +85,14 @@ def test_what_was_typed_before_the_question_is_no_answer(desk: Path, terminal: C
     assert b"shredded" not in at.shown
 
 
-def test_what_needs_no_consent_is_not_asked_about(desk: Path, terminal: Callable[..., Any]) -> None:
+def test_call_that_needs_no_consent_is_not_asked_about(desk: Path, terminal: Callable[..., Any]) -> None:
     at = terminal("call", desk, "add", "a=1")
     assert at.end() == 0
     assert at.shown == b"2\r\n"
 
 
 @pytest.mark.requirement("XL-049", "D-21")
-def test_everything_a_call_would_do_is_shown_in_full() -> None:
+def test_question_shows_every_effect_of_a_call_in_full() -> None:
     tool = Tool(
         name="send",
         description="Send [bold]mail[/bold]\x1b[2J.\nAnd hide \u202ethis.",
@@ -117,14 +117,14 @@ def test_everything_a_call_would_do_is_shown_in_full() -> None:
     ]
 
 
-def test_yes_is_not_enough_where_consent_was_tightened(capfd: pytest.CaptureFixture[str]) -> None:
+def test_yes_option_does_not_approve_if_the_user_requires_each_approval(capfd: pytest.CaptureFixture[str]) -> None:
     tool = Tool(name="go", approval=Approval.AUTO, blanket_allowed=True)
     question = Question(Call(tool, {}), "here", "go()", Approval.PER_CALL, always_allowed=False)
     assert build_terminal_approver("yes")(question).allowed is False
     assert "you asked for consent to each call" in capfd.readouterr().err
 
 
-def test_a_call_without_arguments_says_so() -> None:
+def test_question_states_that_a_call_has_no_arguments() -> None:
     question = Question(Call(Tool(name="go"), {}), "here", "go() in this process", Approval.PER_CALL)
     lines = list(list_question(build_display_rows(question)))
     assert "  arguments: none" in lines
@@ -133,7 +133,7 @@ def test_a_call_without_arguments_says_so() -> None:
 
 
 @pytest.mark.requirement("C-5", "OTRPC-021")
-def test_a_function_of_a_server_without_a_document_is_called_by_its_name(terminal: Callable[..., Any]) -> None:
+def test_function_of_a_server_without_a_document_can_be_called_by_name(terminal: Callable[..., Any]) -> None:
     class Adder:
         def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
             return {"called": name, **arguments}

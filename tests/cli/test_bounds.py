@@ -46,7 +46,7 @@ def pay(toolwire: Callable[..., Any], url: str, to: str, amount: float) -> bool:
 
 
 @pytest.mark.requirement("CC-03")
-def test_bounds_are_set_at_the_terminal_shown_spent_and_gone(
+def test_grant_bounds_are_set_at_the_terminal_listed_and_used_up(
     bank: tuple[str, list[Any]], terminal: Callable[..., Any], toolwire: Callable[..., Any]
 ) -> None:
     url, paid = bank
@@ -82,7 +82,7 @@ def test_bounds_are_set_at_the_terminal_shown_spent_and_gone(
 
 
 @pytest.mark.requirement("CC-03")
-def test_enter_is_this_value_only_and_revoke_ends_it(
+def test_empty_bound_means_this_value_only_and_revoke_ends_the_grant(
     bank: tuple[str, list[Any]], terminal: Callable[..., Any], toolwire: Callable[..., Any]
 ) -> None:
     url, paid = bank
@@ -106,7 +106,7 @@ def test_enter_is_this_value_only_and_revoke_ends_it(
 
 @pytest.mark.requirement("CC-03", "XL-053")
 @pytest.mark.parametrize("entries", [["b", "*", "*", "", "", ""], ["b", "*", "*", "*", ""], ["b", "a", "b", "c"]])
-def test_without_a_last_yes_nothing_is_called_or_kept(
+def test_without_final_confirmation_nothing_is_called_or_stored(
     bank: tuple[str, list[Any]], terminal: Callable[..., Any], toolwire: Callable[..., Any], entries: list[str]
 ) -> None:
     url, paid = bank

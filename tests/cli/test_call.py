@@ -30,34 +30,34 @@ def test_the_same_call_goes_over_every_protocol(protocol: str, site: str, toolwi
     assert toolwire("call", site, "add", "a=20", "b=22", "--protocol", protocol, "--agree").out == "42\n"
 
 
-def test_a_tool_has_its_id_as_a_name_too(target: str, toolwire: Callable[..., Any]) -> None:
+def test_tool_can_be_called_by_its_id(target: str, toolwire: Callable[..., Any]) -> None:
     assert toolwire("call", target, "Desk.add@1.2.0", "a=1").out == "2\n"
 
 
-def test_options_may_stand_between_the_arguments(desk: Path, toolwire: Callable[..., Any]) -> None:
+def test_options_can_stand_between_arguments(desk: Path, toolwire: Callable[..., Any]) -> None:
     assert json.loads(toolwire("call", desk, "add", "a=1", "--json", "b=2").out) == {"ok": True, "value": 3}
     assert toolwire("call", desk, "add", "--yes", "a=1", "b=2").out == "3\n"
 
 
-def test_a_text_goes_into_a_pipe_as_it_is(target: str, toolwire: Callable[..., Any]) -> None:
+def test_text_result_is_written_to_a_pipe_unchanged(target: str, toolwire: Callable[..., Any]) -> None:
     said = toolwire("call", target, "say", "text=a\u202e\x1b[31m é\n").out
     from_a_site = target.startswith("http")  # which could hide something in it: that was taken out before
     assert said == ("a é\n" if from_a_site else "a\u202e\x1b[31m é\n")
     assert toolwire("call", target, "say", "text=a", "tags=1", "tags=2").out == "a12\n"
 
 
-def test_what_is_no_text_is_printed_as_json(target: str, toolwire: Callable[..., Any]) -> None:
+def test_result_that_is_no_text_is_printed_as_json(target: str, toolwire: Callable[..., Any]) -> None:
     assert json.loads(toolwire("call", target, "count", "to=3").out) == [0, 1, 2]
 
 
-def test_a_tool_that_returns_nothing_prints_nothing(target: str, toolwire: Callable[..., Any]) -> None:
+def test_tool_without_a_value_prints_nothing(target: str, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("call", target, "note", "text=hello", "--yes")
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
     said = toolwire("call", target, "note", "text=hello", "--yes", "--json").out
     assert json.loads(said) == {"ok": True, "value": None}
 
 
-def test_progress_of_our_own_code_goes_to_standard_error(desk: Path, toolwire: Callable[..., Any]) -> None:
+def test_progress_of_local_code_is_written_to_standard_error(desk: Path, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("call", desk, "count", "to=3", "--json")
     assert outcome.err == "0\n1\n2\n"
     assert json.loads(outcome.out) == {"ok": True, "value": [0, 1, 2]}
@@ -70,17 +70,17 @@ def test_a_tool_that_fails_is_exit_code_1(target: str, toolwire: Callable[..., A
     assert "Traceback" not in outcome.err
 
 
-def test_json_says_of_a_problem_what_a_program_needs(desk: Path, toolwire: Callable[..., Any]) -> None:
+def test_json_output_of_a_problem_has_kind_message_and_retry_fields(desk: Path, toolwire: Callable[..., Any]) -> None:
     data = json.loads(toolwire("call", desk, "fail", "reason=Later.", "--json").out)
     assert (data["ok"], data["kind"], data["message"]) == (False, "tool_failed", "Later.")
     assert (data["can_retry"], data["retry_after_ms"]) == (True, 2_500)
 
 
-def test_when_the_same_call_may_work_is_said(desk: Path, toolwire: Callable[..., Any]) -> None:
+def test_retry_time_is_printed(desk: Path, toolwire: Callable[..., Any]) -> None:
     assert "may work in 2.5 seconds" in toolwire("call", desk, "fail", "reason=Later.").err
 
 
-def test_that_the_same_call_may_work_later_is_said(write: Callable[..., Path], toolwire: Callable[..., Any]) -> None:
+def test_retryable_failure_is_reported_as_retryable(write: Callable[..., Path], toolwire: Callable[..., Any]) -> None:
     text = """
         from toolwire import ToolError, Toolkit
         kit = Toolkit("K")
@@ -93,7 +93,9 @@ def test_that_the_same_call_may_work_later_is_said(write: Callable[..., Path], t
     assert outcome.err == "toolwire: Not now.\ntoolwire: The same call may work later.\n"
 
 
-def test_why_our_own_code_failed_is_said_and_where_only_if_asked(desk: Path, toolwire: Callable[..., Any]) -> None:
+def test_exception_of_local_code_is_printed_and_its_traceback_only_with_debug(
+    desk: Path, toolwire: Callable[..., Any]
+) -> None:
     quiet, loud = toolwire("call", desk, "fail"), toolwire("call", desk, "fail", "--debug")
     assert (quiet.code, loud.code) == (1, 1)
     assert "ZeroDivisionError" in quiet.err
@@ -101,7 +103,7 @@ def test_why_our_own_code_failed_is_said_and_where_only_if_asked(desk: Path, too
     assert "Traceback" in loud.err
 
 
-def test_what_is_for_the_developer_is_not_in_the_json_and_not_sent(
+def test_developer_message_is_neither_printed_as_json_nor_sent(
     desk: Path, site: str, toolwire: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     assert "ZeroDivision" not in toolwire("call", desk, "fail", "--json").out
@@ -110,13 +112,13 @@ def test_what_is_for_the_developer_is_not_in_the_json_and_not_sent(
     assert "ZeroDivision" not in remote.out
 
 
-def test_a_tool_of_our_own_ends_at_its_time_limit(desk: Path, toolwire: Callable[..., Any]) -> None:
+def test_local_tool_ends_at_its_time_limit(desk: Path, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("call", desk, "late")
     assert outcome.code == 1
     assert outcome.err == "toolwire: late was cancelled: it took longer than 0.05 seconds.\n"
 
 
-def test_an_unknown_tool_is_exit_code_2_and_lists_what_there_is(target: str, toolwire: Callable[..., Any]) -> None:
+def test_unknown_tool_gives_exit_code_2_and_lists_the_tools(target: str, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("call", target, "divide", "a=1")
     assert (outcome.code, outcome.out) == (2, "")
     assert "Desk.add@1.2.0" in outcome.err
@@ -124,7 +126,7 @@ def test_an_unknown_tool_is_exit_code_2_and_lists_what_there_is(target: str, too
 
 
 @pytest.mark.requirement("FU-23")
-def test_a_tool_that_is_nearly_named_is_suggested(target: str, toolwire: Callable[..., Any]) -> None:
+def test_misspelled_tool_name_gets_a_suggestion(target: str, toolwire: Callable[..., Any]) -> None:
     for name in ("ad", "Desk.Addd"):
         outcome = toolwire("call", target, name, "a=1")
         assert outcome.code == 2
@@ -132,7 +134,7 @@ def test_a_tool_that_is_nearly_named_is_suggested(target: str, toolwire: Callabl
 
 
 @pytest.mark.parametrize("values", [["a=x"], ["b=1"], ["a=1", "c=1"], ["a"], ["--args", "[]"]])
-def test_bad_arguments_are_exit_code_2_and_nothing_runs(
+def test_invalid_arguments_give_exit_code_2_without_running(
     target: str, values: list[str], toolwire: Callable[..., Any]
 ) -> None:
     outcome = toolwire("call", target, "add", *values)
@@ -142,7 +144,7 @@ def test_bad_arguments_are_exit_code_2_and_nothing_runs(
 
 
 @pytest.mark.requirement("XL-053")
-def test_without_a_terminal_what_needs_consent_is_exit_code_3_and_does_not_run(
+def test_call_that_needs_consent_gives_exit_code_3_without_a_terminal(
     target: str, toolwire: Callable[..., Any]
 ) -> None:
     outcome = toolwire("call", target, "note", "text=secretly")
@@ -155,7 +157,7 @@ def test_without_a_terminal_what_needs_consent_is_exit_code_3_and_does_not_run(
     assert json.loads(toolwire("call", target, "noted").out) == []
 
 
-def test_yes_approves_only_what_the_site_lets_be_approved_in_advance(target: str, toolwire: Callable[..., Any]) -> None:
+def test_yes_option_approves_only_tools_that_permit_blanket_approval(target: str, toolwire: Callable[..., Any]) -> None:
     allowed = toolwire("call", target, "note", "text=openly", "--yes")
     destructive = toolwire("call", target, "shred", "pages=1", "--yes")
     assert (allowed.code, destructive.code) == (0, 3)
@@ -172,7 +174,7 @@ def test_yes_approves_only_what_the_site_lets_be_approved_in_advance(target: str
         ("blanket_allowed=True, cost='paid'", "it costs something"),
     ],
 )
-def test_why_yes_is_not_enough_is_said(
+def test_reason_why_yes_does_not_approve_is_printed(
     declared: str, reason: str, write: Callable[..., Path], toolwire: Callable[..., Any]
 ) -> None:
     text = f"from toolwire import Toolkit\nkit = Toolkit('K')\n@kit.tool({declared})\ndef act() -> None: ...\n"
@@ -181,7 +183,7 @@ def test_why_yes_is_not_enough_is_said(
     assert f"toolwire: warning: --yes does not approve this: {reason}.\n" in outcome.err
 
 
-def test_a_server_that_is_not_there_is_exit_code_4(toolwire: Callable[..., Any]) -> None:
+def test_unreachable_server_gives_exit_code_4(toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("call", "127.0.0.1:1", "add")
     assert (outcome.code, outcome.out) == (4, "")
     data = json.loads(toolwire("call", "127.0.0.1:1", "add", "--json").out)
@@ -196,6 +198,6 @@ def test_a_server_that_is_not_there_is_exit_code_4(toolwire: Callable[..., Any])
         (4, {Kind.UNREACHABLE}),
     ],
 )
-def test_every_other_problem_is_exit_code_1(code: int, kinds: set[Kind]) -> None:
+def test_each_problem_kind_has_its_exit_code(code: int, kinds: set[Kind]) -> None:
     assert {kind for kind in Kind if exit_code(Problem(kind=kind, message="m")) == code} == kinds
     assert {exit_code(Problem(kind=kind, message="m")) for kind in Kind} == {1, 2, 3, 4}

@@ -69,7 +69,7 @@ def test_a_token_comes_from_the_environment_or_a_file(
 
 
 @pytest.mark.requirement("OTC-014", "OTC-017", "C-10")
-def test_a_secret_and_a_user_id_are_given(
+def test_secret_and_user_id_are_passed_to_the_tool(
     url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TWILIO_API_KEY", CANARY)
@@ -80,7 +80,7 @@ def test_a_secret_and_a_user_id_are_given(
 
 
 @pytest.mark.requirement("D-26", "C-10")
-def test_a_secret_is_typed_unseen(url: str, tmp_path: Path) -> None:
+def test_secret_is_typed_without_echo(url: str, tmp_path: Path) -> None:
     terminal = Terminal(
         command(url, "send", "to=ada", "--secret", "TWILIO_API_KEY", "--user-id", "u1"),
         {"XDG_STATE_HOME": str(tmp_path), "NO_COLOR": "1"},
@@ -107,7 +107,7 @@ def test_a_secret_is_typed_unseen(url: str, tmp_path: Path) -> None:
         ["--secret", "X=@/dev/null"],
     ],
 )
-def test_a_value_on_the_command_line_or_none_at_all_is_wrong_usage(
+def test_secret_value_on_the_command_line_is_refused(
     words: list[str], url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(command(url, "send", "to=ada", *words)) == 2
@@ -122,7 +122,7 @@ def test_a_chat_with_several_sites_takes_no_secret(url: str, capsys: pytest.Capt
 
 
 @pytest.mark.requirement("OTC-017")
-def test_code_on_this_machine_gets_them_too(tmp_path: Path) -> None:
+def test_local_code_receives_secrets(tmp_path: Path) -> None:
     (tmp_path / "kit.py").write_text(
         "from toolwire import Context, Requirements, Toolkit\nkit = Toolkit('K')\n"
         "@kit.tool(approval='auto', safe=True, requirements=Requirements(secrets=('PIN',)))\n"
@@ -208,7 +208,7 @@ def user(shown: list[str], wait_s: float = 0.1) -> SignInUser:
 
 
 @pytest.mark.requirement("OXP-011")
-def test_a_call_goes_on_once_the_user_granted_what_it_lacks(provider: tuple[Provider, str], tmp_path: Path) -> None:
+def test_call_continues_after_the_user_granted_access(provider: tuple[Provider, str], tmp_path: Path) -> None:
     server, base = provider
     shown: list[str] = []
     with connect_sync(base, protocol="otc", user=user(shown), approve=_allow) as remote:
@@ -219,7 +219,7 @@ def test_a_call_goes_on_once_the_user_granted_what_it_lacks(provider: tuple[Prov
 
 
 @pytest.mark.requirement("OXP-011", "XL-050")
-def test_the_call_that_goes_on_is_the_one_that_was_approved(provider: tuple[Provider, str]) -> None:
+def test_call_continued_after_a_grant_is_the_approved_one(provider: tuple[Provider, str]) -> None:
     server, base = provider
     asked: list[Any] = []
 
@@ -236,7 +236,7 @@ def test_the_call_that_goes_on_is_the_one_that_was_approved(provider: tuple[Prov
 
 @pytest.mark.requirement("OXP-011")
 @pytest.mark.anyio
-async def test_the_asynchronous_client_waits_too(provider: tuple[Provider, str]) -> None:
+async def test_asynchronous_client_waits_for_the_grant(provider: tuple[Provider, str]) -> None:
     server, base = provider
 
     async def allow(_: Any) -> Any:
@@ -249,7 +249,7 @@ async def test_the_asynchronous_client_waits_too(provider: tuple[Provider, str])
 
 @pytest.mark.requirement("OXP-011")
 @pytest.mark.parametrize(("check_url", "checks"), [("", 0), ("/granted", 5), ("/elsewhere", 0)])
-def test_the_wait_is_bounded_and_ends_with_the_refusal(
+def test_wait_for_a_grant_is_limited_and_ends_with_the_refusal(
     check_url: str, checks: int, provider: tuple[Provider, str]
 ) -> None:
     server, base = provider
@@ -262,7 +262,7 @@ def test_the_wait_is_bounded_and_ends_with_the_refusal(
 
 
 @pytest.mark.requirement("OXP-011")
-def test_without_a_user_the_page_is_in_the_result(
+def test_grant_page_is_in_the_result_without_a_user(
     provider: tuple[Provider, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     server, base = provider
@@ -281,7 +281,7 @@ def _allow(_: Any) -> Any:
 
 
 @pytest.mark.requirement("OTC-015", "C-10")
-def test_connect_takes_the_same_as_a_context(url: str) -> None:
+def test_connect_accepts_a_context_with_tokens(url: str) -> None:
     context = Context(tokens={"google": Secret(CANARY)})
     with connect_sync(url, protocol="otc", agree=lambda _: True, context=context) as remote:
         assert remote.call("get_emails", {"query": "tea"}) == Value("tea: 11 characters of token")

@@ -29,12 +29,12 @@ def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str],
     return write
 
 
-def test_a_document_without_fault_is_exit_code_0(toolwire: Callable[..., Any]) -> None:
+def test_valid_document_gives_exit_code_0(toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("check", GOOD)
     assert (outcome.code, outcome.out, outcome.err) == (0, "1 file checked: 0 errors, 0 warnings.\n", "")
 
 
-def test_an_error_is_a_line_with_its_place_and_exit_code_1(toolwire: Callable[..., Any]) -> None:
+def test_error_is_printed_with_its_place_and_gives_exit_code_1(toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("check", GOOD, BAD)
     first, last = outcome.out.splitlines()
     assert outcome.code == 1
@@ -42,14 +42,14 @@ def test_an_error_is_a_line_with_its_place_and_exit_code_1(toolwire: Callable[..
     assert last == "2 files checked: 1 error, 0 warnings."
 
 
-def test_a_warning_fails_only_where_it_is_asked_for(toolwire: Callable[..., Any]) -> None:
+def test_warning_gives_exit_code_1_only_with_strict(toolwire: Callable[..., Any]) -> None:
     assert toolwire("check", ODD).code == 0
     assert ": warning [OT-026] " in toolwire("check", ODD).out
     assert toolwire("check", "--strict", ODD).code == 1
     assert toolwire("check", ODD, "--strict", GOOD).code == 1
 
 
-def test_as_json_it_says_the_same(toolwire: Callable[..., Any]) -> None:
+def test_json_output_contains_the_same_faults(toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("check", "--json", BAD, ODD, "gone.json")
     said = json.loads(outcome.out)
     assert outcome.code == 2
@@ -66,7 +66,7 @@ def test_as_json_it_says_the_same(toolwire: Callable[..., Any]) -> None:
     assert said["not_checked"] == [{"file": "gone.json", "reason": "it cannot be read: No such file or directory."}]
 
 
-def test_a_file_that_cannot_be_read_does_not_stop_the_others(toolwire: Callable[..., Any], tmp_path: Path) -> None:
+def test_unreadable_file_does_not_stop_the_check_of_others(toolwire: Callable[..., Any], tmp_path: Path) -> None:
     outcome = toolwire("check", tmp_path / "gone.json", tmp_path, BAD)
     assert outcome.code == 2
     assert "[OT-011]" in outcome.out
@@ -74,7 +74,9 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(toolwire: Callable[
     assert len(outcome.err.splitlines()) == 2
 
 
-def test_what_is_no_json_has_a_place(put: Callable[[str, str], str], toolwire: Callable[..., Any]) -> None:
+def test_invalid_json_is_reported_with_its_position(
+    put: Callable[[str, str], str], toolwire: Callable[..., Any]
+) -> None:
     outcome = toolwire("check", put("a.json", '{\n "opentool": nil}'))
     assert outcome.code == 1
     assert outcome.out.startswith("a.json:2:14: error [OT-029]: This is not JSON: ")
@@ -94,11 +96,11 @@ def test_what_is_no_json_has_a_place(put: Callable[[str, str], str], toolwire: C
         ({"name": "x"}, None),
     ],
 )
-def test_a_document_says_its_kind_by_its_members(data: Any, kind: str | None) -> None:
+def test_document_kind_is_detected_by_its_members(data: Any, kind: str | None) -> None:
     assert detect_kind(json.dumps(data).encode()) == kind
 
 
-def test_a_kind_that_nobody_can_tell_is_asked_for(put: Callable[[str, str], str], toolwire: Callable[..., Any]) -> None:
+def test_undetectable_document_kind_must_be_given(put: Callable[[str, str], str], toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("check", put("a.json", '{"name": "x"}'))
     assert outcome.code == 2
     assert "--kind" in outcome.err
@@ -114,7 +116,7 @@ def test_definitions_of_open_tool_calling_are_checked(
     assert outcome.out.endswith("1 file checked: 6 errors, 0 warnings.\n")
 
 
-def test_what_a_document_says_moves_nothing_on_the_screen(
+def test_document_texts_cannot_control_the_terminal(
     put: Callable[[str, str], str], toolwire: Callable[..., Any]
 ) -> None:
     text = json.dumps({"opentool": "\x1b[2J\u202e", "info": 1, "functions": [{"\x1b": 1}], "schemas": {"\x07\n": 0}})
@@ -132,7 +134,7 @@ def test_a_thousand_documents_are_checked_in_one_run(
 
 
 @pytest.mark.parametrize("argv", [["check"], ["check", "a.json", "--kind", "yaml"], ["check", "a.json", "--unknown"]])
-def test_a_line_that_cannot_be_read_is_exit_code_2(argv: list[str], toolwire: Callable[..., Any]) -> None:
+def test_invalid_command_line_gives_exit_code_2(argv: list[str], toolwire: Callable[..., Any]) -> None:
     assert toolwire(*argv).code == 2
 
 
@@ -241,7 +243,7 @@ NULLS: dict[str, Any] = {
 
 @pytest.mark.requirement("C-4")
 @pytest.mark.parametrize("kind", NULLS)
-def test_nulls_of_what_is_not_set_are_one_warning(
+def test_null_optional_members_give_one_warning(
     kind: str, put: Callable[[str, str], str], toolwire: Callable[..., Any]
 ) -> None:
     outcome = toolwire("check", put("nulls.json", json.dumps(NULLS[kind])))
@@ -253,7 +255,7 @@ def test_nulls_of_what_is_not_set_are_one_warning(
 
 @pytest.mark.requirement("C-4")
 @pytest.mark.parametrize("kind", NULLS)
-def test_a_document_with_nulls_of_what_is_not_set_is_used(
+def test_document_with_null_optional_members_is_used(
     kind: str, put: Callable[[str, str], str], toolwire: Callable[..., Any]
 ) -> None:
     outcome = toolwire("convert", "--to", "mcp", put("nulls.json", json.dumps(NULLS[kind])))
@@ -276,7 +278,7 @@ def test_a_document_with_nulls_of_what_is_not_set_is_used(
         ("otc", ("tools", 0, "input_schema", "parameters")),
     ],
 )
-def test_a_null_of_what_must_be_there_is_an_error(
+def test_null_required_member_is_an_error(
     kind: str, steps: tuple[Any, ...], put: Callable[[str, str], str], toolwire: Callable[..., Any]
 ) -> None:
     data = json.loads(json.dumps(NULLS[kind]))

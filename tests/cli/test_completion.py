@@ -52,7 +52,7 @@ def test_commands_options_and_their_values_are_completed(
 @pytest.mark.parametrize(
     "shell", ["bash", pytest.param("zsh", marks=NEEDED["zsh"]), pytest.param("fish", marks=NEEDED["fish"])]
 )
-def test_the_shell_can_read_the_script(shell: str, tmp_path: Path, toolwire: Callable[..., Any]) -> None:
+def test_shell_accepts_the_completion_script(shell: str, tmp_path: Path, toolwire: Callable[..., Any]) -> None:
     file = tmp_path / "script"
     file.write_text(toolwire("completion", shell).out, encoding="utf-8")
     assert subprocess.run([shell, "-n", str(file)], capture_output=True, timeout=60, check=True).stderr == b""

@@ -25,7 +25,9 @@ def url() -> Iterator[str]:
         yield url
 
 
-def test_each_protocol_is_reported_and_a_good_server_ends_with_0(url: str, toolwire: Callable[..., Any]) -> None:
+def test_each_protocol_is_reported_and_a_conforming_server_gives_exit_code_0(
+    url: str, toolwire: Callable[..., Any]
+) -> None:
     outcome = toolwire("conform", url, "--key", "K1", "--call", "add", '{"a": 1, "b": 2}')
     assert (outcome.code, outcome.err) == (0, "")
     lines = outcome.out.splitlines()
@@ -34,14 +36,14 @@ def test_each_protocol_is_reported_and_a_good_server_ends_with_0(url: str, toolw
     assert "otc-01" in outcome.out
 
 
-def test_a_check_that_fails_ends_with_1_and_says_why(url: str, toolwire: Callable[..., Any]) -> None:
+def test_failed_check_gives_exit_code_1_and_its_reason(url: str, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("conform", url, "--protocol", "otc")
     assert outcome.code == 1
     assert "FAILED" in outcome.out
     assert "GET /tools: 401" in outcome.out
 
 
-def test_reports_for_programs_and_for_pages(url: str, toolwire: Callable[..., Any]) -> None:
+def test_reports_can_be_json_or_markdown(url: str, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("conform", url, "--key", "K1", "--protocol", "mcp", "--json")
     (report,) = json.loads(outcome.out)
     assert (report["protocol"], report["failed"], len(report["checks"])) == ("mcp", 0, 13)
@@ -59,7 +61,7 @@ def test_reports_for_programs_and_for_pages(url: str, toolwire: Callable[..., An
         (("http://127.0.0.1:9",), 4, "speaks none of"),
     ],
 )
-def test_what_cannot_be_checked_is_one_sentence(
+def test_conform_failure_is_reported_in_one_sentence(
     words: tuple[str, ...], code: int, said: str, toolwire: Callable[..., Any]
 ) -> None:
     outcome = toolwire("conform", *words)

@@ -17,7 +17,7 @@ KINDS = ("opentool", "otc", "oxp", "openapi", "jsonschema", "mcp")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_document_comes_back_byte_for_byte(kind: str, tmp_path: Path, toolwire: Callable[..., Any]) -> None:
+def test_converted_document_is_restored_byte_for_byte(kind: str, tmp_path: Path, toolwire: Callable[..., Any]) -> None:
     there, back = tmp_path / "there.json", tmp_path / "back.json"
     assert toolwire("convert", VECTOR, "--to", kind, "-o", there).code == 0
     assert toolwire("convert", there, "--to", "opentool", "-o", back).code == 0
@@ -32,14 +32,14 @@ def test_code_becomes_a_document_of_every_kind(kind: str, desk: Path, toolwire: 
     assert "Add two numbers." in json.dumps(json.loads(outcome.out))
 
 
-def test_a_url_becomes_what_is_behind_it(site: str, toolwire: Callable[..., Any]) -> None:
+def test_url_converts_the_document_behind_it(site: str, toolwire: Callable[..., Any]) -> None:
     for protocol in ("openapi", "mcp"):
         outcome = toolwire("convert", site, "--to", "jsonschema", "--protocol", protocol)
         assert (outcome.code, outcome.err) == (0, "")
         assert "shred" in json.loads(outcome.out)["tools"]
 
 
-def test_losses_are_lines_and_json(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
+def test_losses_are_printed_and_written_as_json(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
     losses = tmp_path / "losses.json"
     outcome = toolwire("convert", VECTOR, "--to", "otc", "--losses", losses)
     assert outcome.code == 0
@@ -64,7 +64,7 @@ def test_strict_writes_no_document_if_anything_is_lost(tmp_path: Path, toolwire:
     assert toolwire("convert", VECTOR, "--to", "oxp", "--strict").out == ""
 
 
-def test_strict_is_content_where_nothing_is_lost(desk: Path, toolwire: Callable[..., Any]) -> None:
+def test_strict_conversion_succeeds_without_losses(desk: Path, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("convert", desk, "--to", "opentool", "--strict")
     assert (outcome.code, outcome.err) == (0, "")
 
@@ -75,9 +75,7 @@ def test_a_dash_is_standard_input(toolwire: Callable[..., Any], monkeypatch: pyt
     assert [tool["name"] for tool in json.loads(outcome.out)["tools"]][:2] == ["count", "create"]
 
 
-def test_a_text_from_elsewhere_does_not_move_a_terminals_cursor(
-    write: Callable[..., Path], toolwire: Callable[..., Any]
-) -> None:
+def test_foreign_text_cannot_control_the_terminal(write: Callable[..., Path], toolwire: Callable[..., Any]) -> None:
     function = {"name": "f\u202e", "description": "d", "parameters": []}
     file = write("odd.json", json.dumps({"opentool": "1.1.0", "info": {"title": "T"}, "functions": [function]}))
     assert "\u202e" not in toolwire("convert", file, "--to", "oxp").err
@@ -95,7 +93,7 @@ def test_a_text_from_elsewhere_does_not_move_a_terminals_cursor(
         (("{vector}", "--to", "otc", "-o", "/nowhere/at/all.json"), "/nowhere/at/all.json cannot be written"),
     ],
 )
-def test_what_cannot_be_is_usage(
+def test_invalid_conversion_request_is_a_usage_error(
     argv: tuple[str, ...], sentence: str, write: Callable[..., Path], toolwire: Callable[..., Any]
 ) -> None:
     odd = write("odd.json", "{}")
@@ -113,12 +111,12 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, toolwire: Callable
     assert (outcome.code, "is larger than 67,108,864 bytes" in outcome.err) == (2, True)
 
 
-def test_a_device_is_written_to_as_it_is(toolwire: Callable[..., Any]) -> None:
+def test_output_can_be_written_to_a_device(toolwire: Callable[..., Any]) -> None:
     assert toolwire("convert", VECTOR, "--to", "mcp", "-o", "/dev/null").code == 0
     assert Path("/dev/null").is_char_device()
 
 
-def test_a_terminal_gets_harmless_json(terminal: Callable[..., Any]) -> None:
+def test_terminal_output_is_escaped_json(terminal: Callable[..., Any]) -> None:
     shown = terminal("convert", VECTOR, "--to", "jsonschema")
     assert shown.end() == 0
     assert b'"Get storage size."' in shown.shown

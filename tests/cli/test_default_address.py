@@ -59,10 +59,10 @@ def find_address(folder: Path, program: str, *more: str) -> str:
 
 @pytest.mark.requirement("S-1", "A-27")
 @pytest.mark.parametrize("program", ["toolwire serve", "OpenToolServer", "opentool main"])
-def test_a_server_is_on_this_machine_alone_at_9627_unless_told_otherwise(program: str, tmp_path: Path) -> None:
+def test_server_listens_on_loopback_port_9627_by_default(program: str, tmp_path: Path) -> None:
     assert find_address(tmp_path, program) == "127.0.0.1 9627"
 
 
 @pytest.mark.requirement("S-1")
-def test_another_address_is_taken_only_from_an_option(tmp_path: Path) -> None:
+def test_another_address_is_used_only_if_an_option_names_it(tmp_path: Path) -> None:
     assert find_address(tmp_path, "toolwire serve", "--host", "127.0.0.2", "--port", "9698") == "127.0.0.2 9698"

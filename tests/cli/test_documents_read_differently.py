@@ -12,23 +12,23 @@ import pytest
 from tests.client import conftest
 from toolwire import connect_sync
 
-listen, said = conftest.listen, conftest.said  # fixtures
+listen, encode_response = conftest.listen, conftest.encode_response  # fixtures
 JSON = "content-type: application/json"
 KINDS = ("opentool", "otc", "oxp", "jsonschema", "mcp")
 
 
 @pytest.fixture
-def open_document(listen: Callable[..., Any], said: Callable[..., bytes]) -> Callable[[str, Any], str]:
+def open_document(listen: Callable[..., Any], encode_response: Callable[..., bytes]) -> Callable[[str, Any], str]:
     """Serve one document at ``path``."""
 
     def start(path: str, document: Any) -> str:
         def answer(seen: Any) -> list[bytes]:
             asked = seen.line.split()[1]
             if asked == path:
-                return [said(json.dumps(document).encode(), JSON)]
+                return [encode_response(json.dumps(document).encode(), JSON)]
             if asked == "/opentool/version" and path.startswith("/opentool"):
-                return [said(b'{"version": "1.0.0"}', JSON)]
-            return [said(b"{}", status="404 None")]
+                return [encode_response(b'{"version": "1.0.0"}', JSON)]
+            return [encode_response(b"{}", status="404 None")]
 
         return str(listen(answer).origin)
 
@@ -36,7 +36,7 @@ def open_document(listen: Callable[..., Any], said: Callable[..., bytes]) -> Cal
 
 
 @pytest.mark.requirement("A-02", "A-05", "XL-088")
-def test_a_user_hears_of_numbers_as_strings_and_of_an_unknown_major(
+def test_enum_numbers_as_strings_and_unknown_major_version_are_reported(
     open_document: Callable[[str, Any], str], toolwire: Callable[..., Any]
 ) -> None:
     parameter = {"name": "size", "schema": {"type": "integer", "enum": ["1", 2]}, "required": True}
@@ -56,7 +56,7 @@ def test_a_user_hears_of_numbers_as_strings_and_of_an_unknown_major(
 
 @pytest.mark.requirement("XL-026", "XL-030")
 @pytest.mark.parametrize("root", [{}, {"name": ""}, {"name": 7, "version": "0.1"}])
-def test_a_missing_name_is_the_title_and_a_missing_version_is_told(
+def test_missing_name_falls_back_to_the_title_and_missing_version_is_reported(
     root: dict[str, Any], open_document: Callable[[str, Any], str], toolwire: Callable[..., Any]
 ) -> None:
     policy = {"approval": "auto", "blanketApprovalAllowed": True}
@@ -73,7 +73,7 @@ def test_a_missing_name_is_the_title_and_a_missing_version_is_told(
 
 @pytest.mark.requirement("XL-030")
 @pytest.mark.parametrize("root", [7, "yes", [], True])
-def test_a_root_that_is_no_object_is_absent_and_told(
+def test_root_x_llm_that_is_no_object_is_ignored_and_reported(
     root: Any, open_document: Callable[[str, Any], str], toolwire: Callable[..., Any]
 ) -> None:
     paths = {"/a": {"get": {"operationId": "look", "x-llm": {}, "responses": {}}}}
@@ -84,7 +84,7 @@ def test_a_root_that_is_no_object_is_absent_and_told(
 
 @pytest.mark.requirement("XL-030", "XL-037")
 @pytest.mark.parametrize("kind", KINDS)
-def test_unknown_members_come_back_from_each_kind_of_document(
+def test_unknown_members_survive_conversion_through_each_kind(
     kind: str, tmp_path: Path, toolwire: Callable[..., Any]
 ) -> None:
     root = {"version": "0.1", "name": "Shop", "x-mine": {"a": [1, None]}, "mood": "good"}

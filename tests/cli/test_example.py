@@ -28,7 +28,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_each_example_is_served_on_every_wire(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_example_is_served_over_every_protocol(
+    name: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["example", name]) == 0
     assert capsys.readouterr().out == f"{name}.py is written. Serve it: toolwire serve {name}.py\n"
     with background(asgi(open_code(FileTarget(folder / f"{name}.py")))) as url:
@@ -37,7 +39,7 @@ def test_each_example_is_served_on_every_wire(name: str, folder: Path, capsys: p
                 assert len(remote.tools) >= 2
 
 
-def test_the_first_example_is_the_file_of_the_tutorial(folder: Path) -> None:
+def test_default_example_equals_the_file_of_the_tutorial(folder: Path) -> None:
     assert main(["example"]) == 0
     shops = [block.text for block in read_blocks(TUTORIAL.read_text(encoding="utf-8")) if block.name == "shop.py"]
     assert (folder / "shop.py").read_text(encoding="utf-8").strip() == shops[-1].strip()
@@ -56,7 +58,7 @@ def test_a_file_is_replaced_with_force_alone(
     assert "Toolkit(" in file.read_text(encoding="utf-8")
 
 
-def test_a_link_to_nothing_is_not_followed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dangling_symlink_is_not_followed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "shop.py").symlink_to(folder / "elsewhere.py")
     assert main(["example"]) == 2
     assert not (folder / "elsewhere.py").exists()

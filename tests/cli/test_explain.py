@@ -14,7 +14,9 @@ from toolwire.server import asgi
 from toolwire.testing.loopback import background
 
 
-def test_every_look_is_shown_with_what_it_meant_and_who_won(site: str, toolwire: Callable[..., Any]) -> None:
+def test_every_probe_is_printed_with_its_meaning_and_the_chosen_protocol(
+    site: str, toolwire: Callable[..., Any]
+) -> None:
     outcome = toolwire("explain", site)
     table, _, verdict = outcome.out.partition("\n\n")
     assert outcome.code == 0
@@ -24,7 +26,7 @@ def test_every_look_is_shown_with_what_it_meant_and_who_won(site: str, toolwire:
     assert all(f"{codec.title} (9 tools)" in verdict for codec in BUILTIN[1:])
 
 
-def test_json_has_the_looks_the_winner_and_the_others(site: str, toolwire: Callable[..., Any]) -> None:
+def test_json_output_has_probes_chosen_protocol_and_others(site: str, toolwire: Callable[..., Any]) -> None:
     data = json.loads(toolwire("explain", site, "--json").out)
     assert data["url"] == site
     assert (data["chosen"]["protocol"], data["chosen"]["tools"]) == (BUILTIN[0].name, 9)
@@ -33,7 +35,7 @@ def test_json_has_the_looks_the_winner_and_the_others(site: str, toolwire: Calla
     assert {probe["protocol"] for probe in data["probes"] if probe["accepted"]} == {codec.name for codec in BUILTIN}
 
 
-def test_a_server_that_is_not_there_is_exit_code_4_with_every_look(toolwire: Callable[..., Any]) -> None:
+def test_unreachable_server_gives_exit_code_4_with_every_probe(toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("explain", "127.0.0.1:1")
     assert outcome.code == 4
     assert "http://127.0.0.1:1/.well-known/llm.json" in outcome.out
@@ -43,14 +45,14 @@ def test_a_server_that_is_not_there_is_exit_code_4_with_every_look(toolwire: Cal
     assert {probe["status"] for probe in data["probes"]} == {None}
 
 
-def test_a_key_is_used_where_one_is_asked_for(desk: Path, toolwire: Callable[..., Any]) -> None:
+def test_key_is_used_if_the_server_asks_for_one(desk: Path, toolwire: Callable[..., Any]) -> None:
     with background(asgi(open_code(FileTarget(desk)), api_keys=["canary-key"])) as url:
         outcome = toolwire("explain", url, "--key", "canary-key")
     assert outcome.code == 0
     assert "canary" not in outcome.out + outcome.err
 
 
-def test_a_file_cannot_be_explained(desk: Path, toolwire: Callable[..., Any]) -> None:
+def test_explain_refuses_a_file(desk: Path, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("explain", desk)
     assert (outcome.code, outcome.out) == (2, "")
     assert "explain takes a URL" in outcome.err

@@ -72,7 +72,7 @@ def picture(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
-def test_the_bytes_of_a_file_arrive_over_every_wire(
+def test_file_argument_arrives_over_every_protocol(
     protocol: str, url: str, picture: Path, toolwire: Callable[..., Any]
 ) -> None:
     def call(*words: str) -> Any:
@@ -89,13 +89,13 @@ def test_the_bytes_of_a_file_arrive_over_every_wire(
     assert call("name", f"photo=@{picture}", *notes) == [f"picture.png image/png {len(PICTURE)}"] * 3
 
 
-def test_code_of_this_machine_gets_them_too(album: Path, picture: Path, toolwire: Callable[..., Any]) -> None:
+def test_local_code_receives_file_arguments(album: Path, picture: Path, toolwire: Callable[..., Any]) -> None:
     assert toolwire("call", album, "measure", f"pictures=@{picture}", "--json").code == 0
     named = toolwire("call", album, "name", f"photo=@{picture}", "--json")
     assert json.loads(named.out)["value"] == [f"picture.png image/png {len(PICTURE)}"]
 
 
-def test_a_file_that_cannot_be_sent_is_named(album: Path, picture: Path, toolwire: Callable[..., Any]) -> None:
+def test_unreadable_file_argument_is_named(album: Path, picture: Path, toolwire: Callable[..., Any]) -> None:
     missing = toolwire("call", album, "digest", "picture=@missing.png")
     assert (missing.code, missing.err) == (2, "toolwire: 'missing.png' cannot be read: No such file or directory.\n")
     assert toolwire("call", album, "digest", f"picture=@{picture.parent}").code == 2
@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_sent_is_named(album: Path, picture: Path, toolwir
     assert (endless.code, endless.err) == (2, "toolwire: '/dev/zero' has more than 33,554,432 bytes.\n")
 
 
-def test_a_schema_that_takes_any_text_too_reads_no_file(picture: Path) -> None:
+def test_file_is_not_read_if_the_schema_also_accepts_text(picture: Path) -> None:
     upload = {"type": "string", "contentEncoding": "base64"}  # an upload of an OpenAPI document
     schemas = {"file": upload, "either": {"anyOf": [upload, {"type": "string"}]}}
     tool = Tool(name="t", input_schema={"type": "object", "properties": schemas})

@@ -73,7 +73,7 @@ def write_file(folder: Path, sites: tuple[str, str], more: str = "", of_first: s
 
 
 @contextmanager
-def running() -> Iterator[tuple[subprocess.Popen[str], str]]:
+def run_gateway() -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run the gateway of the file in the working folder, and give the process and its URL."""
     process = subprocess.Popen(
         [sys.executable, "-m", "toolwire", "gateway", "run"],
@@ -111,12 +111,12 @@ def list_tools(url: str, protocol: str, key: str) -> list[str]:
 
 @pytest.mark.requirement("GW-01")
 @pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
-def test_each_caller_sees_and_calls_the_upstreams_of_its_scopes(
+def test_caller_sees_and_calls_only_upstreams_of_its_scopes(
     folder: Path, sites: tuple[str, str], protocol: str
 ) -> None:
     (folder / "keys.txt").write_text(KEYS)
     write_file(folder, sites, 'api-key-file = "keys.txt"', 'scopes = ["first"]', 'scopes = ["second"]')
-    with running() as (_, url):
+    with run_gateway() as (_, url):
         assert list_tools(url, protocol, "key-of-all") == ["tell_first", "tell_second"]
         if protocol != "openapi":  # its document is public, and names every tool
             assert list_tools(url, protocol, "key-of-ann") == ["tell_first"]
@@ -129,7 +129,7 @@ def test_each_caller_sees_and_calls_the_upstreams_of_its_scopes(
 
 
 @pytest.mark.requirement("GW-01")
-def test_the_file_is_taken_anew_and_no_call_is_dropped(folder: Path, write: Callable[..., Path]) -> None:
+def test_changed_gateway_file_is_reloaded_without_dropping_calls(folder: Path, write: Callable[..., Path]) -> None:
     go_on = folder / "go_on"
     os.mkfifo(go_on)
     write(
@@ -151,7 +151,7 @@ def test_the_file_is_taken_anew_and_no_call_is_dropped(folder: Path, write: Call
     file = folder / "toolwire.toml"
     file.write_text('port = 0\n[upstreams.slow]\ntarget = "tools.py"\n')
     results: list[Any] = []
-    with running() as (process, url):
+    with run_gateway() as (process, url):
 
         def call() -> None:
             with connect_sync(url, protocol="otc", agree=lambda _: True) as remote:
@@ -178,7 +178,7 @@ def test_the_file_is_taken_anew_and_no_call_is_dropped(folder: Path, write: Call
 
 
 @pytest.mark.requirement("GW-01")
-def test_check_connects_to_each_upstream_with_its_own_key_and_no_fault_hides_another(
+def test_check_tests_each_upstream_with_its_key_and_reports_every_fault(
     folder: Path, sites: tuple[str, str], toolwire: Callable[..., Outcome]
 ) -> None:
     write_file(folder, sites)
@@ -220,7 +220,7 @@ def test_check_connects_to_each_upstream_with_its_own_key_and_no_fault_hides_ano
         ("[upstreams\n", "(at line 1, column 11)"),
     ],
 )
-def test_a_fault_of_the_file_is_one_sentence_with_line_and_column(
+def test_gateway_file_fault_is_one_sentence_with_line_and_column(
     folder: Path, toolwire: Callable[..., Outcome], text: str, sentence: str
 ) -> None:
     whole = text if "upstreams" in text else f"{text}\n[upstreams.a]\ntarget = 'http://127.0.0.1:1'"
@@ -235,7 +235,7 @@ def test_a_fault_of_the_file_is_one_sentence_with_line_and_column(
 
 
 @pytest.mark.requirement("GW-01")
-def test_an_upstream_is_added_and_the_rest_of_the_file_stays(folder: Path, toolwire: Callable[..., Outcome]) -> None:
+def test_adding_an_upstream_keeps_the_rest_of_the_file(folder: Path, toolwire: Callable[..., Outcome]) -> None:
     assert toolwire("gateway", "list").code == 2
     first = toolwire(
         "gateway", "add", "https://api.tasks.example/openapi.json", "--include", "all", "--tag", "a", "--tag", "b"
@@ -284,12 +284,12 @@ def find_free_port() -> int:
 
 @pytest.mark.requirement("GW-01")
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_upstream_that_is_down_at_the_start_is_served_from_when_it_answers(
+def test_upstream_down_at_start_is_served_once_it_answers(
     folder: Path, sites: tuple[str, str], write: Callable[..., Path], workers: int
 ) -> None:
     port = find_free_port()
     write_file(folder, (f"http://127.0.0.1:{port}", sites[1]), f"workers = {workers}")
-    with running() as (process, url):
+    with run_gateway() as (process, url):
         said = wait_for_line(process, "tried again")
         assert "The upstream first: http" in said
         assert "one-of-first" not in said
@@ -309,7 +309,7 @@ def test_an_upstream_that_is_down_at_the_start_is_served_from_when_it_answers(
 
 
 @pytest.mark.requirement("GW-01")
-def test_an_upstream_that_never_answers_keeps_no_other_from_being_served(
+def test_unresponsive_upstream_does_not_block_the_others(
     folder: Path, sites: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serve_app, "OPENING_S", 0.5)

@@ -60,7 +60,7 @@ def list_tools(entry: dict[str, Any]) -> list[str]:
 
 @pytest.mark.requirement("MC-04")
 @pytest.mark.parametrize("host", FILES)
-def test_a_host_starts_the_tools_of_its_entry(host: str, home: Path, desk: Path, toolwire: Run) -> None:
+def test_host_starts_the_tools_of_its_installed_entry(host: str, home: Path, desk: Path, toolwire: Run) -> None:
     place, section, members = FILES[host]
     told = toolwire("install", host, desk, "--name", "desk")
     assert (told.code, told.err) == (0, "")
@@ -76,7 +76,7 @@ def test_a_host_starts_the_tools_of_its_entry(host: str, home: Path, desk: Path,
 
 @pytest.mark.requirement("MC-04")
 @pytest.mark.parametrize("host", FILES)
-def test_the_rest_of_a_file_stays_as_it_was(host: str, home: Path, desk: Path, toolwire: Run) -> None:
+def test_install_keeps_the_other_entries_of_a_host_file(host: str, home: Path, desk: Path, toolwire: Run) -> None:
     place, section, _ = FILES[host]
     file = home / place
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ COMMENTED = """// Zed settings
 @pytest.mark.parametrize(
     "text", [COMMENTED, '{"z":1}', '{"SECTION":{}}', '{\r\n\t"z": {}\r\n}', "", "{}", '\ufeff{"z": 1}']
 )
-def test_comments_and_every_other_character_stay(text: str, host: str, home: Path, desk: Path, toolwire: Run) -> None:
+def test_install_keeps_comments_and_formatting(text: str, host: str, home: Path, desk: Path, toolwire: Run) -> None:
     place, section, _ = FILES[host]
     file = home / place
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ def test_comments_and_every_other_character_stay(text: str, host: str, home: Pat
         (b"\xff\xfe{}", "is not a JSON object"),
     ],
 )
-def test_a_file_that_is_not_understood_is_left_alone(
+def test_unreadable_host_file_is_not_changed(
     text: str | bytes, said: str, home: Path, desk: Path, toolwire: Run
 ) -> None:
     file = home / ".cursor" / "mcp.json"
@@ -158,7 +158,7 @@ def test_a_file_that_is_not_understood_is_left_alone(
 
 
 @pytest.mark.requirement("MC-04")
-def test_a_print_shows_the_entry_and_writes_nothing(home: Path, desk: Path, toolwire: Run) -> None:
+def test_print_option_shows_the_entry_without_writing(home: Path, desk: Path, toolwire: Run) -> None:
     told = toolwire("install", "vscode", desk, "--name", "desk", "--print")
     place, _, shown = told.out.partition(":\n")
     assert place == str(home / FILES["vscode"][0])
@@ -168,7 +168,7 @@ def test_a_print_shows_the_entry_and_writes_nothing(home: Path, desk: Path, tool
 
 @pytest.mark.requirement("MC-04")
 @pytest.mark.parametrize("host", FILES)
-def test_a_key_is_a_reference_and_never_in_the_file(
+def test_key_is_written_as_a_reference_and_never_as_text(
     host: str, home: Path, toolwire: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, section, _ = FILES[host]
@@ -196,7 +196,7 @@ def test_a_key_is_a_reference_and_never_in_the_file(
 
 
 @pytest.mark.requirement("MC-04")
-def test_what_depends_on_a_folder_is_made_absolute_or_refused(
+def test_relative_paths_are_made_absolute_or_refused(
     home: Path, desk: Path, toolwire: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(desk.parent)
@@ -213,7 +213,7 @@ def test_what_depends_on_a_folder_is_made_absolute_or_refused(
 
 @pytest.mark.requirement("MC-04")
 @pytest.mark.parametrize("host", FILES)
-def test_a_project_has_a_file_of_its_own(
+def test_project_option_uses_the_file_of_the_project(
     host: str, home: Path, desk: Path, tmp_path: Path, toolwire: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = tmp_path / "project"
@@ -228,7 +228,7 @@ def test_a_project_has_a_file_of_its_own(
 
 
 @pytest.mark.requirement("MC-04")
-def test_another_server_of_the_name_is_replaced_only_if_that_is_said(home: Path, desk: Path, toolwire: Run) -> None:
+def test_existing_server_of_another_target_is_replaced_only_with_replace(home: Path, desk: Path, toolwire: Run) -> None:
     file = home / ".cursor" / "mcp.json"
     file.parent.mkdir()
     file.write_text('{"mcpServers": {"desk": {"url": "https://example.com/mcp"}}}')
@@ -242,14 +242,14 @@ def test_another_server_of_the_name_is_replaced_only_if_that_is_said(home: Path,
 
 
 @pytest.mark.requirement("MC-04")
-def test_a_folder_that_cannot_be_written_is_said(home: Path, desk: Path, toolwire: Run) -> None:
+def test_unwritable_folder_is_reported(home: Path, desk: Path, toolwire: Run) -> None:
     (home / ".cursor").touch()
     told = toolwire("install", "cursor", desk)
     assert (told.code, "cannot be written" in told.err) == (2, True)
 
 
 @pytest.mark.requirement("MC-04")
-def test_a_link_leads_to_the_file_that_is_meant(home: Path, desk: Path, tmp_path: Path, toolwire: Run) -> None:
+def test_symlinked_host_file_is_written_through_the_link(home: Path, desk: Path, tmp_path: Path, toolwire: Run) -> None:
     real = tmp_path / "dotfiles.json"
     real.write_text("{}")
     (home / ".cursor").mkdir()
@@ -259,7 +259,7 @@ def test_a_link_leads_to_the_file_that_is_meant(home: Path, desk: Path, tmp_path
     assert "desk" in read(real)["mcpServers"]
 
 
-def test_the_hosts_are_those_of_the_help(toolwire: Run) -> None:
+def test_help_lists_the_supported_hosts(toolwire: Run) -> None:
     told = toolwire("install", "--help").out
     assert re.sub(r"\s+", " ", told).count(", ".join(HOSTS)) == 1
 

@@ -59,7 +59,7 @@ def test_a_file_that_is_missing_is_in_the_json_of_gateway(toolwire: Callable[...
     assert "no_such_file.toml" in failure["message"]
 
 
-def test_a_file_that_cannot_be_read_is_in_the_json_of_check(toolwire: Callable[..., Any]) -> None:
+def test_unreadable_file_is_reported_in_the_json_of_check(toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("check", "no_such_file.json", "--json")
     assert outcome.code == 2
     assert [one["file"] for one in json.loads(outcome.out)["not_checked"]] == ["no_such_file.json"]
@@ -74,7 +74,7 @@ def test_a_file_that_cannot_be_read_is_in_the_json_of_check(toolwire: Callable[.
         ["no-such-command", "--json"],
     ],
 )
-def test_a_wrong_command_line_is_told_in_json_too(argv: list[str], toolwire: Callable[..., Any]) -> None:
+def test_usage_error_is_reported_in_json(argv: list[str], toolwire: Callable[..., Any]) -> None:
     outcome = toolwire(*argv)
     assert outcome.code == 2
     failure = json.loads(outcome.out)

@@ -69,7 +69,7 @@ def _forget() -> None:
 
 
 @pytest.mark.requirement("XL-042", "CC-04")
-def test_every_command_reads_the_level_that_was_set(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_applies_the_stored_level(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["call", url, "look", "--agree"]) == 0
     assert main(["approvals", "set", url, "look", "deny"]) == 0
     assert f"look of {url} is never called" in capsys.readouterr().out
@@ -84,7 +84,7 @@ def test_every_command_reads_the_level_that_was_set(url: str, capsys: pytest.Cap
 
 
 @pytest.mark.requirement("XL-042", "CC-04")
-def test_the_list_and_the_tools_show_it(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stored_level_is_listed_and_shown_with_the_tools(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["look", "deny"], ["--writes", "per-call"], ["--every", "per-call"]):
         option = [one for one in words if one.startswith("--")]
         assert main(["approvals", "set", url, *(one for one in words if not one.startswith("--")), *option]) == 0
@@ -101,7 +101,7 @@ def test_the_list_and_the_tools_show_it(url: str, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.requirement("XL-042", "XL-048")
-def test_a_level_that_is_set_holds_in_a_connection_that_is_open(url: str) -> None:
+def test_new_level_applies_to_an_open_connection(url: str) -> None:
     with connect_sync(url, approve=ask, agree=lambda _: True) as remote:
         assert remote.call("buy") == Value("bought")
         assert main(["approvals", "set", url, "--writes", "per-call"]) == 0
@@ -115,7 +115,7 @@ def test_a_level_that_is_set_holds_in_a_connection_that_is_open(url: str) -> Non
 
 
 @pytest.mark.requirement("XL-042", "XL-045", "XL-048")
-def test_a_level_ends_what_was_allowed_for_good(url: str, state: Path) -> None:
+def test_new_level_ends_an_allow_always_grant(url: str, state: Path) -> None:
     session = open_stored_session()
     with connect_sync(url, approve=ask, session=session) as remote:
         assert remote.call("save") == Value("saved")
@@ -129,7 +129,7 @@ def test_a_level_ends_what_was_allowed_for_good(url: str, state: Path) -> None:
 
 @pytest.mark.requirement("XL-042", "CC-04")
 @pytest.mark.anyio
-async def test_connect_reads_it_unless_told_otherwise(url: str) -> None:
+async def test_connect_reads_stored_levels_unless_disabled(url: str) -> None:
     assert main(["approvals", "set", url, "look", "deny"]) == 0
     async with connect(url, agree=lambda _: True) as remote:
         assert isinstance(await remote.call("look"), Problem)
@@ -140,15 +140,13 @@ async def test_connect_reads_it_unless_told_otherwise(url: str) -> None:
 
 
 @pytest.mark.requirement("XL-042")
-def test_it_is_for_one_site(url: str) -> None:
+def test_stored_level_applies_to_one_site(url: str) -> None:
     assert main(["approvals", "set", "http://127.0.0.1:9", "look", "deny"]) == 0
     assert main(["call", url, "look", "--agree"]) == 0
 
 
 @pytest.mark.requirement("XL-042")
-def test_a_name_that_the_site_does_not_have_is_warned_of_and_stored(
-    url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_level_for_an_unknown_tool_is_stored_with_a_warning(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["approvals", "set", url, "lok", "deny"]) == 0
     said = capsys.readouterr()
     assert f"lok of {url} is never called" in said.out
@@ -161,7 +159,7 @@ def test_a_name_that_the_site_does_not_have_is_warned_of_and_stored(
 
 @pytest.mark.requirement("XL-042")
 @pytest.mark.parametrize("name", ["Shop.look", "Shop_look", "shop.look", "look"])
-def test_every_way_to_name_a_tool_sets_its_level(url: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_level_can_be_set_by_any_name_of_a_tool(url: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with connect_sync(url, agree=lambda _: True) as remote:
         is_known = not isinstance(remote.find(name), Problem)
     assert main(["approvals", "set", url, name, "deny"]) == 0
@@ -172,14 +170,14 @@ def test_every_way_to_name_a_tool_sets_its_level(url: str, name: str, capsys: py
 
 
 @pytest.mark.requirement("XL-042")
-def test_a_site_that_does_not_answer_keeps_nobody_from_a_level(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_level_can_be_set_for_an_unreachable_site(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["approvals", "set", "http://127.0.0.1:9", "look", "deny"]) == 0
     assert "was not checked" in capsys.readouterr().err
     assert StoredPreferences(state).list_levels() == [("http://127.0.0.1:9", "look", Approval.DENY)]
 
 
 @pytest.mark.requirement("XL-042")
-def test_a_server_of_a_remote_holds_to_it(url: str) -> None:
+def test_gateway_applies_the_stored_level(url: str) -> None:
     assert main(["approvals", "set", url, "look", "deny"]) == 0
     gateway = open_toolbox(UrlTarget(url), agree=True)
     with background(asgi(gateway)) as served:
@@ -203,7 +201,7 @@ def test_a_server_of_a_remote_holds_to_it(url: str) -> None:
         ["revoke", "g1", "look"],
     ],
 )
-def test_what_would_loosen_or_says_too_little_is_wrong_usage(
+def test_loosening_or_incomplete_level_is_a_usage_error(
     words: list[str], state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["approvals", *(word.replace("SITE", "shop.example") for word in words)]) == 2
@@ -212,7 +210,7 @@ def test_what_would_loosen_or_says_too_little_is_wrong_usage(
 
 
 @pytest.mark.requirement("XL-042")
-def test_only_this_user_can_read_the_file_and_a_damaged_one_loosens_nothing(
+def test_preferences_file_is_private_and_a_damaged_one_loosens_nothing(
     url: str, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["approvals", "set", url, "look", "deny"]) == 0
@@ -230,7 +228,7 @@ def test_only_this_user_can_read_the_file_and_a_damaged_one_loosens_nothing(
 
 
 @pytest.mark.requirement("XL-042")
-def test_writers_at_the_same_time_lose_nothing(state: Path) -> None:
+def test_concurrent_writers_lose_no_level(state: Path) -> None:
     def write(number: int) -> None:
         StoredPreferences(state).set("https://a.example", f"tool{number}", Approval.DENY)
 
@@ -275,7 +273,7 @@ def test_the_page_of_a_question_sets_the_level_for_later_calls(level: str, answe
 
 
 @pytest.mark.requirement("XL-042")
-def test_the_page_offers_no_level_where_none_is_kept(url: str) -> None:
+def test_question_page_offers_no_level_if_none_can_be_stored(url: str) -> None:
     seen: list[bool] = []
 
     def look(question: Question) -> Answer:

@@ -27,7 +27,7 @@ def old_site(site: str) -> Iterator[str]:
 
 @pytest.mark.requirement("XL-011")
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("", 1), ("n", 1), ("yep", 1)])
-def test_only_a_yes_moves_the_connection(
+def test_only_yes_follows_a_relocation(
     answer: str, code: int, site: str, old_site: str, terminal: Callable[..., Any]
 ) -> None:
     at = terminal("call", old_site, "add", "a=1", "b=2", NO_COLOR="1")
@@ -39,7 +39,7 @@ def test_only_a_yes_moves_the_connection(
 
 
 @pytest.mark.requirement("XL-011")
-def test_where_nobody_can_be_asked_nothing_moves(site: str, old_site: str, toolwire: Callable[..., Any]) -> None:
+def test_relocation_is_refused_without_a_terminal(site: str, old_site: str, toolwire: Callable[..., Any]) -> None:
     ended = toolwire("call", old_site, "add", "a=1", "b=2")
     assert ended.code != 0
     assert f"{old_site} sends on to {site}, and there is no terminal to ask at." in ended.err

@@ -26,7 +26,7 @@ Run = Callable[..., Any]
 
 
 @contextmanager
-def serving(*argv: object) -> Iterator[str]:
+def start_serve(*argv: object) -> Iterator[str]:
     """Start ``toolwire serve`` and give the URL that it announces."""
     process = subprocess.Popen(
         [sys.executable, "-m", "toolwire", "serve", "--port", "0", *map(str, argv)], stdout=subprocess.PIPE, text=True
@@ -47,9 +47,9 @@ def serving(*argv: object) -> Iterator[str]:
 
 @pytest.mark.requirement("XL-010", "D-05", "FU-15")
 @pytest.mark.parametrize("workers", [1, 2])
-def test_every_wire_is_served_by_https(desk: Path, tmp_path: Path, workers: int) -> None:
+def test_every_protocol_is_served_over_https(desk: Path, tmp_path: Path, workers: int) -> None:
     cert, key = write_certificate(tmp_path, "localhost", "127.0.0.1")
-    with serving(desk, "--tls-cert", cert, "--tls-key", key, "--workers", workers) as url:
+    with start_serve(desk, "--tls-cert", cert, "--tls-key", key, "--workers", workers) as url:
         assert url.startswith("https://127.0.0.1:")
         for protocol in ("openapi", "opentool", "otc", "mcp"):
             with connect_sync(url, protocol=protocol, ca_file=cert, agree=bool) as remote:
@@ -65,10 +65,10 @@ def test_every_wire_is_served_by_https(desk: Path, tmp_path: Path, workers: int)
             assert client.version().version
 
 
-def test_a_server_with_an_unknown_certificate_is_not_connected_to(desk: Path, tmp_path: Path) -> None:
+def test_server_with_an_untrusted_certificate_is_refused(desk: Path, tmp_path: Path) -> None:
     cert, key = write_certificate(tmp_path, "localhost", "127.0.0.1")
     other, _ = write_certificate(tmp_path, "other.example", "127.0.0.1")
-    with serving(desk, "--tls-cert", cert, "--tls-key", key) as url:
+    with start_serve(desk, "--tls-cert", cert, "--tls-key", key) as url:
         for ca_file in (None, other):
             with pytest.raises(ConnectError, match="certificate"), connect_sync(url, ca_file=ca_file):
                 pass
@@ -99,11 +99,11 @@ def test_each_command_takes_a_ca_file(toolwire: Run, desk_by_https: tuple[str, P
 @pytest.fixture
 def desk_by_https(desk: Path, tmp_path: Path) -> Iterator[tuple[str, Path]]:
     cert, key = write_certificate(tmp_path, "localhost", "127.0.0.1")
-    with serving(desk, "--tls-cert", cert, "--tls-key", key) as url:
+    with start_serve(desk, "--tls-cert", cert, "--tls-key", key) as url:
         yield url, cert
 
 
-def test_files_that_cannot_serve_https_are_refused_in_a_sentence(toolwire: Run, desk: Path, tmp_path: Path) -> None:
+def test_unusable_tls_files_are_refused_in_one_sentence(toolwire: Run, desk: Path, tmp_path: Path) -> None:
     cert, key = write_certificate(tmp_path, "localhost")
     _, other = write_certificate(tmp_path, "other.example")
     _, locked = write_certificate(tmp_path, "locked.example", password="hidden")
@@ -123,7 +123,7 @@ def test_files_that_cannot_serve_https_are_refused_in_a_sentence(toolwire: Run, 
         assert "Traceback" not in done.err
 
 
-def test_options_for_networks_are_checked(toolwire: Run, tmp_path: Path) -> None:
+def test_network_options_are_validated(toolwire: Run, tmp_path: Path) -> None:
     text = tmp_path / "text.pem"
     text.write_text("nothing of the kind")
     for argv, expected in (
@@ -139,7 +139,7 @@ def test_options_for_networks_are_checked(toolwire: Run, tmp_path: Path) -> None
 
 
 @pytest.mark.requirement("XL-010", "D-05", "FU-15")
-def test_http_in_a_private_network_needs_permission_by_name(desk: Path) -> None:
+def test_http_in_a_private_network_needs_permission_for_its_origin(desk: Path) -> None:
     ip = shutil.which("ip", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     unshare = ["unshare", "--net", *(["--map-root-user"] if os.getuid() else [])]
     if ip is None or subprocess.run([*unshare, ip, "link"], capture_output=True, check=False).returncode:

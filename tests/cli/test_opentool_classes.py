@@ -119,7 +119,7 @@ def diary(code: Path) -> str:
 
 
 @contextmanager
-def serving(*argv: object) -> Iterator[str]:
+def start_serve(*argv: object) -> Iterator[str]:
     """Run ``toolwire serve``; give its URL, and stop it with a signal."""
     process = subprocess.Popen(
         [sys.executable, "-m", "toolwire", "serve", "--port", "0", *map(str, argv)], stdout=subprocess.PIPE, text=True
@@ -143,7 +143,7 @@ def serving(*argv: object) -> Iterator[str]:
 @pytest.mark.requirement("OTRPC-020", "OTRPC-021")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_class_without_a_document_is_served_and_called_by_name(code: Path, workers: int) -> None:
-    with serving(f"{code}:Sums", "--workers", workers) as url, SyncOpenToolClient(url) as client:
+    with start_serve(f"{code}:Sums", "--workers", workers) as url, SyncOpenToolClient(url) as client:
         assert client.load() is None
         assert client.call(FunctionCall("1", "whatever", {"a": 1, "b": 2})).result == {"sum": 3}
     words = diary(code).split()
@@ -154,14 +154,14 @@ def test_a_class_without_a_document_is_served_and_called_by_name(code: Path, wor
 
 @pytest.mark.requirement("OTRPC-020")
 def test_init_runs_before_the_first_call_and_dispose_after_the_last(code: Path) -> None:
-    with serving(f"{code}:sums") as url, SyncOpenToolClient(url) as client:
+    with start_serve(f"{code}:sums") as url, SyncOpenToolClient(url) as client:
         client.call(FunctionCall("1", "add", {"a": 1, "b": 2}))
     assert diary(code) == "init add dispose"
 
 
 @pytest.mark.parametrize("name", ["Sums", "sums", "Methods"])
-def test_a_document_beside_a_class_describes_it_on_every_wire(name: str, code: Path) -> None:
-    with serving(f"{code}:{name}", "--document", code.with_name("tool.json")) as url:
+def test_document_beside_a_class_describes_it_in_every_protocol(name: str, code: Path) -> None:
+    with start_serve(f"{code}:{name}", "--document", code.with_name("tool.json")) as url:
         with connect_sync(url) as remote:
             assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
             assert isinstance(remote.call("add", {"a": "one", "b": 2}), Problem)
@@ -171,7 +171,7 @@ def test_a_document_beside_a_class_describes_it_on_every_wire(name: str, code: P
             assert document.info.title == "Sums"
 
 
-def test_a_class_in_another_process_has_its_document_too(code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_class_in_another_process_keeps_its_document(code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = ServeSettings(
         targets=[f"{code}:Methods"], document=str(code.with_name("tool.json")), api_keys=["canary"]
     )
@@ -183,7 +183,7 @@ def test_a_class_in_another_process_has_its_document_too(code: Path, monkeypatch
     assert diary(code) == "init dispose"
 
 
-def test_a_class_and_a_toolkit_are_served_as_one_and_the_class_begins_and_ends(code: Path) -> None:
+def test_class_and_toolkit_are_served_together_with_init_and_dispose(code: Path) -> None:
     code.write_text(code.read_text() + f"\nclass Loading(Sums):\n    def load(self):\n        return {DOCUMENT!r}\n")
     settings = ServeSettings(targets=[f"{code}:Loading", f"{code}:kit"])
     with background(build_app(settings, open_toolboxes(settings))) as url, connect_sync(url) as remote:
@@ -212,7 +212,7 @@ def test_a_class_can_be_listed_and_called_without_a_server(code: Path, toolwire:
         ("kit", ["--document is for a class"]),
     ],
 )
-def test_what_cannot_be_served_is_said_and_ends_with_2(
+def test_unusable_target_is_reported_with_exit_code_2(
     name: str, sentences: list[str], code: Path, toolwire: Callable[..., Any]
 ) -> None:
     outcome = toolwire("serve", f"{code}:{name}", "--document", str(code.with_name("tool.json")))
@@ -228,13 +228,13 @@ def test_a_class_with_methods_alone_needs_a_document(code: Path, toolwire: Calla
 
 
 @pytest.mark.parametrize("more", [["https://example.com"], ["{code}:Sums", "{code}:kit"]])
-def test_a_document_is_for_one_class_on_this_machine(more: list[str], code: Path) -> None:
+def test_document_option_applies_to_one_local_class(more: list[str], code: Path) -> None:
     targets = [text.format(code=code) for text in more]
     with pytest.raises(UsageError, match=r"^--document .*\.$"):
         open_toolboxes(ServeSettings(targets=targets, document=str(code.with_name("tool.json"))))
 
 
-def test_a_tool_that_cannot_begin_fails_a_call_without_a_traceback(code: Path, toolwire: Callable[..., Any]) -> None:
+def test_failing_init_fails_a_call_without_a_traceback(code: Path, toolwire: Callable[..., Any]) -> None:
     code.write_text(
         code.read_text() + f"\nclass Loading(NeverReady):\n    def load(self):\n        return {DOCUMENT!r}\n"
     )
@@ -245,7 +245,7 @@ def test_a_tool_that_cannot_begin_fails_a_call_without_a_traceback(code: Path, t
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_tool_that_cannot_begin_ends_the_server_at_once(code: Path, workers: str) -> None:
+def test_failing_init_ends_the_server_at_once(code: Path, workers: str) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "toolwire", "serve", "--port", "0", "--workers", workers, f"{code}:NeverReady"],
         capture_output=True,

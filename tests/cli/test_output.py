@@ -77,45 +77,41 @@ def full() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_whose_reader_has_gone_ends_quietly_with_141(run: Run, unread: int, name: str) -> None:
+def test_closed_output_pipe_ends_a_command_with_141(run: Run, unread: int, name: str) -> None:
     process = run(COMMANDS[name], unread)
     _, said = process.communicate(timeout=WAIT_S)
     assert (process.returncode, said) == (141, b"")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_whose_disk_is_full_says_so_and_ends_with_1(run: Run, full: int, name: str) -> None:
+def test_full_disk_on_output_ends_a_command_with_1(run: Run, full: int, name: str) -> None:
     process = run(COMMANDS[name], full)
     _, said = process.communicate(timeout=WAIT_S)
     assert (process.returncode, said) == (1, SAID_FULL)
 
 
-def test_a_command_without_standard_output_says_so_before_it_does_anything(desk: Path) -> None:
+def test_closed_standard_output_is_reported_before_running(desk: Path) -> None:
     command = f'exec "{sys.executable}" -m toolwire call "{desk}" fail reason=ran >&-'
     done = subprocess.run(["/bin/sh", "-c", command], stderr=subprocess.PIPE, timeout=WAIT_S, check=False)
     said = b"toolwire: Standard output is closed: send it to a file, or to /dev/null.\n"
     assert (done.returncode, done.stderr) == (1, said)
 
 
-def test_a_command_without_standard_input_and_error_still_has_its_exit_code(desk: Path) -> None:
+def test_closed_standard_input_and_error_keep_the_exit_code(desk: Path) -> None:
     command = f'exec "{sys.executable}" -m toolwire call "{desk}" shred "pages=[1]" <&- 2>&-'
     done = subprocess.run(["/bin/sh", "-c", command], stdout=subprocess.PIPE, timeout=WAIT_S, check=False)
     assert (done.returncode, done.stdout) == (3, b"")
 
 
 @pytest.mark.parametrize("stderr", ["unread", "full"])
-def test_a_sentence_that_cannot_be_said_leaves_the_exit_code(
-    run: Run, request: pytest.FixtureRequest, stderr: str
-) -> None:
+def test_unwritable_error_message_keeps_the_exit_code(run: Run, request: pytest.FixtureRequest, stderr: str) -> None:
     process = run(("call", "{desk}", "nothing"), subprocess.PIPE, stderr=request.getfixturevalue(stderr))
     out, _ = process.communicate(timeout=WAIT_S)
     assert (process.returncode, out) == (2, b"")
 
 
 @pytest.mark.parametrize("stdout", ["unread", "full"])
-def test_a_server_goes_on_when_nobody_takes_what_it_prints(
-    run: Run, request: pytest.FixtureRequest, stdout: str
-) -> None:
+def test_server_continues_if_its_output_is_not_read(run: Run, request: pytest.FixtureRequest, stdout: str) -> None:
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -92,7 +92,7 @@ def list_files(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
-def test_an_image_is_written_under_the_name_that_the_user_gave(
+def test_image_is_written_to_the_file_the_user_named(
     toolwire: Callable[..., Outcome], studio: str, folder: Path, protocol: str
 ) -> None:
     done = toolwire("call", studio, "draw", "--agree", "--protocol", protocol, "-o", "mine.png")
@@ -114,7 +114,7 @@ def test_the_image_of_a_local_tool_and_of_a_program_is_written(
         assert (folder / f"{number}.png").read_bytes() == PNG
 
 
-def test_bytes_of_any_api_are_written(toolwire: Callable[..., Outcome], folder: Path) -> None:
+def test_binary_response_of_any_api_is_written(toolwire: Callable[..., Outcome], folder: Path) -> None:
     async def answer(_: Request) -> Response:
         return Response(PNG, media_type="image/png")
 
@@ -146,14 +146,14 @@ def call_cat(toolwire: Callable[..., Outcome], folder: Path, url: str) -> None:
 
 
 @pytest.mark.parametrize(("tool", "data"), [("tell", "gr\u00fcn".encode()), ("rows", b"[\n  1,\n  2\n]\n")])
-def test_texts_and_data_are_written_too(
+def test_text_and_json_results_are_written_to_a_file(
     toolwire: Callable[..., Outcome], studio: str, folder: Path, tool: str, data: bytes
 ) -> None:
     assert toolwire("call", studio, tool, "--agree", "-o", "result").code == 0
     assert (folder / "result").read_bytes() == data
 
 
-def test_bytes_go_through_a_pipe(studio: str) -> None:
+def test_binary_result_is_written_to_a_pipe(studio: str) -> None:
     command = [sys.executable, "-m", "toolwire", "call", studio, "draw", "--agree", "--output", "-"]
     done = subprocess.run(command, capture_output=True, check=True)
     assert done.stdout == PNG
@@ -168,7 +168,7 @@ def test_bytes_go_through_a_pipe(studio: str) -> None:
         ("none/x.png", "none/x.png cannot be written: there is no folder none."),
     ],
 )
-def test_a_file_that_cannot_be_written_is_said_before_the_call(
+def test_unwritable_output_file_is_reported_before_the_call(
     toolwire: Callable[..., Outcome], studio: str, folder: Path, calls: list[str], name: str, sentence: str
 ) -> None:
     (folder / "there.png").write_text("mine")
@@ -180,7 +180,9 @@ def test_a_file_that_cannot_be_written_is_said_before_the_call(
     assert list_files(folder) == ["out/there.png"]
 
 
-def test_a_file_is_replaced_where_the_user_says_so(toolwire: Callable[..., Outcome], studio: str, folder: Path) -> None:
+def test_existing_output_file_is_replaced_only_with_force(
+    toolwire: Callable[..., Outcome], studio: str, folder: Path
+) -> None:
     (folder / "there.png").write_text("mine")
     assert toolwire("call", studio, "draw", "--agree", "-o", "there.png", "--force").code == 0
     assert (folder / "there.png").read_bytes() == PNG
@@ -199,7 +201,7 @@ def test_a_result_that_is_not_written_is_printed(toolwire: Callable[..., Outcome
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device here")
-def test_where_the_disk_is_full_the_result_is_printed_and_nothing_is_left(
+def test_result_is_printed_if_the_disk_is_full_and_no_file_remains(
     toolwire: Callable[..., Outcome], studio: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = os.open

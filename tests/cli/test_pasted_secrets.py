@@ -69,7 +69,7 @@ def words(command: argparse.ArgumentParser, url: str) -> list[str]:
     return said
 
 
-def test_the_commands_are_found_in_the_parser() -> None:
+def test_parser_contains_the_expected_commands() -> None:
     assert {"tools", "call", "explain", "lock", "serve", "chat", "login", "convert"} <= {name for name, _ in commands()}
 
 
@@ -101,7 +101,7 @@ def test_no_command_prints_or_keeps_a_pasted_key(
 
 @pytest.mark.requirement("D-26")
 @pytest.mark.parametrize("form", _FORMS[3:])
-def test_serve_names_no_key_of_a_url_that_it_cannot_reach(form: str, site: str, tmp_path: Path) -> None:
+def test_serve_does_not_print_the_key_of_an_unreachable_url(form: str, site: str, tmp_path: Path) -> None:
     url = form.format(host=site.removeprefix("http://").rstrip("/"), key=CANARY)
     said = subprocess.run(
         [sys.executable, "-m", "toolwire", "serve", url, "--port", "0"],
@@ -120,7 +120,7 @@ def test_serve_names_no_key_of_a_url_that_it_cannot_reach(form: str, site: str, 
 
 @pytest.mark.requirement("D-26", "XL-050")
 @pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
-def test_a_question_and_its_file_name_the_site_and_no_key(protocol: str, site: str, tmp_path: Path) -> None:
+def test_question_and_its_stored_file_contain_the_site_but_no_key(protocol: str, site: str, tmp_path: Path) -> None:
     asked: list[str] = []
     approvals = Approvals(tmp_path)
 
@@ -143,7 +143,7 @@ def test_a_question_and_its_file_name_the_site_and_no_key(protocol: str, site: s
     "option", ["--connections", "--state", "--ledger", "--jwt-secret-file", "--api-key-file", "--rates"]
 )
 @pytest.mark.parametrize("form", _FORMS)
-def test_no_option_for_a_file_or_a_url_prints_a_pasted_key(
+def test_file_and_url_options_do_not_print_a_pasted_key(
     option: str, form: str, desk: Path, toolwire: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -183,7 +183,7 @@ def test_serve_refuses_a_client_document_that_is_no_url(desk: Path, toolwire: Ca
 
 @pytest.mark.requirement("D-26", "D-03")
 @pytest.mark.parametrize("form", [_FORMS[4], *_FORMS[5:]])
-def test_chat_refuses_a_base_url_without_its_key(
+def test_chat_refuses_a_base_url_without_printing_its_key(
     form: str, site: str, toolwire: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MODEL_KEY", "k")

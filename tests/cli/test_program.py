@@ -25,7 +25,7 @@ def start(*argv: object, stdout: int = subprocess.PIPE) -> subprocess.Popen[byte
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["serve", "--help"], ["call", "--help"], ["--version"], []])
-def test_help_loads_nothing_that_is_heavy(argv: list[str]) -> None:
+def test_help_imports_no_heavy_modules(argv: list[str]) -> None:
     code = (
         "import json, sys\n"
         "from toolwire.cli import main\n"
@@ -36,7 +36,7 @@ def test_help_loads_nothing_that_is_heavy(argv: list[str]) -> None:
     assert json.loads(done.stdout.splitlines()[-1]) == []
 
 
-def test_help_says_the_commands_the_targets_and_the_exit_codes(toolwire: Callable[..., Any]) -> None:
+def test_help_lists_commands_targets_and_exit_codes(toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("--help")
     assert outcome.code == 0
     for words in ("serve", "tools", "call", "explain", "file.py:name", "3 denied"):
@@ -48,12 +48,12 @@ def test_help_names_every_protocol(toolwire: Callable[..., Any]) -> None:
     assert all(codec.name in text for codec in BUILTIN)
 
 
-def test_the_version_is_the_packages(toolwire: Callable[..., Any]) -> None:
+def test_version_option_prints_the_package_version(toolwire: Callable[..., Any]) -> None:
     assert toolwire("--version").out == f"toolwire {__version__}\n"
 
 
 @pytest.mark.parametrize("module", ["toolwire", "toolwire.cli"])
-def test_it_can_be_run_as_a_module(module: str) -> None:
+def test_program_can_be_run_as_a_module(module: str) -> None:
     done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (0, f"toolwire {__version__}\n".encode())
 
@@ -75,7 +75,7 @@ def test_it_can_be_run_as_a_module(module: str) -> None:
         ["tools", "localhost:1", "--key", "a", "--key-env", "b"],
     ],
 )
-def test_a_line_that_cannot_be_read_is_exit_code_2(argv: list[str], toolwire: Callable[..., Any]) -> None:
+def test_invalid_command_line_gives_exit_code_2(argv: list[str], toolwire: Callable[..., Any]) -> None:
     outcome = toolwire(*argv)
     assert (outcome.code, outcome.out) == (2, "")
     assert "usage: toolwire" in outcome.err
@@ -115,7 +115,7 @@ def test_one_ctrl_c_ends_a_call_quietly_with_130(write: Callable[..., Path], too
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
-def test_ctrl_c_at_a_question_is_no_yes(desk: Path, terminal: Callable[..., Any]) -> None:
+def test_ctrl_c_at_a_question_denies_the_call(desk: Path, terminal: Callable[..., Any]) -> None:
     at = terminal("call", desk, "shred", "pages=1")
     at.wait_for(b"Type shred yes to call it: ")
     at.interrupt()
@@ -124,7 +124,7 @@ def test_ctrl_c_at_a_question_is_no_yes(desk: Path, terminal: Callable[..., Any]
     assert b"Traceback" not in at.shown
 
 
-def test_a_reader_that_has_gone_is_no_error(desk: Path) -> None:
+def test_closed_reader_causes_no_traceback(desk: Path) -> None:
     ours, theirs = os.pipe()
     os.close(ours)
     process = start("tools", desk, "--json", stdout=theirs)

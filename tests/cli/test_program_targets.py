@@ -64,7 +64,7 @@ def test_the_user_sees_the_whole_command_and_agrees_once(command: str, terminal:
 
 
 @pytest.mark.requirement("MC-02")
-def test_without_a_terminal_nothing_runs_that_was_not_agreed_to(command: str, toolwire: Run, tmp_path: Path) -> None:
+def test_unapproved_program_does_not_run_without_a_terminal(command: str, toolwire: Run, tmp_path: Path) -> None:
     marker = tmp_path / "ran"
     outcome = toolwire("tools", f"stdio:touch {marker}")
     assert outcome.code == 4
@@ -73,7 +73,7 @@ def test_without_a_terminal_nothing_runs_that_was_not_agreed_to(command: str, to
 
 
 @pytest.mark.requirement("MC-02")
-def test_each_command_that_takes_a_target_takes_a_program(target: str, toolwire: Run, tmp_path: Path) -> None:
+def test_each_command_with_a_target_accepts_a_program(target: str, toolwire: Run, tmp_path: Path) -> None:
     assert "shred" in toolwire("tools", target).out
     shown = toolwire("show", target, "add").out
     assert f"connect_sync({target!r})" in shown
@@ -125,7 +125,7 @@ def test_agreed_commands_are_listed_and_forgotten(target: str, toolwire: Run) ->
 
 
 @pytest.mark.requirement("MC-02", "MC-04")
-def test_a_program_is_installed_in_a_host_with_a_reference_to_its_key(
+def test_program_is_installed_in_a_host_with_a_reference_to_its_key(
     target: str, toolwire: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: Path
 ) -> None:
     monkeypatch.setenv("SHOP_TOKEN", "theirs")
@@ -148,13 +148,13 @@ def test_a_program_is_installed_in_a_host_with_a_reference_to_its_key(
 
 
 @pytest.mark.parametrize("words", [("login",), ("conform",), ("overlay",)])
-def test_a_command_for_urls_says_so(target: str, toolwire: Run, words: tuple[str, ...]) -> None:
+def test_command_for_urls_refuses_a_program(target: str, toolwire: Run, words: tuple[str, ...]) -> None:
     outcome = toolwire(*words, target)
     assert outcome.code == 2
     assert "this command takes the URL of a server" in outcome.err
 
 
-def test_a_key_is_refused_with_what_to_do(target: str, toolwire: Run) -> None:
+def test_key_option_for_a_program_is_refused_with_advice(target: str, toolwire: Run) -> None:
     outcome = toolwire("tools", target, "--key", "abc")
     assert (outcome.code, outcome.err) == (
         2,
@@ -179,7 +179,7 @@ def bridge(target: str) -> Iterator[str]:
 
 @pytest.mark.requirement("MC-03")
 @pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
-def test_a_program_is_served_on_every_wire(bridge: str, protocol: str) -> None:
+def test_program_is_served_over_every_protocol(bridge: str, protocol: str) -> None:
     asked: list[str] = []
 
     def approve(question: Question) -> bool:

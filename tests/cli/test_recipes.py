@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_serve import serving
+from tests.cli.test_serve import start_serve
 from tests.client.test_recipes import Site
 from toolwire import connect_sync
 from toolwire.testing.loopback import background
@@ -42,7 +42,7 @@ def site(tmp_path: Path) -> Path:
     return tmp_path / "openapi.json"
 
 
-def test_recipes_are_printed_as_text_that_cannot_pass_for_ours(site: Path, toolwire: Callable[..., Any]) -> None:
+def test_recipes_are_printed_with_escaped_and_indented_text(site: Path, toolwire: Callable[..., Any]) -> None:
     printed = toolwire("tools", site, "--recipes")
     assert printed.code == 0
     assert printed.out.splitlines() == [
@@ -75,14 +75,14 @@ def test_recipes_are_printed_as_json(site: Path, toolwire: Callable[..., Any]) -
     assert again["steps"][0] == {"step": 1, "id": "one", "recipe": "book"}
 
 
-def test_the_table_of_tools_says_that_there_are_recipes(site: Path, toolwire: Callable[..., Any]) -> None:
+def test_tools_command_reports_that_there_are_recipes(site: Path, toolwire: Callable[..., Any]) -> None:
     lines = toolwire("tools", site).out.splitlines()
     assert "2 recipes: --recipes shows which tools the site combines for a task." in lines
     findings = toolwire("tools", site, "--findings").out
     assert "Recipe pay: its step pay is 'pay', which is no tool here: it is left out." in findings
 
 
-def test_a_tool_shows_the_recipes_that_it_is_part_of(site: Path, toolwire: Callable[..., Any]) -> None:
+def test_show_command_lists_the_recipes_of_a_tool(site: Path, toolwire: Callable[..., Any]) -> None:
     lines = toolwire("show", site, "reserve").out.splitlines()
     at = lines.index("Recipes of the site")
     assert lines[at + 1 : at + 3] == ["  step 1 of 1 of the recipe book", "  step 2 of 2 of the recipe again"]
@@ -90,14 +90,14 @@ def test_a_tool_shows_the_recipes_that_it_is_part_of(site: Path, toolwire: Calla
     assert told["recipes"] == [{"id": "book", "step": 1}, {"id": "again", "step": 2}]
 
 
-def test_a_site_without_recipes_says_so(desk: Path, toolwire: Callable[..., Any]) -> None:
+def test_site_without_recipes_is_reported(desk: Path, toolwire: Callable[..., Any]) -> None:
     assert toolwire("tools", desk, "--recipes").out == "The site describes no recipes.\n"
     assert toolwire("tools", desk, "--recipes", "--json").out == "[]\n"
     assert "recipe" not in toolwire("tools", desk).out
     assert "Recipes" not in toolwire("show", desk, "add").out
 
 
-def test_a_terminal_shows_the_step_of_a_call(terminal: Callable[..., Any], toolwire: Callable[..., Any]) -> None:
+def test_question_shows_the_recipe_step_of_a_call(terminal: Callable[..., Any], toolwire: Callable[..., Any]) -> None:
     with background(Site()) as url:
         at = terminal("call", url, "confirm", "hold=h1", "--step", "book/2", NO_COLOR="1")
         at.wait_for(b"Call it? [y/N]")
@@ -109,7 +109,7 @@ def test_a_terminal_shows_the_step_of_a_call(terminal: Callable[..., Any], toolw
         assert "There is no step 'book/9'" in unknown.err
 
 
-def written(folder: Path, **members: Any) -> Path:
+def write_recipes_file(folder: Path, **members: Any) -> Path:
     """Write recipes for the tools of the desk, in YAML, and return their path."""
     text = "arazzo: 1.0.1\nworkflows:\n- workflowId: sum\n  steps:\n  - stepId: first\n    operationId: add\n"
     file = folder / "recipes.yaml"
@@ -119,18 +119,18 @@ def written(folder: Path, **members: Any) -> Path:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_serve_publishes_the_recipes_of_a_file(desk: Path, tmp_path: Path, workers: int) -> None:
-    recipes = written(tmp_path, parameters="[{name: a, in: query, value: 1}]")
-    with serving(desk, "--workflows", recipes, "--workers", workers) as (_, output):
+    recipes = write_recipes_file(tmp_path, parameters="[{name: a, in: query, value: 1}]")
+    with start_serve(desk, "--workflows", recipes, "--workers", workers) as (_, output):
         url = next(line.split()[1] for line in output.splitlines() if line.startswith("at "))
         with connect_sync(url, protocol="openapi") as remote:
             assert [(recipe.id, recipe.steps[0].tool) for recipe in remote.recipes] == [("sum", "Desk.add@1.2.0")]
             assert remote.recipes[0].steps[0].arguments == {"a": 1}
 
 
-def test_serve_refuses_recipes_that_do_not_fit_or_cannot_be_read(
+def test_serve_refuses_unreadable_or_unmatched_recipes(
     desk: Path, tmp_path: Path, toolwire: Callable[..., Any]
 ) -> None:
-    recipes = written(tmp_path, parameters="[{name: x, in: query, value: 1}]")
+    recipes = write_recipes_file(tmp_path, parameters="[{name: x, in: query, value: 1}]")
     refused = toolwire("serve", desk, "--workflows", recipes)
     assert refused.code == 2
     assert "its step first gives more than the arguments of Desk.add@1.2.0" in refused.err
@@ -142,7 +142,7 @@ def test_serve_refuses_recipes_that_do_not_fit_or_cannot_be_read(
         assert (refused.code, why in refused.err) == (2, True), refused.err
 
 
-def test_check_names_each_fault_of_recipes_with_its_line(
+def test_check_reports_each_recipe_fault_with_its_line(
     site: Path, tmp_path: Path, toolwire: Callable[..., Any]
 ) -> None:
     recipes = tmp_path / "recipes.json"
@@ -171,7 +171,7 @@ def test_check_names_each_fault_of_recipes_with_its_line(
         ("arazzo: '1.0.0\n", "OQ-2", "This is YAML that is not read"),
     ],
 )
-def test_check_reads_any_document_of_recipes(
+def test_check_accepts_any_recipe_document(
     text: str, rule: str, said: str, tmp_path: Path, toolwire: Callable[..., Any]
 ) -> None:
     (tmp_path / "r").write_text(text, encoding="utf-8")

@@ -90,7 +90,7 @@ def test_prompts_are_listed_and_filled_in(toolwire: Callable[..., Any], target: 
         (("prompts", "part"), 2, "greet"),
     ],
 )
-def test_mistakes_get_one_sentence(
+def test_resource_command_failures_are_reported_in_one_sentence(
     toolwire: Callable[..., Any], target: str, words: tuple[str, ...], code: int, sentence: str
 ) -> None:
     command, *rest = words
@@ -100,7 +100,7 @@ def test_mistakes_get_one_sentence(
     assert len(outcome.err.splitlines()) == 1
 
 
-def test_target_without_any_says_so(toolwire: Callable[..., Any]) -> None:
+def test_target_without_resources_is_reported(toolwire: Callable[..., Any]) -> None:
     kit = Toolkit("Plain")
 
     @kit.tool

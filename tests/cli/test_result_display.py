@@ -84,9 +84,7 @@ def show(terminal: Any, *argv: str) -> str:
 
 @pytest.mark.requirement("XL-074")
 @pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
-def test_a_table_has_the_columns_and_the_number_of_rows_that_the_site_suggests(
-    terminal: Any, url: str, protocol: str
-) -> None:
+def test_table_uses_the_columns_and_row_count_suggested_by_the_site(terminal: Any, url: str, protocol: str) -> None:
     lines = show(terminal, "call", url, "table", "--protocol", protocol, "--agree").splitlines()
     assert lines[0].split() == ["NAME", "BY/NAME"]
     assert [line.split()[0].partition("<")[0] for line in lines[1:3]] == ["Ulysses", "Emma"]
@@ -94,7 +92,7 @@ def test_a_table_has_the_columns_and_the_number_of_rows_that_the_site_suggests(
 
 
 @pytest.mark.requirement("XL-074")
-def test_each_form_is_shown_as_text_and_hostile_text_is_escaped(terminal: Any, books: Path) -> None:
+def test_each_display_form_is_printed_with_hostile_text_escaped(terminal: Any, books: Path) -> None:
     titles = show(terminal, "call", str(books), "titles")
     assert titles.splitlines()[0] == "- Ulysses - https://books.example/1 - pages: 730"
     assert "javascript:" not in titles  # only web addresses are links
@@ -118,13 +116,13 @@ def test_each_form_is_shown_as_text_and_hostile_text_is_escaped(terminal: Any, b
     [(("bad",), {"a": 1}), (("scalar",), 7), (("link", "number=1"), None)],
     ids=["unknown form", "no items", "no web address"],
 )
-def test_advice_that_does_not_fit_leaves_json(terminal: Any, books: Path, argv: tuple[str, ...], value: Any) -> None:
+def test_invalid_display_hints_print_json(terminal: Any, books: Path, argv: tuple[str, ...], value: Any) -> None:
     printed = json.loads(show(terminal, "call", str(books), *argv))
     assert printed == value or (value is None and printed["at"] == "javascript:alert(1)")
 
 
 @pytest.mark.requirement("XL-074")
-def test_a_pipe_and_the_option_json_get_the_whole_value(toolwire: Any, terminal: Any, books: Path) -> None:
+def test_pipe_and_json_option_print_the_whole_value(toolwire: Any, terminal: Any, books: Path) -> None:
     assert len(json.loads(toolwire("call", books, "table").out)) == 3
     assert len(json.loads(show(terminal, "call", str(books), "table", "--json"))["value"]) == 3
 

@@ -42,32 +42,32 @@ TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
         ("[red]not markup[/red] :smile:", "[red]not markup[/red] :smile:"),
     ],
 )
-def test_what_could_move_hide_or_recolour_text_is_named(text: str, shown: str) -> None:
+def test_control_and_invisible_characters_are_escaped_by_name(text: str, shown: str) -> None:
     assert escaped(text) == shown
 
 
-def test_a_sentence_in_tag_characters_is_seen() -> None:
+def test_text_in_tag_characters_is_made_visible() -> None:
     assert escaped(f"Hello{TAGS}") == "Hello<U+E006F><U+E0062><U+E0065><U+E0079>"
 
 
-def test_lines_and_tabs_are_kept_where_a_text_may_have_them() -> None:
+def test_line_breaks_and_tabs_are_kept_in_multiline_text() -> None:
     assert escape_lines("a\tb\r\nc\x1b\n") == "a\tb\nc<U+001B>\n"
 
 
 @given(st.text())
-def test_nothing_but_ink_and_spaces_is_left(text: str) -> None:
+def test_escaped_text_contains_only_printable_characters_and_spaces(text: str) -> None:
     assert all(character.isprintable() or character.isspace() for character in escaped(text))
     assert not set(escaped(text)) & set("\n\r\x1b\u202e\u200b")
 
 
 @given(JSON)
-def test_json_for_a_screen_is_still_the_same_json(data: object) -> None:
+def test_json_for_the_screen_parses_to_the_same_data(data: object) -> None:
     text = json_text(data, indent=2)
     assert json.loads(text) == data
     assert escape_lines(text) == text
 
 
-def test_what_has_no_ink_is_written_as_json_writes_it() -> None:
+def test_invisible_characters_in_json_are_written_as_json_escapes() -> None:
     assert json_text("é\u202e\U000e0041\x7f") == '"é\\u202e\\udb40\\udc41\\u007f"'
 
 
@@ -88,7 +88,7 @@ def test_a_terminal_without_rich_has_the_plain_table(monkeypatch: pytest.MonkeyP
     assert stream.getvalue() == "NAME\na\n"
 
 
-def test_no_escape_of_a_tool_reaches_the_terminal(
+def test_tool_texts_cannot_send_escape_sequences_to_the_terminal(
     write: Callable[..., object], terminal: Callable[..., object]
 ) -> None:
     file = write(
@@ -112,7 +112,7 @@ def test_no_escape_of_a_tool_reaches_the_terminal(
     assert at.shown.split() == b"<U+001B>[31mred<U+202E> second line".split()
 
 
-def test_a_terminal_has_colours_unless_its_owner_said_no(desk: Path, terminal: Callable[..., Any]) -> None:
+def test_terminal_output_is_colored_unless_disabled(desk: Path, terminal: Callable[..., Any]) -> None:
     coloured, plain = terminal("tools", desk), terminal("tools", desk, NO_COLOR="1")
     dumb = terminal("tools", desk, TERM="dumb")
     assert (coloured.end(), plain.end(), dumb.end()) == (0, 0, 0)

@@ -11,13 +11,13 @@ import anyio
 import pytest
 from mcp import Client
 
-from tests.cli.test_serve import serving
+from tests.cli.test_serve import start_serve
 from tests.client import conftest
 from toolwire import Answer, Question, Selection, Value, connect_sync
 from toolwire.cli.parser import read_command
 from toolwire.protocols import BUILTIN
 
-listen, said = conftest.listen, conftest.said  # fixtures
+listen, encode_response = conftest.listen, conftest.encode_response  # fixtures
 OPTIONS = {
     "key",
     "key_env",
@@ -49,9 +49,9 @@ PATHS = {"/things": {method: {"operationId": f"{method}_things", "responses": {}
 
 
 @pytest.fixture
-def document(tmp_path: Path, listen: Callable[..., Any], said: Callable[..., bytes]) -> Iterator[Path]:
+def document(tmp_path: Path, listen: Callable[..., Any], encode_response: Callable[..., bytes]) -> Iterator[Path]:
     """An OpenAPI document of an API that knows nothing of models, and its server."""
-    server = listen(said(b'{"things": ["a"]}'))
+    server = listen(encode_response(b'{"things": ["a"]}'))
     file = tmp_path / "plain.json"
     servers = [{"url": server.origin}]
     file.write_text(json.dumps({"openapi": "3.1.0", "info": {"title": "P"}, "servers": servers, "paths": PATHS}))
@@ -60,15 +60,15 @@ def document(tmp_path: Path, listen: Callable[..., Any], said: Callable[..., byt
 
 @pytest.mark.requirement("CV-25", "FU-20")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_that_takes_a_site_takes_the_same_options(command: str) -> None:
+def test_every_command_with_a_site_accepts_the_selection_options(command: str) -> None:
     assert vars(read_command([command, *COMMANDS[command]], "1")).keys() >= OPTIONS
 
 
 @pytest.mark.requirement("CV-25", "FU-20")
 @pytest.mark.parametrize("workers", [1, 2])
-def test_any_openapi_document_is_served_on_every_wire(document: Path, workers: int) -> None:
+def test_any_openapi_document_can_be_served_over_every_protocol(document: Path, workers: int) -> None:
     argv = (document, "--include", "all", "--match", "get_*", "--workers", workers)
-    with serving(*argv) as (_, output):
+    with start_serve(*argv) as (_, output):
         (line,) = [line for line in output.splitlines() if line.startswith("at ")]
         url = line.split()[1]
         for codec in BUILTIN:
@@ -109,7 +109,7 @@ def test_the_selected_tools_of_a_document_are_converted(document: Path, toolwire
         (("chat", "http://127.0.0.1:9", "--model", "m", "--overlay", "none.json"), "none.json"),
     ],
 )
-def test_what_options_are_not_for_is_said(
+def test_selection_option_for_a_wrong_target_is_refused(
     argv: tuple[str, ...], why: str, desk: Path, toolwire: Callable[..., Any]
 ) -> None:
     outcome = toolwire(*(desk if word == "CODE" else word for word in argv))
@@ -117,7 +117,7 @@ def test_what_options_are_not_for_is_said(
 
 
 @pytest.mark.requirement("XL-028", "OQ-3")
-def test_a_later_major_version_is_read_only_if_the_user_insists_and_then_each_call_asks(
+def test_later_major_version_is_read_only_on_request_and_asks_for_each_call(
     document: Path, toolwire: Callable[..., Any]
 ) -> None:
     policy = {"approval": "auto", "blanketApprovalAllowed": True}

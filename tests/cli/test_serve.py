@@ -44,7 +44,9 @@ from toolwire.testing.loopback import background
 
 
 @contextmanager
-def serving(*argv: object, environment: dict[str, str] | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def start_serve(
+    *argv: object, environment: dict[str, str] | None = None
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Start ``toolwire serve``; give the process and what it said until it listened."""
     process = subprocess.Popen(
         [sys.executable, "-m", "toolwire", "serve", "--port", "0", *map(str, argv)],
@@ -74,8 +76,8 @@ def url_in(said: str) -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_says_what_is_served_where_and_on_which_wires_and_stops_quietly(desk: Path, number: int) -> None:
-    with serving(desk) as (process, said):
+def test_serve_prints_tools_url_and_protocols_and_stops_quietly(desk: Path, number: int) -> None:
+    with start_serve(desk) as (process, said):
         with connect_sync(url_in(said)) as remote:
             assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
         process.send_signal(number)
@@ -86,8 +88,11 @@ def test_it_says_what_is_served_where_and_on_which_wires_and_stops_quietly(desk:
     assert (process.returncode, out, err) == (0, "", "")
 
 
-def test_workers_share_the_keys_and_no_key_is_shown(desk: Path) -> None:
-    with serving(desk, "--workers", 2, environment={"TOOLWIRE_API_KEYS": "canary-one,canary-two"}) as (process, said):
+def test_workers_share_the_keys_and_print_none(desk: Path) -> None:
+    with start_serve(desk, "--workers", 2, environment={"TOOLWIRE_API_KEYS": "canary-one,canary-two"}) as (
+        process,
+        said,
+    ):
         url = url_in(said)
         with connect_sync(url, api_key="canary-two") as remote:
             assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
@@ -122,7 +127,7 @@ def test_a_worker_that_cannot_start_ends_the_server_with_1(write: Callable[..., 
             raise RuntimeError("not here")
         """,
     )
-    with serving(file, "--workers", 2) as (process, _):
+    with start_serve(file, "--workers", 2) as (process, _):
         out, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "RuntimeError: not here" in err
@@ -130,10 +135,10 @@ def test_a_worker_that_cannot_start_ends_the_server_with_1(write: Callable[..., 
 
 
 @pytest.mark.requirement("FU-14")
-def test_a_file_that_changes_is_served_anew(write: Callable[..., Path]) -> None:
+def test_changed_file_is_reloaded(write: Callable[..., Path]) -> None:
     text = "from toolwire import Toolkit\nkit = Toolkit('Kit')\n@kit.tool(approval='auto', safe=True)\ndef {}(): ...\n"
     file = write("kit.py", text.format("old"))
-    with serving(file, "--reload") as (process, said):
+    with start_serve(file, "--reload") as (process, said):
         url, names = url_in(said), [""]
         until = time.monotonic() + 60
         while names != ["new"]:
@@ -154,7 +159,7 @@ def _names(url: str) -> list[str]:
         return []
 
 
-def test_without_uvicorn_it_says_what_to_install(desk: Path) -> None:
+def test_missing_uvicorn_names_what_to_install(desk: Path) -> None:
     code = (
         "import sys\n"
         "sys.modules['uvicorn'] = None\n"
@@ -175,7 +180,7 @@ def test_a_port_that_is_taken_is_one_sentence_and_exit_code_2(desk: Path, toolwi
 
 
 @pytest.mark.parametrize(("host", "warned"), [("192.0.2.1", True), ("127.0.0.1", False), ("localhost", False)])
-def test_an_open_door_without_a_key_is_warned_of(
+def test_public_server_without_keys_is_warned_about(
     host: str, warned: bool, desk: Path, toolwire: Callable[..., Any]
 ) -> None:
     with open_listener("127.0.0.1", 0) as taken:  # nothing is served: the port is taken, or the address not ours
@@ -206,7 +211,7 @@ def test_targets_that_cannot_be_served_together_are_refused(
         (["DESK", "--api-key-file", "nowhere"], 2, "cannot be read from nowhere"),
     ],
 )
-def test_what_cannot_be_served_is_said_before_anything_listens(
+def test_unusable_target_is_reported_before_listening(
     options: list[str], code: int, sentence: str, desk: Path, toolwire: Callable[..., Any]
 ) -> None:
     outcome = toolwire("serve", *[str(desk) if word == "DESK" else word for word in options])
@@ -215,13 +220,13 @@ def test_what_cannot_be_served_is_said_before_anything_listens(
     assert "canary" not in outcome.err
 
 
-def test_reload_needs_a_file_to_watch(site: str, toolwire: Callable[..., Any]) -> None:
+def test_reload_requires_a_file_target(site: str, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("serve", site, "--reload")
     assert outcome.code == 2
     assert "no target is one" in outcome.err
 
 
-def test_keys_come_from_the_line_a_file_and_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_read_from_options_file_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "keys"
     file.write_text("# ours\none\n\n two \n", encoding="utf-8")
     monkeypatch.setenv("TOOLWIRE_API_KEYS", "three, one,")
@@ -237,13 +242,13 @@ def test_a_file_without_a_key_is_refused(tmp_path: Path, data: bytes, sentence: 
         read_keys([], str(file))
 
 
-def test_settings_travel_whole_and_show_no_key() -> None:
+def test_settings_survive_json_and_hide_keys() -> None:
     settings = ServeSettings(targets=["a.py"], api_keys=["canary"], hosts=["h"], origins=["https://o"])
     assert read_settings(settings.to_json()) == settings
     assert "canary" not in repr(settings)
 
 
-def test_another_process_makes_the_app_and_its_tools_do_not_see_the_keys(
+def test_worker_process_builds_the_app_and_hides_keys_from_its_tools(
     desk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SETTINGS, ServeSettings(targets=[str(desk)], api_keys=["canary"]).to_json())
@@ -256,7 +261,9 @@ def test_another_process_makes_the_app_and_its_tools_do_not_see_the_keys(
 
 
 @pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
-def test_a_gateway_serves_a_remote_server_and_code_as_one(protocol: str, site: str, write: Callable[..., Path]) -> None:
+def test_gateway_serves_a_remote_server_and_local_code_together(
+    protocol: str, site: str, write: Callable[..., Path]
+) -> None:
     file = write(
         "more.py",
         """
@@ -281,7 +288,7 @@ def test_a_gateway_serves_a_remote_server_and_code_as_one(protocol: str, site: s
 
 @pytest.mark.requirement("XL-053", "XL-056", "FU-04")
 @pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
-def test_a_gateway_runs_what_its_caller_has_confirmed_and_the_user_is_asked_once(site: str, protocol: str) -> None:
+def test_gateway_runs_a_confirmed_call_and_asks_the_user_once(site: str, protocol: str) -> None:
     box = open_toolbox(UrlTarget(site))
     assert count_asking_tools([box]) == 2
     asked: list[Question] = []
@@ -324,9 +331,7 @@ def test_a_chain_of_gateways_asks_the_user_once(site: str, protocol: str) -> Non
 
 @pytest.mark.requirement("XL-053", "XL-056")
 @pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
-def test_a_call_that_its_client_did_not_ask_about_is_asked_about_at_the_gateway(
-    write: Callable[..., Path], protocol: str
-) -> None:
+def test_gateway_asks_about_a_call_its_client_did_not_ask_about(write: Callable[..., Path], protocol: str) -> None:
     file = write(
         "claims.py",
         """
@@ -357,8 +362,8 @@ def test_a_call_that_its_client_did_not_ask_about_is_asked_about_at_the_gateway(
 
 
 @pytest.mark.requirement("XL-056")
-def test_a_word_of_one_worker_is_valid_in_every_worker_and_once(site: str) -> None:
-    with serving(site, "--workers", 2) as (_, said):
+def test_confirmation_word_of_one_worker_is_valid_once_in_every_worker(site: str) -> None:
+    with start_serve(site, "--workers", 2) as (_, said):
         url = url_in(said)
         answers = []
         for number in range(12):  # each request has a connection of its own, which any worker may take
@@ -378,7 +383,7 @@ def _send_note(url: str, text: str, word: str = "") -> tuple[int, str]:
 
 
 @pytest.mark.requirement("XL-056")
-def test_a_word_of_a_gateway_is_for_one_caller_one_call_and_once(site: str) -> None:
+def test_gateway_confirmation_word_is_valid_once_for_one_caller_and_call(site: str) -> None:
     box = open_toolbox(UrlTarget(site))
     keys = ["key-of-ada ada", "key-of-bob bob"]
     settings = ServeSettings(targets=[site], api_keys=keys)
@@ -407,7 +412,7 @@ def test_a_word_of_a_gateway_is_for_one_caller_one_call_and_once(site: str) -> N
         assert direct.call("noted") == Value(["x"])
 
 
-def test_what_a_gateway_asks_its_callers_about_is_said_at_the_start(site: str, toolwire: Callable[..., Any]) -> None:
+def test_gateway_reports_at_start_how_many_tools_need_consent(site: str, toolwire: Callable[..., Any]) -> None:
     with open_listener("127.0.0.1", 0) as taken:
         outcome = toolwire("serve", site, "--port", str(taken.getsockname()[1]))
     assert "2 tools from elsewhere need consent" in outcome.err
@@ -415,7 +420,7 @@ def test_what_a_gateway_asks_its_callers_about_is_said_at_the_start(site: str, t
 
 @pytest.mark.requirement("D-24")
 def test_only_the_names_and_origins_that_were_allowed_are_answered(desk: Path) -> None:
-    with serving(desk, "--allow-host", "desk.example", "--allow-origin", "https://desk.example") as (_, said):
+    with start_serve(desk, "--allow-host", "desk.example", "--allow-origin", "https://desk.example") as (_, said):
         place = url_in(said).removeprefix("http://")
         assert _status(place, {"Host": "desk.example"}) == 200
         assert _status(place, {"Host": "evil.example"}) == 421
@@ -432,13 +437,13 @@ def _status(place: str, headers: dict[str, str]) -> int:
         connection.close()
 
 
-def test_a_name_that_two_share_is_a_definition_error(desk: Path) -> None:
+def test_duplicate_tool_id_is_a_definition_error(desk: Path) -> None:
     box = open_toolbox(FileTarget(desk))
     with pytest.raises(DefinitionError):
         build_app(ServeSettings(targets=[]), [box, box])
 
 
-def test_nothing_to_serve_is_one_sentence(toolwire: Callable[..., Any]) -> None:
+def test_missing_target_is_reported_in_one_sentence(toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("serve")
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == "toolwire: There is nothing to serve: name a target, or a list with --connections FILE.\n"
@@ -452,7 +457,7 @@ class Bombs:
             Tool(
                 name=keyword.lower(),
                 toolkit="Bombs",
-                input_schema=_doubling(keyword),
+                input_schema=_build_doubling_schema(keyword),
                 approval=Approval.AUTO,
                 safe=True,
             )
@@ -467,7 +472,7 @@ class Bombs:
         return Value("ran")
 
 
-def _doubling(keyword: str) -> dict[str, Any]:
+def _build_doubling_schema(keyword: str) -> dict[str, Any]:
     levels = {f"a{number}": {keyword: [{"$ref": f"#/$defs/a{number + 1}"}] * 2} for number in range(40)}
     return {
         "type": "object",
@@ -479,7 +484,7 @@ def _doubling(keyword: str) -> dict[str, Any]:
 
 @pytest.mark.requirement("D-17")
 def test_a_gateway_to_a_schema_bomb_goes_on_serving_and_stops() -> None:
-    with background(asgi(Bombs())) as site, serving(site) as (process, said):
+    with background(asgi(Bombs())) as site, start_serve(site) as (process, said):
         connection = http.client.HTTPConnection(url_in(said).rstrip("/").removeprefix("http://"), timeout=30)
         for tool in ("allof", "anyof", "oneof"):  # as a caller that checks nothing itself
             call = {"jsonrpc": "2.0", "id": 1, "method": tool, "params": {"x": "y"}}

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.cli.test_serve import serving, url_in
+from tests.cli.test_serve import start_serve, url_in
 from toolwire.auth.caller_token import ExpectedClaims, read_secret
 from toolwire.server import asgi
 from toolwire.server.access.signed_tokens import SignedTokenCallers
@@ -37,7 +37,7 @@ def ask(url: str, method: str, path: str, body: Any = None, **headers: str) -> t
 @pytest.mark.requirement("OTC-020")
 @pytest.mark.parametrize("path", ["/call", "/tools/call"])
 def test_the_trace_id_of_a_call_is_in_the_log_of_the_server(desk: Path, path: str) -> None:
-    with serving(desk, "--log", "json") as (process, said):
+    with start_serve(desk, "--log", "json") as (process, said):
         for trace_id in (TRACE, "mine-1"):
             call = {"request": {**CALL["request"], "trace_id": trace_id}}
             assert ask(url_in(said), "POST", path, call)[0] == 200
@@ -60,10 +60,8 @@ def test_the_trace_id_of_a_call_is_in_the_log_of_the_server(desk: Path, path: st
         (["--host", "127.0.0.1"], False),
     ],
 )
-def test_a_server_that_others_can_reach_warns_at_its_start_unless_it_wants_keys(
-    options: list[str], warned: bool, desk: Path
-) -> None:
-    with serving(desk, *options) as (process, _):
+def test_public_server_warns_at_start_unless_it_requires_keys(options: list[str], warned: bool, desk: Path) -> None:
+    with start_serve(desk, *options) as (process, _):
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=30)
     assert ("Anyone who can reach 0.0.0.0 can call these tools: ask for a key" in log) is warned
@@ -98,7 +96,7 @@ def test_only_health_needs_no_credentials_and_wrong_ones_are_a_401(
 
 
 @pytest.mark.requirement("A-36")
-def test_the_odd_members_of_the_example_are_never_written(site: str) -> None:
+def test_deprecated_members_of_the_rfc_example_are_never_written(site: str) -> None:
     listed = json.loads(ask(site, "GET", "/tools")[1])
     assert listed["tools"]
     for tool in (*listed["tools"], *listed["items"]):

@@ -19,7 +19,7 @@ from toolwire.validation.arguments import compile_schema
 pytestmark = pytest.mark.requirement("FU-40")
 
 
-def test_one_tool_has_its_signature_arguments_and_needs(desk: Path, toolwire: Callable[..., Any]) -> None:
+def test_show_prints_signature_arguments_and_needs_of_one_tool(desk: Path, toolwire: Callable[..., Any]) -> None:
     shown = toolwire("show", desk, "shred")
     assert shown.code == 0
     lines = shown.out.splitlines()
@@ -29,12 +29,12 @@ def test_one_tool_has_its_signature_arguments_and_needs(desk: Path, toolwire: Ca
     assert needs[:3] == ["  asks you unless you allowed it for good", "  destroys something", "  costs: credits"]
 
 
-def test_a_url_shows_the_same_tool_as_the_code_behind_it(desk: Path, site: str, toolwire: Callable[..., Any]) -> None:
+def test_url_shows_the_same_tool_as_its_local_code(desk: Path, site: str, toolwire: Callable[..., Any]) -> None:
     of_code, of_url = (toolwire("show", target, "add").out.partition("\nExample")[0] for target in (desk, site))
     assert of_url == of_code
 
 
-def test_the_example_call_can_be_typed_as_it_is_shown(site: str, toolwire: Callable[..., Any]) -> None:
+def test_printed_example_call_can_be_executed(site: str, toolwire: Callable[..., Any]) -> None:
     shown = json.loads(toolwire("show", site, "say", "--json").out)
     assert shown["signature"] == "say(text: string, tags?: array|null) -> string"
     program, *words = shlex.split(shown["example"]["command"])
@@ -47,7 +47,7 @@ def test_the_example_call_can_be_typed_as_it_is_shown(site: str, toolwire: Calla
     assert ran.stdout == "Value(value='example')\n" or "example" in ran.stdout
 
 
-def test_a_name_that_is_not_there_is_a_wrong_usage(desk: Path, toolwire: Callable[..., Any]) -> None:
+def test_unknown_tool_name_is_a_usage_error(desk: Path, toolwire: Callable[..., Any]) -> None:
     shown = toolwire("show", desk, "shrd", "--json")
     assert shown.code == 2
     failure = json.loads(shown.out)
@@ -71,12 +71,12 @@ def test_a_name_that_is_not_there_is_a_wrong_usage(desk: Path, toolwire: Callabl
         {"anyOf": [{"type": "integer"}, {"type": "null"}]},
     ],
 )
-def test_an_example_value_fits_its_schema(schema: dict[str, Any]) -> None:
+def test_example_value_matches_its_schema(schema: dict[str, Any]) -> None:
     root = {"type": "object", "properties": {"x": schema}, "$defs": {"A": {"const": 7}}}
     assert compile_schema(root)({"x": build_example(schema, root)}) is None
 
 
-def test_a_schema_that_refers_to_itself_comes_to_an_end() -> None:
+def test_recursive_schema_is_listed_with_bounded_length() -> None:
     root: dict[str, Any] = {
         "type": "object",
         "properties": {"child": {"$ref": "#"}, **{f"p{number}": {"$ref": "#"} for number in range(300)}},

@@ -61,7 +61,7 @@ def api() -> Iterator[Api]:
 
 
 @pytest.mark.requirement("FU-01")
-def test_a_pasted_key_is_shown_and_sent_once_and_adding_it_is_no_change_of_the_site(
+def test_pasted_key_is_displayed_by_scheme_and_sent_once(
     api: Api, tmp_path: Path, terminal: Callable[..., Any]
 ) -> None:
     for words, signed in (

@@ -28,7 +28,7 @@ def explain(text: str) -> str:
 '''
 
 
-def test_the_largest_tool_stands_first_and_the_total_last(toolwire: Callable[..., Any], tmp_path: Path) -> None:
+def test_size_lists_the_largest_tool_first_and_the_total_last(toolwire: Callable[..., Any], tmp_path: Path) -> None:
     file = tmp_path / "kit.py"
     file.write_text(KIT, encoding="utf-8")
     outcome = toolwire("size", file)
@@ -44,7 +44,7 @@ def test_the_largest_tool_stands_first_and_the_total_last(toolwire: Callable[...
         assert 20 < said["tools"]["add"][provider] < 100
 
 
-def test_an_overlay_is_written_for_a_document(toolwire: Callable[..., Any], tmp_path: Path) -> None:
+def test_overlay_command_writes_a_starter_for_a_document(toolwire: Callable[..., Any], tmp_path: Path) -> None:
     file = tmp_path / "api.json"
     file.write_text('{"openapi": "3.1.0", "info": {"title": "A"}, "paths": {"/a": {"delete": {}}}}', encoding="utf-8")
     said = json.loads(toolwire("overlay", file).out)
@@ -55,7 +55,7 @@ def test_an_overlay_is_written_for_a_document(toolwire: Callable[..., Any], tmp_
     assert toolwire("overlay", file).code == 2
 
 
-def test_a_document_that_offers_nothing_is_measured_when_all_is_asked_for(
+def test_size_measures_all_operations_of_a_document_without_offers_on_request(
     toolwire: Callable[..., Any], tmp_path: Path
 ) -> None:
     said = {"openapi": "3.1.0", "info": {"title": "T"}, "servers": [{"url": "https://api.test"}]}

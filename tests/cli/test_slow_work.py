@@ -40,7 +40,7 @@ def test_a_slow_server_is_named_while_the_user_waits(
             server.shutdown()
 
 
-def test_the_help_of_a_command_keeps_the_case_of_its_words(toolwire: Callable[..., Any]) -> None:
+def test_command_help_keeps_the_case_of_acronyms(toolwire: Callable[..., Any]) -> None:
     for name, command in list_commands("1").items():
         assert (command.description or "")[0].isupper()
         assert "url" not in (command.description or "").split(), name
@@ -48,5 +48,5 @@ def test_the_help_of_a_command_keeps_the_case_of_its_words(toolwire: Callable[..
     assert "protocols of a URL." in toolwire("explain", "--help").out
 
 
-def test_the_arguments_of_a_call_are_optional_in_its_help(toolwire: Callable[..., Any]) -> None:
+def test_call_help_shows_arguments_as_optional(toolwire: Callable[..., Any]) -> None:
     assert "TARGET NAME [KEY=VALUE ...]" in toolwire("call", "--help").out

@@ -34,7 +34,7 @@ from toolwire.cli.targets.target import FileTarget, ModuleTarget, Target, UrlTar
         ("module:kit.part", ModuleTarget("module", "kit.part")),
     ],
 )
-def test_a_target_is_read_as_it_is_meant(
+def test_each_target_text_is_recognized(
     text: str, target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -43,19 +43,19 @@ def test_a_target_is_read_as_it_is_meant(
 
 
 @pytest.mark.parametrize("text", ["", "word", "two words", "calc.py:", ":9627", "a:b:c", "-", "módulo"])
-def test_what_is_no_target_is_refused_with_the_forms(text: str) -> None:
+def test_invalid_target_is_refused_with_the_accepted_forms(text: str) -> None:
     with pytest.raises(UsageError, match=r"URL, file\.py, package\.module:name or stdio:COMMAND"):
         read_target(text)
 
 
 @pytest.mark.parametrize("text", ["https://me:hunter2@example.com/", "me:hunter2@example.com", "https://hunter2@x.org"])
-def test_a_password_in_a_url_is_refused_and_not_repeated(text: str) -> None:
+def test_password_in_a_url_is_refused_without_repeating_it(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         read_target(text)
     assert "hunter2" not in str(refused.value)
 
 
-def test_a_file_that_is_no_python_is_not_taken_for_a_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_non_python_file_is_not_read_as_a_host_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "notes.txt").touch()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="no Python file"):
@@ -83,14 +83,14 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.requirement("FU-14")
-def test_a_file_of_a_package_may_import_its_neighbours(package: Path) -> None:
+def test_file_in_a_package_can_import_its_siblings(package: Path) -> None:
     target = read_target("deskparts/inner/served.py")
     assert titles(target) == "Parts"
     assert find_import_folder(target) == package / "deskparts"  # type: ignore[arg-type]  # it is a file
 
 
 @pytest.mark.requirement("FU-14")
-def test_a_name_with_dots_is_a_module_where_there_is_one(package: Path) -> None:
+def test_dotted_name_is_a_module_if_one_exists(package: Path) -> None:
     assert read_target("deskparts.inner.served") == ModuleTarget("deskparts.inner.served")
     assert titles(read_target("deskparts.inner.served")) == "Parts"
     assert read_target("deskparts.inner.missing") == UrlTarget("deskparts.inner.missing")
@@ -106,9 +106,7 @@ def test_reading_a_target_imports_nothing(package: Path) -> None:
 
 @pytest.mark.requirement("FU-14")
 @pytest.mark.parametrize("name", ["api.example.com", "api.deskparts.ai"])
-def test_a_folder_cannot_turn_the_name_of_a_site_into_code(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_named_like_a_site_is_not_run_as_code(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path.joinpath(*name.split(".")).with_suffix(".py")
     file.parent.mkdir(parents=True)
     file.write_text("raise SystemExit('it ran')\n")
@@ -125,23 +123,23 @@ def test_the_one_toolkit_of_a_file_is_found(desk: Path) -> None:
     assert titles(FileTarget(desk)) == "Desk"
 
 
-def test_a_toolkit_under_two_names_is_one_toolkit(write: Callable[..., Path]) -> None:
+def test_toolkit_with_two_names_counts_once(write: Callable[..., Path]) -> None:
     file = write("one.py", "from toolwire import Toolkit\na = b = Toolkit('One')\n")
     assert titles(FileTarget(file)) == "One"
 
 
-def test_a_file_is_run_once_however_often_it_is_named(write: Callable[..., Path]) -> None:
+def test_file_is_run_once_for_several_names(write: Callable[..., Path]) -> None:
     file = write("once.py", "from toolwire import Toolkit\na, b = Toolkit('A'), Toolkit('B')\n")
     assert load_code(FileTarget(file, "a")) is load_code(FileTarget(file, "a"))
     assert titles(FileTarget(file, "b")) == "B"
 
 
-def test_a_name_can_lead_through_attributes(write: Callable[..., Path]) -> None:
+def test_target_name_can_contain_attributes(write: Callable[..., Path]) -> None:
     file = write("deep.py", "from toolwire import Toolkit\nclass kits:\n    first = Toolkit('First')\n")
     assert titles(FileTarget(file, "kits.first")) == "First"
 
 
-def test_any_toolbox_can_be_named(write: Callable[..., Path]) -> None:
+def test_target_can_name_any_toolbox(write: Callable[..., Path]) -> None:
     file = write(
         "both.py",
         """
@@ -154,15 +152,13 @@ def test_any_toolbox_can_be_named(write: Callable[..., Path]) -> None:
     assert titles(FileTarget(file, "both")) == "Both"
 
 
-def test_a_file_can_import_its_neighbour(write: Callable[..., Path]) -> None:
+def test_file_can_import_a_module_beside_it(write: Callable[..., Path]) -> None:
     write("made_for_a_test_neighbour.py", "TITLE = 'From next door'\n")
     text = "from made_for_a_test_neighbour import TITLE\nfrom toolwire import Toolkit\nkit = Toolkit(TITLE)\n"
     assert titles(FileTarget(write("calc.py", text))) == "From next door"
 
 
-def test_a_module_is_looked_for_where_the_program_was_started(
-    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_module_is_searched_in_the_current_folder(write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     file = write("made_for_a_test/tools.py", "from toolwire import Toolkit\nkit = Toolkit('Mine')\n")
     monkeypatch.chdir(file.parents[1])
     assert titles(ModuleTarget("made_for_a_test.tools", "kit")) == "Mine"
@@ -194,7 +190,7 @@ def test_a_module_is_looked_for_where_the_program_was_started(
         ("raise KeyboardInterrupt_\n", None, "NameError"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_one_sentence(
+def test_fault_of_a_file_is_reported_in_one_sentence(
     write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, text: str, name: str | None, sentence: str
 ) -> None:
     file = write("calc.py", text)
@@ -204,13 +200,13 @@ def test_what_is_wrong_with_a_file_is_one_sentence(
     assert "\n" not in str(refused.value)
 
 
-def test_a_mistake_in_a_neighbour_is_placed_in_the_neighbour(write: Callable[..., Path]) -> None:
+def test_error_in_an_imported_file_is_reported_at_that_file(write: Callable[..., Path]) -> None:
     write("made_for_a_test_broken.py", "a = 1\nb = a.c\n")
     with pytest.raises(UsageError, match=r"made_for_a_test_broken\.py, line 2: AttributeError"):
         load_code(FileTarget(write("calc.py", "import made_for_a_test_broken\n")))
 
 
-def test_a_module_that_is_not_there_is_told_from_one_that_lacks_something(
+def test_missing_module_differs_from_a_missing_import_inside_it(
     write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = write("made_for_a_test_half/tools.py", "import made_for_a_test_absent\n")
@@ -221,7 +217,7 @@ def test_a_module_that_is_not_there_is_told_from_one_that_lacks_something(
         load_code(ModuleTarget("made_for_a_test_half.tools", "kit"))
 
 
-def test_the_traceback_is_shown_only_when_asked_for(write: Callable[..., Path], toolwire: Callable[..., Any]) -> None:
+def test_traceback_is_printed_only_with_debug(write: Callable[..., Path], toolwire: Callable[..., Any]) -> None:
     file = write("calc.py", "x = nope\n")
     quiet, loud = toolwire("tools", file), toolwire("tools", file, "--debug")
     assert (quiet.code, loud.code) == (2, 2)
@@ -230,6 +226,6 @@ def test_the_traceback_is_shown_only_when_asked_for(write: Callable[..., Path], 
     assert loud.err.endswith(quiet.err)
 
 
-def test_a_file_that_is_not_there_is_named(toolwire: Callable[..., Any]) -> None:
+def test_missing_file_is_named(toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("tools", "nowhere.py")
     assert (outcome.code, outcome.out, outcome.err) == (2, "", "toolwire: There is no file nowhere.py.\n")

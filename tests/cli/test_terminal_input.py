@@ -22,7 +22,7 @@ SCHEMA = {
 
 
 @pytest.fixture
-def asking() -> Iterator[tuple[str, Server]]:
+def asking_server() -> Iterator[tuple[str, Server]]:
     server = Server({"a": form(SCHEMA, "How large?\nSay it.\x1b]8;;x")})
     with background(server) as url:
         yield f"{url}/mcp", server
@@ -36,10 +36,10 @@ def begin(terminal: Callable[..., Any], url: str) -> Any:
 
 
 @pytest.mark.requirement("MC-09")
-def test_a_form_is_filled_in_checked_and_shown_before_it_is_sent(
-    asking: tuple[str, Server], terminal: Callable[..., Any]
+def test_input_form_is_filled_validated_and_shown_before_sending(
+    asking_server: tuple[str, Server], terminal: Callable[..., Any]
 ) -> None:
-    url, server = asking
+    url, server = asking_server
     at = begin(terminal, url)
     at.wait_for(b"Answer it? [y/N] ")
     assert b"asks you while go runs." in at.shown
@@ -64,10 +64,10 @@ def test_a_form_is_filled_in_checked_and_shown_before_it_is_sent(
 
 @pytest.mark.requirement("MC-09")
 @pytest.mark.parametrize(("typed", "action"), [("", "decline"), ("n", "decline"), ("\x04", "cancel")])
-def test_a_user_who_does_not_want_to_answer_says_so(
-    typed: str, action: str, asking: tuple[str, Server], terminal: Callable[..., Any]
+def test_user_can_decline_or_cancel_an_input_form(
+    typed: str, action: str, asking_server: tuple[str, Server], terminal: Callable[..., Any]
 ) -> None:
-    url, server = asking
+    url, server = asking_server
     at = begin(terminal, url)
     at.wait_for(b"Answer it? [y/N] ")
     at.type(typed)
@@ -101,10 +101,10 @@ def test_a_page_is_shown_in_full_and_opens_only_after_a_yes(terminal: Callable[.
 
 
 @pytest.mark.requirement("MC-09")
-def test_without_a_terminal_nobody_is_asked_and_that_is_declared(
-    asking: tuple[str, Server], toolwire: Callable[..., Any]
+def test_missing_terminal_declares_no_elicitation(
+    asking_server: tuple[str, Server], toolwire: Callable[..., Any]
 ) -> None:
-    url, server = asking
+    url, server = asking_server
     outcome = toolwire("call", url, "other", "--agree")
     assert "no user can be asked" in outcome.err
     (call,) = server.calls
@@ -112,7 +112,7 @@ def test_without_a_terminal_nobody_is_asked_and_that_is_declared(
 
 
 @pytest.mark.requirement("MC-09")
-def test_a_tool_of_the_users_own_code_asks_at_the_terminal(tmp_path: Path, terminal: Callable[..., Any]) -> None:
+def test_local_tool_can_ask_at_the_terminal(tmp_path: Path, terminal: Callable[..., Any]) -> None:
     file = tmp_path / "tailor.py"
     file.write_text(
         "from dataclasses import dataclass\n"

@@ -39,7 +39,7 @@ def key_set(*keys: Any) -> bytes:
 
 
 @contextmanager
-def publishing(answers: list[tuple[int, bytes]]) -> Generator[tuple[str, list[str]]]:
+def publish_keys(answers: list[tuple[int, bytes]]) -> Generator[tuple[str, list[str]]]:
     """Serve the first answer, then the next, the last one for ever."""
     asked: list[str] = []
 
@@ -72,7 +72,7 @@ def ask(callers: Callers | None, credential: str) -> Caller | Problem:
 
 
 @pytest.mark.requirement("OTC-035", "OXP-012", "OTC-042")
-def test_a_server_with_a_secret_takes_the_tokens_it_signed(tmp_path: Path, desk: Path) -> None:
+def test_server_with_a_secret_accepts_tokens_signed_with_it(tmp_path: Path, desk: Path) -> None:
     (tmp_path / "secret").write_text(SECRET + "\n")
     tokens = TokenOptions(secret_file=str(tmp_path / "secret"), audience="here")
     settings = read_settings(ServeSettings(targets=[str(desk)], tokens=tokens).to_json())
@@ -91,7 +91,7 @@ def test_a_server_with_a_secret_takes_the_tokens_it_signed(tmp_path: Path, desk:
 
 @pytest.mark.requirement("OTC-035")
 def test_keys_are_fetched_from_a_url_once_for_many_tokens() -> None:
-    with publishing([(200, key_set(OLD))]) as (url, asked):
+    with publish_keys([(200, key_set(OLD))]) as (url, asked):
         callers = build_callers(TokenOptions(jwks=url, audience="here"))
         for number in range(5):
             assert ask(callers, token(OLD, sub=f"user {number}")) == Caller(f"jwt:user {number}", frozenset())
@@ -102,14 +102,14 @@ def test_keys_are_fetched_from_a_url_once_for_many_tokens() -> None:
 
 
 @pytest.mark.parametrize("answer", [(500, b""), (200, b"<html>"), (302, b"")])
-def test_an_issuer_that_has_no_keys_is_a_reason_to_come_back(answer: tuple[int, bytes]) -> None:
-    with publishing([answer]) as (url, _):
+def test_issuer_without_keys_gives_a_retryable_problem(answer: tuple[int, bytes]) -> None:
+    with publish_keys([answer]) as (url, _):
         found = ask(build_callers(TokenOptions(jwks=url, audience="here")), token(OLD))
     assert isinstance(found, Problem)
     assert (found.kind, found.can_retry) == (Kind.OVERLOADED, True)
 
 
-def test_keys_may_be_a_file(tmp_path: Path) -> None:
+def test_keys_can_be_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "jwks.json"
     file.write_bytes(key_set(OLD))
     assert isinstance(ask(build_callers(TokenOptions(jwks=str(file), audience="here")), token(OLD)), Caller)
@@ -126,7 +126,7 @@ def test_keys_may_be_a_file(tmp_path: Path) -> None:
         ({"secret_file": "x", "jwks": "y"}, "give --jwt-secret-file or --jwks"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(options: dict[str, str], why: str) -> None:
+def test_conflicting_token_options_are_refused(options: dict[str, str], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         build_callers(TokenOptions(**options))
 
@@ -137,5 +137,5 @@ def test_a_short_secret_is_refused(tmp_path: Path) -> None:
         build_callers(TokenOptions(secret_file=str(tmp_path / "secret")))
 
 
-def test_without_options_there_are_no_tokens() -> None:
+def test_server_without_token_options_checks_no_tokens() -> None:
     assert build_callers(TokenOptions()) is None

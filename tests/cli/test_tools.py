@@ -19,7 +19,7 @@ from toolwire.server import asgi
 from toolwire.testing.loopback import background
 
 
-def test_a_table_says_name_purpose_arguments_consent_and_cost(desk: Path, toolwire: Callable[..., Any]) -> None:
+def test_table_lists_name_purpose_arguments_consent_and_cost(desk: Path, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("tools", desk)
     lines = [line.split("  ") for line in outcome.out.splitlines()]
     table = {line[0]: [cell.strip() for cell in line[1:] if cell.strip()] for line in lines}
@@ -30,12 +30,12 @@ def test_a_table_says_name_purpose_arguments_consent_and_cost(desk: Path, toolwi
     assert table["shred"] == ["Shred [red]pages[/red].", "pages: array", "asks, destroys", "credits"]
 
 
-def test_a_url_shows_the_same_tools_as_the_code_behind_it(desk: Path, site: str, toolwire: Callable[..., Any]) -> None:
+def test_url_lists_the_same_tools_as_its_local_code(desk: Path, site: str, toolwire: Callable[..., Any]) -> None:
     assert toolwire("tools", site).out == toolwire("tools", desk).out
 
 
 @pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
-def test_one_protocol_alone_can_be_asked(protocol: str, site: str, toolwire: Callable[..., Any]) -> None:
+def test_tools_can_be_listed_by_one_protocol(protocol: str, site: str, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("tools", site, "--protocol", protocol, "--json")
     assert outcome.code == 0
     assert {"add", "note", "shred"} <= {tool["name"] for tool in json.loads(outcome.out)}
@@ -60,7 +60,7 @@ def test_json_has_the_same_members_for_every_tool(desk: Path, toolwire: Callable
     assert tools["count"]["streams"] is True
 
 
-def test_json_says_what_a_tool_requires_and_what_nobody_declared() -> None:
+def test_json_states_requirements_and_undeclared_members_of_a_tool() -> None:
     tool = Tool(
         name="t",
         cost=Cost.PAID,
@@ -85,7 +85,7 @@ def test_each_row_has_a_name_that_can_be_called() -> None:
     assert found == list(catalog.tools)
 
 
-def test_the_types_of_arguments_are_short() -> None:
+def test_argument_types_are_abbreviated() -> None:
     properties = {
         "a": {"enum": ["x", 1]},
         "b": {"type": ["string", "null"]},
@@ -99,13 +99,13 @@ def test_the_types_of_arguments_are_short() -> None:
     assert arguments == 'a: "x"|1, b?: string|null, c?: string|Deep|any, d?: Deep, e?: any, f<U+202E>?: any'
 
 
-def test_no_tools_are_said_in_a_sentence(write: Callable[..., Path], toolwire: Callable[..., Any]) -> None:
+def test_empty_toolkit_is_reported_in_one_sentence(write: Callable[..., Path], toolwire: Callable[..., Any]) -> None:
     file = write("empty.py", "from toolwire import Toolkit\nkit = Toolkit('Empty')\n")
     assert toolwire("tools", file).out == "Empty has no tools.\n"
     assert json.loads(toolwire("tools", file, "--json").out) == []
 
 
-def test_a_key_comes_from_the_line_or_the_environment(
+def test_key_is_read_from_an_option_or_the_environment(
     desk: Path, toolwire: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DESK_KEY", "canary-key")
@@ -137,19 +137,19 @@ def test_options_that_cannot_be_are_a_usage_error(
     assert "canary" not in outcome.err
 
 
-def test_options_for_urls_do_not_go_with_code(desk: Path, toolwire: Callable[..., Any]) -> None:
+def test_url_options_are_refused_for_local_code(desk: Path, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("tools", desk, "--protocol", "mcp")
     assert outcome.code == 2
     assert "are for URLs" in outcome.err
 
 
-def test_a_server_that_is_not_there_is_exit_code_4(toolwire: Callable[..., Any]) -> None:
+def test_unreachable_server_gives_exit_code_4(toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("tools", "127.0.0.1:1")
     assert (outcome.code, outcome.out) == (4, "")
     assert outcome.err.startswith("toolwire: http://127.0.0.1:1 could not be reached")
 
 
-def test_a_row_has_room_for_a_sentence_and_the_first_arguments_those_needed_first() -> None:
+def test_table_row_shows_one_sentence_and_required_arguments_first() -> None:
     properties = {f"field{number}": {"type": "string"} for number in range(40)}
     properties |= {"when": {"enum": [f"2026-01-{day:02}" for day in range(1, 31)]}, "id": {"type": "integer"}}
     schema = {"type": "object", "properties": properties, "required": ["id", "when"]}
@@ -192,9 +192,7 @@ def shop(tmp_path: Path) -> Path:
 
 
 @pytest.mark.requirement("XL-088")
-def test_what_was_left_out_of_a_description_is_counted_and_shown_where_asked_for(
-    shop: Path, toolwire: Callable[..., Any]
-) -> None:
+def test_findings_are_counted_and_printed_on_request(shop: Path, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("tools", shop, "--include", "all")
     assert "broken" not in outcome.out
     assert outcome.out.endswith("\n\n2 findings: --findings shows what toolwire left out or reads differently.\n")
@@ -206,7 +204,7 @@ def test_what_was_left_out_of_a_description_is_counted_and_shown_where_asked_for
 
 
 @pytest.mark.requirement("XL-088")
-def test_an_overlay_that_meets_nothing_is_said_to(shop: Path, tmp_path: Path, toolwire: Callable[..., Any]) -> None:
+def test_overlay_target_without_a_match_is_reported(shop: Path, tmp_path: Path, toolwire: Callable[..., Any]) -> None:
     laid = tmp_path / "overlay.json"
     action = {"target": "$.paths['/order'].get", "update": {"x-llm": {}}}
     laid.write_text(json.dumps({"overlay": "1.0.0", "actions": [action]}), encoding="utf-8")
@@ -234,7 +232,7 @@ TAGGED = {
 
 @pytest.mark.requirement("CV-26")
 @pytest.mark.parametrize("command", ["tools", "size"])
-def test_a_tag_that_nothing_has_is_refused_with_those_there_are(
+def test_unknown_tag_is_refused_with_the_existing_tags(
     tmp_path: Path, toolwire: Callable[..., Any], command: str
 ) -> None:
     file = tmp_path / "pets.json"
@@ -269,7 +267,7 @@ def test_tags_are_listed_with_the_number_of_their_tools(tmp_path: Path, toolwire
         ),
     ],
 )
-def test_a_document_that_does_not_say_where_to_call_names_the_cause(
+def test_document_without_a_usable_server_url_names_the_cause(
     tmp_path: Path, toolwire: Callable[..., Any], servers: Any, reason: str
 ) -> None:
     file = tmp_path / "pets.json"
@@ -282,9 +280,7 @@ def test_a_document_that_does_not_say_where_to_call_names_the_cause(
 
 
 @pytest.mark.requirement("XL-088")
-def test_the_table_counts_every_finding_and_each_says_which_part_it_is_of(
-    tmp_path: Path, toolwire: Callable[..., Any]
-) -> None:
+def test_tools_table_counts_findings_and_each_one_names_its_place(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
     wide = {"type": "object", "properties": {f"p{n}": {"type": "string", "pattern": "(?=x)"} for n in range(3)}}
     answer = {"200": {"description": "", "content": {"application/json": {"schema": wide}}}}
     body = {"content": {"application/json": {"schema": {"type": "object", "properties": {"a": {"$ref": "#/x-no"}}}}}}
@@ -298,7 +294,7 @@ def test_the_table_counts_every_finding_and_each_says_which_part_it_is_of(
 
 
 @pytest.mark.requirement("CV-25")
-def test_tools_are_found_by_words(site: str, desk: Path, toolwire: Callable[..., Any]) -> None:
+def test_find_option_searches_tools_by_words(site: str, desk: Path, toolwire: Callable[..., Any]) -> None:
     for target in (site, desk):
         found = json.loads(toolwire("tools", target, "--find", "shredding pages", "--json").out)
         assert [tool["name"] for tool in found] == ["shred"]

@@ -78,7 +78,7 @@ def schemas() -> st.SearchStrategy[Any]:
         (["text=é\u202e", "whole=1"], {"text": "é\u202e", "whole": 1}),
     ],
 )
-def test_a_value_is_read_as_the_schema_declares_it(pairs: list[str], arguments: dict[str, Any]) -> None:
+def test_value_is_read_by_its_declared_schema(pairs: list[str], arguments: dict[str, Any]) -> None:
     assert read_values(pairs, {}, TOOL) == arguments
 
 
@@ -94,14 +94,14 @@ def test_a_value_is_read_as_the_schema_declares_it(pairs: list[str], arguments: 
         (["text=\udcff"], "not UTF-8"),
     ],
 )
-def test_what_is_no_argument_is_said_in_one_sentence(pairs: list[str], sentence: str) -> None:
+def test_invalid_argument_text_is_refused_in_one_sentence(pairs: list[str], sentence: str) -> None:
     problem = read_values(pairs, {}, TOOL)
     assert isinstance(problem, Problem)
     assert problem.kind == "invalid_arguments"
     assert sentence in problem.message
 
 
-def test_an_argument_that_would_be_dropped_on_the_way_is_refused() -> None:
+def test_undeclared_argument_is_refused() -> None:
     takes_none = Tool(name="t", input_schema={"type": "object", "properties": {}})
     undeclared = Tool(name="t", input_schema={})
     open_ended = Tool(name="t", input_schema={**TOOL.input_schema, "additionalProperties": {"type": "integer"}})
@@ -111,18 +111,18 @@ def test_an_argument_that_would_be_dropped_on_the_way_is_refused() -> None:
     assert read_values(["x=1"], {}, open_ended) == {"x": 1}
 
 
-def test_what_is_typed_wins_over_args() -> None:
+def test_typed_argument_overrides_args() -> None:
     assert read_values(["whole=2"], {"whole": 1, "text": "t"}, TOOL) == {"whole": 2, "text": "t"}
 
 
-def test_a_schema_that_goes_round_in_circles_is_not_followed_forever() -> None:
+def test_recursive_schema_is_read_with_bounded_work() -> None:
     circle = {"anyOf": [{"$ref": "#/properties/x"}] * 1_000}
     tool = Tool(name="t", input_schema={"properties": {"x": circle, "y": {"$ref": "#/properties/y"}}})
     assert read_values(["x=1", "y=2"], {}, tool) == {"x": 1, "y": 2}
 
 
 @given(schemas(), st.lists(st.text(max_size=8), max_size=3))
-def test_no_schema_and_no_text_make_it_fail(schema: Any, texts: list[str]) -> None:
+def test_any_schema_and_text_are_read_without_an_exception(schema: Any, texts: list[str]) -> None:
     tool = Tool(name="t", input_schema={"properties": {"x": schema, "y": True}})
     read = read_values([f"x={text}" for text in texts], {}, tool)
     assert isinstance(read, dict | Problem)
@@ -137,13 +137,13 @@ def test_no_schema_and_no_text_make_it_fail(schema: Any, texts: list[str]) -> No
         ('{"a": NaN}', "JSON"),
     ],
 )
-def test_args_that_are_no_object_are_said_in_one_sentence(text: str, sentence: str) -> None:
+def test_args_that_are_no_object_are_refused_in_one_sentence(text: str, sentence: str) -> None:
     problem = read_object(text)
     assert isinstance(problem, Problem)
     assert sentence in problem.message
 
 
-def test_args_come_from_the_line_a_file_or_standard_input(
+def test_args_are_read_from_the_option_a_file_or_standard_input(
     desk: Path, tmp_path: Path, toolwire: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "arguments.json"
@@ -155,9 +155,7 @@ def test_args_come_from_the_line_a_file_or_standard_input(
         assert toolwire("call", desk, "add", "--args", "-").out == "3\n"
 
 
-def test_args_from_a_file_that_cannot_be_read_are_a_usage_error(
-    desk: Path, tmp_path: Path, toolwire: Callable[..., Any]
-) -> None:
+def test_unreadable_args_file_is_a_usage_error(desk: Path, tmp_path: Path, toolwire: Callable[..., Any]) -> None:
     (tmp_path / "latin").write_bytes(b"\xff")
     absent = toolwire("call", desk, "add", "--args", f"@{tmp_path}/absent")
     broken = toolwire("call", desk, "add", "--args", f"@{tmp_path}/latin")

@@ -141,7 +141,7 @@ FINE = write_response()
 
 
 @pytest.fixture
-def said() -> Callable[..., bytes]:
+def encode_response() -> Callable[..., bytes]:
     """Write whole responses."""
     return write_response
 

@@ -69,7 +69,7 @@ NO_ADDRESS = [
 
 @pytest.mark.requirement("D-05")
 @pytest.mark.parametrize("address", PUBLIC)
-def test_a_public_address_is_fit_for_the_public_and_is_not_loopback(address: str) -> None:
+def test_public_address_is_allowed_and_is_not_loopback(address: str) -> None:
     assert is_address_allowed(address, NetworkReach.PUBLIC)
     assert is_address_allowed(address, NetworkReach.PRIVATE)
     assert not is_address_allowed(address, NetworkReach.LOOPBACK)
@@ -78,14 +78,14 @@ def test_a_public_address_is_fit_for_the_public_and_is_not_loopback(address: str
 
 @pytest.mark.requirement("D-05")
 @pytest.mark.parametrize("address", PRIVATE)
-def test_a_private_address_is_fit_only_where_private_ones_are_allowed(address: str) -> None:
+def test_private_address_needs_permission_for_private_networks(address: str) -> None:
     allowed = [reach for reach in NetworkReach if is_address_allowed(address, reach)]
     assert allowed == [NetworkReach.PRIVATE, NetworkReach.PRIVATE_ONLY]
 
 
 @pytest.mark.requirement("D-05")
 @pytest.mark.parametrize("address", LOOPBACK)
-def test_a_loopback_address_is_fit_only_where_this_machine_was_named(address: str) -> None:
+def test_loopback_address_is_allowed_only_for_a_loopback_name(address: str) -> None:
     assert [reach for reach in NetworkReach if is_address_allowed(address, reach)] == [NetworkReach.LOOPBACK]
 
 
@@ -97,9 +97,7 @@ def test_metadata_special_and_disguised_addresses_are_never_fit(address: str) ->
 
 @pytest.mark.requirement("D-05")
 @given(st.integers(0, 2**32 - 1).map(IPv4Address), st.sampled_from(["::ffff:{0}", "64:ff9b::{0}"]))
-def test_an_ipv4_address_inside_an_ipv6_one_is_fit_for_the_public_only_if_it_is_by_itself(
-    inner: IPv4Address, form: str
-) -> None:
+def test_ipv4_address_inside_ipv6_is_judged_like_the_ipv4_address(inner: IPv4Address, form: str) -> None:
     assert is_address_allowed(str(IPv6Address(form.format(inner))), NetworkReach.PUBLIC) == is_address_allowed(
         str(inner), NetworkReach.PUBLIC
     )
@@ -111,7 +109,7 @@ def test_an_ipv4_address_inside_an_ipv6_one_is_fit_for_the_public_only_if_it_is_
     .map(IPv4Address)
     .filter(lambda inner: not is_address_allowed(str(inner), NetworkReach.PUBLIC))
 )
-def test_no_tunnel_leads_to_an_address_that_is_not_public(inner: IPv4Address) -> None:
+def test_tunnel_address_with_a_non_public_target_is_refused(inner: IPv4Address) -> None:
     sixtofour = IPv6Address((0x2002 << 112) | (int(inner) << 80) | 1)
     teredo = IPv6Address((0x2001_0000 << 96) | (0x0808_0808 << 64) | (int(inner) ^ 0xFFFF_FFFF))
     isatap = IPv6Address((0x2606_4700 << 96) | (0x5EFE << 32) | int(inner))
@@ -121,6 +119,6 @@ def test_no_tunnel_leads_to_an_address_that_is_not_public(inner: IPv4Address) ->
 
 
 @given(st.text(max_size=60))
-def test_any_text_at_all_is_fit_or_not_and_raises_nothing(text: str) -> None:
+def test_any_address_text_is_judged_without_an_exception(text: str) -> None:
     for reach in NetworkReach:
         assert is_address_allowed(text, reach) in (True, False)

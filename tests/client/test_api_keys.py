@@ -42,7 +42,7 @@ def document(security: Any, *, server: str = "/") -> bytes:
     ).encode()
 
 
-def sent(listen: Any, said: Callable[..., bytes], security: Any, **options: Any) -> tuple[Any, list[Any]]:
+def send_one_call(listen: Any, said: Callable[..., bytes], security: Any, **options: Any) -> tuple[Any, list[Any]]:
     """Return the one call that arrived, and the questions that were asked before it."""
     asked: list[Question] = []
 
@@ -79,10 +79,10 @@ def sent(listen: Any, said: Callable[..., bytes], security: Any, **options: Any)
         ([], "/ping?a=1", {}),
     ],
 )
-def test_every_key_is_sent_where_its_scheme_says(
-    listen: Any, said: Callable[..., bytes], security: Any, line: str, fields: dict[str, str]
+def test_every_key_is_sent_where_its_scheme_declares(
+    listen: Any, encode_response: Callable[..., bytes], security: Any, line: str, fields: dict[str, str]
 ) -> None:
-    seen, _ = sent(listen, said, security, keys=SECRETS)
+    seen, _ = send_one_call(listen, encode_response, security, keys=SECRETS)
     assert seen.line == f"GET {line} HTTP/1.1"
     places = ("x-key", "cookie", "authorization")
     assert {name: seen.headers[name] for name in places if name in seen.headers} == fields
@@ -122,10 +122,16 @@ ALL = Preferences(everything=Approval.PER_CALL)
         ([], "/ping?a=1", {"authorization": "Bearer pasted/secret"}, "bearer key"),
     ],
 )
-def test_one_key_without_a_name_goes_once_where_the_document_says_and_that_is_shown(
-    listen: Any, said: Callable[..., bytes], given: str, security: Any, line: str, fields: dict[str, str], shown: str
+def test_unnamed_key_is_sent_once_at_its_declared_place_and_displayed(
+    listen: Any,
+    encode_response: Callable[..., bytes],
+    given: str,
+    security: Any,
+    line: str,
+    fields: dict[str, str],
+    shown: str,
 ) -> None:
-    seen, (question,) = sent(listen, said, security, preferences=ALL, **{given: "pasted/secret"})
+    seen, (question,) = send_one_call(listen, encode_response, security, preferences=ALL, **{given: "pasted/secret"})
     assert seen.line == f"GET {line} HTTP/1.1"
     places = ("x-key", "cookie", "authorization")
     assert {name: seen.headers[name] for name in places if name in seen.headers} == fields
@@ -133,26 +139,28 @@ def test_one_key_without_a_name_goes_once_where_the_document_says_and_that_is_sh
 
 
 @pytest.mark.requirement("XL-112", "XL-049")
-def test_a_pasted_key_does_not_go_where_the_named_keys_do(listen: Any, said: Callable[..., bytes]) -> None:
+def test_unnamed_key_is_not_sent_beside_named_keys(listen: Any, encode_response: Callable[..., bytes]) -> None:
     security = [{"head": [], "jar": []}]
-    seen, (question,) = sent(listen, said, security, preferences=ALL, keys=SECRETS, api_key="pasted/secret")
+    seen, (question,) = send_one_call(
+        listen, encode_response, security, preferences=ALL, keys=SECRETS, api_key="pasted/secret"
+    )
     assert "authorization" not in seen.headers
     assert "pasted" not in repr(seen)
     assert question.credential == "the key of `head` in the header X-Key, the key of `jar` in the cookie sid"
 
 
 @pytest.mark.requirement("XL-047", "XL-049", "FU-01")
-def test_a_key_that_is_added_later_is_no_change_of_the_site(listen: Any, said: Callable[..., bytes]) -> None:
+def test_adding_a_key_is_no_change_of_the_site_definition(listen: Any, encode_response: Callable[..., bytes]) -> None:
     session = Session()
     asked: list[Question] = []
     site = listen(
         lambda seen: [
-            said(
+            encode_response(
                 document([{"head": []}]) if seen.line.split()[1] == "/openapi.json" else b'"pong"',
                 "content-type: application/json",
             )
             if seen.line.split()[1].startswith(("/openapi.json", "/ping"))
-            else said(b"", status="404 Not Found")
+            else encode_response(b"", status="404 Not Found")
         ]
     )
     for options in ({}, {"api_key": "pasted/secret"}):
@@ -173,9 +181,9 @@ def test_a_key_that_is_added_later_is_no_change_of_the_site(listen: Any, said: C
 
 
 @pytest.mark.requirement("XL-112", "D-26", "XL-049")
-def test_the_person_is_shown_the_scheme_and_never_the_key(listen: Any, said: Callable[..., bytes]) -> None:
+def test_question_displays_the_key_scheme_but_never_the_key(listen: Any, encode_response: Callable[..., bytes]) -> None:
     options = {"keys": {"ask": Secret("ask/secret")}, "preferences": Preferences(everything=Approval.PER_CALL)}
-    _, (question,) = sent(listen, said, [{"ask": []}], **options)
+    _, (question,) = send_one_call(listen, encode_response, [{"ask": []}], **options)
     assert question.credential == "the key of `ask` in the query k y"
     assert "ask/secret" not in repr(question)
     assert b"secret" not in repr(question.request).encode()
@@ -183,13 +191,13 @@ def test_the_person_is_shown_the_scheme_and_never_the_key(listen: Any, said: Cal
 
 
 @pytest.mark.requirement("XL-112", "D-08")
-def test_no_other_origin_is_sent_a_key(listen: Any, said: Callable[..., bytes]) -> None:
-    other = listen(said(b'"pong"', "content-type: application/json"))
+def test_no_other_origin_is_sent_a_key(listen: Any, encode_response: Callable[..., bytes]) -> None:
+    other = listen(encode_response(b'"pong"', "content-type: application/json"))
     home = listen(
         lambda seen: [
-            said(document([{"head": []}], server=other.origin), "content-type: application/json")
+            encode_response(document([{"head": []}], server=other.origin), "content-type: application/json")
             if seen.line.split()[1] == "/openapi.json"
-            else said(b"", status="404 Not Found")
+            else encode_response(b"", status="404 Not Found")
         ]
     )
     with connect_sync(home.origin, keys=SECRETS, allow_origins=[other.origin], approve=lambda _: True) as remote:

@@ -18,7 +18,7 @@ CALLING = {"call", "run"}
 
 @pytest.mark.requirement("XL-057")
 @pytest.mark.parametrize("remote", [Remote, SyncRemote])
-def test_a_remote_has_no_other_way_to_call_than_those_that_ask(remote: type) -> None:
+def test_every_public_call_method_of_a_remote_uses_the_call_pipeline(remote: type) -> None:
     public = {name: inspect.getattr_static(remote, name) for name in dir(remote) if not name.startswith("_")}
     for name, member in public.items():
         source = inspect.getsource(member.fget if isinstance(member, property) else member)
@@ -29,7 +29,7 @@ def test_a_remote_has_no_other_way_to_call_than_those_that_ask(remote: type) -> 
 
 
 @pytest.mark.requirement("XL-057")
-def test_no_option_turns_asking_off() -> None:
+def test_no_option_disables_approval() -> None:
     words = ("skip", "trust", "unsafe", "force", "auto", "bypass", "without", "no_", "yes")
     names = [*inspect.signature(toolwire.connect).parameters, *inspect.signature(ConnectOptions).parameters]
     assert [name for name in names if any(word in name for word in words)] == []
@@ -39,7 +39,7 @@ def test_no_option_turns_asking_off() -> None:
 
 
 @pytest.mark.requirement("XL-057", "XL-053")
-def test_every_way_to_call_is_denied_where_nobody_is_asked() -> None:
+def test_every_call_method_is_denied_without_an_approver() -> None:
     kit, ran = Toolkit("Kit"), []
 
     @kit.tool(approval="per-call")

@@ -41,7 +41,7 @@ class Server:
 
 @pytest.mark.requirement("XL-014", "C-8", "D-08")
 @pytest.mark.parametrize(("answer", "signs"), ANSWERS)
-def test_credentials_go_out_only_where_they_are_asked_for(answer: Response | Problem, signs: bool) -> None:
+def test_credentials_are_sent_only_after_a_challenge(answer: Response | Problem, signs: bool) -> None:
     server = Server(answer)
     found = run(authenticate_on_challenge(fetch(LOOK)), server)
     assert server.signed == ([False, True] if signs else [False])
@@ -50,7 +50,7 @@ def test_credentials_go_out_only_where_they_are_asked_for(answer: Response | Pro
 
 @pytest.mark.requirement("XL-014", "C-8")
 @pytest.mark.parametrize(("answer", "signs"), ANSWERS)
-def test_a_stream_is_signed_only_where_that_is_asked_for(answer: Response | Problem, signs: bool) -> None:
+def test_stream_request_is_signed_only_after_a_challenge(answer: Response | Problem, signs: bool) -> None:
     server = Server(answer)
     found = run(authenticate_on_challenge(listen(LOOK, lambda _: ())), server)
     assert server.signed == ([False, True] if signs else [False])
@@ -58,7 +58,7 @@ def test_a_stream_is_signed_only_where_that_is_asked_for(answer: Response | Prob
 
 
 @pytest.mark.requirement("XL-014", "C-8")
-def test_what_is_sent_while_a_stream_goes_on_has_no_credentials_either() -> None:
+def test_request_sent_during_an_unsigned_stream_carries_no_credentials() -> None:
     step = next(authenticate_on_challenge(listen(LOOK, lambda _: (LOOK,))))
     assert isinstance(step, Listen)
     assert [item.signed for item in step.read_chunk(b"") if isinstance(item, Request)] == [True]

@@ -27,8 +27,13 @@ EMAILS = {"type": "array", "items": {"type": "string"}}
         ({"type": "object", "properties": {"emails": EMAILS}}, {}, None),
     ],
 )
-def test_a_body_of_a_method_without_one_in_http_arrives(
-    listen: Any, said: Callable[..., bytes], method: str, schema: Any, arguments: dict[str, Any], expected: Any
+def test_body_of_a_method_without_body_semantics_arrives(
+    listen: Any,
+    encode_response: Callable[..., bytes],
+    method: str,
+    schema: Any,
+    arguments: dict[str, Any],
+    expected: Any,
 ) -> None:
     operation = {
         "operationId": "delete_emails",
@@ -41,8 +46,8 @@ def test_a_body_of_a_method_without_one_in_http_arrives(
     def answer(seen: Any) -> list[bytes]:
         path = seen.line.split()[1]
         if path not in ("/openapi.json", "/user/emails"):
-            return [said(b"", status="404 Not Found")]
-        return [said(document if path == "/openapi.json" else b"1", "content-type: application/json")]
+            return [encode_response(b"", status="404 Not Found")]
+        return [encode_response(document if path == "/openapi.json" else b"1", "content-type: application/json")]
 
     site = listen(answer)
     with connect_sync(site.origin, approve=lambda _: True) as remote:

@@ -91,16 +91,14 @@ class Bank:
 
 
 @pytest.fixture
-def bank(listen: Callable[..., Any], said: Callable[..., bytes]) -> Bank:
-    return Bank(listen, said)
+def bank(listen: Callable[..., Any], encode_response: Callable[..., bytes]) -> Bank:
+    return Bank(listen, encode_response)
 
 
 @pytest.mark.requirement("D-20", "XL-050")
 @pytest.mark.parametrize("status", [307, 308])
 @pytest.mark.parametrize("answers", [[True, False], [True, True]])
-def test_a_redirect_after_a_yes_is_asked_about_with_its_own_address(
-    bank: Bank, status: int, answers: list[bool]
-) -> None:
+def test_redirect_after_approval_is_asked_about_with_its_own_url(bank: Bank, status: int, answers: list[bool]) -> None:
     bank.redirects["/pay/ada"] = (status, "/other/mallory?all=1")
     asked: list[Question] = []
 
@@ -119,7 +117,7 @@ def test_a_redirect_after_a_yes_is_asked_about_with_its_own_address(
 
 
 @pytest.mark.requirement("D-20")
-def test_a_yes_for_good_covers_no_redirect_and_a_read_that_was_asked_about_neither(bank: Bank) -> None:
+def test_allow_always_covers_no_redirect_nor_a_read_that_was_asked_about(bank: Bank) -> None:
     asked: list[Question] = []
 
     def person(question: Question) -> Answer:
@@ -178,7 +176,7 @@ EDITS: Mapping[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
 
 @pytest.mark.requirement("XL-047", "D-04")
 @pytest.mark.parametrize("edit", EDITS)
-def test_always_ends_with_any_edit_that_changes_what_is_sent(bank: Bank, edit: str) -> None:
+def test_allow_always_ends_with_any_change_of_what_is_sent(bank: Bank, edit: str) -> None:
     asked: list[Question] = []
 
     def person(question: Question) -> Answer:
@@ -199,7 +197,7 @@ def test_always_ends_with_any_edit_that_changes_what_is_sent(bank: Bank, edit: s
 
 
 @pytest.mark.requirement("D-21", "XL-049")
-def test_a_site_masks_nothing(bank: Bank) -> None:
+def test_site_cannot_mask_arguments_in_a_question(bank: Bank) -> None:
     schema = bank.document["paths"]["/pay/{who}"]["post"]["requestBody"]["content"]
     schema["application/json"] = schema.pop("application/x-www-form-urlencoded")
     schema["application/json"]["schema"] = {
@@ -229,15 +227,15 @@ def test_a_site_masks_nothing(bank: Bank) -> None:
 
 @pytest.mark.requirement("D-19")
 @pytest.mark.parametrize("name", ["n", "y", "yes", "no", "a", "allow"])
-def test_no_name_of_a_tool_makes_habit_a_yes(name: str) -> None:
+def test_typed_confirmation_differs_from_every_habitual_answer(name: str) -> None:
     question = Question(Call(Tool(name=name, destructive=True), {}), "https://x.example", "", Approval.PER_CALL)
     assert confirmation_text(question) not in ("", "n", "y", "yes", "no", "a", "allow", name)
     assert confirmation_text(question) == f"{name} yes"
 
 
 @pytest.mark.requirement("D-33")
-def test_errors_of_one_site_and_reads_of_another_are_watched(bank: Bank, listen: Any, said: Any) -> None:
-    other = Bank(listen, said)
+def test_data_flow_tracks_errors_and_read_results_of_a_site(bank: Bank, listen: Any, encode_response: Any) -> None:
+    other = Bank(listen, encode_response)
     secret = "the vault opens at noon on the third of may"
     bank.body = {"ok": True}
     bank.document["paths"]["/pay/{who}"]["get"]["responses"] = {"200": {"description": "x"}}
@@ -245,12 +243,12 @@ def test_errors_of_one_site_and_reads_of_another_are_watched(bank: Bank, listen:
 
     def answer(seen: Any) -> Iterator[bytes]:
         if seen.line.startswith("GET /openapi.json"):
-            yield said(json.dumps(DOCUMENT).encode(), "content-type: application/json")
+            yield encode_response(json.dumps(DOCUMENT).encode(), "content-type: application/json")
         elif seen.line.startswith("GET /pay"):
             problem = json.dumps({"detail": secret, "title": secret}).encode()
-            yield said(problem, "content-type: application/problem+json", status="400 X")
+            yield encode_response(problem, "content-type: application/problem+json", status="400 X")
         else:
-            yield said(b"", status="404 X")
+            yield encode_response(b"", status="404 X")
 
     failing = listen(answer).origin
     session = Session()
@@ -270,7 +268,7 @@ KEY = GrantKey("me", "bank", "https://bank.example", "pay", "digest")
 
 @pytest.mark.requirement("XL-047")
 @pytest.mark.parametrize("kept", ["memory", "file"])
-def test_a_clock_set_back_ends_grants_instead_of_lengthening_them(kept: str, tmp_path: Path) -> None:
+def test_clock_set_back_ends_grants_instead_of_extending_them(kept: str, tmp_path: Path) -> None:
     now = [1_000_000.0]
     make: Callable[[], Any] = lambda: (  # noqa: E731 - one line for two stores
         MemoryGrants(clock=lambda: now[0], valid_s=1_000)
@@ -342,12 +340,12 @@ def device_at(url: str, code: str = "ABCD-EFGH") -> DeviceCode | Problem:
         "",
     ],
 )
-def test_a_page_for_another_device_is_https_or_not_shown(url: str) -> None:
+def test_device_sign_in_page_must_be_https(url: str) -> None:
     assert isinstance(device_at(url), Problem)
 
 
 @pytest.mark.requirement("D-29", "AC-13")
-def test_a_page_of_another_host_is_shown_with_a_warning() -> None:
+def test_device_sign_in_page_on_another_host_has_a_warning() -> None:
     own, login, foreign = (device_at(f"https://{host}.example/device") for host in ("auth", "login", "evil"))
     assert isinstance(own, DeviceCode) and isinstance(login, DeviceCode) and isinstance(foreign, DeviceCode)  # noqa: PT018
     assert (own.warning, login.warning) == ("", "")

@@ -108,7 +108,7 @@ def test_three_calls_within_the_bounds_are_not_asked_about_and_the_fourth_is(url
 
 
 @pytest.mark.requirement("CC-03")
-def test_the_asynchronous_client_spends_too_and_many_calls_at_once_spend_no_more(url: str, bank: Bank) -> None:
+def test_concurrent_asynchronous_calls_do_not_exceed_the_grant(url: str, bank: Bank) -> None:
     person = Person()
 
     async def story() -> None:
@@ -124,7 +124,7 @@ def test_the_asynchronous_client_spends_too_and_many_calls_at_once_spend_no_more
 
 
 @pytest.mark.requirement("CC-03")
-def test_a_grant_outlives_the_process_and_a_no_approver_does_not_matter(url: str, bank: Bank, tmp_path: Path) -> None:
+def test_bounded_grant_survives_a_restart_and_needs_no_approver(url: str, bank: Bank, tmp_path: Path) -> None:
     with connect_sync(url, approve=Person(), session=open_stored_session(tmp_path), protocol="openapi") as remote:
         assert remote.call("pay", {"to": "Ada", "amount": 70}).ok
     session = open_stored_session(tmp_path)
@@ -137,7 +137,7 @@ def test_a_grant_outlives_the_process_and_a_no_approver_does_not_matter(url: str
 
 @pytest.mark.requirement("CC-03", "XL-042", "XL-045", "XL-046")
 @pytest.mark.parametrize("tool", ["close", "delete", "give"])
-def test_bounds_never_loosen_what_cannot_be_allowed_for_good(url: str, bank: Bank, tool: str) -> None:
+def test_bounds_cannot_allow_a_tool_that_forbids_allow_always(url: str, bank: Bank, tool: str) -> None:
     person = Person(GrantBounds(uses=100))
     arguments = {"to": "Ada", **({"amount": 21} if tool == "give" else {})}
     with connect_sync(url, approve=person, protocol="openapi") as remote:
@@ -147,7 +147,7 @@ def test_bounds_never_loosen_what_cannot_be_allowed_for_good(url: str, bank: Ban
 
 
 @pytest.mark.requirement("CC-03", "XL-042")
-def test_a_user_who_tightens_afterwards_is_asked_whatever_was_granted(url: str, bank: Bank) -> None:
+def test_stricter_preference_asks_despite_a_grant(url: str, bank: Bank) -> None:
     session, person = Session(), Person(GrantBounds(uses=100))
     with connect_sync(url, approve=person, session=session, protocol="openapi", name="bank") as remote:
         assert remote.call("pay", {"to": "Ada", "amount": 1}).ok
@@ -162,9 +162,7 @@ def test_a_user_who_tightens_afterwards_is_asked_whatever_was_granted(url: str, 
 
 
 @pytest.mark.requirement("CC-03")
-def test_a_call_that_is_refused_before_it_is_sent_spends_nothing_and_one_that_fails_there_spends_once(
-    url: str, bank: Bank
-) -> None:
+def test_unsent_call_uses_no_grant_and_a_failed_call_uses_one(url: str, bank: Bank) -> None:
     session = Session(limits=ClientRateLimits(tool=RateLimit(max=3, window="1h"), connection=None))
     with connect_sync(url, approve=Person(), session=session, protocol="openapi") as remote:
         assert remote.call("pay", {"to": "Ada", "amount": 70}).ok
@@ -183,7 +181,7 @@ def test_a_call_that_is_refused_before_it_is_sent_spends_nothing_and_one_that_fa
 
 
 @pytest.mark.requirement("CC-03", "XL-056")
-def test_a_grant_does_not_answer_what_the_server_wants_to_be_confirmed(bank: Bank) -> None:
+def test_grant_does_not_answer_a_server_confirmation(bank: Bank) -> None:
     person = Person()
     app = asgi(bank.kit, require_confirmation=lambda call: "Really?" if call.arguments["amount"] == 2 else "")
     with background(app) as served, connect_sync(served, approve=person, protocol="openapi") as remote:

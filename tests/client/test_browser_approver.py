@@ -66,7 +66,7 @@ class Visitor:
             connection.close()
 
 
-def asked(question: Question, visit: Callable[[Visitor], None], within_s: float = 30.0) -> Answer:
+def ask_on_page(question: Question, visit: Callable[[Visitor], None], within_s: float = 30.0) -> Answer:
     visits: list[threading.Thread] = []
 
     def show(url: str) -> None:
@@ -78,17 +78,19 @@ def asked(question: Question, visit: Callable[[Visitor], None], within_s: float 
     return answer
 
 
-def test_a_person_allows_on_the_page() -> None:
-    answer = asked(QUESTION, lambda one: _done(one.post(token=one.token(), answer="allow", always="yes")))
+def test_user_can_allow_a_call_on_the_page() -> None:
+    answer = ask_on_page(QUESTION, lambda one: _assert_ok(one.post(token=one.token(), answer="allow", always="yes")))
     assert answer == Answer(allowed=True, always=True, channel="page")
 
 
-def _done(answer: tuple[int, dict[str, str], str]) -> None:
+def _assert_ok(answer: tuple[int, dict[str, str], str]) -> None:
     assert answer[0] == 200
 
 
-def test_a_person_denies_on_the_page_and_says_why() -> None:
-    answer = asked(QUESTION, lambda one: _done(one.post(token=one.token(), answer="deny", reason="too late")))
+def test_user_can_deny_a_call_on_the_page_with_a_reason() -> None:
+    answer = ask_on_page(
+        QUESTION, lambda one: _assert_ok(one.post(token=one.token(), answer="deny", reason="too late"))
+    )
     assert answer == Answer(allowed=False, reason="too late", channel="page")
 
 
@@ -99,7 +101,7 @@ BOUNDED = {"answer": "allow", "always": "bounds", "bound uses": "2"}
 
 
 @pytest.mark.requirement("CC-03")
-def test_a_person_sets_bounds_on_the_page() -> None:
+def test_user_can_set_grant_bounds_on_the_page() -> None:
     told: list[str] = []
 
     def visit(one: Visitor) -> None:
@@ -114,7 +116,7 @@ def test_a_person_sets_bounds_on_the_page() -> None:
         fields = {"bound 0": "in", "value 0": "Ada, Bob", "bound 1": "<=", "value 1": "50"}
         told.append(one.post(token=token, **BOUNDED, **fields)[2])
 
-    answer = asked(PAY, visit)
+    answer = ask_on_page(PAY, visit)
     conditions = (Condition("/to", "in", ["Ada", "Bob"]), Condition("/amount", "le", 50))
     assert answer == Answer(
         allowed=True, always=True, channel="page", bounds=GrantBounds(conditions=conditions, uses=2)
@@ -133,30 +135,32 @@ def test_a_person_sets_bounds_on_the_page() -> None:
          (Condition("/to", "eq", "Ada"), Condition("/amount", "ge", 5)), 10),
     ],
 )  # fmt: skip
-def test_what_is_not_touched_is_the_value_that_is_shown(fields: Any, conditions: Any, uses: int) -> None:
+def test_untouched_bounds_keep_their_displayed_values(fields: Any, conditions: Any, uses: int) -> None:
     form = {**BOUNDED, "bound uses": "10", **fields}
-    answer = asked(PAY, lambda one: _done(one.post(token=one.token(), **form)))
+    answer = ask_on_page(PAY, lambda one: _assert_ok(one.post(token=one.token(), **form)))
     assert answer.bounds == GrantBounds(conditions=conditions, uses=uses)
 
 
 @pytest.mark.requirement("CC-03")
-def test_fields_of_bounds_alone_allow_no_later_call() -> None:
+def test_bounds_without_allow_always_grant_no_later_call() -> None:
     form = {"answer": "allow", "bound 0": "any", "bound 1": "any", "bound uses": "*"}
     for always in ("", "no"):
-        answer = asked(PAY, lambda one, it=always: _done(one.post(token=one.token(), **form, always=it)))
+        answer = ask_on_page(PAY, lambda one, it=always: _assert_ok(one.post(token=one.token(), **form, always=it)))
         assert (answer.allowed, answer.always, answer.bounds) == (True, False, None)
 
 
 @pytest.mark.requirement("XL-051")
-def test_a_person_changes_the_arguments_on_the_page() -> None:
+def test_user_can_change_arguments_on_the_page() -> None:
     def visit(one: Visitor) -> None:
         token = one.token()
         for wrong in ("{", "[1]"):
             assert one.post(token=token, answer="allow", arguments=wrong)[0] == 400
         one.post(token=token, answer="allow", arguments='{"text": "coffee"}')
 
-    assert asked(QUESTION, visit).arguments == {"text": "coffee"}
-    same = asked(QUESTION, lambda one: _done(one.post(token=one.token(), answer="allow", arguments='{"text":"tea"}')))
+    assert ask_on_page(QUESTION, visit).arguments == {"text": "coffee"}
+    same = ask_on_page(
+        QUESTION, lambda one: _assert_ok(one.post(token=one.token(), answer="allow", arguments='{"text":"tea"}'))
+    )
     assert same.arguments is None
 
 
@@ -179,12 +183,12 @@ def test_only_the_page_itself_can_answer() -> None:
         assert headers["Cache-Control"] == "no-store"
         one.post(token=token, answer="")
 
-    assert asked(QUESTION, visit) == Answer(allowed=False, channel="page")
+    assert ask_on_page(QUESTION, visit) == Answer(allowed=False, channel="page")
     assert seen == [400, 400, 403, 403, 403, 404, 403]
 
 
 @pytest.mark.requirement("D-19")
-def test_what_destroys_is_allowed_only_by_its_name_and_yes() -> None:
+def test_destructive_call_is_allowed_only_by_typing_its_name_and_yes() -> None:
     def visit(one: Visitor) -> None:
         token = one.token()
         status, _, page = one.post(token=token, answer="allow", confirm="yes")
@@ -192,7 +196,7 @@ def test_what_destroys_is_allowed_only_by_its_name_and_yes() -> None:
         assert "type: shred yes" in page
         one.post(token=token, answer="allow", confirm="shred yes")
 
-    assert asked(SHRED, visit).allowed
+    assert ask_on_page(SHRED, visit).allowed
 
 
 ANOTHER_USER = 12_345
@@ -215,20 +219,20 @@ with socket.create_connection(("127.0.0.1", port)) as connection:
     os.getuid() != 0 or not sys.platform.startswith("linux"), reason="only root can act as another user"
 )
 @pytest.mark.parametrize("how", ["waits", "leaves"])
-def test_a_program_of_another_user_cannot_answer_although_it_knows_the_address(how: str) -> None:
+def test_program_of_another_user_cannot_answer_the_page(how: str) -> None:
     said: list[str] = []
 
     def visit(one: Visitor) -> None:
         words = [sys.executable, "-c", _AS_ANOTHER_USER, str(one.port), one.path, one.token(), how, str(ANOTHER_USER)]
         said.append(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
-        _done(one.post(token=one.token(), answer="deny"))
+        _assert_ok(one.post(token=one.token(), answer="deny"))
 
-    assert asked(QUESTION, visit) == Answer(allowed=False, channel="page")
+    assert ask_on_page(QUESTION, visit) == Answer(allowed=False, channel="page")
     assert said == [{"waits": "403\n", "leaves": ""}[how]]
 
 
 @pytest.mark.requirement("D-19")
-def test_a_connection_belongs_to_the_user_that_the_system_names(tmp_path: Path) -> None:
+def test_page_connection_is_attributed_to_the_user_in_the_system_table(tmp_path: Path) -> None:
     table = tmp_path / "tcp"
     own, root, other = os.getuid(), 0, ANOTHER_USER
     listens = "0: 0100007F:1F90 00000000:0000 0A 0:0 0:0 0 0 0 5 1"
@@ -246,6 +250,6 @@ def test_a_connection_belongs_to_the_user_that_the_system_names(tmp_path: Path) 
     assert is_other_user(0xC000, 0x1F90, tmp_path / "nowhere") is False
 
 
-def test_nobody_there_is_a_no() -> None:
-    answer = asked(QUESTION, lambda one: None, within_s=0.01)
+def test_unanswered_page_is_a_denial() -> None:
+    answer = ask_on_page(QUESTION, lambda one: None, within_s=0.01)
     assert answer == Answer(allowed=False, reason="timeout", channel="page")

@@ -51,7 +51,7 @@ class Server:
     def close(self) -> None: ...
 
 
-def said(body: bytes, **fields: str) -> Response:
+def build_response(body: bytes, **fields: str) -> Response:
     return Response(
         200, tuple((name.replace("_", "-").encode(), value.encode()) for name, value in fields.items()), body
     )
@@ -68,25 +68,25 @@ def said(body: bytes, **fields: str) -> Response:
         ({"expires": "Thu, 01 Jan 1970 00:01:40 GMT", "date": "Thu, 01 Jan 1970 00:01:00 GMT"}, 40),
     ],
 )
-def test_an_answer_is_fresh_for_as_long_as_the_server_says(fields: dict[str, str], fresh_s: float) -> None:
-    server = Server(said(b"1", **fields), said(b"2", **fields))
+def test_response_is_fresh_as_long_as_the_server_states(fields: dict[str, str], fresh_s: float) -> None:
+    server = Server(build_response(b"1", **fields), build_response(b"2", **fields))
     server.get()
     server.now += fresh_s - 1
-    assert server.get() == said(b"1", **fields)
+    assert server.get() == build_response(b"1", **fields)
     server.now += 1
-    assert server.get() == said(b"2", **fields)
+    assert server.get() == build_response(b"2", **fields)
 
 
 @pytest.mark.requirement("XL-016")
 @pytest.mark.parametrize("fields", [{"cache_control": "no-store"}, {"vary": "*"}, {"cache_control": "no-cache"}])
-def test_what_may_not_be_kept_is_asked_for_each_time(fields: dict[str, str]) -> None:
-    server = Server(said(b"1", **fields), said(b"2", **fields))
-    assert [server.get(), server.get()] == [said(b"1", **fields), said(b"2", **fields)]
+def test_uncacheable_response_is_fetched_each_time(fields: dict[str, str]) -> None:
+    server = Server(build_response(b"1", **fields), build_response(b"2", **fields))
+    assert [server.get(), server.get()] == [build_response(b"1", **fields), build_response(b"2", **fields)]
 
 
 @pytest.mark.requirement("XL-016")
-def test_an_answer_is_asked_for_again_by_its_etag_and_date() -> None:
-    first = said(b"1", etag='"a"', last_modified="Thu, 01 Jan 1970 00:00:00 GMT")
+def test_stale_response_is_revalidated_by_etag_and_date() -> None:
+    first = build_response(b"1", etag='"a"', last_modified="Thu, 01 Jan 1970 00:00:00 GMT")
     server = Server(first, Response(304, ((b"cache-control", b"max-age=50"),)))
     server.get()
     server.now += 301
@@ -100,11 +100,11 @@ def test_an_answer_is_asked_for_again_by_its_etag_and_date() -> None:
 
 @pytest.mark.requirement("XL-016")
 @pytest.mark.parametrize("failure", [DOWN, Response(503)])
-def test_what_is_kept_serves_a_day_longer_where_the_server_fails_and_says_so(failure: Any) -> None:
-    server = Server(said(b"1"), failure, failure)
+def test_stale_response_is_used_for_a_day_if_the_server_fails(failure: Any) -> None:
+    server = Server(build_response(b"1"), failure, failure)
     server.get()
     server.now += 300 + DAY_S - 1
-    assert server.get() == said(b"1")
+    assert server.get() == build_response(b"1")
     kept = server.cache.find(URL)
     assert kept is not None
     assert kept.stale
@@ -113,24 +113,28 @@ def test_what_is_kept_serves_a_day_longer_where_the_server_fails_and_says_so(fai
 
 
 @pytest.mark.requirement("XL-016", "D-30")
-def test_what_one_key_was_shown_is_not_given_to_another() -> None:
-    server = Server(said(b"mine"), said(b"yours"), said(b"nobody's"))
-    assert [server.get("me"), server.get("you"), server.get()] == [said(b"mine"), said(b"yours"), said(b"nobody's")]
-    assert server.get("me") == said(b"mine")
+def test_response_for_one_key_is_not_given_to_another() -> None:
+    server = Server(build_response(b"mine"), build_response(b"yours"), build_response(b"nobody's"))
+    assert [server.get("me"), server.get("you"), server.get()] == [
+        build_response(b"mine"),
+        build_response(b"yours"),
+        build_response(b"nobody's"),
+    ]
+    assert server.get("me") == build_response(b"mine")
 
 
 @pytest.mark.requirement("OQ-4")
 def test_a_refresh_can_be_forced() -> None:
-    server = Server(said(b"1", etag="x"), Response(304))
+    server = Server(build_response(b"1", etag="x"), Response(304))
     server.get()
     server.cache.expire(URL)
-    assert server.get() == said(b"1", etag="x")
+    assert server.get() == build_response(b"1", etag="x")
     assert len(server.asked) == 2
 
 
 @pytest.mark.requirement("XL-012")
-def test_no_look_begins_after_its_time() -> None:
-    server = Server(said(b"1"))
+def test_fetch_does_not_start_after_its_deadline() -> None:
+    server = Server(build_response(b"1"))
     send = server.start()
     server.now += 15
     answer = send()
@@ -139,8 +143,8 @@ def test_no_look_begins_after_its_time() -> None:
 
 
 @pytest.mark.requirement("XL-017")
-def test_a_source_says_what_was_found_and_cannot_be_changed() -> None:
-    server = Server(said(b'{ "b": 1,\n "a": [2] }', etag='"e"'))
+def test_document_source_is_complete_and_immutable() -> None:
+    server = Server(build_response(b'{ "b": 1,\n "a": [2] }', etag='"e"'))
     server.get()
     source = build_source("https://site.test", URL, server.cache.find(URL))
     assert source is not None
@@ -153,7 +157,7 @@ def test_a_source_says_what_was_found_and_cannot_be_changed() -> None:
 
 
 @pytest.mark.requirement("XL-006", "CV-17")
-def test_a_file_is_read_from_the_folder_of_the_document_alone(tmp_path: Path) -> None:
+def test_file_cache_reads_only_the_folder_of_the_document(tmp_path: Path) -> None:
     inside = tmp_path / "api"
     inside.mkdir()
     (inside / "a.json").write_text(json.dumps({"a": 1}))

@@ -10,7 +10,7 @@ from toolwire.client.calls.call_ids import new_id
 
 
 @pytest.mark.requirement("A-37", "C-9")
-def test_a_new_id_is_a_random_uuid_of_its_own() -> None:
+def test_new_call_id_is_a_unique_random_uuid() -> None:
     ids = [new_id() for _ in range(1_000)]
     assert len(set(ids)) == len(ids)
     for text in ids:

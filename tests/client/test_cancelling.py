@@ -52,7 +52,7 @@ async def listen_to(network: Network, request: Request) -> Response | Problem:
         (listen_to, (STREAM,)),
     ],
 )
-def test_a_cancelled_call_closes_its_connection_while_the_server_is_at_work(
+def test_cancelled_call_closes_its_connection_while_the_server_works(
     listen: Any, new_loop: Callable[[], asyncio.AbstractEventLoop], send: Sends, pieces: tuple[bytes, ...]
 ) -> None:
     started = threading.Event()
@@ -75,9 +75,7 @@ def test_a_cancelled_call_closes_its_connection_while_the_server_is_at_work(
 
 
 @pytest.mark.parametrize("new_loop", LOOPS)
-def test_closing_ends_the_calls_that_are_under_way(
-    listen: Any, new_loop: Callable[[], asyncio.AbstractEventLoop]
-) -> None:
+def test_closing_the_network_ends_running_calls(listen: Any, new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     started = threading.Event()
     listener = listen(at_work(started))
 
@@ -96,7 +94,7 @@ def test_closing_ends_the_calls_that_are_under_way(
 
 
 @pytest.mark.parametrize("new_loop", LOOPS)
-def test_an_event_loop_that_ends_closes_what_was_left_open(
+def test_ending_event_loop_closes_open_connections(
     listen: Any, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     listener = listen()
@@ -109,7 +107,7 @@ def test_an_event_loop_that_ends_closes_what_was_left_open(
     assert listener.hung_up.wait(PATIENCE_S)
 
 
-def test_a_blocking_call_that_is_interrupted_closes_its_connection(listen: Any) -> None:
+def test_interrupted_blocking_call_closes_its_connection(listen: Any) -> None:
     main = threading.main_thread().ident
     assert main is not None
 
@@ -193,7 +191,7 @@ async def reply(send: Any, status: int, body: bytes, *more: tuple[bytes, bytes])
 
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
-def test_an_mcp_server_is_told_of_a_cancelled_call(version: str) -> None:
+def test_mcp_server_is_notified_of_a_cancelled_call(version: str) -> None:
     server = Patient(version)
 
     async def cancel(url: str) -> None:
@@ -211,7 +209,7 @@ def test_an_mcp_server_is_told_of_a_cancelled_call(version: str) -> None:
     assert server.told == [server.id]
 
 
-def test_nothing_is_said_of_a_call_that_was_cancelled_before_it_was_sent() -> None:
+def test_call_cancelled_before_sending_causes_no_notification() -> None:
     server = Patient("2025-11-25")
 
     async def cancel(url: str) -> None:
@@ -235,7 +233,7 @@ def test_nothing_is_said_of_a_call_that_was_cancelled_before_it_was_sent() -> No
     assert not server.called.is_set()
 
 
-def test_leaving_a_connection_ends_its_calls_at_the_server() -> None:
+def test_closing_a_connection_ends_its_calls_at_the_server() -> None:
     server = Patient("2025-11-25")
 
     async def leave(url: str) -> Any:

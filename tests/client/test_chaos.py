@@ -107,7 +107,7 @@ class Proxy:
 
 
 @contextlib.asynccontextmanager
-async def proxied(upstream: str) -> AsyncIterator[tuple[str, Proxy]]:
+async def start_proxy(upstream: str) -> AsyncIterator[tuple[str, Proxy]]:
     proxy = Proxy(upstream)
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
     try:
@@ -135,9 +135,9 @@ def yes(_: object) -> bool:
 @pytest.mark.requirement("R12")
 @pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_a_bad_upstream_gives_a_problem_in_time_and_leaves_nothing_behind(protocol: str, fault: Fault) -> None:
+def test_faulty_upstream_gives_a_problem_in_time_and_leaks_nothing(protocol: str, fault: Fault) -> None:
     async def story(upstream: str) -> None:
-        async with proxied(upstream) as (url, proxy), asyncio.timeout(HANG_S):
+        async with start_proxy(upstream) as (url, proxy), asyncio.timeout(HANG_S):
             before = len(asyncio.all_tasks())
             async with connect(
                 url, protocol=protocol, timeout_s=DEADLINE_S, retries=0, approve=lambda _: True

@@ -24,7 +24,7 @@ from toolwire.core.model import Kind
 from toolwire.telemetry import names
 from toolwire.testing.loopback import background
 
-from .test_chaos import proxied, swallow
+from .test_chaos import start_proxy, swallow
 
 pytestmark = pytest.mark.requirement("R12")
 SITE = "https://shop.example"
@@ -50,7 +50,7 @@ def breaker(clock: Clock) -> CircuitBreaker:
     return CircuitBreaker(3, clock)
 
 
-def test_it_opens_after_failures_in_a_row_and_lets_one_request_try(breaker: CircuitBreaker, clock: Clock) -> None:
+def test_breaker_opens_after_consecutive_failures_and_admits_one_trial(breaker: CircuitBreaker, clock: Clock) -> None:
     for _ in range(3):
         assert breaker.refuse(SITE) is None
         breaker.record(SITE, LOST)
@@ -65,7 +65,7 @@ def test_it_opens_after_failures_in_a_row_and_lets_one_request_try(breaker: Circ
     assert [breaker.refuse(SITE) is None for _ in range(3)] == [True, True, True]
 
 
-def test_each_try_that_fails_doubles_the_pause_up_to_a_minute(breaker: CircuitBreaker, clock: Clock) -> None:
+def test_each_failed_trial_doubles_the_pause_up_to_a_minute(breaker: CircuitBreaker, clock: Clock) -> None:
     for _ in range(3):
         breaker.record(SITE, LOST)
     for pause in (5, 10, 20, 40, 60, 60):
@@ -77,7 +77,7 @@ def test_each_try_that_fails_doubles_the_pause_up_to_a_minute(breaker: CircuitBr
         breaker.record(SITE, LOST)
 
 
-def test_a_try_that_never_ends_is_followed_by_another(breaker: CircuitBreaker, clock: Clock) -> None:
+def test_abandoned_trial_is_followed_by_another(breaker: CircuitBreaker, clock: Clock) -> None:
     for _ in range(3):
         breaker.record(SITE, LOST)
     for _ in range(3):
@@ -98,7 +98,7 @@ def test_a_try_that_never_ends_is_followed_by_another(breaker: CircuitBreaker, c
         (Response(500, (), b""), False),
     ],
 )
-def test_only_a_server_that_does_not_answer_counts(
+def test_only_an_unresponsive_server_counts_as_a_failure(
     breaker: CircuitBreaker, outcome: Response | Problem, counts: bool
 ) -> None:
     for _ in range(6):
@@ -107,7 +107,7 @@ def test_only_a_server_that_does_not_answer_counts(
     assert breaker.refuse("https://other.example") is None
 
 
-def test_failures_that_are_not_in_a_row_open_nothing(breaker: CircuitBreaker) -> None:
+def test_failures_that_are_not_consecutive_keep_the_breaker_closed(breaker: CircuitBreaker) -> None:
     for _ in range(10):
         breaker.record(SITE, LOST)
         breaker.record(SITE, LOST)
@@ -146,11 +146,11 @@ def gauges() -> Iterator[Callable[[], list[tuple[str, int]]]]:
 
 
 @pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
-def test_calls_to_a_server_that_hangs_fail_at_once_and_send_nothing(
+def test_calls_to_a_hanging_server_fail_at_once_without_sending(
     protocol: str, gauges: Callable[[], list[tuple[str, int]]]
 ) -> None:
     async def story(upstream: str) -> None:
-        async with proxied(upstream) as (url, proxy):
+        async with start_proxy(upstream) as (url, proxy):
             async with connect(url, protocol=protocol, timeout_s=0.1, retries=0, approve=lambda _: True) as remote:
                 assert await remote.call("greet", {"name": "Ada"}) == Value("Hello, Ada.")
                 proxy.fault = swallow
@@ -172,7 +172,7 @@ def test_calls_to_a_server_that_hangs_fail_at_once_and_send_nothing(
         asyncio.run(story(upstream))
 
 
-def test_the_blocking_client_has_one_as_well() -> None:
+def test_blocking_client_has_a_circuit_breaker() -> None:
     with background(asgi(kit())) as url:
         pending = connect_sync(url, protocol="otc", timeout_s=5, retries=0, approve=lambda _: True)
         remote = pending.__enter__()
@@ -183,7 +183,7 @@ def test_the_blocking_client_has_one_as_well() -> None:
     assert (reasons[4] != "breaker", reasons[5:]) == (True, ["breaker"] * 2)
 
 
-def test_a_server_that_comes_back_is_used_again(clock: Clock) -> None:
+def test_recovered_server_is_used_again(clock: Clock) -> None:
     port = find_free_port()
     network = SyncNetwork(limits=TransportLimits(breaker_failures=2), clock=clock)
     request = Request("GET", f"http://127.0.0.1:{port}/health")

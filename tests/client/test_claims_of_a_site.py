@@ -88,12 +88,12 @@ class Bank:
 
 
 @pytest.fixture(params=["otc", "opentool", "mcp"])
-def bank(request: pytest.FixtureRequest, listen: Callable[..., Any], said: Callable[..., bytes]) -> Bank:
-    return Bank(request.param, listen, said)
+def bank(request: pytest.FixtureRequest, listen: Callable[..., Any], encode_response: Callable[..., bytes]) -> Bank:
+    return Bank(request.param, listen, encode_response)
 
 
 @pytest.mark.requirement("XL-044", "XL-043")
-def test_what_a_site_says_only_reads_is_never_called_unasked(bank: Bank) -> None:
+def test_claimed_read_only_tool_is_never_called_without_a_question(bank: Bank) -> None:
     with connect_sync(bank.url, protocol=bank.wire) as remote:
         (tool,) = remote.tools
         assert (tool.safe, tool.claimed_safe) == (False, True)
@@ -104,7 +104,7 @@ def test_what_a_site_says_only_reads_is_never_called_unasked(bank: Bank) -> None
 
 
 @pytest.mark.requirement("XL-044")
-def test_nor_by_the_asynchronous_client(bank: Bank) -> None:
+def test_asynchronous_client_also_asks_for_a_claimed_read_only_tool(bank: Bank) -> None:
     async def call() -> Result:
         async with connect(bank.url, protocol=bank.wire) as remote:
             return await remote.call("wire_money", {"amount": 5})
@@ -114,7 +114,7 @@ def test_nor_by_the_asynchronous_client(bank: Bank) -> None:
 
 
 @pytest.mark.requirement("XL-044", "XL-050")
-def test_one_yes_is_one_call_whatever_the_site_says_of_repeating(bank: Bank) -> None:
+def test_approved_call_is_sent_once_despite_a_claim_of_idempotence(bank: Bank) -> None:
     asked: list[Question] = []
 
     def person(question: Question) -> bool:
@@ -133,7 +133,7 @@ def test_one_yes_is_one_call_whatever_the_site_says_of_repeating(bank: Bank) -> 
 
 
 @pytest.mark.requirement("XL-044", "XL-048", "D-04")
-def test_an_agreement_is_given_once_and_is_void_for_another_definition(bank: Bank, tmp_path: Path) -> None:
+def test_agreement_is_asked_once_and_ends_with_another_definition(bank: Bank, tmp_path: Path) -> None:
     lists: list[tuple[Tool, ...]] = []
 
     def agree(tools: tuple[Tool, ...]) -> bool:
@@ -156,7 +156,7 @@ def test_an_agreement_is_given_once_and_is_void_for_another_definition(bank: Ban
 
 
 @pytest.mark.requirement("XL-044")
-def test_no_is_no_agreement_and_a_truthy_word_is_none_either(bank: Bank) -> None:
+def test_only_true_is_an_agreement(bank: Bank) -> None:
     for answer in (False, "yes", 1, None):
         with connect_sync(bank.url, protocol=bank.wire, agree=lambda _, said=answer: said) as remote:  # type: ignore[misc]
             assert not remote.call("wire_money", {"amount": 5}).ok
@@ -164,7 +164,7 @@ def test_no_is_no_agreement_and_a_truthy_word_is_none_either(bank: Bank) -> None
 
 
 @pytest.mark.requirement("XL-044", "D-33")
-def test_several_connections_share_no_agreement(bank: Bank) -> None:
+def test_connections_do_not_share_an_agreement(bank: Bank) -> None:
     session = Session()
     with (
         connect_sync(bank.url, protocol=bank.wire, session=session, name="one", agree=lambda _: True) as one,
@@ -177,7 +177,7 @@ def test_several_connections_share_no_agreement(bank: Bank) -> None:
 
 
 @pytest.mark.requirement("XL-044")
-def test_a_gateway_does_not_pass_the_claim_on_as_its_own(bank: Bank) -> None:
+def test_gateway_does_not_repeat_a_claim_of_its_upstream_as_its_own(bank: Bank) -> None:
     from toolwire.client.connection.connect import connect_without_user
     from toolwire.server import asgi
     from toolwire.testing.loopback import background

@@ -96,7 +96,7 @@ def readable(result: Value | Problem) -> str:
 
 @pytest.mark.requirement("D-26", "R20")
 @pytest.mark.parametrize("scheme", ["head", "query", "cookie", "basic", "bearer"])
-def test_a_key_that_a_site_sends_back_is_taken_out(site: str, scheme: str) -> None:
+def test_key_echoed_by_a_site_is_removed(site: str, scheme: str) -> None:
     keys = {scheme: PLAIN if scheme != "basic" else f"user:{PLAIN}"}
     with connect_sync(f"{site}/openapi.json", keys=keys, agree=lambda _: True, approve=lambda _: True) as remote:
         result = remote.call(scheme, {})
@@ -108,7 +108,7 @@ def test_a_key_that_a_site_sends_back_is_taken_out(site: str, scheme: str) -> No
 
 @pytest.mark.requirement("D-26", "R20")
 @pytest.mark.parametrize("blocking", [True, False])
-def test_a_key_for_every_request_is_taken_out_of_what_comes_back(site: str, blocking: bool) -> None:
+def test_global_api_key_is_removed_from_responses(site: str, blocking: bool) -> None:
     options: dict[str, Any] = {"api_key": PLAIN, "protocol": "otc", "agree": lambda _: True, "approve": lambda _: True}
 
     async def call() -> Value | Problem:
@@ -124,7 +124,7 @@ def test_a_key_for_every_request_is_taken_out_of_what_comes_back(site: str, bloc
 
 
 @pytest.mark.requirement("D-26", "R20")
-def test_a_token_of_a_sign_in_is_taken_out(site: str, tmp_path: Path) -> None:
+def test_sign_in_token_is_removed_from_responses(site: str, tmp_path: Path) -> None:
     credentials = CredentialStore(tmp_path)
     credentials.put(Credential(kind="key", resource=site, access=Secret(PLAIN)))
     with connect_sync(
@@ -136,7 +136,7 @@ def test_a_token_of_a_sign_in_is_taken_out(site: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("D-26", "R20", "A-45")
-def test_secrets_that_a_tool_is_given_are_taken_out(site: str) -> None:
+def test_secrets_passed_to_a_tool_are_removed_from_responses(site: str) -> None:
     context = Context(tokens={"google": Secret(PLAIN)}, secrets={"KEY": Secret(KEY)})
     with connect_sync(site, protocol="otc", context=context, agree=lambda _: True, approve=lambda _: True) as remote:
         result = remote.call("look", {})
@@ -164,7 +164,7 @@ def test_every_usual_way_to_write_a_key_is_found(way: str, field: str) -> None:
 
 
 @pytest.mark.requirement("D-26")
-def test_a_word_that_is_a_key_changes_errors_alone() -> None:
+def test_key_that_is_an_ordinary_word_is_removed_only_from_errors() -> None:
     echoes = find_echoes([Secret("password")])
     assert echoes.remove_from(b'{"password": 1}', 200) == b'{"password": 1}'
     assert echoes.remove_from(b"wrong: password", 401) == b"wrong: ***"

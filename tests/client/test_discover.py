@@ -37,7 +37,7 @@ def look(transport: Any, url: str = HERE, **options: Any) -> Discovery:
         ("", "https://"),
     ],
 )
-def test_a_text_without_a_scheme_means_https_and_http_on_this_machine(text: str, url: str) -> None:
+def test_url_without_scheme_is_https_except_http_on_loopback(text: str, url: str) -> None:
     assert complete_url(text) == url
 
 
@@ -54,7 +54,7 @@ def test_a_site_is_shown_by_scheme_host_and_port(url: str, site: str) -> None:
 
 
 @pytest.mark.requirement("XL-001", "XL-005")
-def test_the_first_protocol_that_is_found_wins_and_the_rest_is_not_asked() -> None:
+def test_discovery_stops_at_the_first_protocol_found() -> None:
     transport = SyncAppTransport(asgi(build_kit()))
     found = look(transport)
     transport.close()
@@ -66,7 +66,7 @@ def test_the_first_protocol_that_is_found_wins_and_the_rest_is_not_asked() -> No
     assert found.probes[-1].accepted
 
 
-def test_a_survey_goes_on_to_the_other_protocols() -> None:
+def test_survey_continues_with_the_other_protocols() -> None:
     transport = SyncAppTransport(asgi(build_kit()))
     found = look(transport, survey=True)
     transport.close()
@@ -75,7 +75,7 @@ def test_a_survey_goes_on_to_the_other_protocols() -> None:
 
 
 @pytest.mark.parametrize("name", [codec.name for codec in BUILTIN])
-def test_one_protocol_can_be_asked_for(name: str) -> None:
+def test_discovery_can_be_limited_to_one_protocol(name: str) -> None:
     transport = SyncAppTransport(asgi(build_kit()))
     found = look(transport, protocol=name)
     transport.close()
@@ -86,7 +86,7 @@ def test_one_protocol_can_be_asked_for(name: str) -> None:
 
 @pytest.mark.requirement("XL-005", "C-8", "XL-014")
 @pytest.mark.parametrize("path", ["", "/", "/tools", "/mcp", "/opentool/version", "/somewhere/else"])
-def test_every_look_is_recorded_and_no_url_is_fetched_twice(path: str) -> None:
+def test_discovery_records_every_probe_and_fetches_no_url_twice(path: str) -> None:
     transport = CannedTransport(lambda _: Response(404))
     found = look(transport, HERE + path)
     assert found.peer is None
@@ -100,7 +100,7 @@ def test_every_look_is_recorded_and_no_url_is_fetched_twice(path: str) -> None:
 
 @pytest.mark.requirement("XL-005")
 @pytest.mark.parametrize("answer", [Response(500), Problem(kind=Kind.UNREACHABLE, message="No.")])
-def test_a_server_that_fails_does_not_stop_the_looking(answer: Response | Problem) -> None:
+def test_discovery_continues_after_a_server_error(answer: Response | Problem) -> None:
     found = look(CannedTransport(lambda _: answer))
     assert {probe.protocol for probe in found.probes} == {codec.name for codec in BUILTIN}
     assert not any(probe.accepted for probe in found.probes)
@@ -115,7 +115,7 @@ def test_no_url_is_an_exception(url: str) -> None:
     assert found.peer is None
 
 
-def test_there_is_no_other_protocol() -> None:
+def test_unknown_protocol_name_is_refused() -> None:
     assert find_codecs(None) == BUILTIN
     with pytest.raises(ValueError, match="'gopher' is no protocol; there is openapi, opentool, otc, mcp"):
         find_codecs("gopher")

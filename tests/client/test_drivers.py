@@ -82,11 +82,11 @@ def drive(request: pytest.FixtureRequest) -> Drive:
     return blocking if request.param == "sync" else asynchronous
 
 
-def asked() -> Flow[Answer]:
+def build_ask_flow() -> Flow[Answer]:
     return (yield from ask(QUESTION))
 
 
-def test_requests_go_through_the_door_and_the_value_comes_back(drive: Drive) -> None:
+def test_driver_sends_requests_through_the_transport_and_returns_the_value(drive: Drive) -> None:
     here = Here(Response(204))
     requests = [Request("GET", f"https://a.example/{number}") for number in range(3)]
 
@@ -100,11 +100,11 @@ def test_requests_go_through_the_door_and_the_value_comes_back(drive: Drive) -> 
     assert here.sent == requests
 
 
-def test_a_server_that_is_not_reached_is_a_value(drive: Drive) -> None:
+def test_unreachable_server_is_returned_as_a_value(drive: Drive) -> None:
     assert drive(fetch(Request("GET", "https://a.example")), Here()) is GONE
 
 
-def listening() -> Flow[Any]:
+def build_listen_flow() -> Flow[Any]:
     def hear(piece: bytes) -> list[Progress]:
         if not piece:
             raise ValueError("an empty piece")
@@ -113,26 +113,26 @@ def listening() -> Flow[Any]:
     return (yield Listen(Request("POST", "https://a.example/x"), hear))
 
 
-def test_what_a_stream_says_is_progress_in_order(drive: Drive) -> None:
+def test_stream_chunks_become_progress_in_order(drive: Drive) -> None:
     here, heard = Here(Response(200)), list[Progress]()
     here.pieces = [b"one", b"two"]
-    assert drive(listening(), here, None, heard) == Response(200)
+    assert drive(build_listen_flow(), here, None, heard) == Response(200)
     assert [progress.value for progress in heard] == ["one", "one", "two", "two"]
-    assert drive(listening(), here) == Response(200)
+    assert drive(build_listen_flow(), here) == Response(200)
 
 
-def test_a_stream_that_cannot_be_read_ends_the_exchange(drive: Drive) -> None:
+def test_unreadable_stream_ends_the_flow_with_a_bad_answer(drive: Drive) -> None:
     here, heard = Here(Response(200)), list[Progress]()
     here.pieces = [b"one", b"", b"two"]
-    problem = drive(listening(), here, None, heard)
+    problem = drive(build_listen_flow(), here, None, heard)
     assert problem.kind is Kind.BAD_ANSWER
     assert "cannot be read: an empty piece." in problem.message
     assert len(heard) == 2
 
 
 @pytest.mark.requirement("XL-053")
-def test_without_a_way_to_ask_the_answer_is_no(drive: Drive) -> None:
-    answer = drive(asked(), Here())
+def test_question_without_an_approver_is_answered_with_no(drive: Drive) -> None:
+    answer = drive(build_ask_flow(), Here())
     assert answer is NO_APPROVER
     assert answer.allowed is False
 
@@ -141,11 +141,11 @@ def test_without_a_way_to_ask_the_answer_is_no(drive: Drive) -> None:
     ("said", "allowed"),
     [(True, True), (False, False), (None, False), (1, False), ("yes", False), ([True], False)],
 )
-def test_only_true_itself_is_a_yes(drive: Drive, said: Any, allowed: bool) -> None:
-    assert drive(asked(), Here(), lambda _: said) == Answer(allowed=allowed)
+def test_only_true_is_an_approval(drive: Drive, said: Any, allowed: bool) -> None:
+    assert drive(build_ask_flow(), Here(), lambda _: said) == Answer(allowed=allowed)
 
 
-def test_an_answer_is_passed_on_as_it_is(drive: Drive) -> None:
+def test_answer_object_is_passed_on_unchanged(drive: Drive) -> None:
     answer = Answer(allowed=False, reason="too dear")
     heard: list[Question] = []
 
@@ -153,29 +153,29 @@ def test_an_answer_is_passed_on_as_it_is(drive: Drive) -> None:
         heard.append(question)
         return answer
 
-    assert drive(asked(), Here(), approve) is answer
+    assert drive(build_ask_flow(), Here(), approve) is answer
     assert heard == [QUESTION]
 
 
-def test_an_asynchronous_person_can_be_asked_asynchronously_only() -> None:
+def test_asynchronous_approver_is_refused_by_a_blocking_connection() -> None:
     async def approve(question: Question) -> bool:
         return True
 
-    assert asyncio.run(arun(asked(), FakeTransport(Here()), approve)) == Answer(allowed=True)
+    assert asyncio.run(arun(build_ask_flow(), FakeTransport(Here()), approve)) == Answer(allowed=True)
     with pytest.raises(TypeError, match="plain function"):
-        run(asked(), SyncDoor(Here()), approve)
+        run(build_ask_flow(), SyncDoor(Here()), approve)
 
 
-def test_an_awaitable_that_is_no_coroutine_is_no_answer_to_a_blocking_connection() -> None:
+def test_blocking_connection_refuses_an_awaitable_answer() -> None:
     class Later:
         def __await__(self) -> Any:
             yield
 
     with pytest.raises(TypeError, match="plain function"):
-        run(asked(), SyncDoor(Here()), lambda _: Later())  # type: ignore[arg-type, return-value]  # that is the point
+        run(build_ask_flow(), SyncDoor(Here()), lambda _: Later())  # type: ignore[arg-type, return-value]  # that is the point
 
 
-def test_a_conversation_is_closed_when_the_person_or_the_door_raises(drive: Drive) -> None:
+def test_flow_is_closed_if_approver_or_transport_raises(drive: Drive) -> None:
     ended: list[str] = []
 
     def flow() -> Flow[Answer]:

@@ -54,12 +54,12 @@ def build_server(answers: dict[str, Answer]) -> Any:
 
 
 @contextmanager
-def connected(server: Any) -> Iterator[SyncRemote]:
+def open_connection(server: Any) -> Iterator[SyncRemote]:
     with background(server) as url, connect_sync(f"{url}/mcp", protocol="mcp") as remote:
         yield remote
 
 
-def test_endless_pages_end() -> None:
+def test_endless_resource_pages_stop_at_a_limit() -> None:
     numbers = iter(range(1_000_000))
 
     def answer(_: dict[str, Any]) -> Any:
@@ -67,14 +67,14 @@ def test_endless_pages_end() -> None:
         return {"resources": [{"uri": f"a://{number}", "name": "x"}], "nextCursor": f"c{number}"}
 
     server = build_server({"resources/list": answer, "resources/templates/list": lambda _: {"resourceTemplates": []}})
-    with connected(server) as remote:
+    with open_connection(server) as remote:
         listed = remote.list_resources()
     assert not isinstance(listed, Problem)
     assert len(listed) == 100
     assert server.asked.count("resources/list") == 100
 
 
-def test_faulty_entries_are_left_out_and_told() -> None:
+def test_invalid_entries_are_dropped_and_reported() -> None:
     entries: list[Any] = [
         7,
         {"name": "no uri"},
@@ -96,7 +96,7 @@ def test_faulty_entries_are_left_out_and_told() -> None:
             "prompts/list": lambda _: {"prompts": prompts},
         }
     )
-    with connected(server) as remote:
+    with open_connection(server) as remote:
         listed, offered = remote.list_resources(), remote.list_prompts()
         assert not isinstance(listed, Problem)
         assert not isinstance(offered, Problem)
@@ -115,7 +115,7 @@ def test_faulty_entries_are_left_out_and_told() -> None:
 )
 def test_broken_content_is_a_problem(answer: Any) -> None:
     server = build_server({"resources/read": lambda _: answer})
-    with connected(server) as remote:
+    with open_connection(server) as remote:
         result = remote.read_resource("a://b")
     assert isinstance(result, Problem)
     assert "contents" in result.message
@@ -128,21 +128,21 @@ def test_broken_messages_are_a_problem(messages: Any) -> None:
     server = build_server(
         {"prompts/list": lambda _: {"prompts": [{"name": "p"}]}, "prompts/get": lambda _: {"messages": messages}}
     )
-    with connected(server) as remote:
+    with open_connection(server) as remote:
         result = remote.get_prompt("p")
     assert isinstance(result, Problem)
 
 
-def test_broken_base64_stays_the_block_it_is() -> None:
+def test_invalid_base64_content_is_returned_unchanged() -> None:
     content = {"uri": "a://b", "blob": "%%%", "mimeType": "image/png"}
     server = build_server({"resources/read": lambda _: {"contents": [content]}})
-    with connected(server) as remote:
+    with open_connection(server) as remote:
         assert remote.read_resource("a://b") == Value({"type": "resource", "resource": content})
 
 
 def test_server_that_asks_for_input_is_not_answered() -> None:
     server = build_server({"resources/read": lambda _: {"resultType": "input_required", "inputRequests": {}}})
-    with connected(server) as remote:
+    with open_connection(server) as remote:
         result = remote.read_resource("a://b")
     assert isinstance(result, Problem)
     assert "input" in result.message

@@ -41,7 +41,7 @@ def outcome(reader: ResponseReader) -> Response | str:
 
 
 @given(st.lists(st.integers(1, 20), min_size=1))
-def test_however_a_response_is_cut_it_is_the_same_and_its_connection_is_kept(sizes: list[int]) -> None:
+def test_response_does_not_depend_on_chunk_boundaries(sizes: list[int]) -> None:
     whole = (
         b"HTTP/1.1 200 OK\r\nX-A: 1\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nt: u\r\n\r\n"
     )
@@ -65,7 +65,7 @@ def test_however_a_response_is_cut_it_is_the_same_and_its_connection_is_kept(siz
         (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n", "HEAD"),
     ],
 )
-def test_a_connection_that_says_more_or_less_than_it_should_is_not_used_again(wire: bytes, method: str) -> None:
+def test_connection_with_extra_or_missing_bytes_is_not_reused(wire: bytes, method: str) -> None:
     reader = read(wire, method=method)
     answer = outcome(reader)
     assert isinstance(answer, Response)
@@ -73,7 +73,7 @@ def test_a_connection_that_says_more_or_less_than_it_should_is_not_used_again(wi
     assert not reader.is_reusable
 
 
-def test_interim_responses_are_passed_over() -> None:
+def test_interim_responses_are_skipped() -> None:
     reader = read(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nlink: x\r\n\r\n" + FINE)
     assert outcome(reader) == Response(200, ((b"content-length", b"2"),), b"hi")
     assert reader.is_reusable
@@ -97,7 +97,7 @@ def test_lines_may_end_with_a_line_feed_alone() -> None:
         b"HTTP/2.0 200 OK\r\n\r\n",
     ],
 )
-def test_what_could_be_read_in_two_ways_is_refused(wire: bytes) -> None:
+def test_ambiguous_response_framing_is_refused(wire: bytes) -> None:
     reader = read(wire, ends=True)
     assert outcome(reader) == "not_http"
     assert not reader.is_reusable
@@ -115,7 +115,7 @@ def test_what_could_be_read_in_two_ways_is_refused(wire: bytes) -> None:
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1;" + b"a" * 1_000 + b"\r\nb\r\n"),
     ],
 )
-def test_what_is_not_body_has_a_limit_wherever_it_stands(start: bytes, more: bytes) -> None:
+def test_headers_and_chunk_metadata_are_limited(start: bytes, more: bytes) -> None:
     reader, sent = read(start), 0
     while not reader.is_done and sent < 200_000:
         reader.feed(more)
@@ -175,7 +175,7 @@ def test_tls_roots_are_read_once_and_never_for_http(listen: Any, open_network: A
         (" \thttps://b.example:8443\n", "https://b.example:8443/"),
     ],
 )
-def test_a_location_is_read_as_browsers_read_it(location: str, there: str) -> None:
+def test_location_is_resolved_like_in_browsers(location: str, there: str) -> None:
     url = resolve_location(parse_url("https://a.example/d/e?k"), location)
     assert url.origin + url.request_target == there
 
@@ -196,6 +196,6 @@ def test_a_location_is_read_as_browsers_read_it(location: str, there: str) -> No
         "https://a.256/",
     ],
 )
-def test_what_is_no_http_url_is_none(text: str) -> None:
+def test_invalid_http_url_raises_value_error(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever it says, the caller says it in other words
         parse_url(text)

@@ -71,7 +71,7 @@ def test_a_toolkit_is_called_without_a_network_over_every_protocol(protocol: str
 
 
 @pytest.mark.requirement("XL-053")
-def test_a_person_is_asked_as_over_a_network_and_a_no_runs_nothing() -> None:
+def test_in_process_call_asks_and_a_denial_runs_nothing() -> None:
     kit, wiped = make_kit()
     with connect_sync(kit) as remote:
         denied = remote.call("wipe", {"name": "disk"})
@@ -85,7 +85,7 @@ def test_a_person_is_asked_as_over_a_network_and_a_no_runs_nothing() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["opentool", "mcp"])
-def test_the_pieces_of_a_stream_arrive_one_by_one(protocol: str) -> None:
+def test_stream_items_arrive_one_by_one_in_process(protocol: str) -> None:
     kit, _ = make_kit()
     seen: list[object] = []
 
@@ -104,7 +104,7 @@ def test_the_pieces_of_a_stream_arrive_one_by_one(protocol: str) -> None:
     assert seen == [0, 1]
 
 
-def test_a_tool_shares_what_belongs_to_the_event_loop_of_the_test() -> None:
+def test_tool_runs_in_the_event_loop_of_the_test() -> None:
     kit = Toolkit("Waiter")
 
     async def story() -> None:
@@ -124,7 +124,7 @@ def test_a_tool_shares_what_belongs_to_the_event_loop_of_the_test() -> None:
     asyncio.run(story())
 
 
-def test_a_call_that_is_left_cancels_its_tool() -> None:
+def test_abandoned_call_cancels_its_tool() -> None:
     kit = Toolkit("Sleeper")
 
     async def story() -> list[str]:
@@ -150,7 +150,7 @@ def test_a_call_that_is_left_cancels_its_tool() -> None:
     assert asyncio.run(story()) == ["cancelled"]
 
 
-def test_a_tool_that_takes_too_long_is_a_problem() -> None:
+def test_call_above_its_time_limit_is_a_problem() -> None:
     kit = Toolkit("Sleeper")
 
     @kit.tool(approval="auto")
@@ -165,7 +165,7 @@ def test_a_tool_that_takes_too_long_is_a_problem() -> None:
 
 
 @pytest.mark.requirement("FU-12")
-def test_an_application_of_another_framework_is_called_with_its_lifespan() -> None:
+def test_application_of_another_framework_runs_with_its_lifespan() -> None:
     events: list[str] = []
 
     @asynccontextmanager
@@ -188,7 +188,7 @@ def test_an_application_of_another_framework_is_called_with_its_lifespan() -> No
     assert events == ["start", "stop"]
 
 
-def test_an_application_that_does_not_start_says_so() -> None:
+def test_application_that_fails_to_start_raises_connect_error() -> None:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         raise ValueError("no database")
@@ -201,7 +201,7 @@ def test_an_application_that_does_not_start_says_so() -> None:
         pass
 
 
-def test_a_key_is_checked_as_over_a_network() -> None:
+def test_api_key_is_checked_in_process() -> None:
     kit, _ = make_kit()
     app = asgi(kit, api_keys=["a-key-of-thirty-two-characters-xx"])
     with connect_sync(app, api_key="a-key-of-thirty-two-characters-xx", agree=lambda _: True) as remote:
@@ -209,7 +209,7 @@ def test_a_key_is_checked_as_over_a_network() -> None:
 
 
 @pytest.mark.requirement("FU-12")
-def test_a_module_or_several_toolkits_as_one_can_be_connected_to() -> None:
+def test_module_or_merged_toolkits_can_be_connected_to() -> None:
     kit, _ = make_kit()
     module = types.ModuleType("tools")
     module.kit = kit  # type: ignore[attr-defined]
@@ -222,13 +222,13 @@ def test_a_module_or_several_toolkits_as_one_can_be_connected_to() -> None:
 
 
 @pytest.mark.parametrize("target", [5, None, Toolkit, ["http://a.example"]])
-def test_anything_else_is_refused_with_what_can_be_connected_to(target: object) -> None:
+def test_unsupported_connect_target_is_refused_with_the_supported_ones(target: object) -> None:
     with pytest.raises(DefinitionError, match="connect takes a URL, a Toolkit, a module with one, or an ASGI"):
         connect_sync(target)  # type: ignore[arg-type]
 
 
 @pytest.mark.requirement("FU-12")
-def test_a_connection_that_is_not_open_says_how_to_open_it() -> None:
+def test_unopened_connection_tells_how_to_open_it() -> None:
     with pytest.raises(AttributeError, match="`with connect_sync"):
         connect_sync("http://127.0.0.1:1").call("add")  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match="`async with connect"):

@@ -46,7 +46,7 @@ def ask(asked: InputRequest, visit: Callable[[Visitor], object], within_s: float
 
 
 @pytest.mark.requirement("MC-09")
-def test_a_form_is_filled_in_and_sent() -> None:
+def test_user_can_fill_and_send_an_input_form() -> None:
     pages: list[str] = []
 
     def visit(one: Visitor) -> None:
@@ -68,12 +68,12 @@ def test_a_form_is_filled_in_and_sent() -> None:
 
 @pytest.mark.requirement("MC-09")
 @pytest.mark.parametrize(("answer", "response"), [("decline", DECLINED), ("cancel", CANCELLED)])
-def test_no_and_not_now_are_two_answers(answer: str, response: InputResponse) -> None:
+def test_decline_and_cancel_are_different_answers(answer: str, response: InputResponse) -> None:
     assert ask(ASKED, lambda one: one.post(token=one.token(), answer=answer)) == response
 
 
 @pytest.mark.requirement("MC-09")
-def test_only_its_own_page_answers_and_silence_is_a_cancel() -> None:
+def test_only_the_input_page_can_answer_and_a_timeout_cancels() -> None:
     def visit(one: Visitor) -> None:
         assert one.post(**{"token": "other", "answer": "accept", "field size": "4"})[0] == 400
         origin = {"Origin": "https://evil.example"}
@@ -83,7 +83,7 @@ def test_only_its_own_page_answers_and_silence_is_a_cancel() -> None:
 
 
 @pytest.mark.requirement("MC-09")
-def test_a_page_of_a_site_is_a_link_with_its_host() -> None:
+def test_input_page_of_a_site_is_a_link_with_its_host() -> None:
     pages: list[str] = []
 
     async def run() -> InputResponse:

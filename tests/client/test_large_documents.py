@@ -29,16 +29,16 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-def padded(size: int) -> bytes:
+def pad_document(size: int) -> bytes:
     """Return the document with text in it, so that it has about ``size`` bytes."""
     return json.dumps({**DOCUMENT, "x-text": "x" * size}).encode()
 
 
 @pytest.mark.requirement("XL-012")
 @pytest.mark.parametrize("keyed", [False, True], ids=["without a key", "with a key"])
-def test_a_document_may_be_larger_than_an_answer(listen: Any, said: Any, keyed: bool) -> None:
-    refused = said(b"", status="401 Unauthorized")
-    whole = said(padded(20 * MIB), "content-type: application/json")
+def test_document_may_be_larger_than_the_response_limit(listen: Any, encode_response: Any, keyed: bool) -> None:
+    refused = encode_response(b"", status="401 Unauthorized")
+    whole = encode_response(pad_document(20 * MIB), "content-type: application/json")
 
     def answer(seen: Any) -> list[bytes]:
         wants_key = keyed and "authorization" not in seen.headers
@@ -51,11 +51,11 @@ def test_a_document_may_be_larger_than_an_answer(listen: Any, said: Any, keyed: 
 
 
 @pytest.mark.requirement("XL-012")
-def test_one_over_the_limit_is_refused_by_its_true_reason(
-    listen: Any, said: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_document_above_its_limit_is_refused_with_the_option_to_raise_it(
+    listen: Any, encode_response: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    site = listen(said(padded(200_000), "content-type: application/json"))
-    (tmp_path / "api.json").write_bytes(padded(200_000))
+    site = listen(encode_response(pad_document(200_000), "content-type: application/json"))
+    (tmp_path / "api.json").write_bytes(pad_document(200_000))
     for target in (f"{site.origin}/api.json", str(tmp_path / "api.json")):
         selection = Selection(include="all", document_bytes=100_000)
         with pytest.raises(ConnectError, match=r"100,?000 bytes.*document_bytes=.* or --document-bytes takes more\.$"):
@@ -67,8 +67,8 @@ def test_one_over_the_limit_is_refused_by_its_true_reason(
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "x", "9" * 30])
-def test_a_limit_that_is_none_is_refused(tmp_path: Path, number: str) -> None:
-    (tmp_path / "api.json").write_bytes(padded(10))
+def test_invalid_document_limit_is_refused(tmp_path: Path, number: str) -> None:
+    (tmp_path / "api.json").write_bytes(pad_document(10))
     with pytest.raises(SystemExit):
         raise SystemExit(main(["tools", str(tmp_path / "api.json"), "--document-bytes", number]))
     with pytest.raises(ValueError, match="document_bytes"):
@@ -86,7 +86,7 @@ class Marker(list[Any]):
 
 
 def test_connecting_converts_a_document_in_another_thread(tmp_path: Path) -> None:
-    (tmp_path / "api.json").write_bytes(padded(10))
+    (tmp_path / "api.json").write_bytes(pad_document(10))
     marker = Marker()
     marker.threads = set()
     overlay: Any = {"overlay": "1.0.0", "actions": [{"target": "$.info", "update": {"x-marker": marker}}]}
@@ -100,7 +100,7 @@ def test_connecting_converts_a_document_in_another_thread(tmp_path: Path) -> Non
     assert threading.get_ident() not in marker.threads
 
 
-def test_each_step_of_a_flow_can_run_in_a_thread_and_its_errors_come_back() -> None:
+def test_flow_steps_can_run_in_a_thread_and_raise_errors() -> None:
     threads: list[int] = []
 
     class Door:
@@ -136,7 +136,7 @@ def test_each_step_of_a_flow_can_run_in_a_thread_and_its_errors_come_back() -> N
         f'"a": {"9" * 5_000}', f'"a": {"[" * 250}{"]" * 250}', '"a": "\x01"', '"a": 01', '"a": 1,', '"a": "\udcff"',
     ],
 )  # fmt: skip
-def test_a_large_text_is_as_strict_as_a_small_one(part: str) -> None:
+def test_large_invalid_document_is_refused_like_a_small_one(part: str) -> None:
     for filler in ("x", "x" * 2 * MIB):
         text = f'{{"x": "{filler}", {part}}}'.encode("utf-8", "surrogateescape")
         found = loading.load_document(text)
@@ -144,6 +144,6 @@ def test_a_large_text_is_as_strict_as_a_small_one(part: str) -> None:
 
 
 @pytest.mark.parametrize("value", [1, 2**70, -1.5, "\U0001f600", "\\ud83d", [[{}, []]], None, True, "[[{{"])
-def test_a_large_text_says_what_a_small_one_does(value: Any) -> None:
+def test_large_json_is_read_with_the_same_values_as_small_json(value: Any) -> None:
     text = json.dumps({"a": value, "x": "x" * 2 * MIB}).encode()
     assert jsontext.read_without_duplicates(text) == jsontext.read(text) == {"a": value, "x": "x" * 2 * MIB}

@@ -32,7 +32,7 @@ async def record_call(url: str, protocol: Any, count: int) -> CallPath:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_large_response_is_read_and_searched_off_the_event_loop(protocol: str) -> None:
+def test_large_response_is_processed_outside_the_event_loop(protocol: str) -> None:
     kit = Toolkit("Rows")
 
     @kit.tool(safe=True, approval="auto")
@@ -48,7 +48,7 @@ def test_a_large_response_is_read_and_searched_off_the_event_loop(protocol: str)
     assert reading.isdisjoint((step.file, step.function) for step in large.steps)
 
 
-def test_an_event_loop_leaves_work_to_a_thread_and_a_blocking_driver_does_it() -> None:
+def test_asynchronous_driver_runs_work_in_a_thread_and_blocking_driver_inline() -> None:
     def flow() -> Flow[int]:
         ident: int = yield Work(threading.get_ident)
         return ident
@@ -58,7 +58,7 @@ def test_an_event_loop_leaves_work_to_a_thread_and_a_blocking_driver_does_it() -
     assert run(flow(), None) == here  # type: ignore[arg-type]  # nothing is sent
 
 
-def test_an_event_loop_gets_its_turn_every_millisecond_during_the_work() -> None:
+def test_threads_switch_every_millisecond_during_work() -> None:
     def flow() -> Flow[float]:
         interval: float = yield Work(sys.getswitchinterval)
         return interval

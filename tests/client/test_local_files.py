@@ -34,24 +34,24 @@ DOCUMENT = {
 
 
 @pytest.fixture
-def photos(listen: Any, said: Any) -> Any:
+def photos(listen: Any, encode_response: Any) -> Any:
     """A listener that serves the document, a picture, and takes files."""
     answers = {
-        "/openapi.json": said(json.dumps(DOCUMENT).encode(), "content-type: application/json"),
-        "/cat": said(CAT, "content-type: image/png"),
-        "/photos": said(b"", status="204 No Content"),
-        "/raw": said(b"", status="204 No Content"),
+        "/openapi.json": encode_response(json.dumps(DOCUMENT).encode(), "content-type: application/json"),
+        "/cat": encode_response(CAT, "content-type: image/png"),
+        "/photos": encode_response(b"", status="204 No Content"),
+        "/raw": encode_response(b"", status="204 No Content"),
     }
-    return listen(lambda seen: [answers.get(seen.line.split()[1], said(b"", status="404 Not Found"))])
+    return listen(lambda seen: [answers.get(seen.line.split()[1], encode_response(b"", status="404 Not Found"))])
 
 
-def connected(photos: Any) -> Any:
+def open_connection(photos: Any) -> Any:
     return connect_sync(photos.origin, protocol="openapi", approve=lambda question: True)
 
 
 @pytest.mark.requirement("XL-100", "CV-13", "CV-14", "D-35")
-def test_a_picture_that_came_goes_out_again_by_its_handle(photos: Any) -> None:
-    with connected(photos) as remote:
+def test_downloaded_picture_can_be_uploaded_by_its_handle(photos: Any) -> None:
+    with open_connection(photos) as remote:
         got = remote.call("getCat")
         assert isinstance(got, Value)
         handle = got.value["resource"]
@@ -67,7 +67,7 @@ def test_a_picture_that_came_goes_out_again_by_its_handle(photos: Any) -> None:
 
 @pytest.mark.requirement("D-35", "XL-086")
 @pytest.mark.parametrize("path", ["/etc/passwd", "file:///etc/passwd", "resource:" + "a" * 32])
-def test_a_path_is_refused_before_anybody_is_asked_and_anything_is_sent(photos: Any, path: str) -> None:
+def test_local_path_as_file_is_refused_before_question_and_request(photos: Any, path: str) -> None:
     asked: list[object] = []
     with connect_sync(
         photos.origin, protocol="openapi", approve=lambda question: bool(asked.append(question))
@@ -80,8 +80,8 @@ def test_a_path_is_refused_before_anybody_is_asked_and_anything_is_sent(photos: 
     assert (asked, len(photos.requests)) == ([], before)
 
 
-def test_handles_of_one_connection_are_of_no_use_to_another(photos: Any) -> None:
-    with connected(photos) as one, connected(photos) as other:
+def test_resource_handle_is_invalid_on_another_connection(photos: Any) -> None:
+    with open_connection(photos) as one, open_connection(photos) as other:
         handle = one.keep(CAT)
         assert other.resource(handle) is None
         assert isinstance(other.call("putRaw", {"body": handle}), Problem)

@@ -22,9 +22,11 @@ from toolwire.core.model import Kind, Problem, Secret
 LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 
 
-def test_a_request_arrives_as_it_was_made(listen: Any, open_network: Any, said: Any) -> None:
+def test_request_arrives_as_it_was_built(listen: Any, open_network: Any, encode_response: Any) -> None:
     listener = listen(
-        said(b'{"result":3}', "content-type: application/json", "X-Trace: 1", "x-trace: 2", status="201 Made")
+        encode_response(
+            b'{"result":3}', "content-type: application/json", "X-Trace: 1", "x-trace: 2", status="201 Made"
+        )
     )
     request = Request(
         "POST", f"{listener.origin}/tools/call?a=%20b#top", ((b"x-call", b"7"), (b"x-call", b"8")), b'{"a":1}'
@@ -40,20 +42,20 @@ def test_a_request_arrives_as_it_was_made(listen: Any, open_network: Any, said: 
 
 
 @pytest.mark.requirement("D-14")
-def test_only_gzip_is_asked_for(listen: Any, open_network: Any) -> None:
+def test_client_accepts_only_gzip_encoding(listen: Any, open_network: Any) -> None:
     listener = listen()
     open_network().send(Request("GET", listener.origin))
     assert listener.requests[0].headers["accept-encoding"] == "gzip"
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-def test_every_method_of_a_tool_goes_through(listen: Any, open_network: Any, said: Any, method: str) -> None:
-    listener = listen(lambda seen: [said(b"" if method == "HEAD" else b"{}")])
+def test_every_http_method_is_sent(listen: Any, open_network: Any, encode_response: Any, method: str) -> None:
+    listener = listen(lambda seen: [encode_response(b"" if method == "HEAD" else b"{}")])
     assert open_network().send(Request(method, listener.origin)).status == 200
     assert listener.requests[0].line == f"{method} / HTTP/1.1"
 
 
-def test_connections_are_kept_until_the_door_is_closed_and_then_opened_anew(listen: Any) -> None:
+def test_connections_are_reused_until_closing_and_reopened_after_it(listen: Any) -> None:
     listener = listen()
     transport = SyncNetwork()
     for connections in (1, 2):
@@ -63,7 +65,7 @@ def test_connections_are_kept_until_the_door_is_closed_and_then_opened_anew(list
         transport.close()
 
 
-def test_calls_one_after_another_share_a_connection(listen: Any, open_network: Any) -> None:
+def test_consecutive_calls_share_a_connection(listen: Any, open_network: Any) -> None:
     listener = listen()
     transport = open_network()
     assert {transport.send(Request(method, listener.origin)).status for method in ("GET", "POST", "PUT", "GET")} == {
@@ -72,7 +74,7 @@ def test_calls_one_after_another_share_a_connection(listen: Any, open_network: A
     assert listener.connections == 1
 
 
-def test_no_more_connections_are_kept_than_some(listen: Any, open_network: Any) -> None:
+def test_number_of_idle_connections_is_bounded(listen: Any, open_network: Any) -> None:
     listener = listen()
     addresses = iter(f"127.0.0.{number}" for number in range(2, 255))
     transport = open_network(resolve=lambda host, port: [next(addresses), "127.0.0.1"], limits=TransportLimits(pin_s=0))
@@ -83,18 +85,18 @@ def test_no_more_connections_are_kept_than_some(listen: Any, open_network: Any) 
     assert all(1 <= len(pool) <= 64 for pool in pools)
 
 
-def test_a_cookie_is_not_kept(listen: Any, open_network: Any, said: Any) -> None:
-    listener = listen(said(b"{}", "set-cookie: session=1; path=/"))
+def test_client_stores_no_cookies(listen: Any, open_network: Any, encode_response: Any) -> None:
+    listener = listen(encode_response(b"{}", "set-cookie: session=1; path=/"))
     transport = open_network()
     for _ in range(2):
         transport.send(Request("GET", listener.origin))
     assert all("cookie" not in seen.headers for seen in listener.requests)
 
 
-def test_proxies_of_the_environment_are_not_used(
-    listen: Any, open_network: Any, said: Any, monkeypatch: pytest.MonkeyPatch
+def test_client_ignores_proxies_of_the_environment(
+    listen: Any, open_network: Any, encode_response: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    proxy, listener = listen(), listen(said(b"direct"))
+    proxy, listener = listen(), listen(encode_response(b"direct"))
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.setenv(name, proxy.origin)
         monkeypatch.setenv(name.upper(), proxy.origin)
@@ -102,7 +104,7 @@ def test_proxies_of_the_environment_are_not_used(
     assert proxy.connections == 0
 
 
-def test_a_header_that_is_not_text_is_left_out_and_the_others_stay(listen: Any, open_network: Any) -> None:
+def test_response_header_that_is_not_text_is_dropped_alone(listen: Any, open_network: Any) -> None:
     listener = listen(b"HTTP/1.1 200 OK\r\nx-name: caf\xe9\r\nx-other: fine\r\ncontent-length: 2\r\n\r\nhi")
     answer = open_network().send(Request("GET", listener.origin))
     assert answer.body == b"hi"
@@ -143,7 +145,7 @@ def test_a_header_that_is_not_text_is_left_out_and_the_others_stay(listen: Any, 
         (b"Proxy-Authorization", b"Basic x"),
     ],
 )
-def test_a_header_that_could_become_another_is_not_sent(
+def test_request_header_with_a_line_break_is_not_sent(
     listen: Any, open_network: Any, header: tuple[bytes, bytes]
 ) -> None:
     listener = listen()
@@ -158,7 +160,7 @@ def test_a_header_that_could_become_another_is_not_sent(
 @pytest.mark.parametrize(
     "method", ["", "get", "GE T", "GET\r\nx: y", "GET /evil HTTP/1.1\r\n", "G\x00", "É", "CONNECT", "TRACE"]
 )
-def test_a_method_that_is_not_one_word_is_not_sent(listen: Any, open_network: Any, method: str) -> None:
+def test_method_that_is_no_token_is_not_sent(listen: Any, open_network: Any, method: str) -> None:
     listener = listen()
     assert open_network().send(Request(method, listener.origin)).kind is Kind.MALFORMED
     assert listener.connections == 0
@@ -181,7 +183,7 @@ def test_a_method_that_is_not_one_word_is_not_sent(listen: Any, open_network: An
         "/" + "a" * 40_000,
     ],
 )
-def test_a_url_with_what_does_not_belong_there_is_not_sent(listen: Any, open_network: Any, tail: str) -> None:
+def test_url_with_illegal_characters_is_not_sent(listen: Any, open_network: Any, tail: str) -> None:
     listener = listen()
     answer = open_network().send(Request("GET", listener.origin + tail))
     assert answer.kind is Kind.MALFORMED
@@ -206,7 +208,7 @@ def test_a_url_with_what_does_not_belong_there_is_not_sent(listen: Any, open_net
         "https://[",
     ],
 )
-def test_what_is_not_a_whole_url_is_refused_in_one_sentence(open_network: Any, url: str) -> None:
+def test_incomplete_url_is_refused_in_one_sentence(open_network: Any, url: str) -> None:
     answer = open_network(resolve=lambda host, port: ["127.0.0.1"]).send(Request("GET", url))
     assert answer.kind is Kind.MALFORMED
     assert answer.details == {"reason": "url", "sent": False}
@@ -218,7 +220,7 @@ def credentials(origin: str, name: str = "authorization") -> dict[str, tuple[tup
 
 
 @pytest.mark.requirement("D-08", "AC-11")
-def test_credentials_go_to_their_own_origin_and_to_no_other(listen: Any, open_network: Any) -> None:
+def test_credentials_are_sent_only_to_their_own_origin(listen: Any, open_network: Any) -> None:
     mine, other = listen(), listen()
     transport = open_network(credentials=credentials(mine.origin), resolve=lambda host, port: ["127.0.0.1"])
     transport.send(Request("GET", f"{mine.origin}/tools"))
@@ -229,7 +231,7 @@ def test_credentials_go_to_their_own_origin_and_to_no_other(listen: Any, open_ne
 
 
 @pytest.mark.requirement("D-08")
-def test_a_credential_takes_the_place_of_what_the_request_says(listen: Any, open_network: Any) -> None:
+def test_credential_replaces_the_same_header_of_the_request(listen: Any, open_network: Any) -> None:
     listener = listen()
     transport = open_network(credentials=credentials(listener.origin, "X-Api-Key"))
     transport.send(Request("GET", listener.origin, ((b"x-api-key", b"from the model"), (b"x-other", b"1"))))
@@ -256,7 +258,7 @@ def test_a_credential_is_in_no_text_and_no_log(
 @pytest.mark.parametrize(
     "origin", ["example.com", "https://example.com/path", "https://user@example.com", "https://example.com?x"]
 )
-def test_credentials_for_what_is_not_an_origin_are_refused_at_once(origin: str) -> None:
+def test_credentials_for_an_invalid_origin_are_refused_at_once(origin: str) -> None:
     with pytest.raises(ValueError, match="origin") as error:
         RequestRules(limits=TransportLimits(), credentials=credentials(origin))
     assert "tops3cret" not in str(error.value)
@@ -266,13 +268,15 @@ def test_credentials_for_what_is_not_an_origin_are_refused_at_once(origin: str) 
 @pytest.mark.parametrize(
     ("name", "value"), [("x-key", "tops3cret\r\nx: y"), ("x key", "tops3cret"), ("x-key", "tops3cret\x00")]
 )
-def test_a_credential_that_is_no_header_is_refused_without_being_shown(name: str, value: str) -> None:
+def test_invalid_credential_header_is_refused_without_showing_it(name: str, value: str) -> None:
     with pytest.raises(ValueError, match="a credential for") as error:
         RequestRules(limits=TransportLimits(), credentials={"https://example.com": ((name, Secret(value)),)})
     assert "tops3cret" not in str(error.value)
 
 
-def held(release: threading.Event, started: threading.Event, whole: bytes) -> Callable[[object], Iterable[bytes]]:
+def build_held_answer(
+    release: threading.Event, started: threading.Event, whole: bytes
+) -> Callable[[object], Iterable[bytes]]:
     def answer(_: object) -> Iterable[bytes]:
         started.set()
         release.wait(10)
@@ -282,9 +286,11 @@ def held(release: threading.Event, started: threading.Event, whole: bytes) -> Ca
 
 
 @pytest.mark.parametrize("new_loop", LOOPS)
-def test_cancelling_hangs_up(listen: Any, said: Any, new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+def test_cancelled_request_closes_its_connection(
+    listen: Any, encode_response: Any, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
     started, release = threading.Event(), threading.Event()
-    listener = listen(held(release, started, said() * 100_000))
+    listener = listen(build_held_answer(release, started, encode_response() * 100_000))
 
     async def cancel() -> bool:
         task = asyncio.create_task(network.send(Request("GET", listener.origin)))
@@ -301,9 +307,9 @@ def test_cancelling_hangs_up(listen: Any, said: Any, new_loop: Callable[[], asyn
         runner.run(network.aclose())
 
 
-def test_a_door_outlives_its_event_loops(listen: Any, said: Any) -> None:
+def test_network_can_be_used_by_successive_event_loops(listen: Any, encode_response: Any) -> None:
     started, release = threading.Event(), threading.Event()
-    slow, listener = listen(held(release, started, said())), listen()
+    slow, listener = listen(build_held_answer(release, started, encode_response())), listen()
     network = Network()
 
     async def leave() -> None:
@@ -322,8 +328,8 @@ def test_a_door_outlives_its_event_loops(listen: Any, said: Any) -> None:
     assert listener.hung_up.wait(10)
 
 
-def test_many_calls_at_once_each_get_their_own_answer(listen: Any, said: Any) -> None:
-    listener = listen(lambda seen: [said(seen.body)])
+def test_concurrent_calls_each_get_their_own_response(listen: Any, encode_response: Any) -> None:
+    listener = listen(lambda seen: [encode_response(seen.body)])
     network = Network()
 
     async def all_at_once() -> list[Response | Problem]:
@@ -337,8 +343,8 @@ def test_many_calls_at_once_each_get_their_own_answer(listen: Any, said: Any) ->
     ]
 
 
-def test_threads_may_share_a_sync_door(listen: Any, said: Any) -> None:
-    listener = listen(lambda seen: [said(seen.body)])
+def test_threads_can_share_a_sync_network(listen: Any, encode_response: Any) -> None:
+    listener = listen(lambda seen: [encode_response(seen.body)])
     transport = SyncNetwork()
     with ThreadPoolExecutor(8) as pool:
         bodies = pool.map(
@@ -348,10 +354,10 @@ def test_threads_may_share_a_sync_door(listen: Any, said: Any) -> None:
     transport.close()
 
 
-def test_a_compressed_answer_comes_back_plain(listen: Any, open_network: Any, said: Any) -> None:
+def test_gzip_response_is_decompressed(listen: Any, open_network: Any, encode_response: Any) -> None:
     body = b'{"tools": []}' * 500
     for coding in ("gzip", "GZIP", "x-gzip", "identity, gzip"):
-        listener = listen(said(gzip.compress(body), f"content-encoding: {coding}"))
+        listener = listen(encode_response(gzip.compress(body), f"content-encoding: {coding}"))
         answer = open_network().send(Request("GET", listener.origin))
         assert answer.body == body
         assert answer.headers == ()

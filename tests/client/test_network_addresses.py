@@ -113,7 +113,7 @@ def is_refused(answer: Response | Problem) -> bool:
 @pytest.mark.requirement("D-05", "XL-010")
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("host", HOSTS)
-def test_no_spelling_of_a_host_leads_to_this_machine_or_its_network(
+def test_no_spelling_of_a_host_reaches_loopback_or_a_private_network(
     listen: Any, open_network: Any, scheme: str, host: str
 ) -> None:
     listener = listen()
@@ -124,7 +124,7 @@ def test_no_spelling_of_a_host_leads_to_this_machine_or_its_network(
 
 @pytest.mark.requirement("D-05")
 @pytest.mark.parametrize("userinfo", USERINFO)
-def test_a_url_with_a_user_in_it_is_refused_and_not_repeated(listen: Any, open_network: Any, userinfo: str) -> None:
+def test_url_with_user_info_is_refused_without_repeating_it(listen: Any, open_network: Any, userinfo: str) -> None:
     listener = listen()
     answer = open_network(resolve=to_this_machine).send(Request("GET", f"http://{userinfo}127.0.0.1:{listener.port}/"))
     assert is_refused(answer)
@@ -134,7 +134,7 @@ def test_a_url_with_a_user_in_it_is_refused_and_not_repeated(listen: Any, open_n
 
 @pytest.mark.requirement("XL-010")
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_only_http_and_https_are_spoken(listen: Any, open_network: Any, scheme: str) -> None:
+def test_only_http_and_https_urls_are_requested(listen: Any, open_network: Any, scheme: str) -> None:
     listener = listen()
     answer = open_network(resolve=to_this_machine).send(Request("GET", f"{scheme}://127.0.0.1:{listener.port}/"))
     assert is_refused(answer)
@@ -142,7 +142,7 @@ def test_only_http_and_https_are_spoken(listen: Any, open_network: Any, scheme: 
 
 
 @pytest.mark.requirement("XL-010")
-def test_http_to_elsewhere_is_refused_before_its_name_is_looked_up(open_network: Any) -> None:
+def test_http_to_a_remote_host_is_refused_before_dns_lookup(open_network: Any) -> None:
     looked_up: list[str] = []
 
     def resolve(host: str, port: int) -> Sequence[str]:
@@ -159,7 +159,7 @@ def test_http_to_elsewhere_is_refused_before_its_name_is_looked_up(open_network:
 
 @pytest.mark.requirement("XL-010")
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST", "LocalHost"])
-def test_http_reaches_this_machine_under_its_plain_names(listen: Any, open_network: Any, host: str) -> None:
+def test_http_is_allowed_for_plain_loopback_names(listen: Any, open_network: Any, host: str) -> None:
     listener = listen()
     answer = open_network(resolve=to_this_machine).send(Request("GET", f"http://{host}:{listener.port}/tools"))
     assert answer.status == 200
@@ -172,7 +172,7 @@ def test_http_reaches_this_machine_under_its_plain_names(listen: Any, open_netwo
     [["127.0.0.1", "8.8.8.8"], ["8.8.8.8", "127.0.0.1"], ["127.0.0.1", "10.0.0.5"], ["::ffff:127.0.0.1"], ["nonsense"]],
 )
 @pytest.mark.parametrize("host", ["localhost", "evil.example"])
-def test_one_unfit_address_among_those_of_a_name_refuses_all(
+def test_one_forbidden_address_of_a_host_refuses_the_request(
     listen: Any, open_network: Any, host: str, addresses: list[str]
 ) -> None:
     listener = listen()
@@ -182,7 +182,7 @@ def test_one_unfit_address_among_those_of_a_name_refuses_all(
 
 
 @pytest.mark.requirement("D-06")
-def test_the_address_that_was_checked_is_the_one_connected_to(listen: Any, open_network: Any) -> None:
+def test_connection_uses_the_address_that_was_checked(listen: Any, open_network: Any) -> None:
     """The system would find localhost at 127.0.0.1; the transport goes where its own look-up said."""
     listener = listen(host="127.0.0.2")
     transport = open_network(resolve=lambda host, port: ["127.0.0.2"])
@@ -190,7 +190,7 @@ def test_the_address_that_was_checked_is_the_one_connected_to(listen: Any, open_
     assert listener.requests[0].headers["host"] == f"localhost:{listener.port}"
 
 
-def test_each_url_of_a_name_is_connected_to_at_its_own_port(listen: Any, open_network: Any) -> None:
+def test_each_url_of_a_host_is_connected_to_at_its_own_port(listen: Any, open_network: Any) -> None:
     """The first port that a name was reached at is not where its other URLs go."""
     listener = listen()
     transport = open_network(resolve=to_this_machine)
@@ -215,7 +215,7 @@ def hops(exchange: RequestRules, url: str, found: Callable[[], Sequence[str]]) -
 
 
 @pytest.mark.requirement("D-06")
-def test_a_name_that_turns_to_this_machine_is_never_dialled_again() -> None:
+def test_host_that_resolves_to_loopback_later_is_not_connected_to() -> None:
     now = 0.0
     answers = iter([["8.8.8.8"], ["127.0.0.1"]])
     exchange = RequestRules(limits=TransportLimits(pin_s=60), clock=lambda: now)
@@ -228,7 +228,7 @@ def test_a_name_that_turns_to_this_machine_is_never_dialled_again() -> None:
 
 
 @pytest.mark.requirement("D-05")
-def test_a_private_origin_is_reached_only_where_that_very_origin_is_allowed() -> None:
+def test_private_origin_is_reachable_only_if_that_origin_is_allowed() -> None:
     exchange = RequestRules(limits=TransportLimits(), allow_private=["https://10.0.0.5:8443", "https://nas.example"])
     at_home = ["192.168.1.7"]
     assert hops(exchange, "https://10.0.0.5:8443/", list) == [None]
@@ -245,7 +245,7 @@ def test_a_private_origin_is_reached_only_where_that_very_origin_is_allowed() ->
 @pytest.mark.parametrize(
     "address", ["127.0.0.1", "::1", "169.254.169.254", "fd00:ec2::254", "100.100.100.200", "0.0.0.0"]
 )
-def test_an_allowed_private_origin_still_leads_neither_here_nor_to_metadata(address: str) -> None:
+def test_allowed_private_origin_cannot_resolve_to_loopback_or_metadata(address: str) -> None:
     exchange = RequestRules(limits=TransportLimits(), allow_private=["https://nas.example"])
     assert hops(exchange, "https://nas.example/", lambda: [address]) == []
 
@@ -253,14 +253,12 @@ def test_an_allowed_private_origin_still_leads_neither_here_nor_to_metadata(addr
 @pytest.mark.parametrize(
     "text", ["10.0.0.5", "https://a.example/x", "https://a.example/", "https://u@a.example", "ftp://a", "https://127.1"]
 )
-def test_an_allowance_that_is_not_an_origin_is_refused_at_once(text: str) -> None:
+def test_invalid_allowed_origin_is_refused_at_once(text: str) -> None:
     with pytest.raises(ValueError, match="origin"):
         RequestRules(limits=TransportLimits(), allow_private=[text])
 
 
-def test_the_next_address_is_tried_where_nothing_was_sent_and_the_one_that_answers_is_kept(
-    listen: Any, open_network: Any
-) -> None:
+def test_next_address_is_tried_if_nothing_was_sent_and_is_remembered(listen: Any, open_network: Any) -> None:
     looked_up: list[str] = []
 
     def resolve(host: str, port: int) -> Sequence[str]:
@@ -274,7 +272,7 @@ def test_the_next_address_is_tried_where_nothing_was_sent_and_the_one_that_answe
     assert listener.connections == 1
 
 
-def test_a_server_that_is_gone_is_looked_up_anew() -> None:
+def test_unreachable_server_is_resolved_again() -> None:
     exchange = RequestRules(limits=TransportLimits())
     lookups = 0
     for _ in range(2):
@@ -288,7 +286,7 @@ def test_a_server_that_is_gone_is_looked_up_anew() -> None:
     assert lookups == 2
 
 
-def test_any_number_of_origins_may_be_visited() -> None:
+def test_number_of_remembered_origins_is_bounded() -> None:
     exchange = RequestRules(limits=TransportLimits())
     for number in range(600):
         assert hops(exchange, f"https://site{number}.example/", lambda: ["8.8.8.8"]) == ["8.8.8.8"]

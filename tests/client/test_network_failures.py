@@ -45,7 +45,7 @@ def then_hang_up(said: bytes) -> Any:
     return answer
 
 
-def test_nobody_there(open_network: Any) -> None:
+def test_refused_connection_is_unreachable(open_network: Any) -> None:
     origin = f"http://127.0.0.1:{free_port()}"
     answer = open_network().send(Request("GET", f"{origin}/tools?key=hidden"))
     check(answer, origin, Kind.UNREACHABLE, "refused", sent=False)
@@ -54,7 +54,7 @@ def test_nobody_there(open_network: Any) -> None:
 @pytest.mark.parametrize(
     "error", [socket.gaierror(-2, "Name or service not known"), OSError("no network"), UnicodeError("label too long")]
 )
-def test_a_name_that_is_not_found(open_network: Any, error: Exception) -> None:
+def test_unknown_host_name_is_unreachable(open_network: Any, error: Exception) -> None:
     def resolve(host: str, port: int) -> list[str]:
         raise error
 
@@ -67,7 +67,7 @@ def test_a_name_without_an_address(open_network: Any) -> None:
     check(answer, "https://nowhere.example", Kind.UNREACHABLE, "dns", sent=False)
 
 
-def test_a_server_that_takes_no_more_connections(open_network: Any) -> None:
+def test_server_with_a_full_accept_queue_is_unreachable(open_network: Any) -> None:
     """Its queue is full: the system does not answer the next knock at all."""
     with ExitStack() as ending:
         server = ending.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
@@ -80,7 +80,7 @@ def test_a_server_that_takes_no_more_connections(open_network: Any) -> None:
     check(answer, origin, Kind.UNREACHABLE, "timeout", sent=False)
 
 
-def test_the_systems_own_resolver_is_the_usual_one(listen: Any, open_network: Any) -> None:
+def test_system_resolver_is_used_by_default(listen: Any, open_network: Any) -> None:
     listener = listen()
     transport = open_network()
     assert transport.send(Request("GET", f"http://localhost:{listener.port}/")).status == 200
@@ -97,7 +97,7 @@ def test_the_systems_own_resolver_is_the_usual_one(listen: Any, open_network: An
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhi",
     ],
 )
-def test_a_server_that_hangs_up_too_early(listen: Any, open_network: Any, said: bytes) -> None:
+def test_connection_closed_too_early_is_unreachable(listen: Any, open_network: Any, said: bytes) -> None:
     listener = listen(then_hang_up(said))
     answer = open_network().send(Request("POST", f"{listener.origin}/?key=hidden", (), b"{}"))
     check(answer, listener.origin, Kind.UNREACHABLE, "closed", sent=True)
@@ -122,9 +122,7 @@ def test_a_server_that_does_not_speak_http(listen: Any, open_network: Any, said:
     check(answer, listener.origin, Kind.BAD_ANSWER, "not_http", sent=True)
 
 
-def test_the_name_of_the_server_goes_into_the_tls_hello_and_nothing_else_goes_out(
-    listen: Any, open_network: Any
-) -> None:
+def test_failed_tls_handshake_sends_only_the_server_name(listen: Any, open_network: Any) -> None:
     listener = listen()
     transport = open_network(resolve=lambda host, port: ["127.0.0.1"])
     answer = transport.send(
@@ -138,8 +136,8 @@ def test_the_name_of_the_server_goes_into_the_tls_hello_and_nothing_else_goes_ou
     assert b"hidden" not in hello
 
 
-def test_only_a_trusted_certificate_of_that_very_name_will_do(
-    listen: Any, open_network: Any, said: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_only_a_trusted_certificate_for_the_host_is_accepted(
+    listen: Any, open_network: Any, encode_response: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, trusted, reached in (
         ("localhost", False, False),
@@ -149,7 +147,7 @@ def test_only_a_trusted_certificate_of_that_very_name_will_do(
         path = certificate(tmp_path, name)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(path)
-        listener = listen(said(b"safe"), tls=context)
+        listener = listen(encode_response(b"safe"), tls=context)
         if trusted:
             monkeypatch.setenv("SSL_CERT_FILE", str(path))
         transport = open_network(resolve=lambda host, port: ["127.0.0.1"])
@@ -193,15 +191,13 @@ def silently_gone(status: str) -> Any:
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "QUERY"])
-def test_a_request_that_may_be_made_twice_is_sent_again_where_its_connection_was_dead(
-    listen: Any, open_network: Any, method: str
-) -> None:
+def test_repeatable_request_is_resent_if_its_connection_was_dead(listen: Any, open_network: Any, method: str) -> None:
     listener, transport = listen(silently_gone("200 OK")), open_network()
     answers = [transport.send(Request(method, listener.origin)) for _ in range(3)]
     assert [answer.status for answer in answers] == [200, 200, 200]
 
 
-def test_a_request_that_may_not_be_made_twice_is_not_sent_again(listen: Any, open_network: Any) -> None:
+def test_unrepeatable_request_is_not_resent(listen: Any, open_network: Any) -> None:
     listener, transport = listen(silently_gone("200 OK")), open_network()
     assert transport.send(Request("POST", listener.origin, (), b"{}")).status == 200
     answer = transport.send(Request("POST", listener.origin, (), b"{}"))
@@ -210,9 +206,7 @@ def test_a_request_that_may_not_be_made_twice_is_not_sent_again(listen: Any, ope
 
 
 @pytest.mark.parametrize("method", ["POST", "GET"])
-def test_after_a_failure_of_the_server_the_next_call_opens_a_connection_of_its_own(
-    listen: Any, open_network: Any, method: str
-) -> None:
+def test_call_after_a_server_error_uses_a_new_connection(listen: Any, open_network: Any, method: str) -> None:
     listener, transport = listen(silently_gone("500 Oops")), open_network()
     answers = [transport.send(Request(method, listener.origin, (), b"")) for _ in range(4)]
     assert [answer.status for answer in answers] == [500] * 4

@@ -38,7 +38,7 @@ def large_bomb() -> bytes:
 @pytest.mark.requirement("D-13", "XL-012")
 @pytest.mark.parametrize(("size", "taken"), [(64 * 1024, True), (64 * 1024 + 1, False)])
 @pytest.mark.parametrize("framing", ["declared", "chunked", "until the end"])
-def test_a_body_may_be_as_large_as_the_limit_and_no_byte_larger(
+def test_body_may_reach_the_size_limit_but_not_exceed_it(
     listen: Any, open_network: Any, framing: str, size: int, taken: bool
 ) -> None:
     fields = {
@@ -71,7 +71,7 @@ def test_a_body_may_be_as_large_as_the_limit_and_no_byte_larger(
         b"content-type: text/event-stream",
     ],
 )
-def test_an_endless_body_is_left_once_the_limit_is_reached(listen: Any, open_network: Any, head: bytes) -> None:
+def test_endless_body_is_abandoned_at_the_limit(listen: Any, open_network: Any, head: bytes) -> None:
     piece = b"a" * 8192
     chunk = b"2000\r\n" + piece + b"\r\n" if b"chunked" in head else piece
 
@@ -88,8 +88,8 @@ def test_an_endless_body_is_left_once_the_limit_is_reached(listen: Any, open_net
 
 
 @pytest.mark.requirement("D-14")
-def test_a_gzip_bomb_is_refused(listen: Any, open_network: Any, said: Any, large_bomb: bytes) -> None:
-    listener = listen(said(large_bomb, "content-encoding: gzip"))
+def test_a_gzip_bomb_is_refused(listen: Any, open_network: Any, encode_response: Any, large_bomb: bytes) -> None:
+    listener = listen(encode_response(large_bomb, "content-encoding: gzip"))
     answer = open_network().send(Request("GET", listener.origin))
     assert answer.kind is Kind.BAD_ANSWER
     assert answer.details["reason"] == "too_large"
@@ -97,7 +97,7 @@ def test_a_gzip_bomb_is_refused(listen: Any, open_network: Any, said: Any, large
 
 
 @pytest.mark.requirement("D-14")
-def test_a_gzip_bomb_costs_little_memory_even_where_much_may_come(large_bomb: bytes) -> None:
+def test_gzip_bomb_uses_little_memory_even_with_a_large_limit(large_bomb: bytes) -> None:
     for limits, bound in ((TransportLimits(), 4 * MIB), (TransportLimits(ratio=10_000), 20 * MIB)):
         incoming = ResponseCollector("https://a.example", limits)
         incoming.begin(200, [(b"content-encoding", b"gzip")])
@@ -110,18 +110,20 @@ def test_a_gzip_bomb_costs_little_memory_even_where_much_may_come(large_bomb: by
 
 
 @pytest.mark.requirement("D-14")
-def test_the_ratio_counts_only_above_a_mebibyte(listen: Any, open_network: Any, said: Any) -> None:
+def test_compression_ratio_is_limited_only_above_one_mebibyte(
+    listen: Any, open_network: Any, encode_response: Any
+) -> None:
     body = bytes(MIB)
-    listener = listen(said(gzip.compress(body), "content-encoding: gzip"))
+    listener = listen(encode_response(gzip.compress(body), "content-encoding: gzip"))
     assert open_network().send(Request("GET", listener.origin)).body == body
-    listener = listen(said(gzip.compress(body + b"a"), "content-encoding: gzip"))
+    listener = listen(encode_response(gzip.compress(body + b"a"), "content-encoding: gzip"))
     assert open_network().send(Request("GET", listener.origin)).details["reason"] == "too_large"
 
 
 @pytest.mark.requirement("D-13", "D-14", "XL-012")
-def test_the_limit_counts_decompressed_bytes(listen: Any, open_network: Any, said: Any) -> None:
+def test_the_limit_counts_decompressed_bytes(listen: Any, open_network: Any, encode_response: Any) -> None:
     for size, taken in ((64 * 1024, True), (64 * 1024 + 1, False)):
-        listener = listen(said(gzip.compress(bytes(size)), "content-encoding: gzip"))
+        listener = listen(encode_response(gzip.compress(bytes(size)), "content-encoding: gzip"))
         answer = open_network(limits=SMALL).send(Request("GET", listener.origin))
         assert isinstance(answer, Response) is taken
 
@@ -140,8 +142,10 @@ def test_the_limit_counts_decompressed_bytes(listen: Any, open_network: Any, sai
         ["content-encoding: \x09gzip , br"],
     ],
 )
-def test_no_encoding_but_one_gzip_is_taken(listen: Any, open_network: Any, said: Any, fields: list[str]) -> None:
-    listener = listen(said(gzip.compress(gzip.compress(b"{}", mtime=0)), *fields))
+def test_only_one_layer_of_gzip_encoding_is_accepted(
+    listen: Any, open_network: Any, encode_response: Any, fields: list[str]
+) -> None:
+    listener = listen(encode_response(gzip.compress(gzip.compress(b"{}", mtime=0)), *fields))
     answer = open_network().send(Request("GET", listener.origin))
     assert answer.kind is Kind.BAD_ANSWER
     assert answer.details["reason"] == "encoding"
@@ -160,13 +164,17 @@ def test_no_encoding_but_one_gzip_is_taken(listen: Any, open_network: Any, said:
         zlib.compress(b"{}"),
     ],
 )
-def test_what_is_not_one_whole_gzip_stream_is_not_taken(listen: Any, open_network: Any, said: Any, body: bytes) -> None:
-    answer = open_network().send(Request("GET", listen(said(body, "content-encoding: gzip")).origin))
+def test_incomplete_or_repeated_gzip_stream_is_refused(
+    listen: Any, open_network: Any, encode_response: Any, body: bytes
+) -> None:
+    answer = open_network().send(Request("GET", listen(encode_response(body, "content-encoding: gzip")).origin))
     assert answer.kind is Kind.BAD_ANSWER
     assert answer.details["reason"] == "encoding"
 
 
-def taken(limits: TransportLimits, pieces: Sequence[bytes], *fields: tuple[bytes, bytes]) -> Response | Problem:
+def collect_response(
+    limits: TransportLimits, pieces: Sequence[bytes], *fields: tuple[bytes, bytes]
+) -> Response | Problem:
     incoming = ResponseCollector("https://a.example", limits)
     problem = incoming.begin(200, fields)
     for piece in pieces:
@@ -175,7 +183,7 @@ def taken(limits: TransportLimits, pieces: Sequence[bytes], *fields: tuple[bytes
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(1, 40), min_size=1), st.booleans())
-def test_however_a_body_is_cut_it_is_the_same_body(body: bytes, sizes: list[int], packed: bool) -> None:
+def test_body_does_not_depend_on_chunk_boundaries(body: bytes, sizes: list[int], packed: bool) -> None:
     wire = gzip.compress(body, mtime=0) if packed else body
     pieces: list[bytes] = []
     rest = wire
@@ -184,28 +192,31 @@ def test_however_a_body_is_cut_it_is_the_same_body(body: bytes, sizes: list[int]
         pieces.append(rest[:size])
         rest = rest[size:]
     fields = [(b"content-encoding", b"gzip")] if packed else []
-    assert taken(TransportLimits(), pieces, *fields) == Response(200, (), body)
+    assert collect_response(TransportLimits(), pieces, *fields) == Response(200, (), body)
 
 
 @given(st.lists(st.binary(max_size=50), max_size=6), st.binary(max_size=12).filter(bytes.isascii))
 def test_any_bytes_under_any_encoding_are_taken_or_refused_within_the_limit(pieces: list[bytes], coding: bytes) -> None:
-    answer = taken(TransportLimits(response_bytes=64), pieces, (b"content-encoding", coding))
+    answer = collect_response(TransportLimits(response_bytes=64), pieces, (b"content-encoding", coding))
     assert answer.kind is Kind.BAD_ANSWER if isinstance(answer, Problem) else len(answer.body) <= 64
 
 
 @pytest.mark.requirement("D-13")
 @pytest.mark.parametrize("field", ["x: " + "a" * 70_000, "x: " + "a" * 900_000])
-def test_headers_have_a_limit_too(listen: Any, open_network: Any, said: Any, field: str) -> None:
-    answer = open_network().send(Request("GET", listen(said(b"{}", field)).origin))
+def test_response_headers_are_limited_in_size(listen: Any, open_network: Any, encode_response: Any, field: str) -> None:
+    answer = open_network().send(Request("GET", listen(encode_response(b"{}", field)).origin))
     assert answer.kind is Kind.BAD_ANSWER
     assert answer.details["reason"] == "too_large"
     assert len(answer.message) < 200
 
 
 @pytest.mark.requirement("D-13")
-def test_headers_without_number_are_refused(listen: Any, open_network: Any, said: Any) -> None:
+def test_response_headers_are_limited_in_number(listen: Any, open_network: Any, encode_response: Any) -> None:
     fields = [f"x-{number}: 1" for number in range(5_000)]
-    assert open_network().send(Request("GET", listen(said(b"{}", *fields)).origin)).details["reason"] == "too_large"
+    assert (
+        open_network().send(Request("GET", listen(encode_response(b"{}", *fields)).origin)).details["reason"]
+        == "too_large"
+    )
 
 
 def drip(start: bytes, drop: bytes) -> Any:
@@ -234,9 +245,7 @@ def drip(start: bytes, drop: bytes) -> Any:
         (b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n", b": still here\n\n"),
     ],
 )
-def test_a_server_that_takes_its_time_is_left_at_the_deadline(
-    listen: Any, open_network: Any, start: bytes, drop: bytes
-) -> None:
+def test_slow_server_is_abandoned_at_the_deadline(listen: Any, open_network: Any, start: bytes, drop: bytes) -> None:
     listener = listen(drip(start, drop))
     answer = open_network(limits=QUICK).send(Request("POST", f"{listener.origin}/?key=hidden", (), b"{}"))
     assert answer.kind is Kind.UNREACHABLE
@@ -245,14 +254,14 @@ def test_a_server_that_takes_its_time_is_left_at_the_deadline(
     assert "hidden" not in repr(answer)
 
 
-def test_a_call_may_be_given_more_time_or_less() -> None:
+def test_deadline_can_be_set_for_each_call() -> None:
     exchange = RequestRules(limits=TransportLimits(total_s=30), clock=lambda: 5.0)
     request = Request("GET", "https://8.8.8.8/")
     assert [next(exchange.steps(request, total_s)).within_s for total_s in (None, 0.5, 600)] == [30, 0.5, 600]
 
 
 @pytest.mark.requirement("XL-012")
-def test_a_look_up_counts_towards_the_deadline(open_network: Any) -> None:
+def test_dns_lookup_counts_towards_the_deadline(open_network: Any) -> None:
     answered = threading.Event()
 
     def never(host: str, port: int) -> Sequence[str]:
@@ -265,7 +274,7 @@ def test_a_look_up_counts_towards_the_deadline(open_network: Any) -> None:
 
 
 @pytest.mark.requirement("XL-012")
-def test_the_look_up_the_addresses_and_all_hops_have_one_deadline() -> None:
+def test_lookup_addresses_and_redirects_share_one_deadline() -> None:
     now = 0.0
     exchange = RequestRules(limits=TransportLimits(total_s=30), clock=lambda: now)
     steps = exchange.steps(Request("GET", "https://slow.example/"), None)
@@ -285,7 +294,7 @@ def test_the_look_up_the_addresses_and_all_hops_have_one_deadline() -> None:
 @pytest.mark.parametrize(
     "media_type", ["text/event-stream", "application/jsonl", "application/x-ndjson", "Application/JSON-Seq; a=b"]
 )
-def test_a_stream_of_items_is_given_on_as_it_comes_and_left_at_its_limit(listen: Any, media_type: str) -> None:
+def test_stream_items_are_passed_on_live_and_stopped_at_the_limit(listen: Any, media_type: str) -> None:
     def endless(_: object) -> Iterator[bytes]:
         yield f"HTTP/1.1 200 OK\r\ncontent-type: {media_type}\r\n\r\n".encode()
         while True:

@@ -26,11 +26,11 @@ def first_then(redirect: bytes, last: bytes) -> Any:
 @pytest.mark.requirement("D-08", "XL-011", "C-13", "AC-11")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_another_origin_is_named_and_never_contacted(
-    listen: Any, open_network: Any, said: Any, status: int, method: str
+def test_redirect_to_another_origin_is_named_and_not_followed(
+    listen: Any, open_network: Any, encode_response: Any, status: int, method: str
 ) -> None:
     other = listen()
-    mine = listen(said(b"", f"location: {other.origin}/steal?key=hidden", status=f"{status} Go"))
+    mine = listen(encode_response(b"", f"location: {other.origin}/steal?key=hidden", status=f"{status} Go"))
     answer = open_network(credentials=credentials(mine.origin)).send(Request(method, mine.origin))
     assert answer.kind is Kind.UNREACHABLE
     there = f"{other.origin}/steal"
@@ -63,15 +63,17 @@ def test_another_origin_is_named_and_never_contacted(
         "http://127.0.0.1:99999/",
     ],
 )
-def test_no_location_leads_off_the_origin(listen: Any, open_network: Any, said: Any, location: str) -> None:
-    mine = listen(lambda seen: [said(b"", f"location: {location.format(port=port(seen))}", status="307 Go")])
+def test_no_location_leads_off_the_origin(listen: Any, open_network: Any, encode_response: Any, location: str) -> None:
+    mine = listen(lambda seen: [encode_response(b"", f"location: {location.format(port=port(seen))}", status="307 Go")])
     answer = open_network(resolve=lambda host, port: ["127.0.0.1"]).send(Request("GET", mine.origin))
     assert answer.details["reason"] == "redirect"
     assert len(mine.requests) == 1
 
 
-def test_a_user_in_a_location_is_not_taken_along(listen: Any, open_network: Any, said: Any) -> None:
-    mine = listen(lambda seen: [said(b"", f"location: http://user:pass@127.0.0.1:{port(seen)}/", status="307 Go")])
+def test_user_info_in_a_location_is_dropped(listen: Any, open_network: Any, encode_response: Any) -> None:
+    mine = listen(
+        lambda seen: [encode_response(b"", f"location: http://user:pass@127.0.0.1:{port(seen)}/", status="307 Go")]
+    )
     answer = open_network().send(Request("GET", mine.origin))
     assert answer.kind is Kind.MALFORMED
     assert len(mine.requests) == 1
@@ -82,12 +84,12 @@ def test_a_user_in_a_location_is_not_taken_along(listen: Any, open_network: Any,
 @pytest.mark.parametrize(
     "location", ["/tools/", "tools/", "http://127.0.0.1:{port}/tools/", "//127.0.0.1:{port}/tools/"]
 )
-def test_a_get_follows_its_own_origin_with_its_credentials(
-    listen: Any, open_network: Any, said: Any, status: int, location: str
+def test_get_follows_a_redirect_on_its_origin_with_credentials(
+    listen: Any, open_network: Any, encode_response: Any, status: int, location: str
 ) -> None:
     def answer(seen: Any) -> list[bytes]:
-        redirect = said(b"", f"location: {location.format(port=port(seen))}", status=f"{status} Go")
-        return [redirect if seen.line == "GET / HTTP/1.1" else said(b"there")]
+        redirect = encode_response(b"", f"location: {location.format(port=port(seen))}", status=f"{status} Go")
+        return [redirect if seen.line == "GET / HTTP/1.1" else encode_response(b"there")]
 
     mine = listen(answer)
     got = open_network(credentials=credentials(mine.origin)).send(Request("GET", mine.origin))
@@ -98,8 +100,10 @@ def test_a_get_follows_its_own_origin_with_its_credentials(
 
 @pytest.mark.requirement("C-13")
 @pytest.mark.parametrize("status", [307, 308])
-def test_a_post_is_repeated_as_it_was(listen: Any, open_network: Any, said: Any, status: int) -> None:
-    mine = listen(first_then(said(b"", "location: /call/", status=f"{status} Go"), said(b"done")))
+def test_post_is_repeated_unchanged_after_a_redirect(
+    listen: Any, open_network: Any, encode_response: Any, status: int
+) -> None:
+    mine = listen(first_then(encode_response(b"", "location: /call/", status=f"{status} Go"), encode_response(b"done")))
     assert open_network().send(Request("POST", mine.origin, (), b'{"a":1}')).body == b"done"
     assert [(seen.line, seen.body) for seen in mine.requests] == [
         ("POST / HTTP/1.1", b'{"a":1}'),
@@ -108,8 +112,10 @@ def test_a_post_is_repeated_as_it_was(listen: Any, open_network: Any, said: Any,
 
 
 @pytest.mark.parametrize("status", [301, 302, 303])
-def test_a_post_is_never_turned_into_another_request(listen: Any, open_network: Any, said: Any, status: int) -> None:
-    mine = listen(said(b"", "location: /call/", status=f"{status} Go"))
+def test_post_is_never_changed_to_another_method_by_a_redirect(
+    listen: Any, open_network: Any, encode_response: Any, status: int
+) -> None:
+    mine = listen(encode_response(b"", "location: /call/", status=f"{status} Go"))
     answer = open_network().send(Request("POST", mine.origin, (), b"{}"))
     assert answer.kind is Kind.BAD_ANSWER
     assert answer.details["reason"] == "redirect"
@@ -118,12 +124,16 @@ def test_a_post_is_never_turned_into_another_request(listen: Any, open_network: 
 
 @pytest.mark.requirement("XL-011")
 @pytest.mark.parametrize(("hops", "arrives"), [(3, True), (4, False)])
-def test_three_hops_are_followed_and_no_fourth(
-    listen: Any, open_network: Any, said: Any, hops: int, arrives: bool
+def test_three_redirects_are_followed_but_not_a_fourth(
+    listen: Any, open_network: Any, encode_response: Any, hops: int, arrives: bool
 ) -> None:
     def answer(seen: Any) -> list[bytes]:
         number = int(seen.line.split()[1].strip("/") or 0)
-        return [said(b"", f"location: /{number + 1}", status="302 Go") if number < hops else said(b"there")]
+        return [
+            encode_response(b"", f"location: /{number + 1}", status="302 Go")
+            if number < hops
+            else encode_response(b"there")
+        ]
 
     mine = listen(answer)
     got = open_network().send(Request("GET", mine.origin))
@@ -132,10 +142,10 @@ def test_three_hops_are_followed_and_no_fourth(
 
 
 @pytest.mark.parametrize("status", [300, 304, 305, 306, 399])
-def test_other_statuses_are_answers(listen: Any, open_network: Any, said: Any, status: int) -> None:
-    mine = listen(said(b"", "location: http://127.0.0.2/", status=f"{status} So"))
+def test_other_3xx_statuses_are_returned(listen: Any, open_network: Any, encode_response: Any, status: int) -> None:
+    mine = listen(encode_response(b"", "location: http://127.0.0.2/", status=f"{status} So"))
     assert open_network().send(Request("GET", mine.origin)).status == status
 
 
-def test_a_redirect_to_nowhere_is_an_answer(listen: Any, open_network: Any, said: Any) -> None:
-    assert open_network().send(Request("GET", listen(said(b"", status="302 Go")).origin)).status == 302
+def test_redirect_without_a_location_is_returned(listen: Any, open_network: Any, encode_response: Any) -> None:
+    assert open_network().send(Request("GET", listen(encode_response(b"", status="302 Go")).origin)).status == 302

@@ -69,7 +69,7 @@ def call(app: Any, **more: Any) -> Value:
         ({"properties": {"a": USER}}, {"a": "text", "password": "kept"}, {"a": "text", "password": "kept"}),
     ],
 )
-def test_a_write_only_property_is_not_returned(schema: Any, answer: Any, kept: Any) -> None:
+def test_write_only_property_is_removed_from_results(schema: Any, answer: Any, kept: Any) -> None:
     components = {
         "User": USER,
         "Secret": SECRET,
@@ -83,7 +83,7 @@ def test_a_write_only_property_is_not_returned(schema: Any, answer: Any, kept: A
 
 @pytest.mark.requirement("CV-21", "XL-103")
 @pytest.mark.parametrize("names", [2_000, 60_000])
-def test_neither_a_shortened_result_nor_the_complete_one_has_it(names: int) -> None:
+def test_write_only_property_is_removed_from_truncated_and_stored_results(names: int) -> None:
     app = make_site({"type": "array", "items": USER}, [{"name": "x" * 60, "password": "s3cret"}] * names)
     with connect_sync(app, selection=Selection(include="all"), approve=lambda _: True) as remote:
         result = remote.call("get_it")
@@ -96,7 +96,7 @@ def test_neither_a_shortened_result_nor_the_complete_one_has_it(names: int) -> N
 
 
 @pytest.mark.requirement("CV-21", "XL-106")
-def test_the_items_of_a_stream_are_returned_without_it() -> None:
+def test_write_only_property_is_removed_from_stream_items() -> None:
     stream = b'data: {"name": "ada", "password": "s3cret"}\n\n' * 2
     seen: list[object] = []
     hear: Callable[[Progress], None] = lambda progress: seen.append(progress.value)  # noqa: E731 - it has a type
@@ -105,7 +105,7 @@ def test_the_items_of_a_stream_are_returned_without_it() -> None:
 
 
 @pytest.mark.requirement("XL-103", "OQ-5", "CC-08")
-def test_a_model_reads_that_a_list_was_cut_and_whose_data_it_is() -> None:
+def test_model_is_told_that_a_list_was_truncated_and_its_origin() -> None:
     app = make_site({"type": "array", "items": {"type": "integer"}}, list(range(60_000)))
     with connect_sync(app, selection=Selection(include="all"), approve=lambda _: True) as remote:
         call = ChatCompletionMessageFunctionToolCall.model_validate(

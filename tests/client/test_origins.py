@@ -26,20 +26,22 @@ def document(server: str) -> bytes:
 
 
 @pytest.fixture
-def sites(listen: Any, said: Any) -> Any:
+def sites(listen: Any, encode_response: Any) -> Any:
     """Two listeners: a site whose document sends its calls to the other."""
-    other = listen(said(b"[1]", "content-type: application/json"))
+    other = listen(encode_response(b"[1]", "content-type: application/json"))
     kind = "content-type: application/json"
     home = listen(
         lambda seen: [
-            said(document(other.origin), kind) if "/openapi.json" in seen.line else said(b"{}", status="404 No")
+            encode_response(document(other.origin), kind)
+            if "/openapi.json" in seen.line
+            else encode_response(b"{}", status="404 No")
         ]
     )
     return home, other
 
 
 @pytest.mark.requirement("D-07")
-def test_a_document_that_sends_calls_elsewhere_sends_nothing(sites: Any) -> None:
+def test_document_with_another_server_origin_causes_no_request_there(sites: Any) -> None:
     home, other = sites
     with connect_sync(home.origin, api_key="secret", protocol="openapi") as remote:
         result = remote.call("read")
@@ -63,7 +65,7 @@ def test_an_origin_that_was_allowed_by_name_is_called_without_the_key_of_the_sit
 
 @pytest.mark.requirement("D-07")
 @pytest.mark.parametrize("allowed", [True, False])
-def test_a_person_is_asked_once_for_another_origin_by_its_name(sites: Any, allowed: bool) -> None:
+def test_user_is_asked_once_to_allow_another_origin(sites: Any, allowed: bool) -> None:
     home, other = sites
     asked: list[str] = []
 
@@ -78,13 +80,13 @@ def test_a_person_is_asked_once_for_another_origin_by_its_name(sites: Any, allow
     assert len(other.requests) == 2 * allowed
 
 
-def test_what_is_no_origin_cannot_be_allowed() -> None:
+def test_invalid_allowed_origin_is_refused() -> None:
     with pytest.raises(ValueError, match="origin"):
         connect_sync("https://a.test", allow_origins=["https://b.test/path"])
 
 
 @pytest.mark.requirement("D-07", "D-08")
-def test_the_network_itself_goes_to_no_other_origin_either() -> None:
+def test_network_also_refuses_origins_that_are_not_allowed() -> None:
     exchange = RequestRules(
         limits=TransportLimits(), origins=AllowedOrigins("http://127.0.0.1:1", ["http://127.0.0.1:2"])
     )

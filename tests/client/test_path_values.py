@@ -27,7 +27,7 @@ STYLES = [(style, explode) for style in ("simple", "label", "matrix") for explod
 
 @pytest.mark.requirement("D-10", "CV-05")
 @pytest.mark.parametrize("shape", ["text", "array", "object"])
-def test_the_server_sees_the_same_route_or_nothing(listen: Any, shape: str) -> None:
+def test_path_value_reaches_its_route_or_is_not_sent(listen: Any, shape: str) -> None:
     listener, network = listen(), SyncNetwork()
     refused = 0
     for style, explode in STYLES:
@@ -57,7 +57,7 @@ def test_the_server_sees_the_same_route_or_nothing(listen: Any, shape: str) -> N
 
 
 @pytest.mark.requirement("D-11")
-def test_what_would_start_a_header_or_a_cookie_is_refused_before_it_is_sent(listen: Any) -> None:
+def test_value_that_could_inject_a_header_or_cookie_is_not_sent(listen: Any) -> None:
     listener = listen()
     for place, style in ((Place.HEADER, "simple"), (Place.COOKIE, "form"), (Place.COOKIE, "cookie")):
         plan = Plan(method="GET", base=listener.origin, path="/", parameters=(("v", Parameter("v", place, style)),))

@@ -105,7 +105,7 @@ def call(target: str, name: str = "run", **options: Any) -> Any:
 
 
 @pytest.mark.requirement("MC-02")
-def test_a_program_runs_only_after_its_whole_command_was_agreed_to_once(program: Write) -> None:
+def test_program_runs_only_after_the_user_agreed_to_its_command_once(program: Write) -> None:
     target = program()
     with pytest.raises(ConnectError, match="you have not agreed to this command yet"), connect_sync(target):
         pass
@@ -127,7 +127,7 @@ def test_a_program_runs_only_after_its_whole_command_was_agreed_to_once(program:
 
 
 @pytest.mark.requirement("MC-02")
-def test_the_digest_pins_command_arguments_folder_and_names_of_variables_and_no_value(
+def test_command_digest_covers_command_arguments_folder_and_variable_names_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("KEY", "1")
@@ -146,7 +146,7 @@ def test_the_digest_pins_command_arguments_folder_and_names_of_variables_and_no_
 
 
 @pytest.mark.requirement("MC-02")
-def test_a_program_gets_its_own_variables_and_none_of_ours(
+def test_program_gets_only_its_configured_environment_variables(
     program: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "ours")
@@ -166,7 +166,7 @@ def test_a_program_gets_its_own_variables_and_none_of_ours(
 
 
 @pytest.mark.requirement("MC-02", "D-29")
-def test_no_page_or_document_leads_to_a_program(program: Write, tmp_path: Path) -> None:
+def test_web_page_or_document_cannot_start_a_program(program: Write, tmp_path: Path) -> None:
     marker = tmp_path / "ran"
     command = f"stdio:touch {marker}"
     pages = {
@@ -212,12 +212,12 @@ def test_no_page_or_document_leads_to_a_program(program: Write, tmp_path: Path) 
         ("stdio:A=${input:key} server", "only its host can fill in"),
     ],
 )
-def test_a_target_that_is_no_command_is_refused_in_one_sentence(target: str, sentence: str) -> None:
+def test_invalid_program_target_is_refused_in_one_sentence(target: str, sentence: str) -> None:
     with pytest.raises(DefinitionError, match=sentence):
         connect_sync(target)
 
 
-def test_a_program_that_is_not_there_is_said_to_be_not_there(program: Write) -> None:
+def test_missing_program_is_reported(program: Write) -> None:
     program()
     with pytest.raises(ConnectError, match="there is no such program"):
         call("stdio:no-such-program-anywhere --stdio")
@@ -227,9 +227,7 @@ def test_a_program_that_is_not_there_is_said_to_be_not_there(program: Write) -> 
 
 
 @pytest.mark.requirement("MC-02")
-def test_both_forms_call_and_the_program_and_its_children_end_with_the_connection(
-    program: Write, tmp_path: Path
-) -> None:
+def test_program_and_its_children_end_with_the_connection(program: Write, tmp_path: Path) -> None:
     target = program(
         f"child = subprocess.Popen(['sleep', '1000'])\n"
         f"open({str(tmp_path / 'child')!r}, 'w').write(str(child.pid))\n"
@@ -250,7 +248,7 @@ def test_both_forms_call_and_the_program_and_its_children_end_with_the_connectio
 
 
 @pytest.mark.requirement("MC-02")
-def test_a_program_that_dies_is_started_again_and_a_call_that_may_have_run_is_not_repeated(program: Write) -> None:
+def test_crashed_program_is_restarted_without_repeating_a_call(program: Write) -> None:
     with connect_sync(program(), approve=lambda _: True, approve_command=agree) as remote:
         first = remote.call("run").unwrap()
         died = remote.call("die")
@@ -261,7 +259,7 @@ def test_a_program_that_dies_is_started_again_and_a_call_that_may_have_run_is_no
 
 
 @pytest.mark.requirement("MC-02")
-def test_a_program_that_dies_again_and_again_is_started_after_longer_and_longer_waits(program: Write) -> None:
+def test_restarts_of_a_crashing_program_are_delayed_increasingly(program: Write) -> None:
     command = read_server_command(program("os._exit(1)"))
     assert command is not None
     now = [0.0]
@@ -344,14 +342,14 @@ def run(asked):
     ],
     ids=["a line without end", "no JSON", "a flood of messages", "asks back without end"],
 )
-def test_a_program_that_floods_is_ended_and_said_so(program: Write, behaviour: str, sentence: str) -> None:
+def test_program_that_sends_too_much_is_ended_and_reported(program: Write, behaviour: str, sentence: str) -> None:
     failed = call(program(behaviour))
     assert isinstance(failed, Problem)
     assert sentence in failed.message
 
 
 @pytest.mark.requirement("MC-02")
-def test_an_error_output_without_end_is_read_and_its_end_alone_is_kept(program: Write) -> None:
+def test_error_output_is_read_completely_and_only_its_end_kept(program: Write) -> None:
     target = program("""
 def run(asked):
     for _ in range(1_000):
@@ -367,7 +365,7 @@ def run(asked):
 
 @pytest.mark.requirement("MC-02")
 @pytest.mark.parametrize("sync", [True, False])
-def test_a_program_that_never_answers_is_waited_for_as_long_as_the_call_may_take(program: Write, sync: bool) -> None:
+def test_unresponsive_program_is_abandoned_at_the_call_deadline(program: Write, sync: bool) -> None:
     target = program("def run(asked): pass")
     if sync:
         failed = call(target, timeout_s=0.2)
@@ -383,7 +381,7 @@ def test_a_program_that_never_answers_is_waited_for_as_long_as_the_call_may_take
 
 
 @pytest.mark.requirement("MC-02")
-def test_a_program_that_reads_nothing_does_not_fill_the_memory(program: Write) -> None:
+def test_program_that_does_not_read_cannot_fill_the_memory(program: Write) -> None:
     target = program("def run(asked): time.sleep(1000)")
     with connect_sync(target, approve=lambda _: True, approve_command=agree, timeout_s=0.2, retries=0) as remote:
         problems = [remote.call("run", {"text": "x" * 12_000_000}) for _ in range(4)]
@@ -392,7 +390,7 @@ def test_a_program_that_reads_nothing_does_not_fill_the_memory(program: Write) -
 
 
 @pytest.mark.requirement("MC-02")
-def test_a_program_that_asks_back_is_refused_and_answers_all_the_same(program: Write) -> None:
+def test_program_request_to_the_client_is_refused_and_the_call_completes(program: Write) -> None:
     target = program("""
 def run(asked):
     write({"id": 7, "method": "ping"})
@@ -412,7 +410,7 @@ def run(asked):
     assert call(target, caps=COMPLETE_RESULTS).unwrap() == "x" * 5_000_000
 
 
-def test_an_older_program_that_ends_at_the_first_question_is_opened_the_older_way(program: Write) -> None:
+def test_older_program_that_exits_at_discovery_is_opened_by_the_handshake(program: Write) -> None:
     target = program("""
 known = handle
 
@@ -424,7 +422,7 @@ def handle(asked):
     assert int(call(target).unwrap()) > 0
 
 
-def test_an_older_program_that_does_not_answer_the_first_question_is_taken_not_to_know_it(program: Write) -> None:
+def test_program_without_an_answer_to_discovery_counts_as_older(program: Write) -> None:
     command = read_server_command(program("def handle(asked): pass"))
     assert command is not None
     started = ServerProgram(command)

@@ -49,7 +49,7 @@ def list_rows(question: Question) -> list[tuple[str, str]]:
     return [(row.text, row.note) for row in build_display_rows(question) if row.label == "step"]
 
 
-def test_a_transaction_is_held_confirmed_or_cancelled_and_each_question_shows_its_step() -> None:
+def test_transaction_recipe_shows_its_step_in_each_question() -> None:
     site, asked = Tables(), list[Question]()
 
     def approve(question: Question) -> Answer:
@@ -101,9 +101,7 @@ def test_the_asynchronous_client_shows_the_step_too() -> None:
         ({}, "another_tool", "The step 2 of 3 of the recipe book is Tables.confirm@1.0.0, not Tables.reserve@1.0.0"),
     ],
 )
-def test_a_step_that_is_not_the_sites_or_not_of_this_tool_is_refused(
-    change: dict[str, Any], reason: str, text: str
-) -> None:
+def test_recipe_step_of_another_site_or_tool_is_refused(change: dict[str, Any], reason: str, text: str) -> None:
     site, asked = Site(), list[Question]()
 
     async def call(url: str, step: RecipeStep) -> Any:
@@ -121,7 +119,7 @@ def test_a_step_that_is_not_the_sites_or_not_of_this_tool_is_refused(
     assert {line.partition(" ")[0] for line in site.seen} == {"GET"}
 
 
-def test_a_step_of_recipes_that_the_site_has_changed_is_refused() -> None:
+def test_step_of_a_changed_recipe_is_refused() -> None:
     site = Site()
     with background(site) as url, connect_sync(url, approve=lambda _: True) as remote:
         step = remote.recipes[0].steps[1]
@@ -150,7 +148,7 @@ def test_the_page_and_the_store_of_questions_show_the_step(tmp_path: Path) -> No
     assert "2 of 3 of the recipe book" in [row.text for row in pending.rows]
 
 
-def test_an_answer_to_a_step_is_not_an_answer_to_the_same_call_without_it() -> None:
+def test_approval_of_a_recipe_step_does_not_cover_the_plain_call() -> None:
     bindings: list[str] = []
     with background(Site()) as url, connect_sync(url, approve=lambda one: bool(bindings.append(one.binding))) as remote:
         step = remote.recipes[0].steps[1]

@@ -113,7 +113,7 @@ def with_steps(*steps: dict[str, Any], **members: Any) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("OQ-2")
-def test_a_recipe_names_the_tools_and_the_arguments_of_its_steps() -> None:
+def test_recipe_lists_tools_and_arguments_of_its_steps() -> None:
     (book,), findings = read()
     assert findings == ()
     assert (book.id, book.title, book.description) == ("book", "Book a table", "A table for one evening.")
@@ -141,7 +141,7 @@ def test_the_asynchronous_client_has_the_same_recipes() -> None:
 
 
 @pytest.mark.requirement("OQ-2")
-def test_recipes_are_only_read_and_no_step_is_sent() -> None:
+def test_reading_recipes_sends_no_step() -> None:
     site = Site()
     with background(site) as url, connect_sync(url) as remote:
         assert remote.recipes
@@ -200,14 +200,14 @@ components:
         (ARAZZO | {"x": "x" * MAX_BYTES}, f"it is larger than {MAX_BYTES:,} bytes"),
     ],
 )
-def test_what_cannot_be_followed_is_left_out_and_named_and_the_tools_stay(recipes: Any, said: str) -> None:
+def test_unsupported_recipe_is_dropped_with_a_finding_and_the_tools_stay(recipes: Any, said: str) -> None:
     found, findings = read(recipes)
     assert found == ()
     assert [said in finding for finding in findings] == [True]
 
 
 @pytest.mark.requirement("OQ-2")
-def test_a_bad_recipe_does_not_cost_a_good_one() -> None:
+def test_invalid_recipe_does_not_drop_a_valid_one() -> None:
     pay = {"workflowId": "pay", "steps": [{"stepId": "pay", "operationId": "pay"}]}
     uses = {"workflowId": "uses", "steps": [{"stepId": "first", "workflowId": "pay"}]}
     again = {"workflowId": "again", "steps": [{"stepId": "first", "workflowId": "book"}]}
@@ -217,7 +217,7 @@ def test_a_bad_recipe_does_not_cost_a_good_one() -> None:
 
 
 @pytest.mark.requirement("OQ-2")
-def test_a_step_of_another_origins_document_is_not_taken_for_a_tool_of_this_site() -> None:
+def test_step_of_a_foreign_document_is_no_tool_of_this_site() -> None:
     elsewhere = [{"name": "tables", "url": "https://bank.example/openapi.json", "type": "openapi"}]
     found, (finding,) = read(ARAZZO | {"sourceDescriptions": elsewhere})
     assert found == ()
@@ -226,7 +226,7 @@ def test_a_step_of_another_origins_document_is_not_taken_for_a_tool_of_this_site
 
 @pytest.mark.requirement("OQ-2")
 @pytest.mark.parametrize("there", ["https://elsewhere.example/r.json", "//elsewhere.example/r", "file:///etc/passwd"])
-def test_a_document_of_recipes_elsewhere_is_never_requested(there: str) -> None:
+def test_recipe_document_on_another_origin_is_never_requested(there: str) -> None:
     found, (finding,) = read(workflows=there)
     assert found == ()
     assert f"{there!r} is not on this site, and was not read" in finding
@@ -234,14 +234,14 @@ def test_a_document_of_recipes_elsewhere_is_never_requested(there: str) -> None:
 
 @pytest.mark.requirement("OQ-2")
 @pytest.mark.parametrize("there", ["/gone.json", "http://[", "/%00", "?", ""])
-def test_a_document_of_recipes_that_is_not_there_is_a_finding(there: str) -> None:
+def test_missing_recipe_document_is_a_finding(there: str) -> None:
     found, findings = read(workflows=there)
     assert found == ()
     assert len(findings) == (0 if there == "" else 1)
 
 
 @pytest.mark.requirement("OQ-2", "D-01")
-def test_no_text_of_a_recipe_keeps_hidden_characters_or_any_length() -> None:
+def test_recipe_texts_are_cleaned_and_cut() -> None:
     hidden = "Book\u202e a\u200b table\x1b[8m, and obey\U000e0041"
     step = RESERVE | {"description": hidden * 200, "successCriteria": [{"condition": "x" * 900}] * 90}
     (book,), (finding,) = read(with_steps(step, summary=hidden, description=hidden * 200, inputs={"title": hidden}))
@@ -254,7 +254,7 @@ def test_no_text_of_a_recipe_keeps_hidden_characters_or_any_length() -> None:
 
 
 @pytest.mark.requirement("OQ-2")
-def test_large_arguments_and_inputs_are_left_out_and_named() -> None:
+def test_large_recipe_arguments_and_inputs_are_dropped_with_a_finding() -> None:
     step = RESERVE | {"requestBody": {"payload": {"day": "x" * 5_000}}}
     (book,), findings = read(with_steps(step, inputs={"title": "x" * 5_000}))
     assert (book.inputs, book.steps[0].arguments) == ({}, {})
@@ -262,14 +262,14 @@ def test_large_arguments_and_inputs_are_left_out_and_named() -> None:
 
 
 @pytest.mark.requirement("OQ-2")
-def test_a_recipe_of_tools_that_the_user_did_not_select_is_left_out() -> None:
+def test_recipe_with_unselected_tools_is_dropped() -> None:
     with background(Site()) as url, connect_sync(url, selection=Selection(names=("reserve", "confirm"))) as remote:
         assert remote.recipes == ()
         assert any("its step cancel is '/paths/~1holds~1{hold}/delete'" in one for one in remote.findings())
 
 
 @pytest.mark.requirement("OQ-2")
-def test_a_file_may_name_recipes_of_its_own_folder_only(tmp_path: Path) -> None:
+def test_local_file_may_name_recipes_only_in_its_folder(tmp_path: Path) -> None:
     folder = tmp_path / "site"
     folder.mkdir()
     (tmp_path / "recipes.json").write_text(json.dumps(ARAZZO), encoding="utf-8")
@@ -283,7 +283,7 @@ def test_a_file_may_name_recipes_of_its_own_folder_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("OQ-2", "OQ-4")
-def test_changed_recipes_are_read_again_and_failing_ones_withdraw_nothing() -> None:
+def test_changed_recipes_are_read_again_and_kept_if_that_fails() -> None:
     site, clock = Site(), [1_000_000.0]
 
     def now() -> float:

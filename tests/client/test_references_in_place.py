@@ -52,7 +52,7 @@ def tools_of(
         ({}, {"/d": {"delete": DELETE | {"responses": {"$ref": "#/x-responses"}}}}),
     ],
 )  # fmt: skip
-def test_a_reference_in_the_place_of_a_part_is_followed(
+def test_reference_in_place_of_any_document_part_is_resolved(
     tmp_path: Path, files: dict[str, Any], paths: dict[str, Any]
 ) -> None:
     parts = {
@@ -98,16 +98,14 @@ def test_a_pointer_may_lead_through_a_reference(tmp_path: Path) -> None:
         ({**DELETE, "requestBody": {"required": True}}, "no content is declared"),
     ],
 )
-def test_one_that_leads_nowhere_costs_the_tool_and_is_a_finding(
-    tmp_path: Path, node: dict[str, Any], reason: str
-) -> None:
+def test_dangling_reference_drops_its_tool_with_a_finding(tmp_path: Path, node: dict[str, Any], reason: str) -> None:
     tools, findings = tools_of(tmp_path, {}, follow=False, paths={"/d": {"delete": node, "get": {"operationId": "g"}}})
     assert set(tools) == {"g"}
     assert any(one.startswith("DELETE /d: ") and reason in one for one in findings), findings
 
 
 @pytest.mark.requirement("XL-034", "XL-088")
-def test_what_stands_beside_the_reference_counts(tmp_path: Path) -> None:
+def test_members_beside_an_operation_reference_are_used(tmp_path: Path) -> None:
     node = {"$ref": "#/x-operations/destroy", "x-llm": {"approval": "per-call", "hint": "Only old ones."}}
     tools, _ = tools_of(
         tmp_path, {}, include="declared", paths={"/d": {"delete": node}}, **{"x-operations": {"destroy": DELETE}}
@@ -156,7 +154,7 @@ paths:
 
 
 @pytest.mark.requirement("CV-34", "XL-088")
-def test_what_is_left_out_by_its_method_is_said_so(tmp_path: Path) -> None:
+def test_operation_dropped_for_its_method_is_reported(tmp_path: Path) -> None:
     item = {method: {"operationId": method} for method in ("get", "head", "options", "trace")}
     item["post"] = {"operationId": "post", "x-mcp": False}
     tools, findings = tools_of(tmp_path, {}, paths={"/d": item})

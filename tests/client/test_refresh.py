@@ -136,7 +136,7 @@ def session(clock: Clock) -> Session:
 
 
 @pytest.fixture(params=["async", "sync"])
-def driven(request: pytest.FixtureRequest, url: str, session: Session, yes: Yes) -> Iterator[Driven]:
+def driven_remote(request: pytest.FixtureRequest, url: str, session: Session, yes: Yes) -> Iterator[Driven]:
     if request.param == "sync":
         with connect_sync(url, session=session, approve=yes) as remote:
             yield Driven(remote, lambda result: result)
@@ -149,28 +149,28 @@ def driven(request: pytest.FixtureRequest, url: str, session: Session, yes: Yes)
 
 @pytest.mark.requirement("XL-048", "XL-047", "D-04", "XL-016")
 def test_blanket_approval_that_a_site_withdraws_is_void_before_the_next_call(
-    driven: Driven, site: Site, clock: Clock, yes: Yes, session: Session
+    driven_remote: Driven, site: Site, clock: Clock, yes: Yes, session: Session
 ) -> None:
-    assert [driven.note().ok, driven.note().ok] == [True, True]
+    assert [driven_remote.note().ok, driven_remote.note().ok] == [True, True]
     assert len(yes.questions) == 1
     site.policy["blanketApprovalAllowed"] = False
     clock.now += 9
-    driven.note()
+    driven_remote.note()
     assert (len(yes.questions), site.looks) == (1, 1)  # one look in ten seconds, however long the document is fresh
     clock.now += 1
-    assert driven.note().ok
+    assert driven_remote.note().ok
     assert (site.looks, site.seen[-1]) == (2, ("POST", "/notes"))
     assert session.grants.list_grants() == []
     asked = yes.questions[1]
     assert not asked.always_allowed
     assert any("changed" in reason for reason in asked.reasons)
     assert any("blanket_allowed (narrower): true -> false" in change for change in asked.changes)
-    driven.note()
+    driven_remote.note()
     assert len(yes.questions) == 3
 
 
 @pytest.mark.requirement("XL-048", "XL-043")
-def test_what_a_site_takes_back_is_not_called_while_the_person_says_no(
+def test_tool_with_a_stricter_policy_is_not_called_after_a_denial(
     site: Site, url: str, clock: Clock, session: Session
 ) -> None:
     def person(_: Question) -> Answer:
@@ -188,26 +188,28 @@ def test_what_a_site_takes_back_is_not_called_while_the_person_says_no(
 
 @pytest.mark.requirement("OQ-4", "XL-016")
 @pytest.mark.parametrize("status", [404, 405, 410, 415, 422])
-def test_an_answer_that_puts_the_document_in_doubt_has_it_looked_at_once(
-    driven: Driven, site: Site, clock: Clock, status: int
+def test_response_that_contradicts_the_document_refreshes_it_once(
+    driven_remote: Driven, site: Site, clock: Clock, status: int
 ) -> None:
     site.status = status
-    catalog = driven.remote.catalog()
-    first = driven.note()
+    catalog = driven_remote.remote.catalog()
+    first = driven_remote.note()
     assert (site.looks, site.revalidated) == (2, 1)
     assert "changed" not in first.details
-    assert driven.remote.catalog() is catalog  # the same document is not read again
-    assert driven.note() == first
+    assert driven_remote.remote.catalog() is catalog  # the same document is not read again
+    assert driven_remote.note() == first
     assert site.looks == 2
     clock.now += 10
-    driven.note()
+    driven_remote.note()
     assert site.looks == 4  # before the call, because it runs on a grant, and after its answer
     assert site.notes == 3
 
 
 @pytest.mark.requirement("OQ-4")
 @pytest.mark.parametrize("status", [200, 400, 401, 403, 409, 429, 500, 503])
-def test_other_answers_leave_the_document_alone(url: str, site: Site, session: Session, yes: Yes, status: int) -> None:
+def test_other_response_statuses_do_not_refresh_the_document(
+    url: str, site: Site, session: Session, yes: Yes, status: int
+) -> None:
     with connect_sync(url, session=session, approve=yes, retries=0) as remote:
         site.status = status
         remote.call("note", {"text": "hello"})
@@ -215,79 +217,80 @@ def test_other_answers_leave_the_document_alone(url: str, site: Site, session: S
 
 
 @pytest.mark.requirement("OQ-4")
-def test_a_call_refused_here_looks_at_nothing(driven: Driven, site: Site) -> None:
+def test_locally_refused_call_does_not_refresh(driven_remote: Driven, site: Site) -> None:
     before = len(site.seen)
-    for result in (driven.run(driven.remote.call("note", {"text": 1})), driven.run(driven.remote.call("none"))):
+    for result in (
+        driven_remote.run(driven_remote.remote.call("note", {"text": 1})),
+        driven_remote.run(driven_remote.remote.call("none")),
+    ):
         assert isinstance(result, Problem)
     assert len(site.seen) == before
 
 
 @pytest.mark.requirement("OQ-4", "D-04")
-def test_a_tool_that_has_changed_is_named_in_the_answer_and_asked_about_by_its_new_definition(
-    driven: Driven, site: Site, yes: Yes
-) -> None:
-    driven.note()
+def test_changed_tool_is_named_in_the_answer_and_asked_about_anew(driven_remote: Driven, site: Site, yes: Yes) -> None:
+    driven_remote.note()
     site.operation["summary"] = "Write a note, and publish it."
     site.policy["destructive"] = True
     site.status = 422
-    result = driven.note()
+    result = driven_remote.note()
     assert isinstance(result, Problem)
     assert "has changed note meanwhile" in result.message
     changed = result.details["changed"]
     assert (changed["what"], changed["direction"]) == ("changed", "wider")
     assert any(change.startswith("description (same)") for change in changed["changes"])
     site.status = 200
-    assert driven.note().ok
+    assert driven_remote.note().ok
     assert yes.questions[-1].call.tool.destructive
-    assert driven.remote.catalog().find("note") == yes.questions[-1].call.tool
+    assert driven_remote.remote.catalog().find("note") == yes.questions[-1].call.tool
 
 
 @pytest.mark.requirement("OQ-4")
-def test_a_tool_that_is_gone_is_said_to_be(driven: Driven, site: Site) -> None:
+def test_removed_tool_is_reported(driven_remote: Driven, site: Site) -> None:
     site.operation.clear()
     site.status = 404
-    result = driven.note()
+    result = driven_remote.note()
     assert "does not offer note any more" in result.message
     assert result.details["changed"]["what"] == "removed"
-    assert [tool.name for tool in driven.remote.tools] == ["list"]
-    assert driven.note().kind is Kind.UNKNOWN_TOOL
+    assert [tool.name for tool in driven_remote.remote.tools] == ["list"]
+    assert driven_remote.note().kind is Kind.UNKNOWN_TOOL
     assert site.notes == 1
 
 
 @pytest.mark.requirement("OQ-4", "XL-016")
-def test_a_refresh_on_request_says_what_changed_however_fresh_the_document_is(driven: Driven, site: Site) -> None:
-    assert driven.refresh() == ()
+def test_explicit_refresh_reports_changes_of_a_fresh_document(driven_remote: Driven, site: Site) -> None:
+    assert driven_remote.refresh() == ()
     site.policy["approval"] = "auto"
-    (difference,) = driven.refresh()
+    (difference,) = driven_remote.refresh()
     assert difference.tool.endswith("note@1.0.0")
     assert ("approval", "wider") in [(change.part, change.direction) for change in difference.changes]
-    assert driven.refresh() == ()
+    assert driven_remote.refresh() == ()
     assert site.looks == 4
 
 
 @pytest.mark.requirement("XL-016", "OQ-4")
-def test_what_was_said_serves_for_a_day_while_the_server_fails_and_nothing_is_called_after_it(
-    driven: Driven, site: Site, clock: Clock
+def test_stale_document_is_used_for_a_day_while_the_server_fails(
+    driven_remote: Driven, site: Site, clock: Clock
 ) -> None:
     site.document_status = 503
     clock.now += 300
-    assert driven.note().ok
-    assert driven.remote.source.stale
+    assert driven_remote.note().ok
+    assert driven_remote.remote.source.stale
     clock.now += DAY_S - 1
-    assert driven.note().ok
+    assert driven_remote.note().ok
     clock.now += 10
-    result = driven.note()
+    result = driven_remote.note()
     assert isinstance(result, Problem)
     assert "could not be fetched again" in result.message
     assert site.notes == 2
     site.document_status = 200
     clock.now += 10
-    assert driven.note().ok
-    assert not driven.remote.source.stale
+    assert driven_remote.note().ok
+    assert not driven_remote.remote.source.stale
 
 
 @pytest.mark.requirement("XL-016")
-def test_a_document_that_must_be_asked_for_again_serves_no_longer_than_it_is_fresh(
+def test_must_revalidate_document_is_not_used_when_stale(
     site: Site, url: str, clock: Clock, session: Session, yes: Yes
 ) -> None:
     site.cache_control = "max-age=60, must-revalidate"
@@ -300,7 +303,7 @@ def test_a_document_that_must_be_asked_for_again_serves_no_longer_than_it_is_fre
 
 @pytest.mark.requirement("XL-048", "XL-016")
 @pytest.mark.parametrize("cache_control", ["no-store", "no-cache", "max-age=0"])
-def test_a_document_that_may_not_be_kept_is_looked_at_before_calls_ten_seconds_apart(
+def test_uncacheable_document_is_refreshed_at_most_every_ten_seconds(
     site: Site, url: str, clock: Clock, session: Session, yes: Yes, cache_control: str
 ) -> None:
     site.cache_control = cache_control
@@ -316,33 +319,35 @@ def test_a_document_that_may_not_be_kept_is_looked_at_before_calls_ten_seconds_a
 
 
 @pytest.mark.requirement("XL-048", "OQ-4")
-def test_nothing_is_called_of_a_site_that_took_its_document_away_until_it_is_back(
-    driven: Driven, site: Site, clock: Clock
+def test_no_call_is_sent_while_the_site_has_withdrawn_its_document(
+    driven_remote: Driven, site: Site, clock: Clock
 ) -> None:
     site.document_status = 410
     clock.now += 300
-    results = [driven.note(), driven.note(), driven.refresh()]
+    results = [driven_remote.note(), driven_remote.note(), driven_remote.refresh()]
     assert {one.kind for one in results} == {Kind.NOT_FOUND}
     assert "no longer offers its tools" in results[0].message
     assert results[0].details == {"reason": "withdrawn", "sent": False}
     assert site.notes == 0
     site.document_status = 200
-    assert not driven.note().ok
+    assert not driven_remote.note().ok
     clock.now += 10
-    assert driven.note().ok
+    assert driven_remote.note().ok
 
 
 @pytest.mark.requirement("XL-048")
-def test_a_refresh_voids_no_more_than_what_changed(driven: Driven, site: Site, yes: Yes) -> None:
-    driven.note()
+def test_refresh_keeps_grants_of_unchanged_tools(driven_remote: Driven, site: Site, yes: Yes) -> None:
+    driven_remote.note()
     site.listing = "List every note."
-    assert [one.what for one in driven.refresh()] == ["changed"]
-    driven.note()
+    assert [one.what for one in driven_remote.refresh()] == ["changed"]
+    driven_remote.note()
     assert len(yes.questions) == 1
 
 
 @pytest.mark.requirement("XL-062", "XL-063")
-def test_limits_go_on_counting_after_a_refresh(site: Site, url: str, clock: Clock, session: Session, yes: Yes) -> None:
+def test_rate_limits_keep_counting_after_a_refresh(
+    site: Site, url: str, clock: Clock, session: Session, yes: Yes
+) -> None:
     site.policy["rateLimit"] = {"max": 2, "window": "1m"}
     with connect_sync(url, session=session, approve=yes) as remote:
         remote.call("note", {"text": "1"})
@@ -355,7 +360,7 @@ def test_limits_go_on_counting_after_a_refresh(site: Site, url: str, clock: Cloc
 
 
 @pytest.mark.requirement("XL-042", "XL-040")
-def test_a_site_that_asks_for_more_than_the_preferences_did_is_obeyed(
+def test_stricter_site_policy_after_a_refresh_overrides_the_preference(
     site: Site, url: str, session: Session, yes: Yes
 ) -> None:
     site.policy = {"approval": "auto"}
@@ -370,7 +375,7 @@ def test_a_site_that_asks_for_more_than_the_preferences_did_is_obeyed(
 
 
 @pytest.mark.requirement("XL-044")
-def test_what_was_agreed_on_connecting_stands_only_for_what_was_shown_then(
+def test_agreement_at_connect_covers_only_the_displayed_definitions(
     site: Site, url: str, session: Session, yes: Yes
 ) -> None:
     site.policy = {"approval": "auto"}
@@ -386,7 +391,7 @@ def test_what_was_agreed_on_connecting_stands_only_for_what_was_shown_then(
 
 
 @pytest.mark.requirement("D-20", "XL-050")
-def test_a_tool_that_changes_while_the_person_thinks_is_not_called(site: Site, url: str, session: Session) -> None:
+def test_tool_that_changes_during_the_question_is_not_called(site: Site, url: str, session: Session) -> None:
     async def told() -> tuple[Any, Any]:
         async def approve(_: Question) -> bool:
             site.policy["destructive"] = True
@@ -403,7 +408,7 @@ def test_a_tool_that_changes_while_the_person_thinks_is_not_called(site: Site, u
 
 
 @pytest.mark.requirement("OQ-4")
-def test_calls_that_wait_for_a_look_share_it(site: Site, url: str, clock: Clock, session: Session, yes: Yes) -> None:
+def test_concurrent_calls_share_one_refresh(site: Site, url: str, clock: Clock, session: Session, yes: Yes) -> None:
     async def many() -> list[Any]:
         async with connect(url, session=session, approve=yes) as remote:
             await remote.call("note", {"text": "0"})
@@ -416,7 +421,7 @@ def test_calls_that_wait_for_a_look_share_it(site: Site, url: str, clock: Clock,
 
 
 @pytest.mark.requirement("OQ-4", "XL-048")
-def test_a_tool_held_from_before_is_called_as_it_is_now(site: Site, url: str, session: Session, yes: Yes) -> None:
+def test_old_tool_object_is_called_by_its_current_definition(site: Site, url: str, session: Session, yes: Yes) -> None:
     async def held() -> list[Any]:
         async with connect(url, session=session, approve=yes) as remote:
             tool: Any = remote.catalog().find("note")
@@ -465,7 +470,7 @@ def kit(name: str) -> Any:
 
 @pytest.mark.requirement("OQ-4")
 @pytest.mark.parametrize("protocol", ["otc", "opentool", "mcp"])
-def test_a_server_that_does_not_know_a_tool_is_looked_at_again_by_every_protocol(protocol: str) -> None:
+def test_unknown_tool_response_refreshes_in_every_protocol(protocol: str) -> None:
     app, person = Switched(kit("first")), Yes()
     with background(app) as url, connect_sync(url, protocol=protocol, agree=lambda _: True, approve=person) as remote:
         assert remote.call("first") == Value("first")
@@ -479,7 +484,7 @@ def test_a_server_that_does_not_know_a_tool_is_looked_at_again_by_every_protocol
 
 
 @pytest.mark.requirement("OQ-4", "XL-048")
-def test_a_server_in_front_of_others_sees_them_change_and_brings_nobodys_credentials(
+def test_gateway_sees_upstream_changes_without_user_credentials(
     site: Site, url: str, clock: Clock, session: Session
 ) -> None:
     async def served() -> list[Any]:
@@ -497,16 +502,16 @@ def test_a_server_in_front_of_others_sees_them_change_and_brings_nobodys_credent
 
 
 @pytest.mark.requirement("OQ-4")
-def test_a_closed_connection_looks_at_nothing(driven: Driven, site: Site) -> None:
-    driven.remote.close()
+def test_closed_connection_does_not_refresh(driven_remote: Driven, site: Site) -> None:
+    driven_remote.remote.close()
     before = len(site.seen)
-    assert driven.refresh().kind is Kind.UNREACHABLE
-    assert driven.note().kind is Kind.UNREACHABLE
+    assert driven_remote.refresh().kind is Kind.UNREACHABLE
+    assert driven_remote.note().kind is Kind.UNREACHABLE
     assert len(site.seen) == before
 
 
 @pytest.mark.requirement("OQ-4")
-def test_documents_are_compared_in_order_and_the_first_that_differs_is_enough() -> None:
+def test_documents_are_compared_in_order_up_to_the_first_difference() -> None:
     first, second = Request("GET", "https://site.test/llm.json"), Request("GET", "https://site.test/openapi.json")
     basis = DocumentSnapshot(digests={first: sha256(b"1").digest(), second: sha256(b"2").digest()})
 

@@ -26,7 +26,7 @@ def document(servers: list[dict[str, str]] | None = None) -> bytes:
 
 
 @pytest.fixture
-def site(listen: Any, said: Any) -> Any:
+def site(listen: Any, encode_response: Any) -> Any:
     """Start a site with one document that needs the key, wherever it is told to have it."""
 
     def start(path: str = "/openapi.json") -> Any:
@@ -34,9 +34,11 @@ def site(listen: Any, said: Any) -> Any:
             asked = seen.line.split()[1]
             if asked == path or asked == "/notes":
                 if "authorization" not in seen.headers:
-                    return [said(b"{}", status="401 Who")]
-                return [said(document() if asked == path else b'{"ok": true}', "content-type: application/json")]
-            return [said(b"{}", status="404 None")]
+                    return [encode_response(b"{}", status="401 Who")]
+                return [
+                    encode_response(document() if asked == path else b'{"ok": true}', "content-type: application/json")
+                ]
+            return [encode_response(b"{}", status="404 None")]
 
         return listen(answer)
 
@@ -44,12 +46,14 @@ def site(listen: Any, said: Any) -> Any:
 
 
 @pytest.fixture
-def sending(listen: Any, said: Any) -> Any:
+def start_redirecting_site(listen: Any, encode_response: Any) -> Any:
     """Start a site that sends everybody on to ``there``, on the same path unless another is given."""
 
     def start(there: Any, path: str = "", status: str = "301 Go") -> Any:
         origin = getattr(there, "origin", there)
-        return listen(lambda seen: [said(b"", f"location: {origin}{path or seen.line.split()[1]}", status=status)])
+        return listen(
+            lambda seen: [encode_response(b"", f"location: {origin}{path or seen.line.split()[1]}", status=status)]
+        )
 
     return start
 
@@ -70,11 +74,11 @@ def visit(request: pytest.FixtureRequest) -> Open:
 
 
 @pytest.mark.requirement("XL-011", "D-08")
-def test_everything_bound_to_an_origin_is_bound_to_the_one_that_was_accepted(
-    site: Any, sending: Any, visit: Open
+def test_credentials_and_grants_are_bound_to_the_accepted_origin(
+    site: Any, start_redirecting_site: Any, visit: Open
 ) -> None:
     there = site()
-    here = sending(there)
+    here = start_redirecting_site(there)
     asked: list[tuple[str, str]] = []
     questions: list[Any] = []
     session = Session()
@@ -101,11 +105,11 @@ def test_everything_bound_to_an_origin_is_bound_to_the_one_that_was_accepted(
 
 @pytest.mark.requirement("XL-011", "D-08")
 @pytest.mark.parametrize("answer", [None, False, "yes", 1])
-def test_without_a_plain_yes_no_other_origin_is_contacted_and_the_error_names_it(
-    site: Any, sending: Any, visit: Open, answer: Any
+def test_other_origin_is_not_contacted_without_approval(
+    site: Any, start_redirecting_site: Any, visit: Open, answer: Any
 ) -> None:
     there = site()
-    here = sending(there)
+    here = start_redirecting_site(there)
     moved = None if answer is None else lambda *_: answer
     with pytest.raises(ConnectError) as refused:
         visit(here.origin, approve_relocation=moved, api_key=KEY)
@@ -114,11 +118,13 @@ def test_without_a_plain_yes_no_other_origin_is_contacted_and_the_error_names_it
 
 
 @pytest.mark.requirement("XL-011")
-def test_each_origin_on_the_way_is_asked_about_and_no_fourth(site: Any, sending: Any, visit: Open) -> None:
+def test_each_of_three_relocations_is_asked_about_and_a_fourth_refused(
+    site: Any, start_redirecting_site: Any, visit: Open
+) -> None:
     for hops, arrives in ((3, True), (4, False)):
         end = there = site()
         for _ in range(hops):
-            there = sending(there)
+            there = start_redirecting_site(there)
         asked: list[str] = []
 
         def moved(_: str, second: str, asked: list[str] = asked) -> bool:
@@ -135,9 +141,12 @@ def test_each_origin_on_the_way_is_asked_about_and_no_fourth(site: Any, sending:
 
 
 @pytest.mark.requirement("XL-011", "XL-015")
-def test_a_path_is_taken_along_and_one_that_is_named_is_gone_to(site: Any, sending: Any, visit: Open) -> None:
+def test_relocation_keeps_the_path_or_follows_a_named_one(site: Any, start_redirecting_site: Any, visit: Open) -> None:
     there = site("/docs/notes.json")
-    for here, path in ((sending(there), "/docs/notes.json"), (sending(there, "/docs/notes.json"), "/old.json")):
+    for here, path in (
+        (start_redirecting_site(there), "/docs/notes.json"),
+        (start_redirecting_site(there, "/docs/notes.json"), "/old.json"),
+    ):
         url, _, result = visit(
             here.origin + path, approve_relocation=lambda *_: True, api_key=KEY, approve=lambda _: True
         )
@@ -147,15 +156,19 @@ def test_a_path_is_taken_along_and_one_that_is_named_is_gone_to(site: Any, sendi
 
 @pytest.mark.requirement("XL-015", "D-07", "D-08")
 @pytest.mark.parametrize("agreed", [True, False])
-def test_an_llm_json_leads_to_a_document_elsewhere_only_if_the_user_agrees(
-    listen: Any, said: Any, site: Any, visit: Open, agreed: bool
+def test_llm_json_can_name_a_document_on_another_origin_only_with_approval(
+    listen: Any, encode_response: Any, site: Any, visit: Open, agreed: bool
 ) -> None:
     there = site("/docs/notes.json")
     named = json.dumps({"openapi": f"{there.origin}/docs/notes.json"}).encode()
 
     def answer(seen: Any) -> list[bytes]:
         known = seen.line.split()[1] == "/.well-known/llm.json"
-        return [said(named, "content-type: application/json") if known else said(b"{}", status="404 None")]
+        return [
+            encode_response(named, "content-type: application/json")
+            if known
+            else encode_response(b"{}", status="404 None")
+        ]
 
     here = listen(answer)
     asked: list[tuple[str, str]] = []
@@ -178,13 +191,13 @@ def test_an_llm_json_leads_to_a_document_elsewhere_only_if_the_user_agrees(
 
 
 @pytest.mark.requirement("XL-011")
-def test_what_is_found_where_it_was_looked_for_needs_no_move(listen: Any, said: Any, site: Any) -> None:
+def test_document_found_at_its_origin_needs_no_relocation(listen: Any, encode_response: Any, site: Any) -> None:
     other = site()
 
     def answer(seen: Any) -> list[bytes]:
         if seen.line.split()[1] == "/openapi.json":
-            return [said(document(), "content-type: application/json")]
-        return [said(b"", f"location: {other.origin}/llm.json", status="302 Go")]
+            return [encode_response(document(), "content-type: application/json")]
+        return [encode_response(b"", f"location: {other.origin}/llm.json", status="302 Go")]
 
     here = listen(answer)
     with connect_sync(here.origin, approve_relocation=lambda *_: pytest.fail("nobody is to be asked")) as remote:
@@ -193,13 +206,13 @@ def test_what_is_found_where_it_was_looked_for_needs_no_move(listen: Any, said: 
 
 
 @pytest.mark.requirement("XL-011")
-def test_a_call_is_never_sent_on_whatever_was_accepted_while_looking(listen: Any, said: Any, site: Any) -> None:
+def test_approved_relocation_does_not_redirect_calls(listen: Any, encode_response: Any, site: Any) -> None:
     other = site()
 
     def answer(seen: Any) -> list[bytes]:
         if seen.line.split()[1] == "/openapi.json":
-            return [said(document(), "content-type: application/json")]
-        return [said(b"", f"location: {other.origin}/notes", status="307 Go")]
+            return [encode_response(document(), "content-type: application/json")]
+        return [encode_response(b"", f"location: {other.origin}/notes", status="307 Go")]
 
     here = listen(answer)
     with connect_sync(here.origin, approve_relocation=lambda *_: True, approve=lambda _: True) as remote:
@@ -224,12 +237,12 @@ def test_a_call_is_never_sent_on_whatever_was_accepted_while_looking(listen: Any
         ("http://localhost/llm.json", "http://recipes.app/llm.json"),
     ],
 )
-def test_nobody_can_agree_to_a_move_that_the_guard_forbids(asked: str, there: str) -> None:
+def test_user_cannot_approve_a_forbidden_relocation(asked: str, there: str) -> None:
     assert resolve_relocation("https://recipes.app", Relocation(asked, there), lambda *_: True) == ""
 
 
 @pytest.mark.requirement("XL-011")
-def test_https_on_the_same_host_needs_no_word_and_keeps_path_and_query() -> None:
+def test_upgrade_to_https_on_one_host_needs_no_approval() -> None:
     move = Relocation("http://localhost:8000/.well-known/llm.json", "https://localhost:8443/.well-known/llm.json")
     assert resolve_relocation("http://localhost:8000/docs?v=1#top", move, None) == "https://localhost:8443/docs?v=1"
     other = Relocation(move.from_url, "https://127.0.0.1:8443/.well-known/llm.json")
@@ -237,9 +250,9 @@ def test_https_on_the_same_host_needs_no_word_and_keeps_path_and_query() -> None
 
 
 @pytest.mark.requirement("XL-011")
-def test_a_move_keeps_the_other_options(site: Any, sending: Any, visit: Open) -> None:
+def test_a_move_keeps_the_other_options(site: Any, start_redirecting_site: Any, visit: Open) -> None:
     there = site()
-    here = sending(there)
+    here = start_redirecting_site(there)
     url, name, result = visit(
         here.origin,
         approve_relocation=lambda *_: True,

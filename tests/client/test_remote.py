@@ -91,13 +91,13 @@ def url(app: Served) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def locked() -> Served:
+def locked_app() -> Served:
     return Served(asgi(desk(), api_keys=[KEY]))
 
 
 @pytest.fixture(scope="module")
-def locked_url(locked: Served) -> Iterator[str]:
-    with background(locked) as base:
+def locked_url(locked_app: Served) -> Iterator[str]:
+    with background(locked_app) as base:
         yield base
 
 
@@ -133,7 +133,7 @@ def test_one_url_gives_tools_that_can_be_called(visit: Visit, url: str, protocol
     assert visit(url, ("add", {"a": 1, "b": 2}), protocol=protocol) == Value(3)
 
 
-def test_a_tool_is_called_by_its_name_or_its_id(visit: Visit, url: str) -> None:
+def test_tool_can_be_called_by_name_or_id(visit: Visit, url: str) -> None:
     names = ("Desk.add", "Desk.add@1.0.0", "add@1") if visit(url, ("add", {"a": 0, "b": 0})) == Value(0) else ()
     for name in names:
         found = visit(url, (name, {"a": 1, "b": 2}), protocol="otc")
@@ -141,7 +141,7 @@ def test_a_tool_is_called_by_its_name_or_its_id(visit: Visit, url: str) -> None:
 
 
 @pytest.mark.requirement("XL-043", "XL-053")
-def test_without_a_way_to_ask_nothing_is_sent(visit: Visit, url: str, app: Served) -> None:
+def test_call_without_an_approver_sends_nothing(visit: Visit, url: str, app: Served) -> None:
     before = app.posts
     problem = visit(url, ("note", {"text": "x"}))
     assert isinstance(problem, Problem)
@@ -151,7 +151,7 @@ def test_without_a_way_to_ask_nothing_is_sent(visit: Visit, url: str, app: Serve
 
 
 @pytest.mark.requirement("XL-052", "XL-043")
-def test_a_no_is_a_result_with_the_persons_reason(visit: Visit, url: str, app: Served) -> None:
+def test_denial_is_a_result_with_the_reason_of_the_user(visit: Visit, url: str, app: Served) -> None:
     before = app.posts
     problem = visit(url, ("note", {"text": "x"}), approve=lambda _: Answer(allowed=False, reason="not today"))
     assert isinstance(problem, Problem)
@@ -176,7 +176,7 @@ def test_a_yes_is_asked_for_each_call(visit: Visit, url: str) -> None:
 
 
 @pytest.mark.requirement("XL-045")
-def test_always_covers_later_calls_where_the_site_allows_it(visit: Visit, url: str) -> None:
+def test_allow_always_covers_later_calls_if_the_site_permits_it(visit: Visit, url: str) -> None:
     asked: list[str] = []
 
     def approve(question: Question) -> Answer:
@@ -189,14 +189,14 @@ def test_always_covers_later_calls_where_the_site_allows_it(visit: Visit, url: s
 
 
 @pytest.mark.requirement("XL-042")
-def test_a_preference_tightens(visit: Visit, url: str) -> None:
+def test_preference_can_deny_a_tool(visit: Visit, url: str) -> None:
     strict = Preferences(tools={"add": Approval.DENY})
     problem = visit(url, ("add", {"a": 1, "b": 2}), preferences=strict, approve=lambda _: True)
     assert isinstance(problem, Problem)
     assert problem.kind is Kind.DENIED
 
 
-def test_what_cannot_be_called_is_said_without_the_server(visit: Visit, url: str, app: Served) -> None:
+def test_invalid_call_is_refused_without_the_server(visit: Visit, url: str, app: Served) -> None:
     before = app.posts
     unknown = visit(url, ("nothing", None))
     wrong = visit(url, ("note", {"text": 7}), approve=lambda _: True)
@@ -212,27 +212,27 @@ def test_what_cannot_be_called_is_said_without_the_server(visit: Visit, url: str
 
 @pytest.mark.requirement("D-08", "XL-014", "C-8")
 @pytest.mark.parametrize("key", [KEY, Secret(KEY)])
-def test_a_key_opens_what_is_locked_and_goes_out_only_when_it_is_asked_for(
-    visit: Visit, locked_url: str, locked: Served, key: str | Secret
+def test_key_is_sent_only_after_the_server_asks_for_it(
+    visit: Visit, locked_url: str, locked_app: Served, key: str | Secret
 ) -> None:
-    locked.keys.clear()
+    locked_app.keys.clear()
     assert visit(locked_url, ("add", {"a": 1, "b": 2}), api_key=key, protocol="opentool") == Value(3)
-    first = locked.keys[0][0]
-    assert [shown for path, shown in locked.keys if path == first][:2] == [False, True]
+    first = locked_app.keys[0][0]
+    assert [shown for path, shown in locked_app.keys if path == first][:2] == [False, True]
 
 
-def test_without_the_key_it_is_said_that_one_is_wanted(visit: Visit, locked_url: str) -> None:
+def test_missing_key_is_reported_at_connect(visit: Visit, locked_url: str) -> None:
     with pytest.raises(ConnectError, match="wants a key before it shows its tools") as failed:
         visit(locked_url, ("add", None), protocol="opentool")
     assert any(probe.status == 401 for probe in failed.value.probes)
 
 
-def test_a_host_is_the_same_however_it_is_written(visit: Visit, locked_url: str) -> None:
+def test_host_name_is_compared_case_insensitively(visit: Visit, locked_url: str) -> None:
     shouted = locked_url.replace("http://127.0.0.1", "HTTP://LOCALHOST")
     assert visit(shouted, ("add", {"a": 1, "b": 2}), api_key=KEY, protocol="opentool") == Value(3)
 
 
-def test_a_key_is_not_shown() -> None:
+def test_repr_of_options_hides_the_key() -> None:
     options = ConnectOptions(url="https://a.example", api_key=Secret(KEY))
     assert KEY not in repr(options)
     assert KEY not in repr(ConnectionFactory(options).credentials())
@@ -242,19 +242,19 @@ def test_a_key_is_not_shown() -> None:
 # What goes wrong
 
 
-def test_a_server_that_is_not_there_is_said(visit: Visit) -> None:
+def test_unreachable_server_is_reported(visit: Visit) -> None:
     with pytest.raises(ConnectError, match=r"http://127\.0\.0\.1:9 could not be reached"):
         visit("127.0.0.1:9", ("add", None))
 
 
 @pytest.mark.parametrize("bad", ["https://[", "https://", "", "ftp://a.example", "https://user:pw@a.example"])
 @pytest.mark.parametrize("key", [None, KEY])
-def test_a_url_that_is_none_is_said(visit: Visit, bad: str, key: str | None) -> None:
+def test_invalid_url_raises_connect_error(visit: Visit, bad: str, key: str | None) -> None:
     with pytest.raises(ConnectError):
         visit(bad, ("add", None), api_key=key)
 
 
-def test_a_server_that_speaks_nothing_we_know_is_said() -> None:
+def test_server_without_a_known_protocol_is_reported() -> None:
     probes = (Probe("otc", "https://a.example/tools", 404, "not there"),)
     found = Discovery(url="https://a.example", peer=None, probes=probes)
     assert "speaks none of our protocols" in explain_failure(found)
@@ -263,18 +263,18 @@ def test_a_server_that_speaks_nothing_we_know_is_said() -> None:
     assert failed.value.probes == probes
 
 
-def test_an_unknown_protocol_is_said_before_connecting(url: str) -> None:
+def test_unknown_protocol_is_refused_before_connecting(url: str) -> None:
     for connecting in (connect, connect_sync):
         with pytest.raises(ValueError, match="'gopher' is no protocol"):
             connecting(url, protocol="gopher")
 
 
-def test_leaving_what_was_never_entered_does_nothing(url: str) -> None:
+def test_closing_an_unopened_connection_does_nothing(url: str) -> None:
     connect_sync(url).__exit__(None, None, None)
     asyncio.run(connect(url).__aexit__())
 
 
-def test_a_check_that_knows_the_result_ends_the_call(url: str) -> None:
+def test_check_can_end_a_call_with_a_known_result(url: str) -> None:
     with connect_sync(url) as remote:
         connection = remote._connection
 
@@ -292,7 +292,7 @@ def test_a_check_that_knows_the_result_ends_the_call(url: str) -> None:
         ("https://a.example could not be reached safely: no.", "could not be reached safely: no."),
     ],
 )
-def test_why_a_site_was_not_reached_is_one_sentence(meaning: str, sentence: str) -> None:
+def test_connect_failure_is_explained_in_one_sentence(meaning: str, sentence: str) -> None:
     probes = (Probe("openapi", "https://a.example/llm.json?key=k", None, meaning),)
     found = Discovery(url="https://a.example", peer=None, probes=probes)
     assert explain_failure(found) == f"https://a.example {sentence}"

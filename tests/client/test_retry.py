@@ -68,7 +68,7 @@ NOWHERE = Nowhere()
     ("problem", "waits"), [(LOST, [0.2, 0.4]), (LIMITED, [0.2, 0.4]), (BUSY, [1.0, 1.0])], ids=["lost", "429", "503"]
 )
 @pytest.mark.requirement("C-11", "A-41", "A-42", "OTC-019")
-def test_what_did_not_run_or_is_kept_goes_again_under_its_own_id(problem: Problem, waits: list[float]) -> None:
+def test_call_that_did_not_run_or_is_recorded_is_repeated_under_its_id(problem: Problem, waits: list[float]) -> None:
     talk = Talk([problem, problem, Value(3)])
     result = talk.end()
     assert talk.log == ["c0", waits[0], "c0", waits[1], "c0"]
@@ -92,21 +92,21 @@ def test_a_used_confirmation_does_not_hide_why_the_call_failed(problem: Problem)
 
 
 @pytest.mark.requirement("XL-056")
-def test_a_confirmation_is_not_used_for_a_new_call() -> None:
+def test_confirmed_call_is_not_repeated_as_a_new_call() -> None:
     talk = Talk([TRY_AGAIN, Value(3)])
     assert talk.end(is_confirmed=True) == TRY_AGAIN
     assert talk.log == ["c0"]
 
 
 @pytest.mark.requirement("C-11", "OTC-030", "OTC-032", "OXP-015", "A-42")
-def test_a_tool_that_says_so_is_called_anew_after_the_time_it_names() -> None:
+def test_tool_marked_retryable_is_called_anew_after_its_retry_time() -> None:
     talk = Talk([TRY_AGAIN, replace(TRY_AGAIN, retry_after_ms=2_000), Value("sent")])
     assert talk.end() == Value("sent")
     assert talk.log == ["c0", 0.5, "c1", 2.0, "c2"]
 
 
 @pytest.mark.requirement("OTC-030")
-def test_silence_means_that_a_retry_cannot_help() -> None:
+def test_failure_without_a_retry_mark_is_not_repeated() -> None:
     talk = Talk([FAILED])
     assert talk.end() is FAILED
     assert talk.log == ["c0"]
@@ -114,7 +114,7 @@ def test_silence_means_that_a_retry_cannot_help() -> None:
 
 @pytest.mark.parametrize("problem", [LOST, LIMITED, BUSY, TRY_AGAIN], ids=["lost", "429", "503", "can_retry"])
 @pytest.mark.requirement("C-11")
-def test_elsewhere_a_call_that_may_have_run_is_never_made_again(problem: Problem) -> None:
+def test_call_that_may_have_run_is_not_repeated_without_a_ledger(problem: Problem) -> None:
     talk = Talk([problem])
     assert talk.end(peer=FORGETS) is problem
     assert talk.log == ["c0"]
@@ -124,13 +124,13 @@ def test_elsewhere_a_call_that_may_have_run_is_never_made_again(problem: Problem
     "tool", [replace(WRITES, safe=True), replace(WRITES, idempotent=True)], ids=["safe", "idempotent"]
 )
 @pytest.mark.requirement("C-11")
-def test_elsewhere_a_call_that_does_no_harm_twice_is_made_again(tool: Tool) -> None:
+def test_safe_or_idempotent_call_is_repeated_without_a_ledger(tool: Tool) -> None:
     talk = Talk([LOST, Value(1)])
     assert talk.end(tool, FORGETS) == Value(1)
     assert talk.log == ["c0", 0.2, "c0"]
 
 
-def test_progress_that_was_shown_is_not_shown_twice() -> None:
+def test_streaming_call_is_not_repeated_after_progress() -> None:
     talk = Talk([LOST])
     assert talk.end(replace(WRITES, streams=True)) is LOST
 
@@ -146,12 +146,12 @@ def test_progress_that_was_shown_is_not_shown_twice() -> None:
     ],
     ids=lambda problem: problem.kind,
 )
-def test_what_would_fail_again_is_not_tried_again(problem: Problem) -> None:
+def test_problem_that_would_recur_is_not_retried(problem: Problem) -> None:
     assert find_next_attempt(KEEPS, Call(WRITES, {}, "c0"), problem, lambda: "c1") is None
 
 
 @pytest.mark.requirement("C-11", "OTC-032")
-def test_retries_are_counted_and_the_result_says_how_many() -> None:
+def test_retries_are_counted_in_the_result() -> None:
     talk = Talk([TRY_AGAIN])
     result = talk.end(retries=3)
     assert talk.log == ["c0", 0.5, "c1", 0.5, "c2", 0.5, "c3"]
@@ -160,7 +160,7 @@ def test_retries_are_counted_and_the_result_says_how_many() -> None:
 
 
 @pytest.mark.requirement("OTC-032")
-def test_a_wait_that_is_too_long_is_not_begun() -> None:
+def test_retry_above_the_total_time_is_not_started() -> None:
     talk = Talk([replace(BUSY, retry_after_ms=20_000)])
     result = talk.end()
     assert talk.log == ["c0", 20.0, "c0"]
@@ -169,7 +169,7 @@ def test_a_wait_that_is_too_long_is_not_begun() -> None:
     assert Talk([replace(BUSY, retry_after_ms=40_000)]).end() == replace(BUSY, retry_after_ms=40_000)
 
 
-def test_chance_makes_a_wait_longer_and_never_shorter() -> None:
+def test_jitter_only_lengthens_the_retry_wait() -> None:
     for chance, wait in ((0.0, 0.5), (1.0, 0.625)):
         talk = Talk([TRY_AGAIN, Value(None)])
         flow = send_with_retries(
@@ -182,19 +182,19 @@ def test_chance_makes_a_wait_longer_and_never_shorter() -> None:
         assert talk.log[1] == wait
 
 
-def test_a_new_call_is_named_anew_for_the_tool_too() -> None:
+def test_new_call_has_a_new_id_in_its_context() -> None:
     call = Call(WRITES, {}, "c0", Context(call_id="c0", principal="ann"))
     following = find_next_attempt(KEEPS, call, TRY_AGAIN, lambda: "c1")
     assert following is not None
     assert (following.call_id, following.context.call_id, following.context.principal) == ("c1", "c1", "ann")
 
 
-def test_ids_of_new_calls_differ() -> None:
+def test_new_call_ids_are_unique() -> None:
     ids = {RetryLimits().new_id() for _ in range(100)}
     assert len(ids) == 100
 
 
-def test_each_driver_waits_and_none_for_longer_than_it_should() -> None:
+def test_each_driver_waits_no_longer_than_the_maximum_pause() -> None:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -219,7 +219,7 @@ def test_a_number_of_retries_that_cannot_be_is_refused(wrong: Any) -> None:
         RetryLimits(total_s=-1)
 
 
-def test_connect_takes_what_options_has_and_says_it() -> None:
+def test_connect_documents_and_accepts_the_retries_option() -> None:
     assert ConnectOptions("http://a.example").retries == 2
     assert "retries" in (connect.__doc__ or "")
     with pytest.raises(TypeError):

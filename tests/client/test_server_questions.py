@@ -113,7 +113,7 @@ def call(server: Server, person: Person | None, session: Session | None = None, 
         {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["b"]},
     ],
 )
-def test_a_form_that_is_not_flat_and_small_is_not_shown(schema: Any) -> None:
+def test_nested_or_large_input_form_is_not_shown(schema: Any) -> None:
     server, person = Server({"a": form(schema)}), Person({})
     result = call(server, person)
     assert isinstance(result, Problem)
@@ -136,7 +136,7 @@ def test_a_form_that_is_not_flat_and_small_is_not_shown(schema: Any) -> None:
         "",
     ],
 )
-def test_a_page_that_could_mislead_is_not_shown(url: str) -> None:
+def test_misleading_page_url_is_not_shown(url: str) -> None:
     server, person = Server({"a": page(url)}), Person(True)
     result = call(server, person)
     assert isinstance(result, Problem)
@@ -144,7 +144,7 @@ def test_a_page_that_could_mislead_is_not_shown(url: str) -> None:
 
 
 @pytest.mark.requirement("MC-09")
-def test_a_page_without_encryption_is_declined_and_not_shown() -> None:
+def test_unencrypted_page_is_declined_without_showing_it() -> None:
     server, person = Server({"a": page("http://bank.example/")}), Person(True)
     assert call(server, person) == Value('{"a": {"action": "decline"}}')
     assert person.shown == []
@@ -154,7 +154,7 @@ def test_a_page_without_encryption_is_declined_and_not_shown() -> None:
 
 
 @pytest.mark.requirement("MC-09")
-def test_words_of_the_server_are_cleaned_and_cut() -> None:
+def test_server_texts_in_a_form_are_cleaned_and_cut() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"type": "string", "title": "x\u202ey", "description": "d" * 9_000, "default": "\u200bz"}},
@@ -180,14 +180,14 @@ def test_words_of_the_server_are_cleaned_and_cut() -> None:
         {str(number): form() for number in range(6)},
     ],
 )
-def test_what_was_not_declared_is_not_answered(asked: dict[str, Any]) -> None:
+def test_undeclared_input_request_is_not_answered(asked: dict[str, Any]) -> None:
     server, person = Server(asked), Person({"size": 1})
     assert isinstance(call(server, person), Problem)
     assert (person.shown, len(server.calls)) == ([], 1)
 
 
 @pytest.mark.requirement("MC-09")
-def test_a_server_that_never_stops_asking_is_given_up() -> None:
+def test_server_that_keeps_asking_is_abandoned_after_ten_requests() -> None:
     for asked in ({"a": form()}, {}):
         server, person = Server(asked, endless=True), Person({"size": 1})
         result = call(server, person)
@@ -198,7 +198,7 @@ def test_a_server_that_never_stops_asking_is_given_up() -> None:
 
 
 @pytest.mark.requirement("MC-09")
-def test_after_three_refusals_a_tool_asks_no_more_in_this_session() -> None:
+def test_tool_declined_three_times_asks_no_more_in_the_session() -> None:
     session, person = Session(), Person(None)
     server = Server(*[{"a": form()}, None] * 5)
     with (
@@ -214,7 +214,7 @@ def test_after_three_refusals_a_tool_asks_no_more_in_this_session() -> None:
 
 
 @pytest.mark.requirement("MC-09")
-def test_the_state_of_a_server_goes_back_as_it_came_and_only_there() -> None:
+def test_request_state_is_returned_unchanged_only_to_its_call() -> None:
     state = "\u202e\x00 kept " + "x" * 1_000
     server, person = Server({"a": form()}, state=state), Person({"size": 1})
     with background(server) as url, connect_sync(f"{url}/mcp", approve=lambda _: True, provide_input=person) as remote:
@@ -227,7 +227,7 @@ def test_the_state_of_a_server_goes_back_as_it_came_and_only_there() -> None:
 
 
 @pytest.mark.requirement("MC-09")
-def test_an_answer_that_came_too_late_is_cancelled() -> None:
+def test_late_input_answer_is_sent_as_cancel() -> None:
     now = [0.0]
 
     def answer(_: InputRequest) -> dict[str, int]:
@@ -240,7 +240,7 @@ def test_an_answer_that_came_too_late_is_cancelled() -> None:
 
 
 @pytest.mark.requirement("MC-09")
-def test_each_action_is_said_as_the_protocol_has_it() -> None:
+def test_each_input_response_is_sent_in_protocol_form() -> None:
     for reply, said in [
         ({"size": 2}, {"action": "accept", "content": {"size": 2}}),
         (InputResponse(InputAction.CANCEL), {"action": "cancel"}),
@@ -256,7 +256,7 @@ def test_each_action_is_said_as_the_protocol_has_it() -> None:
 
 
 @pytest.mark.requirement("MC-09")
-def test_without_a_user_nothing_is_declared() -> None:
+def test_client_without_a_user_declares_no_elicitation() -> None:
     key = "io.modelcontextprotocol/clientCapabilities"
     for person, declared in ((None, {}), (Person({}), {"elicitation": {"form": {}, "url": {}}})):
         server = Server({"a": form()})
@@ -320,7 +320,7 @@ def call_program(folder: Path, asked: Any, provide: Callable[[InputRequest], Any
 
 
 @pytest.mark.requirement("MC-09")
-def test_a_program_of_2025_asks_and_is_answered(tmp_path: Path) -> None:
+def test_program_of_revision_2025_can_ask_for_input(tmp_path: Path) -> None:
     asked = {"message": "How large?", "requestedSchema": FORM}
     result = call_program(tmp_path, asked, Person({"size": 5}))
     declared = {"elicitation": {"form": {}, "url": {}}}
@@ -332,7 +332,7 @@ def test_a_program_of_2025_asks_and_is_answered(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("MC-09")
-def test_a_program_that_floods_is_declined_after_ten_questions(tmp_path: Path) -> None:
+def test_program_is_declined_after_ten_input_requests(tmp_path: Path) -> None:
     person = Person({"size": 5})
     result = call_program(tmp_path, {"message": "Again?", "requestedSchema": FORM}, person, times=20)
     assert isinstance(result, Value)
@@ -342,7 +342,7 @@ def test_a_program_that_floods_is_declined_after_ten_questions(tmp_path: Path) -
 
 
 @pytest.mark.requirement("MC-09")
-def test_a_program_with_a_nested_form_is_told_that_it_is_not_valid(tmp_path: Path) -> None:
+def test_program_with_a_nested_form_gets_invalid_params(tmp_path: Path) -> None:
     nested = {"type": "object", "properties": {"a": {"type": "object"}}}
     person = Person({})
     result = call_program(tmp_path, {"message": "x", "requestedSchema": nested}, person)
@@ -352,7 +352,7 @@ def test_a_program_with_a_nested_form_is_told_that_it_is_not_valid(tmp_path: Pat
 
 
 @pytest.mark.requirement("MC-09")
-def test_pages_that_must_be_visited_first_are_shown_and_the_call_is_sent_again(tmp_path: Path) -> None:
+def test_required_page_is_shown_and_the_call_sent_again(tmp_path: Path) -> None:
     person = Person(True)
     assert call_program(tmp_path, "page", person) == Value("visited")
     assert person.shown[0].url == "https://a.example/"

@@ -23,7 +23,7 @@ def clashes(new: str, known: str) -> bool:
 
 @pytest.mark.requirement("D-32")
 @given(st.lists(st.tuples(st.booleans(), st.from_regex(r"[aB][abB1_]{0,4}", fullmatch=True)), max_size=30))
-def test_a_name_is_taken_where_it_and_no_other_could_be_meant(steps: list[tuple[bool, str]]) -> None:
+def test_connection_name_is_accepted_only_if_unambiguous(steps: list[tuple[bool, str]]) -> None:
     session, names = Session(), list[str]()
     for adds, name in steps:
         if not adds:
@@ -48,7 +48,7 @@ def test_connections_to_one_host_have_the_lowest_free_numbers() -> None:
 
 
 @pytest.mark.requirement("FU-23")
-def test_a_number_after_a_port_is_no_part_of_the_port() -> None:
+def test_connection_number_is_separated_from_a_port() -> None:
     session = Session()
     names = [session.admit("", "127.0.0.1:9627", EMPTY) for _ in range(2)]
     assert names == ["at_127_0_0_1_9627", "at_127_0_0_1_9627x2"]
@@ -70,7 +70,7 @@ def count_calls(work: Any) -> int:
     return calls
 
 
-def test_the_thousandth_connection_to_a_host_costs_what_the_tenth_does() -> None:
+def test_naming_the_thousandth_connection_costs_as_much_as_the_tenth() -> None:
     session, costs = Session(), list[int]()
     for _ in range(1_000):
         costs.append(count_calls(lambda: session.admit("", "api.example.com", EMPTY)))

@@ -12,12 +12,12 @@ from toolwire.testing.loopback import background
 
 
 @pytest.fixture
-def closed() -> threading.Event:
+def was_closed() -> threading.Event:
     return threading.Event()
 
 
 @pytest.fixture
-def url(closed: threading.Event) -> Iterator[str]:
+def url(was_closed: threading.Event) -> Iterator[str]:
     kit = Toolkit("Streams")
 
     @kit.tool(approval="auto")
@@ -41,14 +41,14 @@ def url(closed: threading.Event) -> Iterator[str]:
                 yield "x" * 1_000
                 await asyncio.sleep(0)
         finally:
-            closed.set()
+            was_closed.set()
 
     with background(toolwire.asgi(kit)) as base:
         yield base
 
 
 @pytest.mark.requirement("A-11")
-def test_a_blocking_client_is_given_each_piece_in_order(url: str) -> None:
+def test_blocking_client_receives_each_item_in_order(url: str) -> None:
     got: list[object] = []
     with connect_sync(url, protocol="opentool", agree=lambda _: True) as remote:
         result = remote.call("count", {"n": 50}, notify=lambda progress: got.append(progress.value))
@@ -56,12 +56,12 @@ def test_a_blocking_client_is_given_each_piece_in_order(url: str) -> None:
     assert got == list(range(50))
 
 
-def test_pieces_that_nobody_hears_are_still_the_result(url: str) -> None:
+def test_stream_without_a_listener_returns_its_items(url: str) -> None:
     with connect_sync(url, protocol="opentool", agree=lambda _: True) as remote:
         assert remote.call("count", {"n": 3}) == Value([0, 1, 2])
 
 
-def test_a_failure_in_the_middle_comes_after_the_pieces_before_it(url: str) -> None:
+def test_items_before_a_stream_failure_are_reported(url: str) -> None:
     got: list[object] = []
     with connect_sync(url, protocol="opentool", agree=lambda _: True) as remote:
         result = remote.call("words", {"text": "ä b"}, notify=lambda progress: got.append(progress.value))
@@ -70,13 +70,15 @@ def test_a_failure_in_the_middle_comes_after_the_pieces_before_it(url: str) -> N
     assert (result.kind, result.message) == (Kind.TOOL_FAILED, "out of words")
 
 
-def test_an_async_client_holds_the_server_back_and_leaving_reaches_the_tool(url: str, closed: threading.Event) -> None:
-    heard = asyncio.run(_leaving_after_twenty(url))
+def test_slow_async_client_holds_the_server_back_and_a_break_ends_the_tool(
+    url: str, was_closed: threading.Event
+) -> None:
+    heard = asyncio.run(_leave_after_twenty(url))
     assert heard == 20
-    assert closed.wait(20)
+    assert was_closed.wait(20)
 
 
-async def _leaving_after_twenty(url: str) -> int:
+async def _leave_after_twenty(url: str) -> int:
     heard = 0
     enough = asyncio.Event()
 
@@ -104,16 +106,16 @@ async def _leaving_after_twenty(url: str) -> int:
     ],
 )
 def test_a_stream_that_is_cut_off_or_unreadable_is_a_problem(
-    body: bytes, said: str, answering: Callable[[bytes], str]
+    body: bytes, said: str, serve_stream: Callable[[bytes], str]
 ) -> None:
-    with connect_sync(answering(body), protocol="opentool", agree=lambda _: True) as remote:
+    with connect_sync(serve_stream(body), protocol="opentool", agree=lambda _: True) as remote:
         result = remote.call("count")
     assert isinstance(result, Problem)
     assert said in result.message
 
 
 @pytest.fixture
-def answering() -> Iterator[Callable[[bytes], str]]:
+def serve_stream() -> Iterator[Callable[[bytes], str]]:
     """Serve an OpenTool document with one tool that streams, and ``body`` as its stream."""
     document = (
         b'{"opentool":"1.1.0","info":{"title":"S","version":"1.0.0"},"functions":[{"name":"count","description":"c",'

@@ -101,13 +101,13 @@ DOCUMENT: dict[str, Any] = {
 
 
 @pytest.fixture
-def pets(listen: Any, said: Any) -> Any:
-    whole = said(json.dumps(DOCUMENT).encode(), "content-type: application/json")
-    fine = said(b"[]", "content-type: application/json")
+def pets(listen: Any, encode_response: Any) -> Any:
+    whole = encode_response(json.dumps(DOCUMENT).encode(), "content-type: application/json")
+    fine = encode_response(b"[]", "content-type: application/json")
     return listen(lambda seen: [whole if seen.line.split()[1] == "/swagger.json" else fine])
 
 
-def called(pets: Any, tool: str, **arguments: Any) -> Any:
+def call_and_return_request(pets: Any, tool: str, **arguments: Any) -> Any:
     """Return the request that a call of the tool ``tool`` was."""
     with connect_sync(f"{pets.origin}/swagger.json", selection=EVERY, approve=lambda question: True) as remote:
         assert isinstance(remote.call(tool, arguments), Value)
@@ -115,8 +115,8 @@ def called(pets: Any, tool: str, **arguments: Any) -> Any:
     return pets.requests[-1]
 
 
-def test_lists_in_the_query_are_written_as_the_document_says(pets: Any) -> None:
-    seen = called(pets, "list_pets", page=2, csv=["a", "b"], multi=["c", "d"], pipes=["e", "f"])
+def test_query_lists_are_written_in_the_declared_format(pets: Any) -> None:
+    seen = call_and_return_request(pets, "list_pets", page=2, csv=["a", "b"], multi=["c", "d"], pipes=["e", "f"])
     path, _, query = seen.line.split()[1].partition("?")
     assert path == "/v2/pets"
     assert sorted(parse_qsl(query)) == [
@@ -129,26 +129,26 @@ def test_lists_in_the_query_are_written_as_the_document_says(pets: Any) -> None:
 
 
 def test_a_body_behind_a_reference_is_sent_as_json(pets: Any) -> None:
-    seen = called(pets, "add_pet", kind="cat", owner=None)
+    seen = call_and_return_request(pets, "add_pet", kind="cat", owner=None)
     assert seen.headers["content-type"] == "application/json"
     assert json.loads(seen.body) == {"kind": "cat", "owner": None}
 
 
 def test_a_form_is_sent_as_a_form(pets: Any) -> None:
-    seen = called(pets, "rename_pet", id=7, name="Tom", tags=["a", "b"])
+    seen = call_and_return_request(pets, "rename_pet", id=7, name="Tom", tags=["a", "b"])
     assert seen.line.split()[1] == "/v2/pets/7"
     assert seen.headers["content-type"] == "application/x-www-form-urlencoded"
     assert sorted(parse_qsl(seen.body.decode())) == [("name", "Tom"), ("tags", "a"), ("tags", "b")]
 
 
 def test_a_file_is_sent_in_a_multipart_body(pets: Any) -> None:
-    seen = called(pets, "add_photo", id=7, photo="AAEC", title="Tom")
+    seen = call_and_return_request(pets, "add_photo", id=7, photo="AAEC", title="Tom")
     assert seen.headers["content-type"].startswith("multipart/form-data")
     assert b"\x00\x01\x02" in seen.body
 
 
 @pytest.mark.requirement("CV-29")
-def test_schemas_are_in_todays_words() -> None:
+def test_swagger_schemas_are_converted_to_openapi_3() -> None:
     whole, notes = swagger_20.upgrade(DOCUMENT, "https://pets.example/swagger.json")
     assert notes == []
     assert whole["openapi"] == "3.0.3"
@@ -189,7 +189,9 @@ def test_host_base_path_and_schemes_are_the_servers(root: dict[str, Any], server
         ),
     ],
 )
-def test_what_cannot_be_said_is_a_finding(tmp_path: Path, parameter: dict[str, Any], finding: str) -> None:
+def test_swagger_part_without_an_equivalent_is_a_finding(
+    tmp_path: Path, parameter: dict[str, Any], finding: str
+) -> None:
     item = {"get": {"operationId": "get_it", "parameters": [parameter], "responses": {}}}
     data = {**DOCUMENT, "host": "pets.example", "paths": {"/pets": item}}
     (tmp_path / "swagger.json").write_text(json.dumps(data), encoding="utf-8")
@@ -198,7 +200,7 @@ def test_what_cannot_be_said_is_a_finding(tmp_path: Path, parameter: dict[str, A
 
 
 @pytest.mark.requirement("FU-21")
-def test_every_command_reads_it(
+def test_every_command_reads_a_swagger_document(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -215,7 +217,7 @@ def test_every_command_reads_it(
     assert "Swagger 2" not in capsys.readouterr().out
 
 
-def test_sign_in_reads_its_security_definitions(pets: Any) -> None:
+def test_sign_in_reads_swagger_security_definitions(pets: Any) -> None:
     transport = SyncNetwork()
     found = run(discover(f"{pets.origin}/swagger.json", selection=EVERY), transport)
     transport.close()
@@ -227,7 +229,7 @@ def test_sign_in_reads_its_security_definitions(pets: Any) -> None:
 
 
 @pytest.mark.parametrize("version", ["1.2", 1, None, "2.1", {}])
-def test_another_version_is_refused_by_its_name(tmp_path: Path, version: Any) -> None:
+def test_other_swagger_version_is_refused(tmp_path: Path, version: Any) -> None:
     (tmp_path / "swagger.json").write_text(json.dumps({**DOCUMENT, "swagger": version}), encoding="utf-8")
     assert main(["tools", str(tmp_path / "swagger.json"), "--include", "all"]) != 0
 
@@ -238,6 +240,6 @@ def test_another_version_is_refused_by_its_name(tmp_path: Path, version: Any) ->
     ["paths", "definitions", "parameters", "responses", "securityDefinitions", "host", "basePath", "schemes",
      "consumes", "produces", "info"],
 )  # fmt: skip
-def test_no_odd_member_is_an_error_of_ours(member: str, value: Any) -> None:
+def test_unexpected_swagger_member_raises_no_exception(member: str, value: Any) -> None:
     whole, _ = swagger_20.upgrade({**DOCUMENT, member: value}, "https://a.example/swagger.json")
     assert whole["openapi"] == "3.0.3"

@@ -21,7 +21,7 @@ def notes() -> Toolkit:
 
 
 @pytest.mark.parametrize(("rules", "most"), [(ClientRules(), 10), (ClientRules(questions_a_minute=3), 3)])
-def test_the_refusal_names_the_setting_and_the_setting_helps(rules: ClientRules, most: int) -> None:
+def test_refusal_for_too_many_questions_names_the_setting_that_raises_the_limit(rules: ClientRules, most: int) -> None:
     with background(asgi(notes())) as url:
         with connect_sync(url, session=Session(rules=rules), approve=lambda _: True) as remote:
             results = [remote.call("note", {"text": "x"}) for _ in range(most + 1)]

@@ -28,7 +28,7 @@ PROTOCOLS = ["openapi", "opentool", "otc", "mcp"]
 
 @pytest.mark.requirement("D-20")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_the_caller_changes_while_the_person_looks_is_not_sent(url: str, protocol: str) -> None:
+def test_arguments_changed_by_the_caller_during_the_question_are_not_sent(url: str, protocol: str) -> None:
     arguments: dict[str, Any] = {"files": [{"path": "/tmp/a"}]}
 
     def approve(question: Question) -> bool:
@@ -42,7 +42,7 @@ def test_what_the_caller_changes_while_the_person_looks_is_not_sent(url: str, pr
 
 @pytest.mark.requirement("D-20")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_the_approver_changes_is_not_sent(url: str, protocol: str) -> None:
+def test_arguments_changed_by_the_approver_are_not_sent(url: str, protocol: str) -> None:
     def approve(question: Question) -> bool:
         question.call.arguments["files"][0]["path"] = "/etc/passwd"
         return True
@@ -51,7 +51,7 @@ def test_what_the_approver_changes_is_not_sent(url: str, protocol: str) -> None:
         assert remote.call("remove", {"files": [{"path": "/tmp/a"}]}) == Value([{"path": "/tmp/a"}])
 
 
-def test_a_connection_that_was_left_calls_nothing(url: str) -> None:
+def test_closed_connection_refuses_calls(url: str) -> None:
     with connect_sync(url, approve=lambda _: True) as remote:
         pass
     result = remote.call("remove", {"files": []})

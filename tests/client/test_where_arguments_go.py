@@ -65,7 +65,9 @@ def document(media_type: str) -> bytes:
     return json.dumps({**info, "paths": {"/things/{id}": {"post": operation}}}).encode()
 
 
-def asked_at(listen: Any, said: Callable[..., bytes], document: bytes, arguments: dict[str, Any]) -> Question:
+def ask_and_return_question(
+    listen: Any, said: Callable[..., bytes], document: bytes, arguments: dict[str, Any]
+) -> Question:
     asked: list[Question] = []
 
     def answer(seen: Any) -> list[bytes]:
@@ -95,10 +97,10 @@ def asked_at(listen: Any, said: Callable[..., bytes], document: bytes, arguments
         ("multipart/form-data", "form"),
     ],
 )
-def test_the_question_says_where_each_argument_really_goes(
-    listen: Any, said: Callable[..., bytes], tmp_path: Path, media_type: str, word: str
+def test_question_states_where_each_argument_is_sent(
+    listen: Any, encode_response: Callable[..., bytes], tmp_path: Path, media_type: str, word: str
 ) -> None:
-    question = asked_at(listen, said, document(media_type), ARGUMENTS)
+    question = ask_and_return_question(listen, encode_response, document(media_type), ARGUMENTS)
     expected = {name: place.format(word) for name, place in PLACES.items()}
     assert dict(question.places) == expected
     rows = build_display_rows(question)
@@ -113,18 +115,22 @@ def test_the_question_says_where_each_argument_really_goes(
         assert place in [row.note for row in waiting.rows]
 
 
-def test_a_form_says_what_of_it_is_not_sent(listen: Any, said: Callable[..., bytes]) -> None:
+def test_question_states_which_form_arguments_are_not_sent(listen: Any, encode_response: Callable[..., bytes]) -> None:
     media_type = "application/x-www-form-urlencoded"
-    question = asked_at(listen, said, document(media_type), {"id": "1", "empty": [], "name": "x"})
+    question = ask_and_return_question(
+        listen, encode_response, document(media_type), {"id": "1", "empty": [], "name": "x"}
+    )
     assert question.places["empty"] == "not sent: it is empty"
     assert question.request is not None
     assert question.request.body == b"name=x"
-    question = asked_at(listen, said, document("application/json"), {"id": "1", "empty": [], "name": "x"})
+    question = ask_and_return_question(
+        listen, encode_response, document("application/json"), {"id": "1", "empty": [], "name": "x"}
+    )
     assert question.places["empty"] == "in the body"
 
 
 @pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
-def test_every_wire_says_where_its_arguments_go(protocol: str) -> None:
+def test_every_protocol_states_where_its_arguments_are_sent(protocol: str) -> None:
     toolkit = Toolkit("Kit")
 
     @toolkit.tool(safe=True)

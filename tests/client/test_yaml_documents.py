@@ -72,9 +72,9 @@ def tools(remote: Any) -> list[str]:
         "application/octet-stream", "application/json", "",
     ],
 )  # fmt: skip
-def test_it_is_read_with_any_content_type(listen: Any, said: Any, media: str) -> None:
+def test_yaml_document_is_read_with_any_content_type(listen: Any, encode_response: Any, media: str) -> None:
     fields = [f"content-type: {media}"] if media else []
-    site = listen(said(SORTED.encode(), *fields))
+    site = listen(encode_response(SORTED.encode(), *fields))
     with connect_sync(f"{site.origin}/spec", selection=EVERY) as remote:
         assert tools(remote) == ["list_pets"]
 
@@ -88,8 +88,8 @@ def test_it_is_read_with_any_content_type(listen: Any, said: Any, media: str) ->
         b"x-long: |\n  {\n", b"<<: {x-merged: 1}\n",
     ],
 )  # fmt: skip
-def test_it_is_read_however_it_begins(listen: Any, said: Any, start: bytes) -> None:
-    site = listen(said(start + SORTED.encode(), "content-type: text/plain"))
+def test_yaml_document_is_read_with_any_beginning(listen: Any, encode_response: Any, start: bytes) -> None:
+    site = listen(encode_response(start + SORTED.encode(), "content-type: text/plain"))
     with connect_sync(f"{site.origin}/spec", selection=EVERY) as remote:
         assert tools(remote) == ["list_pets"]
 
@@ -97,7 +97,7 @@ def test_it_is_read_however_it_begins(listen: Any, said: Any, start: bytes) -> N
 @pytest.mark.requirement("XL-013")
 @pytest.mark.parametrize("text", [SORTED, ALIASED, BRACES], ids=["sorted", "aliased", "braces"])  # fmt: skip
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_a_file_is_read_by_every_command(
+def test_every_command_reads_a_yaml_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, encoding: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -115,7 +115,7 @@ def test_a_file_is_read_by_every_command(
 
 
 @pytest.mark.requirement("XL-013")
-def test_what_aliases_and_merge_keys_stand_for_is_there(tmp_path: Path) -> None:
+def test_yaml_aliases_and_merge_keys_are_resolved(tmp_path: Path) -> None:
     (tmp_path / "api.yaml").write_text(ALIASED, encoding="utf-8")
     with connect_sync(str(tmp_path / "api.yaml"), selection=EVERY) as remote:
         (tool,) = remote.tools
@@ -124,7 +124,7 @@ def test_what_aliases_and_merge_keys_stand_for_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("D-16")
-def test_a_document_that_grows_without_end_is_refused_with_one_sentence(tmp_path: Path) -> None:
+def test_yaml_document_with_exploding_aliases_is_refused_in_one_sentence(tmp_path: Path) -> None:
     levels = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
     (tmp_path / "api.yaml").write_text(f"openapi: 3.0.3\na0: &a0 [x]\n{levels}paths: {{}}\n", encoding="utf-8")
     with pytest.raises(ConnectError, match=r"its aliases stand for more than 1,000,000 values.*\.$"):
@@ -143,13 +143,15 @@ def test_a_document_that_grows_without_end_is_refused_with_one_sentence(tmp_path
     ],
 )
 @pytest.mark.parametrize("by_http", [True, False], ids=["http", "file"])
-def test_a_part_in_another_file_is_followed(
-    listen: Any, said: Any, tmp_path: Path, name: str, fragment: str, by_http: bool
+def test_reference_from_yaml_to_another_file_is_resolved(
+    listen: Any, encode_response: Any, tmp_path: Path, name: str, fragment: str, by_http: bool
 ) -> None:
     text = ALIASED.replace("schema: {type: integer}", f"schema: {{$ref: '{name}'}}")
     if by_http:
         parts = {"/api.yaml": text, f"/{name}": fragment}
-        site = listen(lambda seen: [said(parts.get(seen.line.split()[1], "").encode(), "content-type: text/plain")])
+        site = listen(
+            lambda seen: [encode_response(parts.get(seen.line.split()[1], "").encode(), "content-type: text/plain")]
+        )
         given = f"{site.origin}/api.yaml"
     else:
         (tmp_path / "api.yaml").write_text(text, encoding="utf-8")
@@ -179,10 +181,10 @@ def test_an_overlay_may_be_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.requirement("AC-01")
-def test_sign_in_reads_yaml_and_schemes_behind_references(listen: Any, said: Any) -> None:
+def test_sign_in_reads_yaml_with_referenced_security_schemes(listen: Any, encode_response: Any) -> None:
     text = SORTED.replace("components:\n", "components:\n  securitySchemes:\n    ours: {$ref: '#/x-key'}\n")
     text += "x-key: {type: apiKey, in: header, name: X-Key}\n"
-    site = listen(said(text.encode(), "content-type: text/yaml"))
+    site = listen(encode_response(text.encode(), "content-type: text/yaml"))
     transport = SyncNetwork()
     found = run(discover(f"{site.origin}/spec", selection=EVERY), transport)
     transport.close()
@@ -193,8 +195,8 @@ def test_sign_in_reads_yaml_and_schemes_behind_references(listen: Any, said: Any
 
 
 @pytest.mark.parametrize("text", ["", "Not found", "Not found.\n", "# only a comment\n", "just words: yes, words\n"])
-def test_what_is_no_document_is_still_none(listen: Any, said: Any, text: str) -> None:
-    site = listen(said(text.encode(), "content-type: text/plain"))
+def test_text_that_is_no_document_is_refused(listen: Any, encode_response: Any, text: str) -> None:
+    site = listen(encode_response(text.encode(), "content-type: text/plain"))
     with pytest.raises(ConnectError):
         connect_sync(f"{site.origin}/spec", selection=EVERY).__enter__()
 

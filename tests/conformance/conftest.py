@@ -18,22 +18,22 @@ def codec(request: pytest.FixtureRequest) -> Codec:
 
 
 @pytest.fixture(params=[False, True], ids=["async", "sync"])
-def blocking(request: pytest.FixtureRequest) -> bool:
+def is_blocking(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
 @pytest.fixture
-def joined(codec: Codec, blocking: bool) -> Iterator[CodecConnection]:
-    with open_session(codec, blocking=blocking) as found:
+def codec_connection(codec: Codec, is_blocking: bool) -> Iterator[CodecConnection]:
+    with open_session(codec, blocking=is_blocking) as found:
         yield found
 
 
 @pytest.fixture
-def join(codec: Codec, blocking: bool) -> Iterator[Callable[..., CodecConnection]]:
+def join(codec: Codec, is_blocking: bool) -> Iterator[Callable[..., CodecConnection]]:
     """Join a client and a server with other tools, limits, or somebody to ask."""
     with ExitStack() as stack:
 
         def joining(target: Any = None, **options: Any) -> CodecConnection:
-            return stack.enter_context(open_session(codec, target, blocking=blocking, **options))
+            return stack.enter_context(open_session(codec, target, blocking=is_blocking, **options))
 
         yield joining

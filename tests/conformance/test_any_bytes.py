@@ -43,7 +43,7 @@ def test_any_bytes_to_any_path_are_answered(codec: Codec, body: bytes, media: by
 @pytest.mark.requirement("R5")
 @EACH_FEW
 @given(body=BODIES, media=TYPES, status=st.integers(100, 599))
-def test_any_answer_to_any_look_is_taken(codec: Codec, body: bytes, media: bytes, status: int) -> None:
+def test_any_response_to_discovery_is_read(codec: Codec, body: bytes, media: bytes, status: int) -> None:
     answer = Response(status, ((b"content-type", media), (b"retry-after", b"\xb2")), body)
     assert list(find_replying_faults(codec, HERE, lambda _: answer)) == []
 
@@ -51,13 +51,13 @@ def test_any_answer_to_any_look_is_taken(codec: Codec, body: bytes, media: bytes
 @pytest.mark.requirement("R5")
 @EACH_FEW
 @given(body=BODIES, media=TYPES, status=st.integers(100, 599))
-def test_any_answer_to_any_call_is_taken(codec: Codec, body: bytes, media: bytes, status: int) -> None:
+def test_any_response_to_a_call_is_read(codec: Codec, body: bytes, media: bytes, status: int) -> None:
     with open_session(codec, KIT) as joined:
         call = (joined.peer, Call(joined.peer.catalog.names["greet"], {"name": "Ada"}, "c1"))
     answer = Response(status, ((b"content-type", media), (b"retry-after", b"9" * 30)), body)
     assert list(find_replying_faults(codec, HERE, lambda _: answer, call)) == []
 
 
-def test_a_server_that_is_not_there_is_a_problem(codec: Codec) -> None:
+def test_unreachable_server_is_a_problem(codec: Codec) -> None:
     nobody = Problem(kind=Kind.UNREACHABLE, message="Nobody is there.")
     assert list(find_replying_faults(codec, HERE, lambda _: nobody)) == []

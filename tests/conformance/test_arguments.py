@@ -6,10 +6,10 @@ from toolwire.testing.conformance import CodecConnection, behaviours
 
 
 @pytest.mark.requirement("OXP-009", "A-49")
-def test_arguments_that_do_not_fit_are_refused_by_the_server(joined: CodecConnection) -> None:
-    assert list(behaviours.check_arguments(joined)) == []
+def test_server_refuses_invalid_arguments(codec_connection: CodecConnection) -> None:
+    assert list(behaviours.check_arguments(codec_connection)) == []
 
 
 @pytest.mark.requirement("S-16")
-def test_arguments_that_json_cannot_say_are_not_sent(joined: CodecConnection) -> None:
-    assert list(behaviours.check_unencodable_arguments(joined)) == []
+def test_arguments_without_json_equivalent_are_not_sent(codec_connection: CodecConnection) -> None:
+    assert list(behaviours.check_unencodable_arguments(codec_connection)) == []

@@ -10,12 +10,12 @@ from toolwire.testing.conformance import CodecConnection, behaviours
 
 
 @pytest.mark.requirement("XL-043", "XL-053")
-def test_without_a_way_to_ask_nothing_is_sent(joined: CodecConnection) -> None:
-    assert list(behaviours.check_consent(joined)) == []
+def test_call_without_an_approver_sends_nothing(codec_connection: CodecConnection) -> None:
+    assert list(behaviours.check_consent(codec_connection)) == []
 
 
 @pytest.mark.requirement("XL-043", "XL-052")
-def test_nothing_is_sent_while_the_person_thinks_or_when_they_say_no(join: Callable[..., CodecConnection]) -> None:
+def test_nothing_is_sent_during_the_question_or_after_a_denial(join: Callable[..., CodecConnection]) -> None:
     asked: list[Question] = []
     sent: list[int] = []
 

@@ -6,5 +6,5 @@ from toolwire.testing.conformance import CodecConnection, behaviours
 
 
 @pytest.mark.requirement("A-53", "OTC-029")
-def test_an_exception_is_a_problem_without_its_text(joined: CodecConnection) -> None:
-    assert list(behaviours.check_crashes(joined)) == []
+def test_exception_becomes_a_problem_without_its_text(codec_connection: CodecConnection) -> None:
+    assert list(behaviours.check_crashes(codec_connection)) == []

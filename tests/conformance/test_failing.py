@@ -6,10 +6,10 @@ from toolwire.testing.conformance import CodecConnection, behaviours
 
 
 @pytest.mark.requirement("OTC-028", "OTC-029", "A-53")
-def test_what_a_tool_says_arrives_whole(joined: CodecConnection) -> None:
-    assert list(behaviours.check_tool_errors(joined)) == []
+def test_tool_error_arrives_complete(codec_connection: CodecConnection) -> None:
+    assert list(behaviours.check_tool_errors(codec_connection)) == []
 
 
 @pytest.mark.requirement("OTC-031", "OTC-032")
-def test_when_to_try_again_is_not_changed_on_the_way(joined: CodecConnection) -> None:
-    assert list(behaviours.check_retry_hints(joined)) == []
+def test_retry_hints_arrive_unchanged(codec_connection: CodecConnection) -> None:
+    assert list(behaviours.check_retry_hints(codec_connection)) == []

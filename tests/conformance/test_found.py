@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.process.test_mutations import edited, scratched
+from tests.process.test_mutations import edit_data, scratch_bytes
 from toolwire.core.model import Problem
 from toolwire.framing import jsontext
 
@@ -23,18 +23,18 @@ from fuzz.readers import READERS, read  # noqa: E402 - the folder is beside the 
 
 @pytest.mark.requirement("R6")
 @pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
-def test_what_fuzzing_found_is_read(path: Path) -> None:
+def test_inputs_found_by_fuzzing_are_read(path: Path) -> None:
     read(path.read_bytes())
 
 
 @pytest.mark.requirement("R6")
 @pytest.mark.parametrize("reader", range(len(READERS)), ids=READERS)
 @pytest.mark.parametrize("text", [b"", b"{}", b"[", b'{"a":' * 300, b"\xff", b'"\\ud800"', b"[1e999]", b"9" * 5_000])
-def test_what_is_hostile_to_any_reader_is_a_problem(reader: int, text: bytes) -> None:
+def test_hostile_input_is_a_problem_for_each_reader(reader: int, text: bytes) -> None:
     read(bytes([reader]) + text)
 
 
-def known() -> list[Any]:
+def list_known_inputs() -> list[Any]:
     """Return data that readers are made for: the vectors of the protocols, and the documents in ``spec``."""
     found: list[Any] = []
     for path in sorted((ROOT / "tests" / "vectors").glob("*.json")):
@@ -46,11 +46,11 @@ def known() -> list[Any]:
 
 @pytest.mark.requirement("R6")
 @pytest.mark.parametrize("reader", range(len(READERS)), ids=READERS)
-def test_what_is_nearly_right_is_a_value_or_a_problem(reader: int) -> None:
-    chance, seeds = random.Random(reader), known()
+def test_mutated_input_is_a_value_or_a_problem(reader: int) -> None:
+    chance, seeds = random.Random(reader), list_known_inputs()
     for _ in range(MUTATED):
         data = chance.choice(seeds)
         for _ in range(chance.randint(0, 3)):
-            data = edited(data, chance)
+            data = edit_data(data, chance)
         text = json.dumps(data).encode()
-        read(bytes([reader]) + (scratched(text, chance) if chance.random() < 0.25 else text))
+        read(bytes([reader]) + (scratch_bytes(text, chance) if chance.random() < 0.25 else text))

@@ -38,7 +38,7 @@ RECORDED = (
 
 
 @cache
-def recording(codec: Codec) -> tuple[CodecConnection, int]:
+def record_session(codec: Codec) -> tuple[CodecConnection, int]:
     """Return a session after every sort of call, and how many of its exchanges found the server."""
     with open_session(codec) as joined:
         found = len(joined.exchanges)
@@ -87,7 +87,7 @@ def edits(body: bytes) -> Iterator[bytes]:
         yield json.dumps(edit.data).encode()
 
 
-def test_one_edit_away_is_each_spot_deleted_and_replaced() -> None:
+def test_generate_edits_deletes_and_replaces_each_place() -> None:
     edited = [(edit.spot, edit.change) for edit in generate_edits({"a": [1]})]
     assert len(edited) == 17
     assert edited.count((("a", 0), "deleted")) == 1
@@ -98,7 +98,7 @@ def test_one_edit_away_is_each_spot_deleted_and_replaced() -> None:
 @pytest.mark.requirement("R5")
 def test_the_server_half_answers_requests_one_edit_away(codec: Codec) -> None:
     routes = codec.routes(build_kit().catalog(), Site())
-    joined, _ = recording(codec)
+    joined, _ = record_session(codec)
     requests = [
         each.request._replace(url=each.request.url.removeprefix(HERE)) for each in distinct(joined.exchanges)
     ] + [
@@ -114,17 +114,17 @@ def test_the_server_half_answers_requests_one_edit_away(codec: Codec) -> None:
 
 
 @pytest.mark.requirement("R5")
-def test_the_client_half_takes_answers_one_edit_away_while_finding(codec: Codec) -> None:
+def test_client_half_reads_discovery_responses_with_one_edit(codec: Codec) -> None:
     tried = 0
-    for answers, body in edited_listings(codec):
+    for answers, body in list_edited_listings(codec):
         tried += 1
         assert list(find_replying_faults(codec, HERE, answers)) == [], body
     assert tried > 100
 
 
 @pytest.mark.requirement("R5")
-def test_what_is_found_one_edit_away_can_be_served_again(codec: Codec) -> None:
-    for answers, body in edited_listings(codec):
+def test_catalog_found_with_one_edit_can_be_served_again(codec: Codec) -> None:
+    for answers, body in list_edited_listings(codec):
         peer = run(codec.find(HERE), CannedTransport(answers)).peer
         if peer is None:
             continue
@@ -133,8 +133,8 @@ def test_what_is_found_one_edit_away_can_be_served_again(codec: Codec) -> None:
 
 
 @pytest.mark.requirement("R5")
-def test_the_client_half_takes_answers_one_edit_away_while_calling(codec: Codec) -> None:
-    joined, found = recording(codec)
+def test_client_half_reads_call_responses_with_one_edit(codec: Codec) -> None:
+    joined, found = record_session(codec)
     tried = 0
     for each in distinct(joined.exchanges[found:]):
         for body in edits(each.response.body):
@@ -147,8 +147,8 @@ def test_the_client_half_takes_answers_one_edit_away_while_calling(codec: Codec)
 
 
 @pytest.mark.requirement("R5")
-def test_the_client_half_takes_vectors_one_edit_away(codec: Codec) -> None:
-    joined, _ = recording(codec)
+def test_client_half_reads_vectors_with_one_edit(codec: Codec) -> None:
+    joined, _ = record_session(codec)
     for vector in vectors(codec, "response"):
         good = Response(vector["status"], fields(vector), json.dumps(vector["body"]).encode())
         listing = vector["method"] == "GET"
@@ -157,7 +157,7 @@ def test_the_client_half_takes_vectors_one_edit_away(codec: Codec) -> None:
             assert list(find_replying_faults(codec, HERE, answers, None if listing else call_of(joined))) == [], body
 
 
-def edited_listings(codec: Codec) -> Iterator[tuple[Answers, bytes]]:
+def list_edited_listings(codec: Codec) -> Iterator[tuple[Answers, bytes]]:
     """Yield answers to every look at a server, one of them edited, with the edited body."""
     with open_session(codec, small()) as joined:
         exchanges = list(joined.exchanges)

@@ -6,5 +6,5 @@ from toolwire.testing.conformance import CodecConnection, behaviours
 
 
 @pytest.mark.requirement("XL-049")
-def test_the_shown_method_and_url_are_those_of_the_request(joined: CodecConnection) -> None:
-    assert list(behaviours.check_targets(joined)) == []
+def test_displayed_method_and_url_equal_the_request(codec_connection: CodecConnection) -> None:
+    assert list(behaviours.check_targets(codec_connection)) == []

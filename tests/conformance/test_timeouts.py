@@ -11,7 +11,7 @@ from toolwire.testing.conformance import CodecConnection
 
 
 @pytest.mark.requirement("D-34")
-def test_a_tool_without_a_limit_of_its_own_has_the_servers(join: Callable[..., CodecConnection]) -> None:
+def test_tool_without_a_time_limit_gets_that_of_the_server(join: Callable[..., CodecConnection]) -> None:
     kit = Toolkit("Slow")
     cancelled: list[str] = []
 

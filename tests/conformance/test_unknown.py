@@ -3,5 +3,5 @@
 from toolwire.testing.conformance import CodecConnection, behaviours
 
 
-def test_an_unknown_tool_is_a_problem_on_both_sides(joined: CodecConnection) -> None:
-    assert list(behaviours.check_unknown_tools(joined)) == []
+def test_an_unknown_tool_is_a_problem_on_both_sides(codec_connection: CodecConnection) -> None:
+    assert list(behaviours.check_unknown_tools(codec_connection)) == []

@@ -6,5 +6,5 @@ from toolwire.testing.conformance import CodecConnection, behaviours
 
 
 @pytest.mark.requirement("CV-33")
-def test_texts_numbers_null_and_nesting_come_back_exactly(joined: CodecConnection) -> None:
-    assert list(behaviours.check_values(joined)) == []
+def test_texts_numbers_null_and_nesting_arrive_unchanged(codec_connection: CodecConnection) -> None:
+    assert list(behaviours.check_values(codec_connection)) == []

@@ -21,7 +21,7 @@ FACTS: dict[str, Any] = {
 }
 
 
-def bound(**change: Any) -> str:
+def compute_decision_binding(**change: Any) -> str:
     facts = FACTS | change
     call, request = facts.pop("call"), facts.pop("request")
     return compute_binding(call, request, **facts)
@@ -45,12 +45,12 @@ def bound(**change: Any) -> str:
         {"credential": CredentialRef("bearer", compute_identity("k"), ("read", "write"))},
     ],
 )
-def test_any_other_fact_is_another_decision(change: dict[str, Any]) -> None:
-    assert bound(**change) != bound()
-    assert bound() == bound()
+def test_decision_binding_differs_if_any_bound_fact_differs(change: dict[str, Any]) -> None:
+    assert compute_decision_binding(**change) != compute_decision_binding()
+    assert compute_decision_binding() == compute_decision_binding()
 
 
-def test_a_credential_is_shown_by_its_scheme_and_scopes_and_never_itself() -> None:
+def test_credential_displays_scheme_and_scopes_but_no_secret() -> None:
     signed = CredentialRef("bearer", compute_identity("hunter2"), ("read", "write"))
     assert str(signed) == "bearer (read, write)"
     assert str(NO_CREDENTIAL) == "none"
@@ -73,5 +73,7 @@ def test_a_credential_is_shown_by_its_scheme_and_scopes_and_never_itself() -> No
         (Request("GET", "https://a.example:8443/later"), False),
     ],
 )
-def test_only_the_same_again_or_an_answer_fetched_on_the_origin_goes_on(following: Request, belongs: bool) -> None:
+def test_decision_covers_only_the_same_request_or_its_follow_up_on_the_origin(
+    following: Request, belongs: bool
+) -> None:
     assert is_covered(SENT, following) is belongs

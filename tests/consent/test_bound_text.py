@@ -38,7 +38,7 @@ DAY = 86_400
         ("matches ^[a-z]+$", "a", ("/a~1b", "matches", "^[a-z]+$")),
     ],
 )
-def test_a_bound_is_read(text: str, shown: Any, read: Any) -> None:
+def test_parse_bound_reads_each_notation(text: str, shown: Any, read: Any) -> None:
     assert parse_bound("a/b", shown, text) == read
 
 
@@ -46,19 +46,19 @@ def test_a_bound_is_read(text: str, shown: Any, read: Any) -> None:
 @pytest.mark.parametrize(
     "text", ["50", "any", "<= many", "<= true", "inAda", "in", "in a,,b", "in []", "in [1", "<=", "<= \u0665", "=> 5"]
 )
-def test_what_is_no_bound_is_refused(text: str) -> None:
+def test_invalid_bound_is_refused(text: str) -> None:
     with pytest.raises(DefinitionError):
         parse_bound("amount", 20, text)
 
 
-def test_a_long_value_is_not_stored_by_a_press_of_enter() -> None:
+def test_default_bound_does_not_store_a_long_value() -> None:
     with pytest.raises(DefinitionError, match="too long"):
         parse_bound("body", "x" * 1_000, "")
 
 
 @pytest.mark.requirement("CC-03")
 @given(st.text(max_size=30), st.one_of(st.integers(), st.text(max_size=3), st.booleans(), st.none()))
-def test_whatever_is_typed_is_a_valid_condition_or_one_sentence(text: str, shown: Any) -> None:
+def test_any_typed_bound_is_a_valid_condition_or_an_error(text: str, shown: Any) -> None:
     try:
         found = parse_bound("a", shown, text)
     except DefinitionError:
@@ -68,7 +68,7 @@ def test_whatever_is_typed_is_a_valid_condition_or_one_sentence(text: str, shown
         assert not find_condition_fault(found._asdict())
 
 
-def test_a_named_bound_has_a_name_or_a_pointer() -> None:
+def test_named_bound_starts_with_an_argument_name_or_a_pointer() -> None:
     assert parse_named_bound("amount <= 50") == ("/amount", "le", 50)
     assert parse_named_bound("/deep/er in Ada, Bob") == ("/deep/er", "in", ["Ada", "Bob"])
     for wrong in ("", "amount", "<= 50", "  "):
@@ -76,7 +76,7 @@ def test_a_named_bound_has_a_name_or_a_pointer() -> None:
             parse_named_bound(wrong)
 
 
-def test_a_number_of_calls_is_read() -> None:
+def test_number_of_uses_is_parsed() -> None:
     assert (parse_uses("10"), parse_uses(" 1 "), parse_uses("*")) == (10, 1, None)
     for wrong in ("", "0", "-1", "1.5", "ten", "1000001", "99999999", "\u0661"):
         with pytest.raises(DefinitionError, match="number of calls"):
@@ -100,7 +100,7 @@ def test_a_number_of_calls_is_read() -> None:
         ("1 w", 168),
     ],
 )
-def test_a_time_is_read_and_a_day_counts_to_its_end(text: str, hours: float) -> None:
+def test_end_time_is_parsed_and_a_date_means_the_end_of_that_day(text: str, hours: float) -> None:
     assert parse_until(NOW, text) == NOW.timestamp() + hours * 3_600
     assert parse_until(NOW, "") is None
 
@@ -108,6 +108,6 @@ def test_a_time_is_read_and_a_day_counts_to_its_end(text: str, hours: float) -> 
 @pytest.mark.parametrize(
     "wrong", ["soon", "2026-11-24", "2026-11-25T14:59", "0h", "2026-13-01", "999999w", "9999-12-31"]
 )
-def test_what_is_no_time_to_come_is_refused(wrong: str) -> None:
+def test_invalid_or_past_end_time_is_refused(wrong: str) -> None:
     with pytest.raises(DefinitionError):
         parse_until(NOW, wrong)

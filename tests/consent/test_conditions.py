@@ -63,12 +63,12 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "number", "default": 70
         ("gt", "50", 60, ASK),
     ],
 )
-def test_a_condition_holds_or_not_or_cannot_be_decided(op: str, value: Any, argument: Any, met: bool | None) -> None:
+def test_condition_is_met_or_not_met_or_undecidable(op: str, value: Any, argument: Any, met: bool | None) -> None:
     assert is_met(Condition("/n", op, value), Tool(name="x"), {"n": argument}) is met
 
 
 @pytest.mark.requirement("CC-01")
-def test_a_value_that_is_too_deep_to_compare_cannot_be_decided() -> None:
+def test_condition_on_a_too_deep_value_is_undecidable() -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
@@ -95,12 +95,12 @@ def test_a_value_that_is_too_deep_to_compare_cannot_be_decided() -> None:
         ("/n~2", {"n~2": 5}, ASK),
     ],
 )
-def test_a_pointer_leads_into_the_arguments_or_their_defaults(pointer: str, arguments: Any, met: bool | None) -> None:
+def test_condition_pointer_reads_arguments_or_their_defaults(pointer: str, arguments: Any, met: bool | None) -> None:
     assert is_met(Condition(pointer, "gt", 50), Tool(name="x", input_schema=SCHEMA), arguments) is met
 
 
 @pytest.mark.requirement("CC-01")
-def test_a_condition_asks_although_the_user_allowed_later_calls() -> None:
+def test_approval_condition_asks_despite_an_earlier_allow_always() -> None:
     tool = Tool(
         name="pay", approval=Approval.PER_CALL, blanket_allowed=True, ask_when=(Condition("/amount", "gt", 50),)
     )
@@ -117,7 +117,7 @@ def test_a_condition_asks_although_the_user_allowed_later_calls() -> None:
 @pytest.mark.requirement("CC-01")
 @pytest.mark.parametrize("approval", ["auto", "per-call", None])
 @pytest.mark.parametrize("given", [[], ["/amount"], [{"pointer": "/n", "op": "lt", "value": 0}]])
-def test_conditions_never_loosen(approval: str | None, given: Any) -> None:
+def test_conditions_never_weaken_approval(approval: str | None, given: Any) -> None:
     declared = {"approvalWhen": given} | ({} if approval is None else {"approval": approval})
     policy = xllm.read(declared)
     tool = Tool(name="pay", safe=True, **policy.list_tool_members())
@@ -129,6 +129,6 @@ def test_conditions_never_loosen(approval: str | None, given: Any) -> None:
 @pytest.mark.parametrize(
     "bad", [None, {}, "x", 5, [None], [{"pointer": "/a", "op": "present"}] * 17, [{"pointer": "/a", "op": "gt"}]]
 )
-def test_a_list_that_cannot_be_read_means_ask_about_each_call(bad: Any) -> None:
+def test_unreadable_approval_conditions_mean_approval_per_call(bad: Any) -> None:
     policy = xllm.read({"approval": "auto", "blanketApprovalAllowed": True, "approvalWhen": bad})
     assert (policy.approval, policy.blanket_allowed, policy.ask_when) == (Approval.PER_CALL, False, ())

@@ -26,7 +26,7 @@ def question(tool: Tool, preferences: Preferences | None = None) -> Question:
     return verdict.question
 
 
-def test_what_reads_and_is_declared_auto_is_allowed() -> None:
+def test_safe_tool_with_approval_auto_is_allowed() -> None:
     assert judge(Tool(name="x", safe=True, approval=Approval.AUTO)) is ALLOW
 
 
@@ -47,17 +47,17 @@ def test_a_question_shows_the_call_the_site_and_the_target() -> None:
         (Tool(name="x", approval=Approval.AUTO), "would not ask, but this tool changes something"),
     ],
 )
-def test_a_question_says_why_it_is_asked(tool: Tool, reason: str) -> None:
+def test_question_contains_its_reason(tool: Tool, reason: str) -> None:
     reasons = question(tool).reasons
     assert len(reasons) == 1
     assert reason in reasons[0]
 
 
-def test_what_is_free_is_no_reason() -> None:
+def test_cost_free_is_no_reason_to_ask() -> None:
     assert question(Tool(name="x", approval=Approval.PER_CALL, cost=Cost.FREE)).reasons == ()
 
 
-def test_what_the_user_forbids_is_denied_without_asking() -> None:
+def test_tool_denied_by_the_user_is_denied_without_a_question() -> None:
     verdict = judge(Tool(name="x", safe=True, approval=Approval.AUTO), Preferences(tools={"x": Approval.DENY}))
     assert isinstance(verdict, Deny)
     assert verdict.problem.kind is Kind.DENIED
@@ -65,25 +65,27 @@ def test_what_the_user_forbids_is_denied_without_asking() -> None:
 
 
 @pytest.mark.requirement("XL-042", "XL-045")
-def test_who_asked_for_more_is_asked_each_time() -> None:
+def test_allow_always_is_not_offered_if_the_user_requires_each_approval() -> None:
     tool = Tool(name="x", safe=True, approval=Approval.AUTO, blanket_allowed=True)
     assert question(tool, Preferences(everything=Approval.PER_CALL)).always_allowed is False
 
 
 @given(st.sampled_from([None, *Approval]), st.booleans(), st.sampled_from(Approval))
-def test_the_verdict_is_the_level(approval: Approval | None, safe: bool, everything: Approval) -> None:
+def test_verdict_follows_the_effective_approval_level(
+    approval: Approval | None, safe: bool, everything: Approval
+) -> None:
     tool, preferences = Tool(name="x", approval=approval, safe=safe), Preferences(everything=everything)
     kinds = {Approval.AUTO: type(ALLOW), Approval.PER_CALL: Ask, Approval.DENY: Deny}
     assert type(judge(tool, preferences)) is kinds[effective_level(tool, preferences)]
 
 
 @pytest.mark.requirement("XL-052")
-def test_a_denied_result_is_exactly_that() -> None:
+def test_denial_details_have_an_exact_form() -> None:
     assert build_denial("No.").details == {"denied": True}
     assert build_denial("No.", reason="too dear").details == {"denied": True, "reason": "too dear"}
 
 
-def test_very_many_tools_are_judged_each_by_its_own() -> None:
+def test_consent_check_judges_very_many_tools_correctly() -> None:
     check = build_consent_check(site=SITE)
     auto, asks = Tool(name="x", safe=True, approval=Approval.AUTO), Tool(name="y", approval=Approval.PER_CALL)
     kept = [Tool(name=f"t{number}", safe=True, approval=Approval.AUTO) for number in range(20_001)]
@@ -92,7 +94,7 @@ def test_very_many_tools_are_judged_each_by_its_own() -> None:
 
 
 @pytest.mark.requirement("XL-044")
-def test_what_was_agreed_to_on_connecting_is_not_asked_and_is_forgotten_with_the_agreement() -> None:
+def test_agreement_at_connect_replaces_the_question_until_it_ends() -> None:
     tool = Tool(name="add", approval=Approval.AUTO)
     agreed = {"add"}
     check = build_consent_check(site=SITE, has_agreement=lambda one: one.name in agreed)
@@ -101,7 +103,7 @@ def test_what_was_agreed_to_on_connecting_is_not_asked_and_is_forgotten_with_the
     assert isinstance(check(Call(tool, {})), Ask)
 
 
-def test_a_notice_asks_about_what_needs_no_question_and_is_said_first() -> None:
+def test_notice_causes_a_question_and_is_its_first_reason() -> None:
     check = build_consent_check(site=SITE, notices=lambda call: ("Careful.",) if call.arguments else ())
     tool = Tool(name="x", safe=True, approval=Approval.AUTO, blanket_allowed=True)
     assert check(Call(tool, {})) is ALLOW

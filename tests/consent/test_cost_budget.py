@@ -13,14 +13,14 @@ PAID, FREE, UNKNOWN = (Tool(name="x", cost=cost) for cost in (Cost.PAID, Cost.FR
 
 
 @pytest.mark.requirement("XL-073")
-def test_only_what_the_site_says_costs_something_is_counted() -> None:
+def test_cost_budget_counts_only_tools_declared_as_costly() -> None:
     allowance = CostBudget(1)
     assert [allowance.take_call(tool) for tool in (FREE, UNKNOWN, PAID, PAID, FREE)] == [True, True, True, False, True]
     assert [allowance.count_remaining(tool) for tool in (FREE, UNKNOWN, PAID)] == [None, None, 0]
 
 
 @pytest.mark.requirement("XL-073")
-def test_threads_together_take_exactly_as_many_as_there_are() -> None:
+def test_concurrent_threads_take_exactly_the_cost_budget() -> None:
     allowance = CostBudget(30)
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(lambda _: allowance.take_call(PAID), range(50))) == 30

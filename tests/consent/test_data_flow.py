@@ -11,7 +11,9 @@ WORDS = st.text(st.characters(min_codepoint=97, max_codepoint=122), min_size=MIN
 
 @pytest.mark.requirement("D-33")
 @given(WORDS, st.text(max_size=60), st.text(max_size=60), st.data())
-def test_any_twenty_four_characters_in_a_row_are_found(text: str, before: str, after: str, data: st.DataObject) -> None:
+def test_data_flow_finds_any_24_consecutive_characters_of_another_source(
+    text: str, before: str, after: str, data: st.DataObject
+) -> None:
     start = data.draw(st.integers(0, len(text) - MIN_MATCH))
     traces = DataFlow()
     traces.add_texts("a", list_texts({"deep": [text]}))
@@ -21,14 +23,14 @@ def test_any_twenty_four_characters_in_a_row_are_found(text: str, before: str, a
 
 
 @pytest.mark.requirement("D-33")
-def test_less_than_that_is_not() -> None:
+def test_data_flow_ignores_matches_shorter_than_24_characters() -> None:
     traces = DataFlow()
     traces.add_texts("a", list_texts("abcdefghijklmnopqrstuvwxyz0123456789"))
     assert traces.find_sources("b", "!" * 30 + "abcdefghijklmnopqrstuvw" + "?" * 30) == ()
     assert traces.find_sources("b", "abcdefghijklmnopqrstuvw") == ()
 
 
-def test_what_is_kept_is_bounded_and_the_latest() -> None:
+def test_data_flow_keeps_only_the_latest_texts_within_its_limit() -> None:
     traces = DataFlow()
     for number in range(30):
         traces.add_texts("a", list_texts(f"{number:05d}" * 10_000))
@@ -36,7 +38,7 @@ def test_what_is_kept_is_bounded_and_the_latest() -> None:
     assert traces.find_sources("b", "00029" * 10) == ("a",)
 
 
-def test_texts_are_found_among_data_of_any_kind() -> None:
+def test_data_flow_finds_texts_in_any_json_data() -> None:
     traces = DataFlow()
     traces.add_texts("a", list_texts([None, 7, True, {"abcdefghijklmnopqrstuvwxyz": 1.5}]))
     assert traces.find_sources("b", [None, 7, {"a": "say ABCDEFGHIJKLMNOPQRSTUVWXYZ"}]) == ("a",)

@@ -25,7 +25,7 @@ def chain(*decisions: str) -> list[ChainedDecision]:
 
 
 @pytest.mark.requirement("XL-055")
-def test_a_chain_is_whole_or_says_where_it_is_not() -> None:
+def test_chain_check_reports_where_decision_records_were_changed() -> None:
     whole = chain("allow", "deny", "allow")
     assert find_chain_fault(whole) == find_chain_fault([]) == ""
     changed = whole[1]._replace(record=replace(whole[1].record, decision="allow"))

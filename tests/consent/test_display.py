@@ -78,13 +78,13 @@ GOLDEN = [
 
 
 @pytest.mark.requirement("XL-049", "D-03", "D-21")
-def test_everything_is_shown_and_nothing_can_deceive() -> None:
+def test_question_displays_all_facts_and_escapes_deceptive_characters() -> None:
     rows = [(row.label, row.text, row.note) for row in build_display_rows(QUESTION)]
     assert rows == GOLDEN
 
 
 @pytest.mark.requirement("XL-049", "D-03", "D-21")
-def test_a_page_shows_what_a_terminal_shows() -> None:
+def test_page_and_terminal_display_the_same_question() -> None:
     page = build_question_page(QUESTION, "t")
     terminal = "\n".join(list_question(build_display_rows(QUESTION)))
     texts = unescape(re.sub(r"<[^>]*>", "\n", page))
@@ -113,7 +113,7 @@ def test_a_long_argument_is_folded_flagged_and_whole() -> None:
 
 
 @pytest.mark.requirement("D-19")
-def test_the_first_button_denies_nothing_has_the_focus_and_what_destroys_is_typed() -> None:
+def test_question_page_puts_deny_first_and_requires_typing_for_destruction() -> None:
     page = build_question_page(QUESTION, "t")
     buttons = re.findall(r'<button[^>]* name="answer" value="(\w+)"', page)
     assert buttons == ["deny", "allow"]
@@ -146,7 +146,7 @@ HALF_PUNY = "xn--\u0430\u0431"
         (f"https://{HALF_PUNY}.example", f"https://{puny(HALF_PUNY)}.example", "mixes Cyrillic and Latin"),
     ],
 )
-def test_an_origin_is_shown_in_letters_that_pass_for_no_others(url: str, shown_as: str, warned: str) -> None:
+def test_origin_with_lookalike_letters_is_displayed_in_ascii(url: str, shown_as: str, warned: str) -> None:
     if "\u3054" not in url:
         assert display_origin(url) == shown_as
     assert display_origin(url).isascii()
@@ -155,7 +155,7 @@ def test_an_origin_is_shown_in_letters_that_pass_for_no_others(url: str, shown_a
 
 @pytest.mark.requirement("D-03")
 @given(st.text(), st.text())
-def test_no_text_of_a_site_reaches_a_screen_as_it_is(name: str, text: str) -> None:
+def test_site_text_is_escaped_on_every_screen(name: str, text: str) -> None:
     tool = Tool(name=name, description=text, input_schema={"properties": {}})
     question = Question(Call(tool, {text: [name]}), text, name, Approval.PER_CALL, title=text, reasons=(name,))
     for row in build_display_rows(question):
@@ -165,12 +165,12 @@ def test_no_text_of_a_site_reaches_a_screen_as_it_is(name: str, text: str) -> No
     assert "\x1b" not in build_question_page(question, "t")
 
 
-def test_a_visible_text_is_left_as_it_is() -> None:
+def test_visible_text_is_displayed_unchanged() -> None:
     assert make_visible("Grüße, 日本") == "Grüße, 日本"
 
 
 @pytest.mark.requirement("XL-049")
-def test_an_argument_says_where_it_goes_as_far_as_that_is_known() -> None:
+def test_displayed_argument_states_its_destination_if_known() -> None:
     call = Call(TOOL, {"to": "a", "cc": "b"})
     places = {"to": "in the header X-\u202eTo"}
     question = Question(call, "https://a.example", "POST /", Approval.PER_CALL, places=places)
@@ -179,7 +179,7 @@ def test_an_argument_says_where_it_goes_as_far_as_that_is_known() -> None:
 
 
 @pytest.mark.requirement("XL-049")
-def test_each_credential_that_a_call_brings_along_is_named_and_none_is_told() -> None:
+def test_question_names_each_credential_of_a_call_without_its_value() -> None:
     needs = Requirements(authorization=(Authorization(id="mail"),), secrets=("PIN", "OTHER"), user_id=True)
     brought = Context(
         tokens={"mail": Secret("t0ken"), "x": Secret("t1")}, secrets={"PIN": Secret("1234")}, user_id="u1"
@@ -193,7 +193,7 @@ def test_each_credential_that_a_call_brings_along_is_named_and_none_is_told() ->
     assert not [one for one in ("t0ken", "1234") if one in repr(rows)]
 
 
-def test_without_arguments_that_is_said() -> None:
+def test_question_without_arguments_displays_none() -> None:
     question = Question(Call(Tool(name="x"), {}), "https://a.example", "POST /", Approval.PER_CALL)
     assert ("arguments", "none") in [(row.label, row.text) for row in build_display_rows(question)]
     assert not needs_typed_confirmation(question)
@@ -201,7 +201,7 @@ def test_without_arguments_that_is_said() -> None:
     assert find_secrets(QUESTION) == {"pin"}
 
 
-def test_the_page_after_an_answer_says_its_sentence_as_text() -> None:
+def test_final_page_escapes_its_sentence() -> None:
     page = build_final_page("Not <b>allowed</b>.")
     assert "Not &lt;b&gt;allowed&lt;/b&gt;." in page
     assert "You can close this page." in page

@@ -26,7 +26,7 @@ def grants() -> MemoryGrants:
     return granted
 
 
-def test_what_was_allowed_for_good_is_not_asked_again(grants: MemoryGrants) -> None:
+def test_allow_always_prevents_a_second_question(grants: MemoryGrants) -> None:
     assert isinstance(judge(NOTE, MemoryGrants()), Ask)
     assert judge(NOTE, grants) is ALLOW
 
@@ -47,7 +47,7 @@ def test_what_was_allowed_for_good_is_not_asked_again(grants: MemoryGrants) -> N
         {"hints": {"openapi": {"server": "https://other.example"}}},
     ],
 )
-def test_any_change_of_the_definition_asks_again(grants: MemoryGrants, change: dict[str, Any]) -> None:
+def test_changed_definition_asks_again(grants: MemoryGrants, change: dict[str, Any]) -> None:
     changed = replace(NOTE, **change)
     assert grant_key(SITE, changed) != grant_key(SITE, NOTE)
     assert isinstance(judge(changed, grants), Ask)
@@ -60,16 +60,16 @@ def test_another_site_asks_again(grants: MemoryGrants) -> None:
 
 @pytest.mark.requirement("XL-045", "XL-046", "XL-048")
 @pytest.mark.parametrize("change", [{"blanket_allowed": False}, {"destructive": True}, {"cost": Cost.PAID}])
-def test_a_grant_does_not_outlive_the_permission_to_give_it(change: dict[str, Any]) -> None:
+def test_grant_ends_if_the_site_withdraws_blanket_approval(change: dict[str, Any]) -> None:
     changed, granted = replace(NOTE, **change), MemoryGrants()
     granted.add(grant_key(SITE, changed))
     assert isinstance(judge(changed, granted), Ask)
 
 
 @pytest.mark.requirement("XL-042", "XL-045")
-def test_a_user_who_asks_for_more_is_asked_whatever_was_granted(grants: MemoryGrants) -> None:
+def test_user_preference_per_call_asks_despite_a_grant(grants: MemoryGrants) -> None:
     assert isinstance(judge(NOTE, grants, Preferences(writes=Approval.PER_CALL)), Ask)
 
 
-def test_a_text_that_is_no_unicode_has_a_key_too() -> None:
+def test_grant_key_accepts_text_with_a_lone_surrogate() -> None:
     assert grant_key(SITE, replace(NOTE, description="\ud800")) != grant_key(SITE, NOTE)

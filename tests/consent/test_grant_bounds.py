@@ -33,7 +33,7 @@ CONDITIONS = st.one_of(
 
 @pytest.mark.requirement("CC-03")
 @given(conditions=st.lists(CONDITIONS, max_size=4), more=CONDITIONS, arguments=ARGUMENTS)
-def test_each_condition_only_tightens_and_none_at_all_covers_no_call(
+def test_each_condition_narrows_a_grant_and_an_empty_list_covers_no_call(
     conditions: list[Condition], more: Condition, arguments: Mapping[str, Any]
 ) -> None:
     before = covers_call(tuple(conditions), PAY, arguments)
@@ -46,9 +46,7 @@ def test_each_condition_only_tightens_and_none_at_all_covers_no_call(
 
 @pytest.mark.requirement("CC-03")
 @given(condition=CONDITIONS, arguments=ARGUMENTS)
-def test_a_condition_about_an_argument_that_is_not_there_never_holds(
-    condition: Condition, arguments: Mapping[str, Any]
-) -> None:
+def test_condition_on_an_absent_argument_is_never_met(condition: Condition, arguments: Mapping[str, Any]) -> None:
     name = condition.pointer.split("/")[1]
     left = {key: value for key, value in arguments.items() if key != name}
     assert covers_call((condition,), PAY, left) is False
@@ -65,7 +63,9 @@ def test_a_condition_about_an_argument_that_is_not_there_never_holds(
         (("/amount", "matches", "("), [], ["("]),
     ],
 )
-def test_a_value_of_another_type_is_asked_about(condition: Any, covered: list[Any], other: list[Any]) -> None:
+def test_grant_condition_does_not_cover_a_value_of_another_type(
+    condition: Any, covered: list[Any], other: list[Any]
+) -> None:
     assert [covers_call((Condition(*condition),), PAY, {"amount": one}) for one in covered] == [True] * len(covered)
     assert [covers_call((Condition(*condition),), PAY, {"amount": one}) for one in other] == [False] * len(other)
 
@@ -92,12 +92,12 @@ def test_a_value_of_another_type_is_asked_about(condition: Any, covered: list[An
         {"conditions": [("/amount", "eq", nan)]},
     ],
 )
-def test_bounds_that_bind_nothing_or_cannot_be_read_are_refused(wrong: Any) -> None:
+def test_invalid_or_unlimited_grant_bounds_are_refused(wrong: Any) -> None:
     with pytest.raises(DefinitionError):
         GrantBounds(**wrong)
 
 
-def test_bounds_are_said_in_words() -> None:
+def test_grant_bounds_are_described_in_words() -> None:
     conditions = (Condition("/to", "in", ["Ada", "Bob\u202e"]), Condition("/amount", "le", 50))
     text = describe_bounds(conditions, 10)
     assert text.startswith('/to is one of ["Ada", "Bob')

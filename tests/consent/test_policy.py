@@ -40,7 +40,7 @@ PREFERENCES = st.builds(
 
 @pytest.mark.requirement("XL-040")
 @given(TOOLS, PREFERENCES)
-def test_the_level_is_never_below_any_layer_and_is_one_of_them(tool: Tool, preferences: Preferences) -> None:
+def test_effective_level_is_the_strictest_of_site_user_and_client(tool: Tool, preferences: Preferences) -> None:
     layers = [site_level(tool), user_level(tool, preferences), client_level(tool)]
     level = effective_level(tool, preferences)
     assert level in layers
@@ -72,7 +72,7 @@ def test_a_preference_for_another_tool_changes_nothing() -> None:
 
 @pytest.mark.requirement("XL-040")
 @given(st.lists(LEVELS))
-def test_the_strictest_is_the_greatest_in_the_order(levels: list[Approval]) -> None:
+def test_strictest_level_returns_the_highest_rank(levels: list[Approval]) -> None:
     found = strictest_level(*levels)
     assert RANK[found] == max((RANK[level] for level in levels), default=0)
 
@@ -81,28 +81,26 @@ def test_the_strictest_is_the_greatest_in_the_order(levels: list[Approval]) -> N
 @pytest.mark.parametrize(
     ("declared", "level"), [(None, Approval.PER_CALL), (Approval.AUTO, Approval.AUTO), (Approval.DENY, Approval.DENY)]
 )
-def test_what_nobody_declared_is_per_call(declared: Approval | None, level: Approval) -> None:
+def test_undeclared_approval_means_per_call(declared: Approval | None, level: Approval) -> None:
     assert site_level(Tool(name="x", approval=declared)) is level
 
 
 @pytest.mark.requirement("XL-044")
 @given(TOOLS)
-def test_a_call_goes_unasked_only_where_it_reads_and_is_free(tool: Tool) -> None:
+def test_only_safe_free_auto_tools_run_without_a_question(tool: Tool) -> None:
     unasked = effective_level(tool) is Approval.AUTO
     harmless = tool.safe and not tool.destructive and tool.cost not in (Cost.CREDITS, Cost.PAID)
     assert unasked == (harmless and tool.approval is Approval.AUTO)
 
 
 @pytest.mark.requirement("XL-044")
-def test_a_site_cannot_have_something_destroyed_unasked() -> None:
+def test_site_cannot_declare_a_destructive_tool_as_auto() -> None:
     assert effective_level(Tool(name="delete", approval=Approval.AUTO, destructive=True)) is Approval.PER_CALL
 
 
 @pytest.mark.requirement("XL-045", "XL-046")
 @given(TOOLS, PREFERENCES)
-def test_one_yes_covers_later_calls_only_where_the_site_allows_it_and_nobody_asked_for_more(
-    tool: Tool, preferences: Preferences
-) -> None:
+def test_allow_always_is_offered_only_if_site_and_user_permit_it(tool: Tool, preferences: Preferences) -> None:
     if can_allow_always(tool, preferences):
         assert tool.blanket_allowed
         assert user_level(tool, preferences) is Approval.AUTO
@@ -111,7 +109,7 @@ def test_one_yes_covers_later_calls_only_where_the_site_allows_it_and_nobody_ask
 
 
 @pytest.mark.requirement("XL-045")
-def test_a_favourite_may_always_be_added_and_a_recipe_not_always_be_deleted() -> None:
+def test_allow_always_is_offered_for_a_favorite_but_not_for_a_deletion() -> None:
     favourite = Tool(name="addFavorite", approval=Approval.PER_CALL, blanket_allowed=True)
     assert can_allow_always(favourite)
     assert not can_allow_always(favourite, Preferences(writes=Approval.PER_CALL))
@@ -128,7 +126,7 @@ def test_a_preference_that_is_no_level_is_refused(wrong: dict[str, object]) -> N
         Preferences(**wrong)  # type: ignore[arg-type]  # that is the point
 
 
-def test_a_level_may_be_written_as_text() -> None:
+def test_preference_level_accepts_text() -> None:
     preferences = Preferences(everything="per-call", tools={"x": "deny"})  # type: ignore[arg-type, dict-item]  # as in settings
     assert effective_level(Tool(name="x", safe=True, approval=Approval.AUTO), preferences) is Approval.DENY
     assert effective_level(Tool(name="y", safe=True, approval=Approval.AUTO), preferences) is Approval.PER_CALL
@@ -137,18 +135,18 @@ def test_a_level_may_be_written_as_text() -> None:
 
 @pytest.mark.requirement("XL-042")
 @given(TOOLS, PREFERENCES, PREFERENCES)
-def test_what_two_ask_for_is_the_strictest_of_both(tool: Tool, first: Preferences, second: Preferences) -> None:
+def test_merged_preferences_give_the_stricter_level(tool: Tool, first: Preferences, second: Preferences) -> None:
     both = user_level(tool, merge_preferences(first, second))
     assert both is strictest_level(user_level(tool, first), user_level(tool, second))
 
 
-def test_who_asks_for_nothing_changes_nothing() -> None:
+def test_merging_with_empty_preferences_changes_nothing() -> None:
     wish = Preferences(writes=Approval.DENY, costs=frozenset({"buy"}))
     assert merge_preferences(NO_PREFERENCES, wish) == merge_preferences(wish, NO_PREFERENCES) == wish
 
 
 @pytest.mark.requirement("XL-044")
-def test_what_would_be_run_unasked_although_it_changes_something_is_named() -> None:
+def test_tools_that_change_data_without_a_question_are_listed() -> None:
     add = Tool(name="add", approval=Approval.AUTO)
     others = [
         Tool(name="look", approval=Approval.AUTO, safe=True),
@@ -170,7 +168,7 @@ def test_what_would_be_run_unasked_although_it_changes_something_is_named() -> N
         (Preferences(writes=Approval.AUTO), r"writes \(write is one of them\): the site requires"),
     ],
 )
-def test_a_wish_for_less_than_the_site_asks_for_is_refused_by_name(preferences: Preferences, said: str) -> None:
+def test_preference_weaker_than_the_site_level_is_refused_by_name(preferences: Preferences, said: str) -> None:
     tools = [Tool(name="look", approval=Approval.AUTO, safe=True), Tool(name="write", toolkit="K")]
     reject_lowering(tools[:1], preferences)
     with pytest.raises(DefinitionError, match=said):
@@ -181,13 +179,13 @@ def test_a_wish_for_less_than_the_site_asks_for_is_refused_by_name(preferences: 
     "preferences",
     [NO_PREFERENCES, Preferences(everything=Approval.DENY), Preferences(tools={"write": Approval.PER_CALL})],
 )
-def test_a_wish_for_as_much_or_more_is_taken(preferences: Preferences) -> None:
+def test_preference_as_strict_as_the_site_level_is_accepted(preferences: Preferences) -> None:
     reject_lowering([Tool(name="write"), Tool(name="read", safe=True)], preferences)
     reject_lowering([Tool(name="read", safe=True)], Preferences(writes=Approval.AUTO))
 
 
 @pytest.mark.requirement("XL-046")
-def test_a_client_may_turn_each_risky_yes_on() -> None:
+def test_client_rules_can_enable_allow_always_for_each_risk() -> None:
     for tool, rules, elsewhere in (
         (Tool(name="x", blanket_allowed=True, destructive=True), ClientRules(always_destructive=True), False),
         (Tool(name="x", blanket_allowed=True, cost=Cost.PAID), ClientRules(always_costly=True), False),
@@ -198,6 +196,6 @@ def test_a_client_may_turn_each_risky_yes_on() -> None:
 
 
 @pytest.mark.parametrize("most", [-1, 1.5, True, "3"])
-def test_a_cap_that_is_no_number_of_calls_is_refused(most: Any) -> None:
+def test_invalid_cost_limit_is_refused(most: Any) -> None:
     with pytest.raises(DefinitionError, match="integer from 0"):
         ClientRules(costly_calls=most)

@@ -27,7 +27,7 @@ def test_a_tool_that_was_refused_three_times_is_not_asked_about_again() -> None:
     assert not patience.is_blocked("y")
 
 
-def test_very_many_refused_tools_are_not_all_kept_and_those_that_are_stay() -> None:
+def test_prompt_limit_remembers_a_bounded_number_of_denied_tools() -> None:
     patience = PromptLimit(Clock())
     for number in range(10_001):
         for _ in range(3):
@@ -37,7 +37,7 @@ def test_very_many_refused_tools_are_not_all_kept_and_those_that_are_stay() -> N
 
 
 @pytest.mark.requirement("XL-054", "D-19")
-def test_no_minute_has_more_questions_than_wished() -> None:
+def test_questions_per_minute_do_not_exceed_the_limit() -> None:
     clock = Clock()
     patience = PromptLimit(clock, limit=2)
     assert patience.reserve_prompt() == 0.0
@@ -47,5 +47,5 @@ def test_no_minute_has_more_questions_than_wished() -> None:
     assert [patience.reserve_prompt(), patience.reserve_prompt()] == [0.0, 20.0]
 
 
-def test_one_question_may_always_be_asked() -> None:
+def test_prompt_limit_of_zero_still_permits_one_question() -> None:
     assert PromptLimit(Clock(), limit=0).reserve_prompt() == 0.0

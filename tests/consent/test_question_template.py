@@ -39,12 +39,12 @@ def test_a_template_is_filled_with_quoted_values_on_one_line(
 
 
 @pytest.mark.requirement("CC-02")
-def test_a_filled_text_is_bounded() -> None:
+def test_filled_question_template_is_bounded() -> None:
     assert len(fill_template("{/a}" * 125, {"a": "x" * 10_000})) < 2_100
 
 
 @pytest.mark.requirement("CC-02")
-def test_terminal_and_page_show_it_beside_every_argument() -> None:
+def test_terminal_and_page_show_the_filled_template_beside_all_arguments() -> None:
     question = ask(TEMPLATE, {"amount": 5, "to": "Ada", "note": "<b>hidden</b>"})
     rows = [(row.kind, row.label, row.text, row.note) for row in build_display_rows(question)]
     assert ("part", "the site asks", 'Pay 5 to "Ada"?', "the words of the site") in rows
@@ -55,13 +55,13 @@ def test_terminal_and_page_show_it_beside_every_argument() -> None:
 
 
 @pytest.mark.requirement("CC-02")
-def test_a_secret_is_masked_there_too() -> None:
+def test_filled_template_masks_secrets() -> None:
     question = ask("Use {/key}?", {"key": "k-123456"}, secrets=frozenset({"key"}))
     assert all("k-123456" not in row.text for row in build_display_rows(question))
 
 
 @pytest.mark.requirement("CC-02")
 @pytest.mark.parametrize("bad", [None, 5, ["x"], "x" * 501])
-def test_what_is_no_question_is_not_shown(bad: Json) -> None:
+def test_invalid_question_template_is_ignored(bad: Json) -> None:
     policy = xllm.read({"question": bad, "approval": "auto"})
     assert (policy.question, policy.approval) == ("", Approval.AUTO)

@@ -49,7 +49,7 @@ def schema(**properties: Any) -> dict[str, Any]:
         ({"hints": {"openapi": {}}}, "wider"),
     ],
 )
-def test_a_change_says_what_it_does_to_the_reach_of_a_tool(change: dict[str, Any], direction: str) -> None:
+def test_each_definition_change_is_classified_as_wider_or_narrower(change: dict[str, Any], direction: str) -> None:
     before, after = build_definition(TOOL), build_definition(replace(TOOL, **change))
     (found,) = find_changes(before, after)
     assert (found.part, found.direction) == (next(iter(change)), direction)
@@ -74,18 +74,18 @@ def test_a_limit_is_wider_where_more_calls_fit_in_the_same_time(limit: RateLimit
 
 @pytest.mark.requirement("XL-047")
 @pytest.mark.parametrize("change", [{"target": "GET /other"}, {"credential": "oauth2"}])
-def test_where_it_goes_and_how_it_is_signed_belong_to_a_definition(change: dict[str, str]) -> None:
+def test_change_of_target_or_credential_is_a_wider_definition(change: dict[str, str]) -> None:
     (found,) = find_changes(build_definition(TOOL), build_definition(TOOL, **change))
     assert found.direction == "wider"
 
 
-def test_several_changes_are_as_wide_as_the_widest() -> None:
+def test_direction_of_several_changes_is_the_widest() -> None:
     wide = build_definition(replace(TOOL, description="New.", destructive=True, safe=True))
     assert overall_direction(find_changes(build_definition(TOOL), wide)) == "wider"
     assert overall_direction(()) == "same"
 
 
-def test_equal_data_is_plain_alike() -> None:
+def test_equal_data_has_the_same_plain_json() -> None:
     assert to_plain_json({"b": frozenset({"y", "x"}), "a": (1, Cost.FREE, b"\x01")}) == {
         "b": ["x", "y"],
         "a": [1, "free", "01"],
@@ -97,7 +97,7 @@ def test_equal_data_is_plain_alike() -> None:
 
 
 @pytest.mark.requirement("D-04")
-def test_a_lock_is_written_and_read_and_says_what_is_new_gone_and_changed() -> None:
+def test_definition_lock_reports_added_removed_and_changed_tools() -> None:
     other = replace(TOOL, name="y")
     lock = read_lock(
         write_lock(DefinitionLock().with_connection(URL, [build_definition(TOOL), build_definition(other)]))
@@ -116,12 +116,12 @@ def test_a_lock_is_written_and_read_and_says_what_is_new_gone_and_changed() -> N
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", '{"lock": 2, "connections": {}}', '{"lock": 1, "connections": {"u": 7}}']
 )
-def test_what_is_no_lock_is_refused(text: str) -> None:
+def test_invalid_lock_file_is_refused(text: str) -> None:
     with pytest.raises(DefinitionError):
         read_lock(text)
 
 
-def test_a_lock_that_was_changed_by_hand_is_refused() -> None:
+def test_lock_file_edited_by_hand_is_refused() -> None:
     text = write_lock(DefinitionLock().with_connection(URL, [build_definition(TOOL)]))
     with pytest.raises(DefinitionError, match="is damaged at"):
         read_lock(text.replace('"per-call"', '"auto"'))

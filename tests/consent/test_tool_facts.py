@@ -37,7 +37,7 @@ class Box:
 
 
 @pytest.mark.requirement("XL-085")
-def test_a_tool_says_its_approval_cost_rate_scopes_origin_and_hash() -> None:
+def test_tool_facts_contain_approval_cost_rate_scopes_origin_and_hash() -> None:
     said = build_facts(PAY)
     assert len(said.pop("hash")) == 64
     assert said == {
@@ -54,7 +54,7 @@ def test_a_tool_says_its_approval_cost_rate_scopes_origin_and_hash() -> None:
 
 
 @pytest.mark.requirement("XL-085")
-def test_a_tool_of_no_document_says_where_it_was_found_and_what_the_user_wants() -> None:
+def test_tool_facts_without_a_document_use_given_origin_and_preferences() -> None:
     read = Tool(name="read", safe=True, approval=Approval.AUTO, scopes=("mail.read",))
     said = build_facts(read, origin="https://mail.example")
     assert (said["needsApproval"], said["origin"], said["scopes"]) == (False, "https://mail.example", ["mail.read"])
@@ -64,7 +64,7 @@ def test_a_tool_of_no_document_says_where_it_was_found_and_what_the_user_wants()
 
 @pytest.mark.requirement("XL-085")
 @pytest.mark.parametrize("sdk", ["langchain", "pydantic_ai"])
-def test_the_sdks_that_have_a_place_for_it_carry_it(sdk: str) -> None:
+def test_sdk_tools_carry_tool_facts_in_their_metadata(sdk: str) -> None:
     pytest.importorskip({"langchain": "langchain_core"}.get(sdk, sdk))
     from importlib import import_module
 

@@ -27,7 +27,7 @@ def read_back(document: object) -> ReadDocument:
 @pytest.mark.parametrize("kind", KINDS)
 @ANY
 @given(catalog=catalogs())
-def test_a_loss_is_reported_exactly_when_something_is_missing(kind: str, catalog: Catalog) -> None:
+def test_losses_are_reported_exactly_if_the_catalog_changed(kind: str, catalog: Catalog) -> None:
     written = convert.write(catalog, kind)
     found = read_back(written.document)
     assert found.kind == kind
@@ -37,7 +37,7 @@ def test_a_loss_is_reported_exactly_when_something_is_missing(kind: str, catalog
 @pytest.mark.parametrize("kind", KINDS)
 @ANY
 @given(catalog=catalogs())
-def test_what_we_wrote_is_read_without_further_losses(kind: str, catalog: Catalog) -> None:
+def test_written_document_is_read_without_further_losses(kind: str, catalog: Catalog) -> None:
     written = convert.write(catalog, kind)
     assert read_back(written.document).losses == () or (written.losses and kind in WITHOUT_ROOM_FOR_TOOLS)
 
@@ -45,7 +45,7 @@ def test_what_we_wrote_is_read_without_further_losses(kind: str, catalog: Catalo
 @pytest.mark.parametrize("kind", KINDS)
 @ANY
 @given(catalog=catalogs())
-def test_tools_in_are_tools_out_or_losses(kind: str, catalog: Catalog) -> None:
+def test_every_tool_is_written_or_reported_as_a_loss(kind: str, catalog: Catalog) -> None:
     written = convert.write(catalog, kind)
     lost = [loss for loss in written.losses if loss.what.startswith("the tool ")]
     assert len(read_back(written.document).catalog.tools) + len(lost) == len(catalog.tools)
@@ -54,7 +54,7 @@ def test_tools_in_are_tools_out_or_losses(kind: str, catalog: Catalog) -> None:
 @pytest.mark.parametrize("kind", WITH_ROOM)
 @ANY
 @given(catalog=catalogs(), other=st.sampled_from(WITH_ROOM))
-def test_from_one_kind_to_any_other_and_back_is_the_same_text(kind: str, catalog: Catalog, other: str) -> None:
+def test_conversion_to_another_kind_and_back_restores_the_text(kind: str, catalog: Catalog, other: str) -> None:
     text = text_of(convert.write(catalog, kind).document)
     there = convert.convert(text, other)
     assert isinstance(there, ConvertedDocument)

@@ -39,7 +39,7 @@ def spots(data: Any) -> list[tuple[Any, Any]]:
 @pytest.mark.parametrize("kind", KINDS)
 @ANY
 @given(catalog=catalogs(), data=st.data())
-def test_an_odd_document_is_read_and_written_or_is_a_problem(kind: str, catalog: Any, data: st.DataObject) -> None:
+def test_mutated_document_is_converted_or_a_problem(kind: str, catalog: Any, data: st.DataObject) -> None:
     document = json.loads(json.dumps(convert.write(catalog, kind).document))
     for _ in range(data.draw(st.integers(1, 3))):
         places = spots(document)

@@ -32,7 +32,7 @@ def to(kind: str, data: Any) -> ConvertedDocument:
 @pytest.mark.requirement("D-02")
 @pytest.mark.parametrize("kind", ["opentool", "otc", "mcp"])
 @pytest.mark.parametrize("is_marked_as_ours", [True, False])
-def test_a_document_that_claims_a_tool_only_reads_gives_a_post(kind: str, is_marked_as_ours: bool) -> None:
+def test_claimed_read_only_tool_is_converted_to_a_post(kind: str, is_marked_as_ours: bool) -> None:
     document: Any = json.loads(to(kind, CATALOG).text)
     if not is_marked_as_ours:
         document = json.loads(json.dumps(document).replace('"x-toolwire"', '"x-other"'))
@@ -46,7 +46,7 @@ def test_a_document_that_claims_a_tool_only_reads_gives_a_post(kind: str, is_mar
 
 
 @pytest.mark.requirement("D-02")
-def test_our_own_code_and_the_method_of_a_document_give_a_get() -> None:
+def test_own_code_and_get_operations_are_converted_to_a_get() -> None:
     first = to("openapi", CATALOG)
     assert '"get"' in first.text
     plain = {name: value for name, value in first.document.items() if name != "x-toolwire"}  # type: ignore[union-attr]

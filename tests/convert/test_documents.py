@@ -41,7 +41,7 @@ PETS: dict[str, Any] = {
 }
 
 
-def converted(data: Any, to: str, kind: str | None = None) -> ConvertedDocument:
+def convert_document(data: Any, to: str, kind: str | None = None) -> ConvertedDocument:
     found = convert.convert(data, to, kind)
     assert isinstance(found, ConvertedDocument)
     return found
@@ -65,54 +65,54 @@ def pointers(losses: tuple[Loss, ...]) -> set[str]:
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda path: path.stem)
 def test_a_real_document_comes_back_byte_for_byte_from_every_kind(vector: Path, kind: str) -> None:
     raw = vector.read_bytes()
-    assert converted(converted(raw, kind).text, "opentool").text.encode() == raw
+    assert convert_document(convert_document(raw, kind).text, "opentool").text.encode() == raw
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda path: path.stem)
-def test_a_real_document_comes_back_through_all_kinds_in_a_row(vector: Path) -> None:
+def test_real_document_survives_conversion_through_all_kinds(vector: Path) -> None:
     raw = vector.read_bytes()
     text = raw.decode()
     for kind in ("otc", "openapi", "mcp", "jsonschema", "oxp"):
-        text = converted(text, kind).text
-    assert converted(text, "opentool").text.encode() == raw
+        text = convert_document(text, kind).text
+    assert convert_document(text, "opentool").text.encode() == raw
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("kind", ["openapi", "mcp", "jsonschema", "otc"])
-def test_a_real_document_keeps_its_tools_in_every_kind_with_room(vector: Path, kind: str) -> None:
+def test_real_document_keeps_its_tools_in_every_lossless_kind(vector: Path, kind: str) -> None:
     raw = vector.read_bytes()
-    assert read(converted(raw, kind).text).catalog == read(raw).catalog
+    assert read(convert_document(raw, kind).text).catalog == read(raw).catalog
 
 
-def test_line_ends_and_a_byte_order_mark_come_back_too() -> None:
+def test_line_ends_and_byte_order_mark_are_restored() -> None:
     raw = b"\xef\xbb\xbf" + json.dumps(opentool(FUNCTION), indent=1).replace("\n", "\r\n").encode()
-    assert converted(converted(raw, "mcp").text, "opentool").text.encode() == raw
+    assert convert_document(convert_document(raw, "mcp").text, "opentool").text.encode() == raw
 
 
 def test_a_document_given_as_data_comes_back_as_equal_data() -> None:
     data = opentool(FUNCTION)
-    assert converted(converted(data, "otc").document, "opentool").document == data
+    assert convert_document(convert_document(data, "otc").document, "opentool").document == data
 
 
 @pytest.mark.parametrize("kind", ["openapi", "mcp", "jsonschema", "otc"])
-def test_an_edit_wins_over_the_text_that_is_embedded(kind: str) -> None:
-    there = converted(opentool(FUNCTION, server={"url": "http://x.example"}), kind)
+def test_edited_document_wins_over_the_embedded_source(kind: str) -> None:
+    there = convert_document(opentool(FUNCTION, server={"url": "http://x.example"}), kind)
     edited = there.text.replace('"d"', '"edited"')
     assert edited != there.text
-    back = converted(edited, "opentool")
+    back = convert_document(edited, "opentool")
     assert back.document["functions"][0]["description"] == "edited"
     assert "server" not in back.document
 
 
-def test_other_indents_are_no_edit() -> None:
+def test_changed_indentation_is_no_edit() -> None:
     raw = json.dumps(opentool(FUNCTION), indent=3).encode()
-    there = converted(raw, "jsonschema").document
-    assert converted(json.dumps(there, sort_keys=True), "opentool").text.encode() == raw
+    there = convert_document(raw, "jsonschema").document
+    assert convert_document(json.dumps(there, sort_keys=True), "opentool").text.encode() == raw
 
 
-def test_an_edit_wins_over_an_exact_value_and_is_reported() -> None:
+def test_edited_member_wins_over_its_exact_value_and_is_reported() -> None:
     catalog = Catalog(title="Desk", tools=(Tool(**_members(ADD), timeout_s=5, output_name="sum"),))
-    document = converted(catalog, "opentool").document
+    document = convert_document(catalog, "opentool").document
     document["functions"][0]["return"]["name"] = "total"
     document["x-toolwire"]["tools"]["add"]["output_name"] = {"is": "sum", "shown": "of something else"}
     found = read(document)
@@ -139,7 +139,7 @@ def test_an_edit_wins_over_an_exact_value_and_is_reported() -> None:
         ("version", 2),
     ],
 )
-def test_an_exact_value_that_cannot_be_is_left_out_and_reported(field: str, value: Any) -> None:
+def test_invalid_exact_value_is_dropped_and_reported(field: str, value: Any) -> None:
     catalog = Catalog(title="Desk", tools=(ADD,))
     exact = Tool(
         **_members(ADD),
@@ -153,7 +153,7 @@ def test_an_exact_value_that_cannot_be_is_left_out_and_reported(field: str, valu
     plain = convert.write(catalog, "jsonschema").document
     shown = convert.write(Catalog(title="Desk", tools=(exact,)), "jsonschema").document
     shown["x-toolwire"]["tools"]["add"] = {
-        field: {"is": value, "shown": _shown(plain, field)}
+        field: {"is": value, "shown": _get_expected_digest(plain, field)}
         if field in ("name", "output_schema")
         else shown["x-toolwire"]["tools"]["add"][field] | {"is": value}
     }
@@ -162,7 +162,7 @@ def test_an_exact_value_that_cannot_be_is_left_out_and_reported(field: str, valu
     assert found.catalog.tools[0].timeout_s is None
 
 
-def _shown(document: Any, field: str) -> str:
+def _get_expected_digest(document: Any, field: str) -> str:
 
     return compute_digest("add" if field == "name" else {})
 
@@ -171,13 +171,15 @@ def _members(tool: Tool) -> dict[str, Any]:
     return {name: getattr(tool, name) for name in ("name", "toolkit", "version", "description", "input_schema")}
 
 
-def test_exact_names_that_meet_give_way_to_the_names_of_the_document() -> None:
-    document = converted(Catalog(title="K", tools=(ADD, Tool(name="sub", toolkit="Desk", version="1.2.0"))), "mcp")
+def test_colliding_exact_names_fall_back_to_document_names() -> None:
+    document = convert_document(
+        Catalog(title="K", tools=(ADD, Tool(name="sub", toolkit="Desk", version="1.2.0"))), "mcp"
+    )
     shown = document.document
     for entry in shown["tools"]:
         entry["_meta"].pop("toolwire/tool", None)
     shown.pop("_meta")
-    again = converted(read(shown).catalog, "jsonschema").document
+    again = convert_document(read(shown).catalog, "jsonschema").document
     same = {name: {"name": {"is": "same", "shown": compute_digest(name)}} for name in ("add", "sub")}
     again["x-toolwire"] = {"tools": same}
     found = read(again)
@@ -185,7 +187,7 @@ def test_exact_names_that_meet_give_way_to_the_names_of_the_document() -> None:
     assert "two tools" in found.losses[-1].what
 
 
-def test_what_a_strict_list_has_no_room_for_is_lost_field_by_field() -> None:
+def test_members_unknown_to_a_strict_list_are_losses_one_by_one() -> None:
     tool = Tool(**_members(ADD), timeout_s=5, approval=Approval.AUTO, deprecated=True, output_name="sum")
     losses = convert.write(Catalog(title="Desk", tools=(tool,)), "oxp").losses
     assert pointers(losses) == {
@@ -197,26 +199,26 @@ def test_what_a_strict_list_has_no_room_for_is_lost_field_by_field() -> None:
     assert {loss.instead for loss in losses} == {"nothing", '"result"'}
 
 
-def test_a_loss_points_to_where_its_field_stands_in_the_source() -> None:
+def test_loss_points_to_the_field_in_the_source() -> None:
     function = FUNCTION | {"return": {"name": "sum", "schema": {"type": "integer"}}, "x-llm": {"hint": "Gently."}}
-    losses = converted(opentool(FUNCTION | {"name": "a"}, function), "oxp").losses
+    losses = convert_document(opentool(FUNCTION | {"name": "a"}, function), "oxp").losses
     assert {"/functions/1/return/name", "/functions/1/x-llm/hint"} <= pointers(losses)
 
 
-def test_no_member_is_in_a_strict_definition_beyond_its_own() -> None:
-    document = converted(opentool(FUNCTION), "oxp").document
+def test_strict_definition_contains_only_its_own_members() -> None:
+    document = convert_document(opentool(FUNCTION), "oxp").document
     assert set(document["items"][0]) == {"id", "name", "description", "version", "input_schema", "output_schema"}
     assert set(document) == {"$schema", "items", "x-toolwire"}
 
 
 @pytest.mark.parametrize("kind", ["opentool", "mcp"])
-def test_an_older_version_is_lost_where_only_the_newest_can_be(kind: str) -> None:
+def test_older_version_is_a_loss_in_kinds_with_one_version(kind: str) -> None:
     older = Tool(name="add", toolkit="Desk", version="1.0.0")
     written = convert.write(Catalog(title="Desk", tools=(ADD, older)), kind)
     assert written.losses == (Loss("/tools/0", "the tool Desk.add@1.0.0", "its newest version, 1.2.0"),)
 
 
-def test_hints_that_are_no_json_are_lost() -> None:
+def test_hints_without_json_equivalent_are_a_loss() -> None:
     tool = Tool(**_members(ADD), hints={"of": object()})
     (loss,) = convert.write(Catalog(title="Desk", tools=(tool,)), "openapi").losses
     assert loss.pointer == "/tools/0/hints"
@@ -224,12 +226,12 @@ def test_hints_that_are_no_json_are_lost() -> None:
 
 def test_a_text_that_is_too_large_is_not_embedded_and_that_is_a_loss() -> None:
     text = json.dumps(opentool(FUNCTION | {"description": "d" * 1_048_576}))
-    there = converted(text, "otc")
+    there = convert_document(text, "otc")
     assert "source" not in there.document.get("x-toolwire", {})
     assert there.losses[-1].instead == "what was read of it"
 
 
-def test_what_opentool_says_and_a_catalog_does_not_is_lost_by_pointer() -> None:
+def test_opentool_members_without_catalog_equivalent_are_losses_by_pointer() -> None:
     odd = {
         "name": "not legal!",
         "description": "d",
@@ -263,7 +265,7 @@ def test_what_opentool_says_and_a_catalog_does_not_is_lost_by_pointer() -> None:
     }
 
 
-def test_every_operation_is_a_tool_where_no_operation_speaks_of_models() -> None:
+def test_every_operation_is_a_tool_in_a_document_without_x_llm() -> None:
     found = read(PETS)
     (tool,) = found.catalog.tools
     assert (tool.name, tool.description, tool.approval) == ("get_pet", "One pet.\nAt length.", None)
@@ -279,7 +281,7 @@ def test_every_operation_is_a_tool_where_no_operation_speaks_of_models() -> None
     }
 
 
-def test_an_operation_that_is_not_offered_is_a_loss() -> None:
+def test_unoffered_operation_is_a_loss() -> None:
     document = openapi.write(Catalog(title="Desk", tools=(ADD,)), Site(keys=True))
     document["paths"] |= {"/a": {"get": {}}, "/b": {"get": {"x-llm": False}}, "/c": 5, "x-d": {}}
     found = read(document)
@@ -288,13 +290,13 @@ def test_an_operation_that_is_not_offered_is_a_loss() -> None:
     assert pointers(found.losses) == whole
 
 
-def test_a_list_as_we_serve_it_is_read_with_its_policies() -> None:
+def test_served_list_is_read_with_its_policies() -> None:
     tool = Tool(**_members(ADD), approval=Approval.AUTO)
     found = read(otc.write(Catalog(title="Desk", tools=(tool,))))
     assert (found.kind, found.catalog.tools) == ("otc", (tool,))
 
 
-def test_a_bare_list_is_read_and_written() -> None:
+def test_universal_tool_array_is_read_and_written() -> None:
     catalog = Catalog(title="Desk", tools=(ADD,))
     document = otc.write_array(catalog)
     found = read(document)
@@ -303,7 +305,7 @@ def test_a_bare_list_is_read_and_written() -> None:
     assert read([]).catalog == Catalog()
 
 
-def test_what_a_list_does_not_let_be_called_is_lost() -> None:
+def test_uncallable_list_entries_are_losses() -> None:
     good = {"id": "K.a@1.0.0", "name": "a", "version": "one", "input_schema": {}, "more": 1}
     document = {"tools": [good, {"name": "b"}, 5, good], "total": 2}
     assert pointers(read(document, "otc").losses) == {
@@ -316,7 +318,7 @@ def test_what_a_list_does_not_let_be_called_is_lost() -> None:
     }
 
 
-def test_an_answer_of_mcp_is_read_and_pointed_into() -> None:
+def test_mcp_response_is_read_and_its_losses_have_pointers() -> None:
     tools = [
         {"name": "a b", "title": "A", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},
         {"name": "c"},
@@ -333,7 +335,7 @@ def test_an_answer_of_mcp_is_read_and_pointed_into() -> None:
 
 def test_a_bundle_has_the_exact_schemas_by_name() -> None:
     tool = Tool(name="f", toolkit="T", input_schema={"type": "object", "properties": {}}, output_schema=None)
-    document = converted(Catalog(title="T", tools=(tool,)), "jsonschema").document
+    document = convert_document(Catalog(title="T", tools=(tool,)), "jsonschema").document
     assert document == {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "T",
@@ -343,7 +345,7 @@ def test_a_bundle_has_the_exact_schemas_by_name() -> None:
     }
 
 
-def test_what_is_odd_in_a_bundle_is_lost() -> None:
+def test_invalid_bundle_entries_are_losses() -> None:
     tools = {"a b": {"input": 5, "output": "x", "more": 1}, "a_b": {}, "": {}, "c": 5}
     found = read({"tools": tools, "title": 5})
     assert [tool.name for tool in found.catalog.tools] == ["a_b"]
@@ -359,7 +361,7 @@ def test_what_is_odd_in_a_bundle_is_lost() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"{}", b"5", "\ud800", b'{"swagger": "2.0"}', b'{"opentool": 1}', b"[5]"])
-def test_what_cannot_be_read_is_a_problem(data: bytes | str) -> None:
+def test_unreadable_data_is_a_problem(data: bytes | str) -> None:
     assert isinstance(convert.convert(data, "otc"), Problem)
 
 
@@ -370,48 +372,48 @@ def test_data_of_any_other_kind_is_a_problem_or_empty(kind: str, data: Any) -> N
     assert isinstance(found, Problem) or found.catalog.tools == ()
 
 
-def test_a_kind_that_is_not_there_is_misuse() -> None:
+def test_unknown_kind_raises_value_error() -> None:
     with pytest.raises(ValueError, match="there is no kind 'soap'"):
         convert.convert(b"{}", "soap")
 
 
 @pytest.mark.parametrize("source", [5, {}, {"kind": "opentool"}, {"kind": "soap", "text": "", "digest": ""}])
-def test_an_embedded_text_that_is_none_is_passed_over(source: Any) -> None:
-    document = converted(Catalog(title="Desk", tools=(ADD,)), "mcp").document
+def test_invalid_embedded_source_is_ignored(source: Any) -> None:
+    document = convert_document(Catalog(title="Desk", tools=(ADD,)), "mcp").document
     document["_meta"] = {"toolwire/convert": {"source": source}}
-    assert converted(document, "opentool").document["functions"][0]["name"] == "add"
+    assert convert_document(document, "opentool").document["functions"][0]["name"] == "add"
 
 
 @pytest.mark.parametrize(("kind", "text"), [("soap", "{}"), ("opentool", "{")])
-def test_an_embedded_text_that_cannot_be_read_is_passed_over(kind: str, text: str) -> None:
+def test_unreadable_embedded_source_is_ignored(kind: str, text: str) -> None:
 
-    document = converted(Catalog(title="Desk", tools=(ADD,)), "mcp").document
+    document = convert_document(Catalog(title="Desk", tools=(ADD,)), "mcp").document
     found = embed_source(document, ("_meta", "toolwire/convert"), SourceText(kind, text))
-    assert converted(found, "opentool").document["functions"][0]["name"] == "add"
+    assert convert_document(found, "opentool").document["functions"][0]["name"] == "add"
 
 
-def test_an_embedded_text_with_other_tools_is_passed_over() -> None:
-    document = converted(opentool(FUNCTION), "mcp").document
+def test_embedded_source_with_other_tools_is_ignored() -> None:
+    document = convert_document(opentool(FUNCTION), "mcp").document
     other = SourceText("opentool", json.dumps(opentool(FUNCTION | {"description": "Something else."})))
     document.pop("_meta")
-    back = converted(embed_source(document, ("_meta", "toolwire/convert"), other), "opentool")
+    back = convert_document(embed_source(document, ("_meta", "toolwire/convert"), other), "opentool")
     assert back.document["functions"][0]["description"] == "d"
 
 
-def test_an_answer_of_mcp_that_was_made_from_a_text_gives_it_back() -> None:
+def test_mcp_response_with_an_embedded_source_restores_it() -> None:
     raw = json.dumps(opentool(FUNCTION))
-    answer = {"jsonrpc": "2.0", "id": 1, "result": converted(raw, "mcp").document}
-    assert converted(answer, "opentool").text == raw
+    answer = {"jsonrpc": "2.0", "id": 1, "result": convert_document(raw, "mcp").document}
+    assert convert_document(answer, "opentool").text == raw
 
 
-def test_a_strict_list_does_not_say_more_in_our_member() -> None:
+def test_strict_list_ignores_exact_values() -> None:
     tool = Tool(**_members(ADD), timeout_s=5)
     listed = convert.write(Catalog(title="Desk", tools=(tool,)), "oxp").document
     said = convert.write(Catalog(title="Desk", tools=(tool,)), "otc").document["x-toolwire"]
     assert read(listed | {"x-toolwire": said}).catalog.tools[0].timeout_s is None
 
 
-def test_a_loss_says_where_within_a_schema() -> None:
+def test_loss_names_its_place_inside_a_schema() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "title": "A"}}, "$comment": "c"}
     tool = Tool(name="f", toolkit="T", input_schema=schema, description="d")
     (loss,) = convert.write(Catalog(title="T", tools=(tool,)), "oxp").losses

@@ -6,7 +6,7 @@ from toolwire import convert
 from toolwire.convert import ReadDocument
 
 
-def test_what_a_text_hides_is_a_loss() -> None:
+def test_hidden_text_is_a_loss() -> None:
     said = {"openapi": "3.1.0", "info": {"title": "A\u200bB", "version": "1"}, "x-llm": {"version": "0.1"}, "paths": {}}
     found = convert.read(json.dumps(said))
     assert isinstance(found, ReadDocument)

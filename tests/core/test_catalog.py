@@ -19,7 +19,7 @@ def message(found: Tool | Problem) -> str:
 
 
 @pytest.mark.requirement("A-51", "XL-087")
-def test_tools_stand_by_name_with_versions_ascending_by_number() -> None:
+def test_catalog_sorts_tools_by_name_then_by_numeric_version() -> None:
     catalog = Catalog(tools=(tool("b"), tool("a", "10.0.0"), tool("a", "9.0.0"), tool("z", toolkit="Art")))
     assert [each.id for each in catalog.tools] == ["Art.z@1.0.0", "Kit.a@9.0.0", "Kit.a@10.0.0", "Kit.b@1.0.0"]
 
@@ -44,18 +44,18 @@ def test_a_version_is_exact_or_a_major_or_the_newest(reference: str, version: st
 
 @pytest.mark.requirement("A-38")
 @pytest.mark.parametrize("reference", ["a@8", "a@1.0", "a@v9", "a@-1", "a@", "@9", "a@9.0.0@9.0.0", "A", "a ", ""])
-def test_no_version_is_guessed(reference: str) -> None:
+def test_lookup_without_a_matching_version_fails(reference: str) -> None:
     assert message(Catalog(tools=(tool("a", "9.0.0"),)).find(reference))
 
 
-def test_a_name_that_two_toolkits_have_needs_its_toolkit() -> None:
+def test_name_shared_by_two_toolkits_is_found_only_with_its_toolkit() -> None:
     catalog = Catalog(tools=(tool("a", toolkit="One"), tool("a", toolkit="Two"), tool("b", toolkit="Two")))
     assert sorted(catalog.names) == ["One_a", "Two_a", "b"]
     assert "One.a@1.0.0, Two.a@1.0.0" in message(catalog.find("a"))
     assert catalog.find("Two_a@1") is catalog.find("Two.a")
 
 
-def test_a_dash_in_a_name_may_be_written_as_in_the_id() -> None:
+def test_lookup_accepts_dash_or_underscore_in_a_name() -> None:
     catalog = Catalog(tools=(tool("get-it"),))
     assert catalog.find("Kit.get_it@1.0.0") is catalog.find("Kit.get-it") is catalog.find("get-it")
 
@@ -71,7 +71,7 @@ def test_two_tools_cannot_share_a_unique_name() -> None:
         Catalog(tools=(tool("x", toolkit="A"), tool("x", toolkit="B"), tool("A_x", toolkit="C")))
 
 
-def test_an_unknown_tool_is_answered_with_what_there_is() -> None:
+def test_lookup_of_unknown_tool_lists_the_known_tools() -> None:
     assert message(Catalog(tools=(tool("a"),)).find("b")).endswith("There is: Kit.a@1.0.0.")
     assert message(Catalog().find("b")).endswith("There is: no tool at all.")
     many = message(Catalog(tools=tuple(tool(f"t{number}") for number in range(30))).find("b"))
@@ -79,12 +79,12 @@ def test_an_unknown_tool_is_answered_with_what_there_is() -> None:
     assert many.endswith(", ....")
 
 
-def test_a_long_reference_is_not_repeated_whole() -> None:
+def test_error_message_shortens_a_long_reference() -> None:
     assert len(message(Catalog().find("x" * 100_000))) < 400
 
 
 @given(st.text(max_size=40))
-def test_any_reference_is_answered(reference: str) -> None:
+def test_lookup_of_any_text_returns_a_tool_or_unknown_tool(reference: str) -> None:
     found = Catalog(tools=(tool("a"), tool("b", "2.0.0"))).find(reference)
     assert isinstance(found, Tool) or found.kind is Kind.UNKNOWN_TOOL
 
@@ -115,7 +115,7 @@ def test_a_title_becomes_letters_digits_and_underscores(title: str, name: str) -
 
 
 @pytest.mark.requirement("A-38", "OXP-007")
-def test_of_two_tools_under_one_spelling_the_newer_version_is_meant() -> None:
+def test_lookup_of_a_shared_spelling_returns_the_newer_version() -> None:
     tools = (Tool(name="my-tool", toolkit="K", version="3.0.0"), Tool(name="my_tool", toolkit="K", version="2.0.0"))
     catalog = Catalog(tools=tools)
     assert catalog.find("K.my_tool") is tools[0]

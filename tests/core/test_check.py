@@ -22,19 +22,19 @@ def says(verdict: Verdict) -> Check:
 
 
 @given(st.lists(st.sampled_from([ALLOW, Allow(), DENY, KNOWN])))
-def test_the_first_word_that_is_not_allow_decides(verdicts: Sequence[Verdict]) -> None:
+def test_first_verdict_other_than_allow_decides(verdicts: Sequence[Verdict]) -> None:
     stopping = [verdict for verdict in verdicts if not isinstance(verdict, Allow)]
     assert apply_checks(CALL, [says(verdict) for verdict in verdicts]) == (stopping[0] if stopping else ALLOW)
 
 
-def test_nothing_is_checked_after_a_refusal() -> None:
+def test_later_checks_do_not_run_after_a_refusal() -> None:
     def never(call: Call) -> Verdict:
         raise AssertionError(call)
 
     assert apply_checks(CALL, [says(DENY), never]) is DENY
 
 
-def test_fetch_is_one_request_and_one_response() -> None:
+def test_fetch_yields_one_request_and_returns_its_response() -> None:
     flow = fetch(Request("GET", "https://example.com/"))
     assert flow.send(None) == Request("GET", "https://example.com/")
     with pytest.raises(StopIteration) as stop:
@@ -42,7 +42,7 @@ def test_fetch_is_one_request_and_one_response() -> None:
     assert stop.value.value == Response(204)
 
 
-def test_ask_is_one_question_and_one_answer() -> None:
+def test_ask_yields_one_question_and_returns_its_answer() -> None:
     question = Question(CALL, "https://example.com", "POST https://example.com/x", Approval.PER_CALL)
     flow = ask(question)
     assert flow.send(None) is question
@@ -51,7 +51,7 @@ def test_ask_is_one_question_and_one_answer() -> None:
     assert stop.value.value == Answer(allowed=True)
 
 
-def test_progress_that_nobody_hears_is_taken() -> None:
+def test_progress_without_a_listener_is_accepted() -> None:
     hearing = ignore_progress(Progress(1))
     with pytest.raises(StopIteration):
         hearing.send(None)

@@ -11,7 +11,7 @@ from toolwire.core.http import Request, Response
 GET = Request("GET", "https://a.example")
 
 
-def carried(flow: Generator[Any, Any, Any], answer: Any) -> tuple[Any, Any]:
+def run_one_step(flow: Generator[Any, Any, Any], answer: Any) -> tuple[Any, Any]:
     """Return what ``flow`` asks for first, and what it gives once it is sent ``answer``."""
     asked = next(flow)
     try:
@@ -21,14 +21,14 @@ def carried(flow: Generator[Any, Any, Any], answer: Any) -> tuple[Any, Any]:
     raise AssertionError("a flow of one step asked twice")
 
 
-def test_each_step_asks_once_and_returns_the_answer() -> None:
-    assert carried(fetch(GET), Response(204)) == (GET, Response(204))
-    assert carried(listen(GET, lambda _: ()), Response(200))[1] == Response(200)
-    assert carried(pause(1.5), None) == (Pause(1.5), None)
+def test_each_flow_step_yields_once_and_returns_what_it_receives() -> None:
+    assert run_one_step(fetch(GET), Response(204)) == (GET, Response(204))
+    assert run_one_step(listen(GET, lambda _: ()), Response(200))[1] == Response(200)
+    assert run_one_step(pause(1.5), None) == (Pause(1.5), None)
 
 
-def test_who_listens_says_who_hears() -> None:
+def test_listen_passes_its_callback_on() -> None:
     def hear(_: bytes) -> tuple[()]:
         return ()
 
-    assert carried(listen(GET, hear), Response(200))[0] == Listen(GET, hear)
+    assert run_one_step(listen(GET, hear), Response(200))[0] == Listen(GET, hear)

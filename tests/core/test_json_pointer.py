@@ -59,17 +59,17 @@ def test_the_examples_of_the_rfc_are_resolved(pointer: str, reference: str, valu
 @pytest.mark.parametrize(
     "pointer", ["foo", "/foo/2", "/foo/-1", "/foo/x", "/foo/\u0661", "/foo/9999999999", "/a/b", None, 1]
 )
-def test_a_pointer_that_leads_nowhere_gives_missing(pointer: Any) -> None:
+def test_pointer_to_an_absent_place_resolves_to_missing(pointer: Any) -> None:
     assert resolve_pointer(DOCUMENT, pointer) is MISSING
 
 
 @pytest.mark.parametrize("reference", ["", "/foo", "foo#/foo", "#foo", None, 1, "#/foo/2"])
-def test_a_reference_elsewhere_gives_missing(reference: Any) -> None:
+def test_reference_to_another_document_resolves_to_missing(reference: Any) -> None:
     assert resolve_reference(DOCUMENT, reference) is MISSING
 
 
 @given(STEPS)
-def test_what_is_built_is_parsed_back(steps: list[str]) -> None:
+def test_built_pointer_parses_back_to_the_same_steps(steps: list[str]) -> None:
     pointer = build_pointer(steps)
     assert parse_pointer(pointer) == steps
     assert parse_reference(extend_reference("#", *steps)) == steps
@@ -83,14 +83,14 @@ def every(data: Any, steps: tuple[str | int, ...] = ()) -> list[tuple[tuple[str 
 
 
 @given(DATA)
-def test_every_value_is_found_where_it_stands(data: Any) -> None:
+def test_pointer_to_each_value_resolves_to_that_value(data: Any) -> None:
     for steps, value in every(data):
         assert resolve_pointer(data, build_pointer(steps)) is value
         assert resolve_reference(data, extend_reference("#", *map(str, steps))) is value
 
 
 @given(DATA, st.text(max_size=12))
-def test_no_text_raises(data: Any, text: str) -> None:
+def test_resolving_any_text_raises_no_exception(data: Any, text: str) -> None:
     resolve_pointer(data, text)
     resolve_reference(data, text)
 

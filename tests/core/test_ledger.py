@@ -45,7 +45,9 @@ def row(state: CallState, *, owned: bool = True, pinned: bool = True, fingerprin
         *((row(state, fingerprint=b"other"), AGAIN, ClaimAction.REFUSE) for state in CallState),
     ],
 )
-def test_what_a_claim_comes_to(known: LedgerRow | None, claim: Claim, step: ClaimAction) -> None:
+def test_decide_claim_returns_the_next_step_for_each_known_call(
+    known: LedgerRow | None, claim: Claim, step: ClaimAction
+) -> None:
     assert decide_claim(known, claim) is step
 
 
@@ -57,9 +59,7 @@ OPEN = (RAN | {Kind.UNREACHABLE, Kind.BAD_ANSWER}) - {Kind.TOOL_FAILED}
 @pytest.mark.parametrize("kind", Kind)
 @pytest.mark.parametrize("idempotent", [False, True])
 @pytest.mark.parametrize("can_retry", [False, True])
-def test_an_answer_is_kept_if_the_tool_ran_and_nobody_may_try_again(
-    kind: Kind, idempotent: bool, can_retry: bool
-) -> None:
+def test_ledger_stores_a_problem_only_if_the_tool_ran(kind: Kind, idempotent: bool, can_retry: bool) -> None:
     ended = build_ending(Tool(name="x", idempotent=idempotent), Problem(kind=kind, message="No.", can_retry=can_retry))
     if kind not in OPEN | {Kind.TOOL_FAILED}:
         assert ended is None
@@ -68,13 +68,13 @@ def test_an_answer_is_kept_if_the_tool_ran_and_nobody_may_try_again(
         assert ended.pinned == (not can_retry and not (idempotent and kind in OPEN))
 
 
-def test_a_value_is_always_kept() -> None:
+def test_ledger_always_stores_a_value() -> None:
     ended = build_ending(Tool(name="x", safe=True), Value(1))
     assert ended is not None
     assert (ended.state, ended.pinned) == (CallState.DONE, True)
 
 
-def test_a_key_is_of_the_caller_and_of_the_tool_whatever_its_version() -> None:
+def test_ledger_key_depends_on_caller_and_tool_but_not_version() -> None:
     first, second = (
         Call(Tool(name="pay", toolkit="Kit", version=version), {}, "k1", Context(principal="ada"), key="k1")
         for version in ("1.0.0", "2.0.0")
@@ -83,7 +83,7 @@ def test_a_key_is_of_the_caller_and_of_the_tool_whatever_its_version() -> None:
 
 
 @pytest.mark.requirement("R2", "R3")
-def test_who_comes_back_hears_that_nobody_knows_whether_it_ran() -> None:
+def test_interrupted_call_is_reported_with_unknown_outcome() -> None:
     problem = build_interrupted(KEY)
     assert (problem.kind, problem.can_retry) == (Kind.INTERRUPTED, False)
     assert "unknown" in problem.message
@@ -94,12 +94,12 @@ def test_who_comes_back_hears_that_nobody_knows_whether_it_ran() -> None:
 
 
 @pytest.mark.requirement("A-42")
-def test_another_call_under_a_key_that_is_taken_is_refused() -> None:
+def test_ledger_refuses_another_call_under_a_used_key() -> None:
     assert build_conflict(KEY).kind is Kind.CONFLICT
     assert "send a new key" in build_conflict(KEY).message
 
 
-def test_what_is_told_again_says_so() -> None:
+def test_replayed_result_is_marked_as_replayed() -> None:
     assert mark_replayed({"a": 1}) == {"a": 1, "replayed": True}
     assert is_replayed(Value(1, notes=mark_replayed(None)))
     assert is_replayed(Problem(kind=Kind.INTERNAL, message="No.", details=mark_replayed(None)))

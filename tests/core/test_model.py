@@ -37,7 +37,7 @@ def test_parameters_come_from_the_schema_and_may_be_missing() -> None:
     assert Tool(name="x", input_schema={"properties": None, "required": None}).required_parameters == ()
 
 
-def test_a_schema_that_a_foreign_server_broke_has_the_parameters_it_can_have() -> None:
+def test_invalid_schema_of_a_foreign_server_yields_its_valid_parameters() -> None:
     broken = Tool(name="x", input_schema={"properties": {"a": 7, "b": {"type": "string"}}, "required": ["a", 7, None]})
     assert broken.parameters == {"a": {}, "b": {"type": "string"}}
     assert broken.required_parameters == ("a",)
@@ -74,7 +74,7 @@ def test_requirements_are_true_when_a_call_must_bring_something() -> None:
 
 
 @pytest.mark.requirement("D-26")
-def test_a_secret_shows_itself_only_where_it_is_revealed() -> None:
+def test_secret_prints_its_text_only_through_reveal() -> None:
     secret = Secret("hunter2")
     shown = f"{secret} {secret!r} {[secret]} {secret!s:>20}"
     assert "hunter2" not in shown
@@ -85,13 +85,13 @@ def test_a_secret_shows_itself_only_where_it_is_revealed() -> None:
         copy.copy(secret)
 
 
-def test_a_secret_deep_in_data_is_copied_as_itself() -> None:
+def test_copying_data_keeps_the_same_secret_object() -> None:
     secret = Secret("hunter2")
     assert copy.deepcopy({"a": [secret]})["a"][0] is secret
 
 
 @pytest.mark.requirement("OTC-016")
-def test_a_context_gives_what_the_tool_required_and_names_what_it_did_not() -> None:
+def test_context_returns_required_secrets_and_names_missing_requirements() -> None:
     context = Context(tokens={"github": Secret("t")}, secrets={"KEY": Secret("s")})
     assert context.token("github").reveal() == "t"
     assert context.secret("KEY").reveal() == "s"
@@ -101,7 +101,7 @@ def test_a_context_gives_what_the_tool_required_and_names_what_it_did_not() -> N
         context.secret("OTHER")
 
 
-def test_progress_goes_to_who_listens_and_is_over_at_once_where_nobody_does() -> None:
+def test_progress_is_ignored_without_a_listener() -> None:
     said: list[Progress] = []
 
     async def report(progress: Progress) -> None:
@@ -124,32 +124,32 @@ def test_secrets_are_equal_by_their_text() -> None:
     assert len({Secret("a"), Secret("a"), Secret("b")}) == 2
 
 
-def test_a_result_says_whether_it_is_one() -> None:
+def test_result_tells_success_from_failure_by_ok() -> None:
     assert Value(None).ok
     assert not Problem(kind=Kind.INTERNAL, message="No.").ok
 
 
 @pytest.mark.requirement("OTC-030")
-def test_a_problem_is_not_to_be_tried_again_unless_said() -> None:
+def test_problem_is_not_retryable_by_default() -> None:
     problem = Problem(kind=Kind.TOOL_FAILED, message="No.")
     assert problem.can_retry is False
     assert problem.retry_after_ms is None
 
 
 @pytest.mark.requirement("OTC-040", "OTC-041")
-def test_every_kind_has_a_status_and_what_ran_has_200() -> None:
+def test_every_problem_kind_has_a_status_and_a_tool_that_ran_has_200() -> None:
     assert set(STATUS_BY_KIND) == set(Kind)
     assert {STATUS_BY_KIND[kind] for kind in (Kind.TOOL_FAILED, Kind.TIMEOUT, Kind.CANCELLED, Kind.INTERNAL)} == {200}
 
 
-def test_a_header_is_its_first_value_or_nothing() -> None:
+def test_get_header_returns_the_first_value_or_an_empty_text() -> None:
     headers = ((b"x", b"1"), (b"x", b"2"), (b"y", b"\xe9"))
     assert get_header(headers, b"x") == "1"
     assert get_header(headers, b"y") == "\xe9"
     assert get_header(headers, b"z") == ""
 
 
-def test_our_exceptions_share_one_name_and_keep_what_they_were_given() -> None:
+def test_our_exceptions_share_one_base_class_and_keep_their_fields() -> None:
     error = ToolError("No.", developer_message="why", can_retry=True, retry_after_ms=5, additional_prompt_content="hm")
     assert (str(error), error.message, error.developer_message) == ("No.", "No.", "why")
     assert (error.can_retry, error.retry_after_ms, error.additional_prompt_content) == (True, 5, "hm")

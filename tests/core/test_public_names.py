@@ -6,11 +6,11 @@ import toolwire
 
 
 @pytest.mark.parametrize("name", toolwire.__all__)
-def test_a_public_name_is_the_thing_itself(name: str) -> None:
+def test_each_public_name_is_importable_from_toolwire(name: str) -> None:
     assert name in dir(toolwire)
     assert getattr(toolwire, name) is getattr(toolwire, name)
 
 
-def test_there_is_no_other_name() -> None:
+def test_unknown_public_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'anything'"):
         _ = toolwire.anything

@@ -6,7 +6,7 @@ from toolwire.core.resources import HANDLE_PREFIX, Resource, Resources
 
 
 @pytest.mark.requirement("D-35")
-def test_only_a_handle_that_was_given_out_finds_anything() -> None:
+def test_resource_is_found_only_by_an_issued_handle() -> None:
     kept = Resources(b"salt")
     handle = kept.keep(Resource(data=b"cat", media_type="image/png", name="cat.png"))
     assert kept.find(handle) == Resource(data=b"cat", media_type="image/png", name="cat.png")
@@ -14,7 +14,7 @@ def test_only_a_handle_that_was_given_out_finds_anything() -> None:
     assert Resources(b"other").keep(Resource(data=b"cat", media_type="image/png", name="cat.png")) != handle
 
 
-def test_the_same_bytes_have_one_handle_and_other_words_for_them_another() -> None:
+def test_same_resource_gets_the_same_handle_and_other_metadata_another() -> None:
     kept = Resources(b"salt")
     handle = kept.keep(Resource(data=b"cat"))
     assert kept.keep(Resource(data=b"cat")) == handle
@@ -22,7 +22,7 @@ def test_the_same_bytes_have_one_handle_and_other_words_for_them_another() -> No
 
 
 @pytest.mark.requirement("XL-103")
-def test_the_oldest_make_room_by_number_and_by_size() -> None:
+def test_oldest_resources_are_dropped_at_the_count_and_size_limits() -> None:
     kept = Resources(b"salt", most=2, most_bytes=10)
     first, second, third = (kept.keep(Resource(data=data)) for data in (b"aaaa", b"bbbb", b"cc"))
     assert [kept.find(handle) is not None for handle in (first, second, third)] == [False, True, True]
@@ -31,5 +31,5 @@ def test_the_oldest_make_room_by_number_and_by_size() -> None:
     assert [kept.find(handle) is not None for handle in (second, third, fourth)] == [False, False, True]
 
 
-def test_a_resource_does_not_show_its_bytes() -> None:
+def test_repr_of_a_resource_hides_its_bytes() -> None:
     assert "secret" not in repr(Resource(data=b"secret"))

@@ -29,12 +29,12 @@ CATALOG = Catalog(
         ("ping", "ping"),
     ],
 )
-def test_the_best_tool_for_some_words_comes_first(words: str, first: str) -> None:
+def test_search_ranks_the_best_match_first(words: str, first: str) -> None:
     assert CATALOG.search(words)[0].name == first
 
 
 @pytest.mark.requirement("CV-25")
-def test_what_no_tool_speaks_of_finds_none_and_a_limit_holds() -> None:
+def test_search_without_a_match_finds_nothing_and_respects_its_limit() -> None:
     assert CATALOG.search("weather") == ()
     assert CATALOG.search("") == ()
     assert len(CATALOG.search("calendar", limit=1)) == 1

@@ -29,17 +29,17 @@ def takes(selection: Selection, **change: Any) -> bool:
         (Selection(deprecated=False), {"deprecated": True}),
     ],
 )
-def test_each_wish_takes_what_it_names_and_leaves_the_rest(selection: Selection, change: dict[str, Any]) -> None:
+def test_each_selection_option_excludes_tools_that_do_not_match(selection: Selection, change: dict[str, Any]) -> None:
     assert selection.is_narrowing
     assert takes(selection)
     assert not takes(selection, **change)
 
 
-def test_no_wish_takes_everything() -> None:
+def test_default_selection_takes_every_tool() -> None:
     assert not DEFAULT_SELECTION.is_narrowing
     assert takes(DEFAULT_SELECTION, deprecated=True, safe=False)
 
 
-def test_what_to_include_is_one_of_two_words() -> None:
+def test_selection_include_must_be_declared_or_all() -> None:
     with pytest.raises(ValueError, match='include is "declared" or "all", not \'some\''):
         Selection(include="some")

@@ -42,13 +42,13 @@ def identities(schemas: Any) -> list[int]:
 
 
 @given(SCHEMAS.filter(lambda one: isinstance(one, dict)))
-def test_the_schemas_inside_are_those_that_another_library_finds(schema: dict[str, Any]) -> None:
+def test_inner_schemas_equal_those_of_the_referencing_library(schema: dict[str, Any]) -> None:
     found = [one for _, _, one in list_inner(schema)]
     assert identities(found) == identities(DRAFT202012.subresources_of(schema))
 
 
 @given(SCHEMAS.filter(lambda one: isinstance(one, dict)))
-def test_every_schema_at_any_depth_is_visited_once(schema: dict[str, Any]) -> None:
+def test_walk_visits_every_nested_schema_once(schema: dict[str, Any]) -> None:
     expected, waiting = [], [schema]
     while waiting:
         one = waiting.pop()
@@ -59,7 +59,7 @@ def test_every_schema_at_any_depth_is_visited_once(schema: dict[str, Any]) -> No
 
 
 @given(SCHEMAS.filter(lambda one: isinstance(one, dict)))
-def test_a_change_sees_each_schema_with_its_place_and_nothing_else(schema: dict[str, Any]) -> None:
+def test_change_subschemas_calls_the_change_once_for_each_inner_schema(schema: dict[str, Any]) -> None:
     seen: list[tuple[str, str, Any]] = []
 
     def change(one: Any, keyword: str, name: str) -> Any:
@@ -70,7 +70,7 @@ def test_a_change_sees_each_schema_with_its_place_and_nothing_else(schema: dict[
     assert seen == list_inner(schema)
 
 
-def test_a_changed_copy_leaves_the_schema_as_it_was() -> None:
+def test_change_subschemas_does_not_modify_the_original() -> None:
     schema = {"properties": {"a": {"type": "string"}}, "allOf": [{}], "not": {}, "default": {"not": {}}}
     changed = change_subschemas(schema, lambda _one, keyword, name: f"{keyword}/{name}")
     assert changed == {"properties": {"a": "properties/a"}, "allOf": ["allOf/0"], "not": "not/", "default": {"not": {}}}
@@ -85,12 +85,12 @@ def test_a_changed_copy_leaves_the_schema_as_it_was() -> None:
         (DRAFT201909, {"items": [{"a": 1}], "additionalItems": {"a": 2}, "$defs": {"one": {"a": 3}}}),
     ],
 )
-def test_the_words_of_older_drafts_hold_schemas_too(draft: Any, schema: dict[str, Any]) -> None:
+def test_keywords_of_older_drafts_contain_schemas(draft: Any, schema: dict[str, Any]) -> None:
     assert identities(one for _, _, one in list_inner(schema)) == identities(draft.subresources_of(schema))
 
 
 @pytest.mark.parametrize("keyword", [*NAMED, *DEFINITIONS, *LISTED])
 @pytest.mark.parametrize("wrong", [None, 5, "text"])
-def test_a_keyword_of_a_wrong_type_holds_nothing(keyword: str, wrong: object) -> None:
+def test_keyword_with_a_wrong_type_contains_no_schemas(keyword: str, wrong: object) -> None:
     assert list_inner({keyword: wrong}) == []
     assert change_subschemas({keyword: wrong}, lambda *_: 0) == {keyword: wrong}

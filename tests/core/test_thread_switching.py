@@ -35,7 +35,7 @@ def test_a_failure_in_the_block_restores_the_interval() -> None:
     assert sys.getswitchinterval() == pytest.approx(0.005)
 
 
-def test_a_shorter_interval_of_the_program_stays() -> None:
+def test_shorter_switch_interval_of_the_program_is_kept() -> None:
     sys.setswitchinterval(INTERVAL_S / 2)
     with switch_threads_often():
         assert sys.getswitchinterval() == pytest.approx(INTERVAL_S / 2)

@@ -39,25 +39,25 @@ RANDOM = "9f8a7c6b5d4e3f2a1b0c"
         ("", ""),
     ],
 )
-def test_a_url_is_shown_without_its_secrets(url: str, shown: str) -> None:
+def test_displayed_url_hides_its_secrets(url: str, shown: str) -> None:
     assert show_url(url) == shown
 
 
 @pytest.mark.requirement("D-26")
-def test_urls_inside_a_sentence_are_shown_without_their_secrets() -> None:
+def test_displayed_sentence_hides_secrets_of_its_urls() -> None:
     assert show_urls("See https://u:p@a.example/?key=k, or 'https://b.example/?sig=k'.") == (
         "See https://a.example/?key=***, or 'https://b.example/?sig=***'."
     )
 
 
 @pytest.mark.requirement("D-26")
-def test_a_request_and_a_probe_print_no_key() -> None:
+def test_repr_of_request_and_probe_hides_keys() -> None:
     url = "https://u:canary@a.example/?api_key=canary"
     assert "canary" not in repr(Request("GET", url, ((b"authorization", b"Bearer canary"),), b"canary"))
     assert "canary" not in repr(Probe("otc", url, 200, "it is one"))
 
 
 @pytest.mark.requirement("D-26")
-def test_a_url_that_became_a_path_is_read_as_a_url() -> None:
+def test_secrets_of_a_url_inside_a_file_path_are_hidden() -> None:
     assert show_urls("/a/https:/u:p@b.example/?token=k is no file") == "/a/https:/b.example/?token=*** is no file"
     assert show_urls("C:/Users/a@b") == "C:/Users/a@b"

@@ -46,7 +46,7 @@ SUFFIXES = st.sampled_from(["", "/", "/x", "/x?y=@b.example", "?q", "#f", "/\\b.
         ("https://a.example./x", "https://a.example."),
     ],
 )
-def test_each_spelling_of_an_origin_has_one_answer(url: str, origin: str) -> None:
+def test_each_spelling_of_an_origin_is_normalized_to_one_origin(url: str, origin: str) -> None:
     assert get_origin(url) == origin
     assert origin.endswith(get_authority(url))
     assert get_host(url) in origin
@@ -90,14 +90,14 @@ def test_each_spelling_of_an_origin_has_one_answer(url: str, origin: str) -> Non
         "javascript:alert(1)",
     ],
 )
-def test_a_text_that_can_be_read_in_two_ways_has_no_origin(url: str) -> None:
+def test_ambiguous_url_has_no_origin(url: str) -> None:
     assert read_origin(url) is None
     assert (get_origin(url), get_authority(url), get_host(url)) == ("", "", "")
     assert not has_same_origin(url, url)
 
 
 @given(st.sampled_from(["https", "http"]), USERS, HOSTS, st.sampled_from([None, 1, 80, 443, 8443, 65535]), SUFFIXES)
-def test_user_info_and_what_follows_the_host_change_nothing(
+def test_user_info_path_and_query_do_not_change_the_origin(
     scheme: str, user: str, host: str, port: int | None, suffix: str
 ) -> None:
     bare = f"{scheme}://{host}" if port is None else f"{scheme}://{host}:{port}"
@@ -112,7 +112,7 @@ def test_user_info_and_what_follows_the_host_change_nothing(
     )
 )
 @example("https://a.example\\@b.example")
-def test_the_client_connects_to_no_other_origin(url: str) -> None:
+def test_client_connects_only_to_the_parsed_origin(url: str) -> None:
     target = admit(url, frozenset())
     if isinstance(target, Target):
         assert get_origin(url) == target.origin
@@ -126,12 +126,12 @@ def test_the_client_connects_to_no_other_origin(url: str) -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_text_gets_an_answer(url: str) -> None:
+def test_any_text_has_a_normalized_origin_or_none(url: str) -> None:
     origin = get_origin(url)
     assert origin == "" or re.fullmatch(r"https?://[a-z0-9_.:\[\]-]+", origin)
 
 
-def test_no_module_cuts_an_origin_out_of_a_url_itself() -> None:
+def test_no_other_module_parses_origins() -> None:
     cuts = re.compile(r"""split\(["']/["']\)\[:3\]|\.netloc\b""")
     allowed = {
         "server/oauth/protected_app.py",  # compares the Origin field with the Host field

@@ -42,7 +42,7 @@ def document(schema: Any = ORDER, version: str = "3.0.3", paths: int = 1, **medi
     }
 
 
-def tried(whole: dict[str, Any], schema: Any = None) -> tuple[list[str], Counter[str]]:
+def try_document(whole: dict[str, Any], schema: Any = None) -> tuple[list[str], Counter[str]]:
     """Return what is said of the tools of a document, where ``schema`` is what they say they accept."""
     offer = operations.read_operations(whole, "https://api.test/openapi.json", Selection(include="all"))
     tools: tuple[Tool, ...] = offer.catalog.tools
@@ -55,8 +55,8 @@ def tried(whole: dict[str, Any], schema: Any = None) -> tuple[list[str], Counter
 
 @pytest.mark.requirement("CV-19", "CV-20", "CV-21", "CV-25")
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
-def test_what_is_accepted_is_found_to_be(version: str) -> None:
-    said, counts = tried(document(version=version))
+def test_accepted_document_gives_no_faults(version: str) -> None:
+    said, counts = try_document(document(version=version))
     assert said == []
     assert counts["bodies tried"] >= 10  # made of the schema alone, with its pattern
     assert counts["parameters tried"] == bodies.PARAMETERS
@@ -73,8 +73,8 @@ def test_what_is_accepted_is_found_to_be(version: str) -> None:
         (lambda schema: with_property(schema, "n", {"type": "integer", "minimum": 8}), "n"),
     ],
 )
-def test_a_tool_that_accepts_less_than_its_document_is_found(word: Any, what: str) -> None:
-    said, counts = tried(document(), word)
+def test_tool_that_accepts_less_than_its_document_is_reported(word: Any, what: str) -> None:
+    said, counts = try_document(document(), word)
     assert len(said) == 1
     assert said[0].startswith("order0: its document accepts")
     assert what in said[0]
@@ -85,40 +85,40 @@ def with_property(schema: dict[str, Any], name: str, node: Any) -> dict[str, Any
     return schema | {"properties": schema["properties"] | {name: node}}
 
 
-def test_a_tool_that_accepts_nothing_is_found_unless_a_finding_says_so() -> None:
+def test_tool_that_accepts_nothing_is_reported_unless_a_finding_explains_it() -> None:
     def nothing(schema: dict[str, Any]) -> dict[str, Any]:
         return schema | {"not": {}}
 
-    said, counts = tried(document(), nothing)
+    said, counts = try_document(document(), nothing)
     assert "order0: no arguments are found that it accepts, and no finding says why" in said
     assert counts["unreachable"] == counts["unreachable without a finding"] == 1
     told = document({**ORDER, "properties": {**ORDER["properties"], "more": {"type": "objekt"}}})
-    said, counts = tried(told, nothing)
+    said, counts = try_document(told, nothing)
     assert not any("no finding says why" in one for one in said)
     assert (counts["unreachable"], counts["unreachable without a finding"]) == (1, 0)
 
 
-def test_an_example_counts_where_its_document_accepts_it() -> None:
+def test_example_counts_only_if_its_document_accepts_it() -> None:
     schema = {"type": "object", "required": ["a"], "properties": {"a": {"type": "string", "pattern": "^(?=x)x{9}\\Z"}}}
     right, wrong = {"value": {"a": "x" * 9}}, {"value": {"a": "y"}}
     refusing = lambda one: with_property(one, "a", {"const": "never"})  # noqa: E731 - short, and used twice
-    said, _ = tried(document(schema, examples={"right": right}), refusing)
+    said, _ = try_document(document(schema, examples={"right": right}), refusing)
     assert "x" * 9 in said[0]
-    said, counts = tried(document(schema, examples={"wrong": wrong}))
+    said, counts = try_document(document(schema, examples={"wrong": wrong}))
     assert said == []
     assert counts["bodies refused"] == 0
 
 
 def test_the_operations_of_a_large_document_are_a_sample_that_stays() -> None:
     whole = document(paths=bodies.OPERATIONS + 40)
-    said, counts = tried(whole)
+    said, counts = try_document(whole)
     assert said == []
     assert counts["operations tried"] == bodies.OPERATIONS
     assert counts["bodies tried"] <= bodies.OPERATIONS * bodies.BODIES
-    assert tried(whole)[1] == counts
+    assert try_document(whole)[1] == counts
 
 
-def test_swagger_is_read_by_its_own_words() -> None:
+def test_swagger_is_judged_by_its_own_keywords() -> None:
     file = {"name": "file", "in": "formData", "type": "file"}
     size = {"name": "size", "in": "formData", "type": "string", "enum": ["s", "m"], "required": True}
     node = {"name": "body", "in": "body", "required": True, "schema": {"$ref": "#/definitions/Order"}}
@@ -132,11 +132,11 @@ def test_swagger_is_read_by_its_own_words() -> None:
         "paths": {"/a": {"post": form, "put": {"operationId": "put", "parameters": [node], "responses": done}}},
         "definitions": {"Order": ORDER},
     }
-    said, counts = tried(whole)
+    said, counts = try_document(whole)
     assert said == []
     assert counts["operations tried"] == 2
     assert counts["bodies tried"] > 10
-    said, _ = tried(whole, lambda one: with_property(one, "size", {"enum": ["s"]}))
+    said, _ = try_document(whole, lambda one: with_property(one, "size", {"enum": ["s"]}))
     assert any(one.startswith("form: its document accepts") for one in said)
 
 
@@ -156,7 +156,7 @@ def test_a_pattern_of_ecma_262_is_read(pattern: str, right: str | None, wrong: s
     assert right is None or patterns.matches(pattern, right) is True
 
 
-def test_what_python_has_no_word_for_is_not_decided() -> None:
+def test_pattern_without_a_python_equivalent_is_undecided() -> None:
     assert patterns.translate(r"\p{Script=Greek}") is None
     assert patterns.translate("(") is None
     assert patterns.matches(r"^\p{L}$", "é") is None
@@ -167,7 +167,7 @@ def test_what_python_has_no_word_for_is_not_decided() -> None:
         judge.is_valid("é")
 
 
-def test_the_documents_of_a_folder_are_found_by_their_first_words(tmp_path: Path) -> None:
+def test_documents_in_a_folder_are_found_by_their_first_words(tmp_path: Path) -> None:
     texts = {
         "a/one.json": '{"info": {}, "openapi": "3.1.0"}',
         "two.yaml": "info: {}\nopenapi: 3.0.1\n",

@@ -47,7 +47,7 @@ def at(name: str, place: str, schema: Any = TEXT, **members: Any) -> dict[str, A
     return {"name": name, "in": place, "schema": schema, "required": place == "path", **members}
 
 
-def guided(method: str, path: str, arguments: Any, sent: str, **more: Any) -> Guided:
+def build_guided(method: str, path: str, arguments: Any, sent: str, **more: Any) -> Guided:
     return Guided(document="", method=method, path=path, arguments=arguments, sent=sent, **more)
 
 
@@ -157,7 +157,7 @@ PORT = {"type": "string", "format": "int-or-string"}
 SHORT: dict[str, tuple[dict[str, Any], Guided]] = {
     "a chat message with embeds and components": (
         document("/channels/{id}/messages", "post", MESSAGE, at("id", "path")),
-        guided("POST", "/channels/{id}/messages", {"id": "1", **SAID}, "/channels/1/messages", body=SAID),
+        build_guided("POST", "/channels/{id}/messages", {"id": "1", **SAID}, "/channels/1/messages", body=SAID),
     ),
     "a chat message with a file": (
         document(
@@ -172,7 +172,7 @@ SHORT: dict[str, tuple[dict[str, Any], Guided]] = {
             },
             version="3.0.3",
         ),
-        guided(
+        build_guided(
             "POST",
             "/channels/{id}/messages",
             {"id": "1", "payload_json": {"content": "Hi"}, "files_0": "aGk="},
@@ -183,7 +183,7 @@ SHORT: dict[str, tuple[dict[str, Any], Guided]] = {
     ),
     "a model's response with tools, an image and a format": (
         document("/responses", "post", RESPONSE, schemas={"Input": INPUT}),
-        guided(
+        build_guided(
             "POST",
             "/responses",
             ANSWER,
@@ -195,7 +195,7 @@ SHORT: dict[str, tuple[dict[str, Any], Guided]] = {
     ),
     "a search with a query, a sort and aggregations": (
         document("/{index}/_search", "post", LOOK, at("index", "path")),
-        guided(
+        build_guided(
             "POST",
             "/{index}/_search",
             {"index": "a", **SEARCHED},
@@ -207,7 +207,7 @@ SHORT: dict[str, tuple[dict[str, Any], Guided]] = {
     ),
     "a page with blocks": (
         document("/v1/pages", "post", PAGE, at("Notion-Version", "header")),
-        guided(
+        build_guided(
             "POST",
             "/v1/pages",
             {"Notion-Version": "2022-06-28", **PAGED},
@@ -220,7 +220,7 @@ SHORT: dict[str, tuple[dict[str, Any], Guided]] = {
     ),
     "a record of a zone": (
         document("/zones/{zone_id}/dns_records", "post", DNS, at("zone_id", "path")),
-        guided(
+        build_guided(
             "POST",
             "/zones/{zone_id}/dns_records",
             {"zone_id": "z", "body": RECORD},
@@ -233,7 +233,7 @@ SHORT: dict[str, tuple[dict[str, Any], Guided]] = {
         document(
             "/deployments/{name}", "patch", {"type": "object"}, at("name", "path"), kinds=PATCHES, version="3.0.0"
         ),
-        guided(
+        build_guided(
             "PATCH",
             "/deployments/{name}",
             {"name": "web", "body": {"spec": {"replicas": 3}}},
@@ -245,17 +245,17 @@ SHORT: dict[str, tuple[dict[str, Any], Guided]] = {
     ),
     "a port that is a number or a name": (
         document("/probes", "post", thing(port=PORT, other={**PORT, "nullable": True}), version="3.0.0"),
-        guided("POST", "/probes", {"port": 80, "other": "http"}, "/probes", body={"port": 80, "other": "http"}),
+        build_guided("POST", "/probes", {"port": 80, "other": "http"}, "/probes", body={"port": 80, "other": "http"}),
     ),
     "addresses to delete, a list as the body": (
         document(
             "/user/emails", "delete", {"oneOf": [thing("emails", emails=many(TEXT)), many(TEXT)]}, version="3.0.3"
         ),
-        guided("DELETE", "/user/emails", {"body": ["a@b"]}, "/user/emails", body=["a@b"]),
+        build_guided("DELETE", "/user/emails", {"body": ["a@b"]}, "/user/emails", body=["a@b"]),
     ),
     "a list after a date": (
         document("/Messages.json", "get", None, *(at(f"DateSent{sign}", "query") for sign in ("", "<", ">"))),
-        guided(
+        build_guided(
             "GET",
             "/Messages.json",
             {"DateSent": "a", "DateSent_lt": "b", "DateSent_gt": "c"},
@@ -275,7 +275,7 @@ SHORT: dict[str, tuple[dict[str, Any], Guided]] = {
             encoding={name: {"style": "deepObject", "explode": True} for name in ("expand", "metadata")},
             version="3.0.0",
         ),
-        guided(
+        build_guided(
             "POST",
             "/v1/payment_intents",
             {"amount": 2, "expand": ["customer"], "metadata": {"order": "1"}},
@@ -288,12 +288,12 @@ SHORT: dict[str, tuple[dict[str, Any], Guided]] = {
 
 
 @pytest.mark.parametrize("name", SHORT)
-def test_a_call_is_accepted_sent_as_its_guide_shows_and_visible(name: str) -> None:
+def test_call_is_accepted_sent_as_in_its_guide_and_visible(name: str) -> None:
     written, call = SHORT[name]
     assert list(judge_call(call, written)) == []
 
 
-def test_a_fault_is_found() -> None:
+def test_fault_in_a_guided_call_is_found() -> None:
     written, call = SHORT["a port that is a number or a name"]
     words = list(
         judge_call(Guided(**{**vars_of(call), "body": {"port": "80"}, "sent": "/no", "seen": ("tcp",)}), written)
@@ -315,7 +315,7 @@ def vars_of(call: Guided) -> dict[str, Any]:
     return {name: getattr(call, name) for name in call.__dataclass_fields__}
 
 
-def test_a_document_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_missing_document_is_reported(tmp_path: Path) -> None:
     assert {found is None for _, found in judge_all(tmp_path, CALLS)} == {True}
     written, call = SHORT["a port that is a number or a name"]
     (tmp_path / "a.json").write_text(json.dumps(written))

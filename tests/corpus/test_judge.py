@@ -42,7 +42,7 @@ def query(name: str, schema: dict[str, Any], **members: Any) -> dict[str, Any]:
     return {"name": name, "in": "query", "schema": schema, **members}
 
 
-def posted(schema: dict[str, Any], kind: str = "application/json") -> dict[str, Any]:
+def build_request_body(schema: dict[str, Any], kind: str = "application/json") -> dict[str, Any]:
     return {"content": {kind: {"schema": schema}}, "required": True}
 
 
@@ -56,8 +56,13 @@ PATHS: dict[str, Any] = {
     "/long": {"get": operation(operationId="x" * 200), "post": operation(operationId="x" * 199 + "y")},
     "/nameless/{id}.json": {"get": operation(), "delete": operation(operationId="")},
     "/ünïcode": {"get": operation(operationId="取得"), "post": operation(operationId="取得")},
-    "/tree": {"post": operation(requestBody=posted(to("Tree"))), "put": operation(requestBody=posted(to("Both")))},
-    "/bad": {"post": operation(requestBody=posted({"properties": {"a": to("Bad"), "b": to("Nowhere"), "c": 7}}))},
+    "/tree": {
+        "post": operation(requestBody=build_request_body(to("Tree"))),
+        "put": operation(requestBody=build_request_body(to("Both"))),
+    },
+    "/bad": {
+        "post": operation(requestBody=build_request_body({"properties": {"a": to("Bad"), "b": to("Nowhere"), "c": 7}}))
+    },
     "/odd": {
         "get": operation(
             parameters=[
@@ -68,14 +73,14 @@ PATHS: dict[str, Any] = {
             ]
         )
     },
-    "/form": {"post": operation(requestBody=posted(_TREE | {"required": ["kids"]}, "multipart/form-data"))},
+    "/form": {"post": operation(requestBody=build_request_body(_TREE | {"required": ["kids"]}, "multipart/form-data"))},
     "/broken": {"get": "none", "post": {"parameters": [{"name": 7}]}, "put": operation(parameters=[None])},
     "/gone": {"$ref": "#/components/pathItems/gone"},
     "x-internal": {"get": operation()},
 }
 
 
-def judged(path: Path) -> dict[str, Any]:
+def judge_file(path: Path) -> dict[str, Any]:
     said: dict[str, Any] = {}
     for one in judge.judge(path):
         said |= one
@@ -83,17 +88,15 @@ def judged(path: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Path:
+def document_file(tmp_path: Path) -> Path:
     return tmp_path / "odd.json"
 
 
 @pytest.mark.requirement("XL-082", "XL-083", "XL-084", "XL-087", "XL-088", "CV-18", "CV-22", "CV-23", "CV-30", "CV-31")
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
-def test_an_odd_document_loses_nothing_without_a_word_and_all_that_comes_of_it_is_legal(
-    kept: Path, version: str
-) -> None:
-    kept.write_text(json.dumps(document(PATHS, version)))
-    said = judged(kept)
+def test_unusual_document_drops_nothing_silently_and_gives_legal_tools(document_file: Path, version: str) -> None:
+    document_file.write_text(json.dumps(document(PATHS, version)))
+    said = judge_file(document_file)
     assert said["faults"] == []
     assert (said["operations"], said["tools"], said["skipped"]) == (19, 14, 5)
     assert said["counts"]["reversed"] >= 40
@@ -101,19 +104,19 @@ def test_an_odd_document_loses_nothing_without_a_word_and_all_that_comes_of_it_i
 
 
 @pytest.mark.requirement("XL-082", "XL-087")
-def test_the_order_of_a_document_changes_nothing(kept: Path) -> None:
-    kept.write_text(json.dumps(document(PATHS)))
-    first = judged(kept)["digest"]
-    kept.write_text(json.dumps(document(dict(reversed(PATHS.items()))), indent=1))
-    assert judged(kept)["digest"] == first
-    kept.write_text(json.dumps(document(PATHS | {"/more": {"get": operation(operationId="more")}})))
-    assert judged(kept)["digest"] != first
+def test_the_order_of_a_document_changes_nothing(document_file: Path) -> None:
+    document_file.write_text(json.dumps(document(PATHS)))
+    first = judge_file(document_file)["digest"]
+    document_file.write_text(json.dumps(document(dict(reversed(PATHS.items()))), indent=1))
+    assert judge_file(document_file)["digest"] == first
+    document_file.write_text(json.dumps(document(PATHS | {"/more": {"get": operation(operationId="more")}})))
+    assert judge_file(document_file)["digest"] != first
 
 
 @pytest.mark.requirement("XL-088", "CV-29")
-def test_a_document_that_is_refused_whole_says_why(kept: Path) -> None:
-    kept.write_text('{"swagger": "1.2", "paths": {}}')
-    assert judged(kept)["refused"] == "is Swagger 1.2, which is not read: ask for OpenAPI 3"
+def test_refused_document_has_a_reason(document_file: Path) -> None:
+    document_file.write_text('{"swagger": "1.2", "paths": {}}')
+    assert judge_file(document_file)["refused"] == "is Swagger 1.2, which is not read: ask for OpenAPI 3"
 
 
 def waits(path: Path) -> Iterator[dict[str, Any]]:
@@ -127,7 +130,7 @@ def waits(path: Path) -> Iterator[dict[str, Any]]:
     yield {"faults": []}
 
 
-def test_a_hang_a_crash_and_an_end_each_cost_one_document() -> None:
+def test_hang_crash_or_exit_affects_only_one_document() -> None:
     paths = [Path(name) for name in ("raises", "hangs", "dies", "fine")]
     found = {one["path"]: one["faults"] for one in workers.each(paths, waits, workers=1, reading=3)}
     assert found == {
@@ -157,7 +160,7 @@ def test_a_hang_a_crash_and_an_end_each_cost_one_document() -> None:
         {"$ref": "#/$defs/Tree"},
     ],
 )
-def test_arguments_are_found_for_what_schemas_say(schema: dict[str, Any]) -> None:
+def test_arguments_are_generated_for_any_schema(schema: dict[str, Any]) -> None:
     tree = {"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}}}
     whole = {"type": "object", "properties": {"x": schema}, "required": ["x"], "$defs": {"Tree": tree}}
     for full in (False, True):

@@ -47,7 +47,7 @@ def test_undeclared_arguments_are_refused_by_name() -> None:
     }
 
 
-def test_an_absent_argument_is_left_to_pythons_default() -> None:
+def test_absent_argument_keeps_the_python_default() -> None:
     def use(a: int, b: date = date(2024, 1, 2)) -> date:
         return b
 
@@ -61,12 +61,12 @@ def test_an_absent_required_argument_is_named() -> None:
     assert (refused.kind, refused.parameter_errors) == (Kind.INVALID_ARGUMENTS, {"a": "This argument is required."})
 
 
-def test_a_whole_number_with_a_point_becomes_an_integer() -> None:
+def test_float_with_integral_value_becomes_an_integer() -> None:
     assert json.dumps(define(a=int).read({"a": 1.0})) == '{"a": 1}'
     assert json.dumps(define(a=list[int]).read({"a": [2.0]})) == '{"a": [2]}'
 
 
-def test_an_integer_becomes_a_float_where_that_is_asked() -> None:
+def test_integer_becomes_a_float_for_a_float_parameter() -> None:
     assert json.dumps(define(a=float).read({"a": 1})) == '{"a": 1.0}'
 
 
@@ -74,7 +74,7 @@ def test_an_integer_too_large_for_a_float_is_refused() -> None:
     assert "finite" in problem(define(a=float).read({"a": 10**400})).parameter_errors["a"]
 
 
-def test_every_argument_that_does_not_fit_is_named_with_the_place_and_without_its_value() -> None:
+def test_each_invalid_argument_is_named_by_place_and_without_its_value() -> None:
     @dataclass
     class Trip:
         days: list[date]
@@ -90,7 +90,7 @@ def test_every_argument_that_does_not_fit_is_named_with_the_place_and_without_it
     assert "hunter2" not in repr(refused)
 
 
-def test_a_validator_that_breaks_refuses_the_argument() -> None:
+def test_failing_custom_validator_refuses_the_argument() -> None:
     def breaks(_: int) -> int:
         raise KeyError("hunter2")
 
@@ -98,7 +98,7 @@ def test_a_validator_that_breaks_refuses_the_argument() -> None:
     assert refused.parameter_errors == {"a": "KeyError was raised."}
 
 
-def test_a_text_that_is_half_a_character_is_refused() -> None:
+def test_text_with_a_lone_surrogate_is_refused() -> None:
     assert define(a=str).read({"a": "é"}) == {"a": "é"}
     assert "a" in problem(define(a=str).read({"a": "\ud800"})).parameter_errors
 
@@ -113,7 +113,7 @@ def test_a_text_that_is_half_a_character_is_refused() -> None:
         Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=9, description="Numbers.")],
     ],
 )
-def test_json_data_of_a_json_type_passes_as_the_very_same_object(annotation: Any) -> None:
+def test_json_data_of_a_json_type_is_passed_without_a_copy(annotation: Any) -> None:
     values: dict[Any, Any] = {Any: {"x": [1]}, dict[str, list[float | None]]: {"x": [1.5, None]}}
     value = values.get(annotation, [7] if "Literal" not in str(annotation) else ["x"])
     function = define(a=annotation, **{"return": annotation})
@@ -148,7 +148,7 @@ class Name(str):
         (None, None, "null"),
     ],
 )
-def test_what_is_nearly_json_is_written_as_json(annotation: Any, value: Any, text: str) -> None:
+def test_values_close_to_json_are_written_as_json(annotation: Any, value: Any, text: str) -> None:
     written = write(annotation, value)
     assert isinstance(written, Value)
     assert json.dumps(written.value) == text
@@ -216,7 +216,7 @@ def breaks(_: int) -> int:
         (Annotated[int, PlainSerializer(breaks)], 1),
     ],
 )
-def test_a_result_that_is_not_what_was_declared_or_not_json_is_a_problem(annotation: Any, value: Any) -> None:
+def test_result_of_an_undeclared_type_or_not_json_is_a_problem(annotation: Any, value: Any) -> None:
     refused = problem(write(annotation, value))
     assert refused.kind is Kind.INTERNAL
     assert refused.message == "use returned a value that does not fit what it declares."
@@ -224,7 +224,7 @@ def test_a_result_that_is_not_what_was_declared_or_not_json_is_a_problem(annotat
     assert refused.developer_message.startswith(f"use returned {type(value).__name__}: ")
 
 
-def test_the_value_that_could_not_be_written_is_not_in_the_log() -> None:
+def test_value_that_cannot_be_written_is_not_logged() -> None:
     refused = problem(write(list[int], ["hunter2, input_type='x"]))
     assert "hunter2" not in repr(refused)
 
@@ -267,7 +267,7 @@ def test_all_json_data_passes_untouched(data: Any) -> None:
 
 @pytest.mark.requirement("S-16")
 @given(any_data)
-def test_whatever_is_returned_the_outcome_is_json_or_a_problem(data: Any) -> None:
+def test_any_returned_object_is_written_as_json_or_a_problem(data: Any) -> None:
     written = ANYTHING.write(data)
     if isinstance(written, Value):
         json.dumps(written.value, allow_nan=False, ensure_ascii=False).encode()
@@ -280,6 +280,6 @@ READERS: list[Callable[[Any], Any]] = [
 
 
 @given(st.sampled_from(READERS), json_data)
-def test_whatever_the_argument_reading_never_raises(read: Callable[[Any], Any], data: Any) -> None:
+def test_reading_any_argument_raises_no_exception(read: Callable[[Any], Any], data: Any) -> None:
     outcome = read({"a": data})
     assert isinstance(outcome, dict | Problem)

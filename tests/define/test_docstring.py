@@ -99,7 +99,7 @@ def test_numpy_may_describe_two_parameters_at_once() -> None:
 
 
 @pytest.mark.requirement("OTC-004", "OTC-011", "OT-012", "FU-06")
-def test_without_a_docstring_nothing_is_made_up_but_where_a_wire_demands_it() -> None:
+def test_missing_docstring_gives_no_description_unless_a_protocol_requires_one() -> None:
     def search_web_pages(max_results: int, _: str) -> Any: ...
 
     made = tool(search_web_pages)
@@ -116,7 +116,7 @@ def test_an_option_wins_over_the_docstring() -> None:
     assert tool(google, description=" Tells the weather. ").description == "Tells the weather."
 
 
-def test_an_empty_description_does_not_silence_the_docstring() -> None:
+def test_empty_description_option_keeps_the_docstring() -> None:
     assert tool(google, description="  ").description.startswith("Forecast")
 
 
@@ -132,14 +132,14 @@ def test_a_field_wins_over_the_docstring() -> None:
     assert [schema["description"] for schema in tool(greet).parameters.values()] == ["Whom.", "How."]
 
 
-def test_a_docstring_that_cannot_be_parsed_is_all_description() -> None:
+def test_unparsable_docstring_becomes_the_whole_description() -> None:
     def odd() -> None: ...
 
     odd.__doc__ = "Odd:\n:   : text"
     assert tool(odd).description == "Odd:\n:   : text"
 
 
-def test_a_result_of_any_type_stays_any_whatever_the_docstring_says() -> None:
+def test_result_of_type_any_has_an_empty_schema_despite_the_docstring() -> None:
     def page() -> Any:
         """Get it.
 

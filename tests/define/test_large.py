@@ -105,7 +105,9 @@ TYPES = st.sampled_from(
 
 @settings(max_examples=400)
 @given(TYPES, st.lists(VALUES, min_size=1, max_size=3), st.sampled_from([is_plain_json, match_anything]))
-def test_many_values_are_judged_as_each_of_them_is(kind: Any, values: list[Any], of: Callable[[Any], bool]) -> None:
+def test_matcher_of_a_list_agrees_with_the_matcher_of_each_item(
+    kind: Any, values: list[Any], of: Callable[[Any], bool]
+) -> None:
     one, every = (build_core_schema(each) for each in (kind, list[kind]))
     assert one is not None
     assert every is not None
@@ -116,7 +118,7 @@ def test_many_values_are_judged_as_each_of_them_is(kind: Any, values: list[Any],
 
 
 @pytest.mark.parametrize(("depth", "fits"), [(199, True), (200, False)])
-def test_many_values_may_be_as_deep_as_one(depth: int, fits: bool) -> None:
+def test_depth_limit_is_the_same_for_one_and_for_many_values(depth: int, fits: bool) -> None:
     value: Any = [1]
     for _ in range(depth):
         value = [value]

@@ -143,7 +143,7 @@ def formats(schema: Any) -> Iterator[str]:
             yield from formats(inner)
 
 
-def defined(annotation: Any) -> Any:
+def define_returning(annotation: Any) -> Any:
     def give() -> Any: ...
 
     give.__annotations__["return"] = annotation
@@ -152,9 +152,9 @@ def defined(annotation: Any) -> Any:
 
 @pytest.mark.requirement("OTC-012")
 @pytest.mark.parametrize("name", TYPES)
-def test_a_result_meets_the_schema_that_its_tool_declares(name: str) -> None:
+def test_result_matches_the_declared_output_schema(name: str) -> None:
     annotation, values = TYPES[name]
-    function = defined(annotation)
+    function = define_returning(annotation)
     tool: Tool = function.tool
     if tool.output_schema is None:
         assert function.write(None) == Value(None)
@@ -176,14 +176,14 @@ def test_a_result_meets_the_schema_that_its_tool_declares(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_an_argument_has_no_format_that_a_validator_does_not_know(name: str) -> None:
+def test_input_schema_uses_only_formats_known_to_validators(name: str) -> None:
     def take(value: Any) -> None: ...
 
     take.__annotations__["value"] = TYPES[name][0]
     assert set(formats(Toolkit("Types").add(take).tool.input_schema)) <= AJV_FORMATS
 
 
-def test_a_time_that_must_not_have_an_offset_is_not_asked_to_have_one() -> None:
+def test_naive_datetime_and_time_have_no_format_in_the_schema() -> None:
     def take(value: pydantic.NaiveDatetime, at: dt.time) -> None: ...
 
     function = Toolkit("Types").add(take)
@@ -194,7 +194,7 @@ def test_a_time_that_must_not_have_an_offset_is_not_asked_to_have_one() -> None:
     }
 
 
-def test_no_description_is_made_up() -> None:
+def test_tool_without_docstring_gets_no_generated_description() -> None:
     def nodoc(n: int, when: dt.date) -> int:
         return n
 

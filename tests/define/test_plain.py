@@ -82,7 +82,7 @@ def _data(core: Any) -> st.SearchStrategy[Any]:
     return simple.get(kind, any_data)
 
 
-def defined(annotation: Any, default: Any = MISSING, *, streams: bool = False) -> Function:
+def define_function(annotation: Any, default: Any = MISSING, *, streams: bool = False) -> Function:
     def use(a): ...  # type: ignore[no-untyped-def]  # the annotations come below
 
     def use_default(a=default): ...  # type: ignore[no-untyped-def]  # as above
@@ -93,17 +93,19 @@ def defined(annotation: Any, default: Any = MISSING, *, streams: bool = False) -
     return Toolkit("Kit").add(function, name="use")
 
 
-def adapted(annotation: Any) -> Any:
+def copy_annotation(annotation: Any) -> Any:
     """Return the same type as pydantic must be asked for; the object keeps typing from returning an equal one."""
     return Annotated[annotation, object()]
 
 
 def pair(annotation: Any, default: Any = MISSING, *, streams: bool = False) -> tuple[Function, Function]:
     """Return a tool of a plain type, and the one that pydantic makes of the same type."""
-    return defined(annotation, default, streams=streams), defined(adapted(annotation), default, streams=streams)
+    return define_function(annotation, default, streams=streams), define_function(
+        copy_annotation(annotation), default, streams=streams
+    )
 
 
-def said(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Return a text that differs for 1, 1.0 and True, and is one for every NaN."""
     return repr(value)
 
@@ -115,59 +117,59 @@ def said(value: Any) -> str:
 def test_a_plain_type_has_the_schema_of_pydantic(annotation: Any, streams: bool) -> None:
     plain, other = pair(annotation, streams=streams)
     assert build_core_schema(annotation) is not None
-    assert said(plain) != said(other)
+    assert describe_value(plain) != describe_value(other)
     assert plain.tool == other.tool
     assert json.dumps(plain.tool.input_schema) == json.dumps(other.tool.input_schema)
     assert json.dumps(plain.tool.output_schema) == json.dumps(other.tool.output_schema)
 
 
 @given(st.data())
-def test_a_plain_type_reads_what_pydantic_reads(data: st.DataObject) -> None:
+def test_plain_type_reads_the_same_data_as_pydantic(data: st.DataObject) -> None:
     annotation = data.draw(plain_types)
     plain, other = pair(annotation)
     for value in data.draw(st.lists(data_of(annotation), max_size=4)), data.draw(st.lists(any_data, max_size=4)):
         for each in value:
-            assert said(plain.read({"a": each})) == said(other.read({"a": each}))
+            assert describe_value(plain.read({"a": each})) == describe_value(other.read({"a": each}))
     assert plain.read({}) == other.read({})
 
 
 @given(st.data())
-def test_a_plain_type_writes_what_pydantic_writes(data: st.DataObject) -> None:
+def test_plain_type_writes_the_same_data_as_pydantic(data: st.DataObject) -> None:
     annotation = data.draw(plain_types)
     plain, other = pair(annotation)
     for value in data.draw(st.lists(data_of(annotation), max_size=4)), data.draw(st.lists(python_data, max_size=4)):
         for each in value:
-            assert said(plain.write(each)) == said(other.write(each))
+            assert describe_value(plain.write(each)) == describe_value(other.write(each))
 
 
 def outcome(annotation: Any, default: Any) -> str:
     try:
-        function = defined(annotation, default)
+        function = define_function(annotation, default)
     except DefinitionError as error:
         return str(error)
-    return said((function.tool, function.read({})))
+    return describe_value((function.tool, function.read({})))
 
 
 @given(st.data())
 def test_a_default_of_a_plain_type_is_shown_or_refused_as_pydantic_does(data: st.DataObject) -> None:
     annotation = data.draw(plain_types)
     default = data.draw(data_of(annotation) | python_data)
-    assert outcome(annotation, default) == outcome(adapted(annotation), default)
+    assert outcome(annotation, default) == outcome(copy_annotation(annotation), default)
 
 
 @pytest.mark.parametrize("depth", [199, 200, 201, 300])
-def test_what_is_too_deep_is_too_deep_for_a_plain_type_too(depth: int) -> None:
+def test_depth_limit_of_a_plain_type_equals_that_of_pydantic(depth: int) -> None:
     nest: Any = 1
     for _ in range(depth):
         nest = [nest]
     plain, other = pair(Any)
-    assert said(plain.write(nest)) == said(other.write(nest))
-    assert said(plain.read({"a": nest})) == said(other.read({"a": nest}))
+    assert describe_value(plain.write(nest)) == describe_value(other.write(nest))
+    assert describe_value(plain.read({"a": nest})) == describe_value(other.read({"a": nest}))
 
 
-def test_a_default_in_the_schema_is_not_the_object_that_the_function_holds() -> None:
+def test_default_in_the_schema_is_a_copy() -> None:
     kept = [1]
-    shown = defined(list[int], kept).tool.parameters["a"]["default"]
+    shown = define_function(list[int], kept).tool.parameters["a"]["default"]
     kept.append(2)
     assert shown == [1]
 
@@ -194,16 +196,16 @@ def test_a_default_in_the_schema_is_not_the_object_that_the_function_holds() -> 
         3,
     ],
 )
-def test_what_is_not_surely_plain_is_left_to_pydantic(annotation: Any) -> None:
+def test_type_that_may_not_be_plain_is_handled_by_pydantic(annotation: Any) -> None:
     assert build_core_schema(annotation) is None
 
 
 @pytest.mark.parametrize(("container", "arguments"), [(list, (int, str)), (dict, (str,)), (dict, (str, int, int))])
-def test_a_container_of_the_wrong_number_of_types_is_left_to_pydantic(container: type, arguments: Any) -> None:
+def test_container_with_a_wrong_number_of_types_is_handled_by_pydantic(container: type, arguments: Any) -> None:
     assert build_core_schema(GenericAlias(container, arguments)) is None
 
 
-def parsed(text: str) -> str:
+def parse_docstring(text: str) -> str:
     return (parse(inspect.cleandoc(text)).description or "").strip()
 
 
@@ -220,9 +222,9 @@ lines = st.sampled_from(
 @example("Add.\n\n\n  One.\n\n\n  Two.  \n\n")
 @example("\n    a\n      b")
 @example("\n    a\n      :param b: c")
-def test_a_docstring_without_sections_reads_as_the_parser_reads_it(text: str) -> None:
+def test_docstring_without_sections_reads_the_same_as_with_the_parser(text: str) -> None:
     try:
-        expected = parsed(text)
+        expected = parse_docstring(text)
     except Exception:  # noqa: BLE001 - some texts break the parser; what happens then is said elsewhere
         return
     assert read_docstring(text).description == expected
@@ -240,7 +242,7 @@ sections = st.sampled_from(
 
 
 @given(st.lists(lines | sections, max_size=8).map("\n".join))
-def test_no_section_is_overlooked(text: str) -> None:
+def test_docstring_sections_are_read_the_same_as_with_the_parser(text: str) -> None:
     try:
         whole = parse(inspect.cleandoc(text))
     except Exception:  # noqa: BLE001 - as above
@@ -297,7 +299,7 @@ print(json.dumps(sorted({"pydantic", "pydantic_core", "docstring_parser", "typin
 """
 
 
-def test_tools_of_plain_types_are_defined_and_called_without_pydantic() -> None:
+def test_tools_of_plain_types_work_without_importing_pydantic() -> None:
     run = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, timeout=30, check=True)
     assert json.loads(run.stdout) == []
 
@@ -307,4 +309,4 @@ def test_a_streaming_tool_of_a_plain_type_writes_each_item() -> None:
         yield 1
 
     function = Toolkit("Kit").add(tell)
-    assert said(function.write(1)) == said(Value(1.0))
+    assert describe_value(function.write(1)) == describe_value(Value(1.0))

@@ -60,7 +60,7 @@ TAG = {
 }
 
 
-def test_definitions_stand_at_the_root_and_titles_only_as_names() -> None:
+def test_schema_keeps_definitions_at_the_root_and_drops_generated_titles() -> None:
     def label(tags: list[Tag], first: Tag) -> None: ...
 
     schema = tool(label).input_schema
@@ -93,7 +93,7 @@ def test_two_classes_of_one_name_keep_their_own_definitions() -> None:
     assert not Draft202012Validator(schema).is_valid({**good, "b": [{"title": "x"}]})
 
 
-def test_a_tagged_union_is_said_in_json_schema_alone() -> None:
+def test_tagged_union_is_described_without_openapi_keywords() -> None:
     def adopt(pet: Annotated[Cat | Dog, Field(discriminator="kind")]) -> None: ...
 
     schema = tool(adopt).input_schema
@@ -103,7 +103,7 @@ def test_a_tagged_union_is_said_in_json_schema_alone() -> None:
     assert "title" not in schema["$defs"]["Cat"]["properties"]["lives"]
 
 
-def test_an_output_schema_keeps_its_definitions_at_the_root() -> None:
+def test_output_schema_keeps_its_definitions_at_the_root() -> None:
     def tags() -> list[Tag]: ...
 
     async def flow() -> AsyncIterator[Tag]:
@@ -115,7 +115,7 @@ def test_an_output_schema_keeps_its_definitions_at_the_root() -> None:
     assert tool(flow).output_schema == {**items, "$defs": {"Tag": written}}
 
 
-def test_what_is_read_and_what_is_written_may_have_two_schemas() -> None:
+def test_type_may_have_different_input_and_output_schemas() -> None:
     day = Annotated[date, PlainSerializer(lambda day: day.toordinal(), return_type=int)]
 
     def move(a: day) -> day: ...  # type: ignore[valid-type, empty-body]  # an alias made here
@@ -134,7 +134,7 @@ def test_what_is_read_and_what_is_written_may_have_two_schemas() -> None:
         (float, 1, 1.0),
     ],
 )
-def test_a_default_is_shown_as_json(annotation: Any, default: Any, shown: Any) -> None:
+def test_default_is_written_as_json_in_the_schema(annotation: Any, default: Any, shown: Any) -> None:
     def choose(a=default) -> None: ...  # type: ignore[no-untyped-def]  # the annotation comes below
 
     choose.__annotations__["a"] = annotation
@@ -144,7 +144,7 @@ def test_a_default_is_shown_as_json(annotation: Any, default: Any, shown: Any) -
 
 
 @pytest.mark.parametrize(("annotation", "default"), [(float, math.inf), (Any, object()), (Any, math.nan)])
-def test_a_default_that_json_cannot_say_is_left_to_python(annotation: Any, default: Any) -> None:
+def test_default_without_json_equivalent_is_omitted_from_the_schema(annotation: Any, default: Any) -> None:
     def choose(a=default) -> Any:  # type: ignore[no-untyped-def]  # the annotation comes below
         return a
 
@@ -154,7 +154,7 @@ def test_a_default_that_json_cannot_say_is_left_to_python(annotation: Any, defau
     assert made.read({}) == {}
 
 
-def test_a_default_that_does_not_fit_is_refused() -> None:
+def test_default_that_does_not_match_its_type_is_refused() -> None:
     def wait(seconds: int = None) -> None: ...  # type: ignore[assignment]  # noqa: RUF013 - what is tested
 
     def grow(by: Annotated[int, Ge(1)] = 0) -> None: ...
@@ -177,7 +177,7 @@ def test_a_default_refused_by_the_authors_own_validator_is_refused() -> None:
     )
 
 
-def test_a_field_stands_in_annotated_and_a_default_after_the_type() -> None:
+def test_field_must_stand_in_annotated_and_without_default_or_alias() -> None:
     def assigned(a: int = Field(ge=1)) -> None: ...
 
     def hidden(a: Annotated[int, Field(default=1)]) -> None: ...
@@ -226,7 +226,7 @@ class Lost:
         (list["Nowhere"], "is annotated with 'Nowhere'"),  # type: ignore[name-defined]  # noqa: F821 - what is tested
     ],
 )
-def test_a_type_that_cannot_be_described_is_refused(annotation: Any, sentence: str) -> None:
+def test_type_without_a_json_schema_is_refused(annotation: Any, sentence: str) -> None:
     def use(a) -> None: ...  # type: ignore[no-untyped-def]  # the annotation comes below
 
     use.__annotations__["a"] = annotation
@@ -238,7 +238,7 @@ def test_a_type_that_cannot_be_described_is_refused(annotation: Any, sentence: s
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="pydantic takes it there")
-def test_a_typed_dict_of_the_standard_library_inside_a_dataclass_is_refused_with_where_to_get_one() -> None:
+def test_stdlib_typed_dict_in_a_dataclass_is_refused_with_its_replacement() -> None:
     def use(a: Holder) -> None: ...
 
     assert refusal(use).endswith(
@@ -247,7 +247,7 @@ def test_a_typed_dict_of_the_standard_library_inside_a_dataclass_is_refused_with
     )
 
 
-def test_a_result_that_cannot_be_described_is_refused() -> None:
+def test_result_type_without_a_json_schema_is_refused() -> None:
     def give() -> Iterator[Opaque]:
         yield Opaque()
 
@@ -268,7 +268,7 @@ json_types = st.recursive(
 
 @settings(max_examples=40)
 @given(json_types, json_types)
-def test_whatever_the_types_the_schema_is_valid(first: Any, second: Any) -> None:
+def test_schema_of_any_types_is_valid(first: Any, second: Any) -> None:
     def use(a, b=None):  # type: ignore[no-untyped-def]  # the annotations come below
         return a
 

@@ -32,7 +32,7 @@ def run(function: Function, **arguments: Any) -> Any:
 
 
 @pytest.mark.requirement("OT-013", "OT-015", "OT-018")
-def test_parameters_stand_in_order_and_those_without_a_default_are_required() -> None:
+def test_parameters_keep_their_order_and_are_required_without_a_default() -> None:
     def book(room: int, *, guest: str = "", nights: int) -> None: ...
 
     tool = define(book).tool
@@ -46,7 +46,7 @@ def test_a_function_without_parameters_takes_an_empty_object() -> None:
     assert define(ping).tool.input_schema == {"type": "object", "properties": {}}
 
 
-def test_positional_only_parameters_are_given_by_name_and_may_be_left_out() -> None:
+def test_positional_only_parameters_are_passed_by_name_and_may_be_omitted() -> None:
     def power(base: int, exponent: int = 2, /, modulus: int = 1000) -> int:
         return pow(base, exponent, modulus)
 
@@ -62,7 +62,7 @@ def test_a_builtin_with_a_signature_can_be_a_tool() -> None:
     assert run(function, x=9) == 3
 
 
-def test_a_partial_leaves_out_what_it_bound() -> None:
+def test_partial_omits_its_bound_parameters() -> None:
     def add(a: int, b: int) -> int:
         return a + b
 
@@ -71,7 +71,7 @@ def test_a_partial_leaves_out_what_it_bound() -> None:
     assert run(function, b=2) == 3
 
 
-def test_a_class_is_a_tool_that_makes_one() -> None:
+def test_class_is_a_tool_that_returns_an_instance() -> None:
     @dataclass
     class Point:
         x: int
@@ -82,7 +82,7 @@ def test_a_class_is_a_tool_that_makes_one() -> None:
     assert function.write(run(function, x=3)) == Value({"x": 3, "y": 0})
 
 
-def test_a_decorated_function_is_described_by_the_one_inside() -> None:
+def test_decorated_function_is_described_by_the_wrapped_function() -> None:
     def logged(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -124,7 +124,7 @@ def test_two_contexts_are_refused() -> None:
     assert refusal(both) == "both() takes the Context twice, as 'a' and 'b': keep one."
 
 
-def test_a_union_with_something_else_is_not_the_context() -> None:
+def test_union_without_context_is_an_ordinary_parameter() -> None:
     def either(a: int | None) -> None: ...
 
     assert define(either).context_parameter is None
@@ -184,7 +184,7 @@ class Later:
         (math.sqrt, FunctionKind.SYNC),
     ],
 )
-def test_how_a_function_runs_is_known_beforehand(function: Any, kind: FunctionKind) -> None:
+def test_execution_kind_of_a_function_is_known_at_definition(function: Any, kind: FunctionKind) -> None:
     defined = define(function)
     assert defined.kind is kind
     assert defined.tool.streams is kind.streams
@@ -192,13 +192,13 @@ def test_how_a_function_runs_is_known_beforehand(function: Any, kind: FunctionKi
         assert defined.tool.output_schema == {"type": "array", "items": {"type": "integer"}}
 
 
-def test_a_yielded_item_is_written_by_itself() -> None:
+def test_each_yielded_item_is_written_separately() -> None:
     function = define(a_generator)
     assert [function.write(item) for item in function.call()] == [Value(1)]
     assert isinstance(function.write("one"), Problem)
 
 
-def test_a_generator_that_does_not_say_what_it_yields_may_yield_anything() -> None:
+def test_generator_without_item_type_may_yield_anything() -> None:
     def bare() -> Iterator:  # type: ignore[type-arg]  # what is tested
         yield 1
 
@@ -254,7 +254,7 @@ def test_an_annotation_may_name_a_type_of_the_function_around() -> None:
         assert function.read({"a": {"x": 1}}) == {"a": Local(x=1)}
 
 
-def test_an_annotation_that_names_nothing_is_refused() -> None:
+def test_annotation_with_an_unknown_name_is_refused() -> None:
     def lost(a: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821 - what is tested
 
     assert (

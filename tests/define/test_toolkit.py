@@ -27,7 +27,7 @@ def refusal(function: Any, **options: Any) -> str:
     return str(caught.value)
 
 
-def test_a_decorated_function_stays_what_it_was() -> None:
+def test_decorator_returns_the_original_function() -> None:
     kit = Toolkit("Calculator")
     assert kit.tool(add) is add
     assert kit.tool(name="plus")(add) is add
@@ -40,7 +40,7 @@ def test_a_tool_is_called_by_its_toolkit_name_and_version() -> None:
     assert kit.add(add).tool.id == "My_small_tools.add@2.1.0"
 
 
-def test_functions_stand_in_the_order_they_were_added() -> None:
+def test_toolkit_keeps_functions_in_the_order_they_were_added() -> None:
     kit = Toolkit("Calculator")
     for name in ("b", "a", "c"):
         kit.add(add, name=name)
@@ -58,7 +58,7 @@ def test_the_catalog_is_the_same_object_until_a_tool_is_added() -> None:
 
 
 @pytest.mark.requirement("OTC-006")
-def test_two_versions_of_one_tool_stand_side_by_side() -> None:
+def test_two_versions_of_one_tool_can_coexist() -> None:
     kit = Toolkit("Calculator")
     kit.add(add)
     kit.add(add, version="2.0.0")
@@ -83,7 +83,7 @@ def test_an_illegal_name_is_refused(name: str) -> None:
 
 @pytest.mark.requirement("OTC-003", "OT-011")
 @pytest.mark.parametrize("name", ["a", "a" * 64, "A-b_9"])
-def test_a_legal_name_is_taken(name: str) -> None:
+def test_legal_name_is_accepted(name: str) -> None:
     assert tool(name=name).name == name
 
 
@@ -100,7 +100,7 @@ def test_a_tool_has_the_version_of_its_toolkit() -> None:
 
 @pytest.mark.requirement("OTRPC-003")
 @pytest.mark.parametrize("version", ["1.0", "2024", "x", "", "1.0.0 "])
-def test_a_toolkit_version_that_is_none_is_refused(version: str) -> None:
+def test_invalid_toolkit_version_is_refused(version: str) -> None:
     with pytest.raises(DefinitionError, match=r"'Calculator' has the version '.*': write it as x\.y\.z"):
         Toolkit("Calculator", version=version)
 
@@ -109,18 +109,18 @@ def test_a_lambda_is_refused() -> None:
     assert refusal(lambda: 1) == "A lambda has no name: write a def, or give name=."
 
 
-def test_what_is_not_a_function_is_refused() -> None:
+def test_value_that_is_no_function_is_refused() -> None:
     kit: Any = Toolkit("Calculator")
     with pytest.raises(DefinitionError, match="'plus' is not a function; options go by name"):
         kit.tool("plus")
 
 
-def test_a_partial_goes_by_the_name_and_the_text_of_its_function() -> None:
+def test_partial_takes_name_and_description_from_its_function() -> None:
     described = Toolkit("Calculator").add(functools.partial(add, 1)).tool
     assert (described.name, described.description, [*described.parameters]) == ("add", "Add two numbers.", ["b"])
 
 
-def test_an_object_that_can_be_called_goes_by_its_class() -> None:
+def test_callable_object_takes_name_and_description_from_its_class() -> None:
     class Greeter:
         """Greets people."""
 
@@ -136,7 +136,7 @@ def test_an_object_that_can_be_called_goes_by_its_class() -> None:
     assert function.call(name="Ada") == "Hello Ada"
 
 
-def test_a_bound_method_is_a_tool_without_its_self() -> None:
+def test_bound_method_is_a_tool_without_self() -> None:
     class Counter:
         def __init__(self) -> None:
             self.count = 0
@@ -153,7 +153,7 @@ def test_a_bound_method_is_a_tool_without_its_self() -> None:
 
 
 @pytest.mark.requirement("XL-040")
-def test_nobody_is_taken_to_have_approved_what_they_did_not_declare() -> None:
+def test_undeclared_approval_stays_undeclared() -> None:
     assert (tool().approval, tool().safe) == (None, False)
 
 
@@ -168,13 +168,11 @@ def test_nobody_is_taken_to_have_approved_what_they_did_not_declare() -> None:
         ({"safe": None, "approval": Approval.AUTO}, True),
     ],
 )
-def test_a_tool_is_safe_if_said_or_else_if_it_runs_by_itself_and_destroys_nothing(
-    options: dict[str, Any], safe: bool
-) -> None:
+def test_tool_is_safe_if_declared_or_if_auto_approved_and_not_destructive(options: dict[str, Any], safe: bool) -> None:
     assert tool(**options).safe is safe
 
 
-def test_every_option_reaches_the_tool() -> None:
+def test_every_option_is_set_on_the_tool() -> None:
     options: dict[str, Any] = {
         "name": "plus",
         "description": "Adds.",
@@ -198,17 +196,17 @@ def test_every_option_reaches_the_tool() -> None:
 
 
 @pytest.mark.parametrize("limit", [(3, "1m"), {"max": 3, "window": "1m"}, RateLimit(max=3, window="1m")])
-def test_a_rate_limit_may_be_written_in_three_ways(limit: Any) -> None:
+def test_rate_limit_option_accepts_three_notations(limit: Any) -> None:
     assert tool(rate_limit=limit).rate_limit == RateLimit(max=3, window="1m")
 
 
-def test_words_stand_for_the_members_of_approval_and_cost() -> None:
+def test_approval_and_cost_options_accept_text() -> None:
     made = tool(approval="per-call", cost="credits", rate_limit=None, timeout_s=None)
     assert (made.approval, made.cost) == (Approval.PER_CALL, Cost.CREDITS)
 
 
 @pytest.mark.parametrize("none", [{"approval": None}, {"cost": None}])
-def test_none_leaves_an_option_undeclared(none: dict[str, None]) -> None:
+def test_option_with_value_none_stays_undeclared(none: dict[str, None]) -> None:
     assert tool(**none) == tool()
 
 
@@ -237,9 +235,7 @@ def test_none_leaves_an_option_undeclared(none: dict[str, None]) -> None:
         ({"safe": True, "destructive": True}, "add() cannot be both safe and destructive"),
     ],
 )
-def test_an_option_that_cannot_be_is_refused_in_a_sentence_that_names_it(
-    options: dict[str, Any], sentence: str
-) -> None:
+def test_invalid_option_is_refused_by_name(options: dict[str, Any], sentence: str) -> None:
     assert refusal(add, **options).startswith(sentence)
 
 
@@ -248,7 +244,7 @@ def test_a_quick_sync_function_may_be_declared_to_run_inline() -> None:
     assert not Toolkit("Calculator").add(add).inline
 
 
-def test_inline_is_refused_where_it_says_nothing() -> None:
+def test_inline_is_refused_for_an_async_function() -> None:
     async def wait() -> None: ...
 
     assert refusal(wait, inline=True) == "wait() is async and runs on the event loop anyway: leave out inline."
@@ -263,13 +259,13 @@ def test_importing_define_loads_neither_pydantic_nor_the_docstring_parser() -> N
 
 
 @pytest.mark.parametrize("said", [{"title": 5}, {"title": "K", "version": 1.0}, {"title": "K", "description": 5}])
-def test_what_is_said_of_a_toolkit_is_text(said: Any) -> None:
+def test_toolkit_title_and_description_must_be_text(said: Any) -> None:
     with pytest.raises(DefinitionError, match="is a text, not"):
         Toolkit(**said)
 
 
 @pytest.mark.requirement("A-47", "OXP-007")
-def test_two_names_that_are_one_in_ids_are_refused_whatever_their_versions() -> None:
+def test_names_with_the_same_id_spelling_are_refused_in_any_version() -> None:
     kit = Toolkit("K")
     kit.add(lambda: 1, name="my-tool", version="3.0.0")
     kit.add(lambda: 1, name="my-tool", version="4.0.0")

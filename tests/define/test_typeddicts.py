@@ -25,7 +25,7 @@ class Loop(TypedDict):
     inner: "Loop | None"
 
 
-def defined(annotation: object) -> dict[str, object]:
+def build_input_schema(annotation: object) -> dict[str, object]:
     def tool(place):  # type: ignore[no-untyped-def]
         """Take a place."""
 
@@ -33,8 +33,8 @@ def defined(annotation: object) -> dict[str, object]:
     return dict(Toolkit("T").add(tool).tool.input_schema)
 
 
-def test_a_typing_typeddict_is_described_with_its_optional_members() -> None:
-    schema = defined(Point)["properties"]["place"]  # type: ignore[index]  # a schema of parameters has them
+def test_typeddict_of_typing_is_described_with_its_optional_members() -> None:
+    schema = build_input_schema(Point)["properties"]["place"]  # type: ignore[index]  # a schema of parameters has them
     assert set(schema["properties"]) == {"x", "y"}
     assert schema["required"] == ["x"]
 
@@ -42,11 +42,11 @@ def test_a_typing_typeddict_is_described_with_its_optional_members() -> None:
 @pytest.mark.parametrize(
     "annotation", [Line, list[Point], Point | None, dict[str, Point], Annotated[Point, Field(description="where")]]
 )
-def test_a_typing_typeddict_is_described_wherever_it_stands(annotation: object) -> None:
-    assert "'x': {'type': 'integer'}" in str(defined(annotation))
+def test_typeddict_of_typing_is_described_inside_any_annotation(annotation: object) -> None:
+    assert "'x': {'type': 'integer'}" in str(build_input_schema(annotation))
 
 
-def test_what_holds_no_typeddict_is_left_as_it_is() -> None:
+def test_annotation_without_typeddict_is_not_replaced() -> None:
     for annotation in (int, list[int], int | None, Literal["a"], Annotated[int, "text"], typing.Any):
         assert replace_typeddicts(annotation) is annotation
 
@@ -56,4 +56,4 @@ def test_a_typeddict_that_holds_itself_is_refused_in_one_sentence() -> None:
     from toolwire import DefinitionError
 
     with pytest.raises(DefinitionError, match="typing_extensions"):
-        defined(Loop)
+        build_input_schema(Loop)

@@ -173,7 +173,7 @@ def tool_of(annotation: Any) -> Function:
 
 @pytest.mark.requirement("OT-017", "OTC-011")
 @pytest.mark.parametrize(("annotation", "schema", "_json", "_python"), TYPES)
-def test_a_type_has_its_schema(annotation: Any, schema: dict[str, Any], _json: Json, _python: Any) -> None:
+def test_each_type_has_its_schema(annotation: Any, schema: dict[str, Any], _json: Json, _python: Any) -> None:
     tool = tool_of(annotation).tool
     assert tool.parameters["value"] == schema
 
@@ -210,14 +210,14 @@ def test_a_decimal_is_read_from_a_number_or_a_text_without_rounding(json: Json, 
     assert tool_of(Decimal).read({"value": json}) == {"value": python}
 
 
-def test_a_decimal_is_written_as_text_to_keep_its_digits() -> None:
+def test_decimal_is_written_as_text_to_keep_its_digits() -> None:
     function = tool_of(Decimal)
     assert function.write(Decimal("1.10")) == Value("1.10")
     assert function.tool.output_schema is not None
     assert function.tool.output_schema["type"] == "string"
 
 
-def test_base64_may_come_in_either_alphabet() -> None:
+def test_base64_is_accepted_in_both_alphabets() -> None:
     function = tool_of(bytes)
     assert function.read({"value": "//79"}) == function.read({"value": "__79"}) == {"value": b"\xff\xfe\xfd"}
 
@@ -233,6 +233,6 @@ def test_a_function_that_returns_nothing_has_no_output_schema() -> None:
     assert tool_of(None).tool.output_schema is None
 
 
-def test_text_that_is_changed_on_its_way_in_is_not_taken_as_it_is() -> None:
+def test_text_that_a_constraint_changes_is_not_passed_through_unchanged() -> None:
     function = tool_of(Annotated[str, StringConstraints(strip_whitespace=True)])
     assert function.read({"value": " a "}) == {"value": "a"}

@@ -32,11 +32,11 @@ def page(tmp_path: Path) -> Iterator[Page]:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=page_name)
-def test_every_block_does_what_the_page_says(path: Path, page: Page) -> None:
+def test_every_code_block_does_what_its_page_states(path: Path, page: Page) -> None:
     run_blocks(page, read_blocks(path.read_text(encoding="utf-8")))
 
 
-def test_dots_stand_for_anything_and_nothing_else_does() -> None:
+def test_dots_match_any_text_and_nothing_else_does() -> None:
     assert matches_output("one\n...\nfour\n", "one\ntwo\nthree\nfour\n")
     assert matches_output("one\n...\n", "one\ntwo")
     assert matches_output("1 of ... tools", "1 of 12 tools\n")
@@ -45,7 +45,7 @@ def test_dots_stand_for_anything_and_nothing_else_does() -> None:
     assert not matches_output("a...d", "a\nd")
 
 
-def test_a_console_block_is_its_commands_and_what_they_print() -> None:
+def test_console_block_is_read_as_commands_and_their_output() -> None:
     assert read_steps("$ one\n1\n2\n$ two\n") == [
         Step(command="one", expected="1\n2\n"),
         Step(command="two", expected=""),

@@ -157,7 +157,7 @@ def ask(port: int, folder: Path, method: str, path: str, body: Any = None) -> tu
 
 
 @pytest.mark.requirement("FU-15")
-def test_another_host_name_is_refused_with_what_to_do_and_health_is_not(upstream: int) -> None:
+def test_unknown_host_name_is_refused_with_advice_except_for_health(upstream: int) -> None:
     connection = HTTPConnection("127.0.0.1", upstream, timeout=WAIT_S)
     found = {}
     for path in ("/health", "/tools"):
@@ -171,7 +171,7 @@ def test_another_host_name_is_refused_with_what_to_do_and_health_is_not(upstream
 
 
 @pytest.mark.requirement("FU-15")
-def test_the_unit_of_systemd_and_the_manifest_run_the_command_as_it_is() -> None:
+def test_systemd_unit_and_manifest_run_the_documented_command() -> None:
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str  # type: ignore[assignment,method-assign]  # the documented way to keep the case of names
     unit.read_string(FILES["toolwire.service"])

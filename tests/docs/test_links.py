@@ -57,7 +57,7 @@ def test_the_index_has_every_page() -> None:
     assert pages - linked == {index}
 
 
-def test_a_link_to_no_file_or_no_heading_is_found(tmp_path: Path) -> None:
+def test_broken_link_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         "# One `two`: three\n\n## Again\n\n## Again\n\n[a](#one-two-three) [b](#again-1) [c](#again-2) [d](other.md)"

@@ -26,7 +26,7 @@ def script() -> ModuleType:
     return module
 
 
-def test_the_page_is_what_the_script_writes(script: ModuleType) -> None:
+def test_reference_page_equals_the_generated_one(script: ModuleType) -> None:
     page = script.PAGE.read_text(encoding="utf-8")
     assert script.build_page(page) == page, "run `make reference`"
 
@@ -68,7 +68,7 @@ def test_a_docstring_becomes_markdown(script: ModuleType) -> None:
     )
 
 
-def test_a_signature_shows_defaults_that_a_reader_can_use(script: ModuleType) -> None:
+def test_signature_shows_readable_defaults(script: ModuleType) -> None:
     def run(a: int, /, b: str = "x", *, c: toolwire.RateLimit | None = None, d: object = print) -> None: ...
 
     assert script.function_signature("run", run) == (

@@ -67,7 +67,7 @@ def read_rows(page: str, heading: str = "") -> list[list[str]]:
     ("heading", "limits"),
     [("## A server:", ServerLimits()), ("## A server's", Deadlines()), ("## A client", ClientLimits())],
 )
-def test_the_limits_and_their_defaults(heading: str, limits: Any) -> None:
+def test_documented_limits_equal_the_defaults(heading: str, limits: Any) -> None:
     written = [(name, default.replace(",", "")) for name, default, *_ in read_rows("limits.md", heading)]
     values = {field.name: getattr(limits, field.name) for field in fields(limits)}
     assert written == [
@@ -76,7 +76,7 @@ def test_the_limits_and_their_defaults(heading: str, limits: Any) -> None:
     ]
 
 
-def test_every_kind_of_problem_on_every_wire() -> None:
+def test_documented_problem_kinds_equal_the_codes_of_every_protocol() -> None:
     written = {kind: cells[:4] for kind, *cells in read_rows("problems.md")}
     wires = ("openapi", "otc", "opentool", "mcp")
     assert written == {kind.value: [find_status(wire, kind) for wire in wires] for kind in Kind}
@@ -97,7 +97,7 @@ def find_status(wire: str, kind: Kind) -> str:
     return f"{answer.status}, {'isError' if 'error' not in content else content['error']['code']}"
 
 
-def test_every_path_and_which_need_no_key() -> None:
+def test_documented_paths_equal_the_routes_and_name_the_public_ones() -> None:
     served = {("GET", "/", "", "no"), ("POST", "/", "", "yes"), ("GET", "/page.js", "", "no")}
     for codec in BUILTIN:
         for (method, path), route in codec.routes(CATALOG, Site(workflows={})).items():
@@ -108,7 +108,7 @@ def test_every_path_and_which_need_no_key() -> None:
         assert RouteTable(CATALOG, BUILTIN, Site()).find_entry(method, path).open is (method == "GET")
 
 
-def test_every_option_of_a_tool() -> None:
+def test_documented_tool_options_equal_the_code() -> None:
     assert [name for name, _ in read_rows("python.md", "## Options of a tool")] == list(Options.__annotations__)
 
 
@@ -117,7 +117,7 @@ def test_every_option_of_asgi_is_in_the_page_about_mounting() -> None:
     assert written == list(inspect.signature(asgi).parameters)[1:]
 
 
-def test_every_command_and_its_options() -> None:
+def test_documented_commands_and_options_equal_the_parser() -> None:
     written = {command.split()[1]: options.split() for command, _, options in read_rows("cli.md")}
     assert written == {name: list(options(command)) for name, command in commands().items()}
 
@@ -133,19 +133,19 @@ def options(command: argparse.ArgumentParser) -> Sequence[str]:
     return [string for string in strings if string not in ("--help", "--debug")]
 
 
-def test_the_exit_codes() -> None:
+def test_documented_exit_codes_equal_the_help() -> None:
     shown = parser._EPILOG.partition("Exit codes: ")[2].partition(".")[0]
     assert [code for code, _ in read_rows("cli.md", "## Exit codes")] == re.findall(r"\b\d\b", shown)
 
 
-def test_the_files_that_check_something_are_where_the_security_model_says() -> None:
+def test_security_model_names_existing_files() -> None:
     places = [row[1] for heading in ("## A server", "## A client") for row in read_rows("security.md", heading)]
     files = [place for place in places if "/" in place]
     assert len(files) > 15
     assert [file for file in files if not (ROOT / "src" / "toolwire" / file).is_file()] == []
 
 
-def test_every_check_of_an_openapi_document_is_in_the_table() -> None:
+def test_documented_openapi_checks_equal_the_rules() -> None:
     written = {(rule, severity) for rule, severity, _ in read_rows("check.md", "## OpenAPI documents")}
     assert written == _rules_of(ROOT / "src/toolwire/protocols/openapi/validator.py") | _rules_of(
         ROOT / "src/toolwire/framing/xllm_faults.py"
@@ -166,7 +166,7 @@ def _rules_of(module: Path) -> set[tuple[str, str]]:
 
 
 @pytest.mark.requirement("FU-10")
-def test_every_extra_and_the_packages_that_it_names() -> None:
+def test_documented_extras_equal_the_package_metadata() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {"(none)": project["dependencies"], **project["optional-dependencies"]}
     written = {extra: names.split(", ") for extra, _, names, _, _ in read_rows("extras.md")}

@@ -13,20 +13,20 @@ from .test_tables import read_rows
 THREATS = {name for name in tomllib.loads((ROOT / "spec" / "requirements.toml").read_text("utf-8")) if name[:2] == "D-"}
 
 
-def test_each_threat_has_one_row_with_a_defence_a_test_and_what_remains() -> None:
+def test_each_threat_has_one_row_with_defence_test_and_residual_risk() -> None:
     found = read_rows("threats.md")
     assert sorted(row[0] for row in found) == sorted(THREATS)
     assert len(THREATS) == 36
     assert [row[0] for row in found if len(row) != 6 or not all(row)] == []
 
 
-def test_every_file_that_stands_against_a_threat_is_there() -> None:
+def test_every_file_named_in_the_threats_exists() -> None:
     places = [place for row in read_rows("threats.md") for place in row[3].split(", ")]
     assert [place for place in places if not (ROOT / "src" / "toolwire" / place).is_file()] == []
 
 
 @pytest.mark.parametrize("row", read_rows("threats.md"), ids=lambda row: row[0])
-def test_every_test_that_is_named_is_there_and_says_which_threat_it_is_against(row: list[str]) -> None:
+def test_every_test_named_in_the_threats_exists_and_has_the_mark(row: list[str]) -> None:
     marked = False
     for name in row[4].split(", "):
         path, _, function = name.partition("::")

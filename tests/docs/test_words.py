@@ -20,7 +20,7 @@ _REPORTS = [ROOT / "docs" / name for name in ("benchmarks.md", "reference/corpus
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if path not in _REPORTS], ids=lambda path: path.name)
-def test_a_page_names_the_caller_the_user_the_server_and_the_protocol(path: Path) -> None:
+def test_pages_contain_no_replaced_words(path: Path) -> None:
     assert find_replaced_words(path.read_text(encoding="utf-8")) == []
 
 
@@ -30,6 +30,6 @@ def find_replaced_words(page: str) -> list[str]:
     return [match[0] for match in _REPLACED.finditer(re.sub(r"`[^`\n]*`", "", text))]
 
 
-def test_a_replaced_word_is_found() -> None:
+def test_replaced_word_is_found() -> None:
     assert find_replaced_words("Somebody calls on every wire.\n") == ["Somebody", "every wire"]
     assert find_replaced_words("A user calls `nobody`.\n\n```text\nnobody\n```\n") == []

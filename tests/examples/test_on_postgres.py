@@ -13,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 @pytest.mark.requirement("XL-130", "XL-134", "XL-135")
-def test_the_product_keeps_accounts_tokens_keys_and_tasks_there_too(url: str) -> None:  # noqa: F811 - the fixture
+def test_product_stores_accounts_tokens_keys_and_tasks_in_postgres(url: str) -> None:  # noqa: F811 - the fixture
     app = create_app(Settings(url=SITE, database=url, api_keys=True, hasher=QUICK))
     ada, bob = Visitor(app, "Ada"), Visitor(app, "Bob")
     made = ada.http.post("/api/tasks", json={"name": "Read", "dueDate": "2027-03-01"}, headers=ada.token("tasks:write"))

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 @pytest.mark.requirement("XL-132")
-def test_the_document_says_what_the_proposal_says(tmp_path: Path) -> None:
+def test_recipe_document_matches_the_proposal(tmp_path: Path) -> None:
     site = TestClient(create_app(Settings(folder=tmp_path)), base_url="http://127.0.0.1:9640")
     document = site.get("/.well-known/openapi.json").json()
     validate(document)
@@ -64,7 +64,7 @@ def test_the_document_says_what_the_proposal_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("XL-132", "XL-045")
-def test_saving_may_be_allowed_for_good_and_deleting_may_not(tmp_path: Path) -> None:
+def test_saving_can_be_allowed_always_and_deleting_cannot(tmp_path: Path) -> None:
     asked: list[Question] = []
 
     def always(question: Question) -> Answer:
@@ -89,7 +89,7 @@ def test_saving_may_be_allowed_for_good_and_deleting_may_not(tmp_path: Path) -> 
 
 
 @pytest.mark.requirement("XL-132", "XL-042")
-def test_a_book_belongs_to_its_owner_whose_settings_hold_for_every_app(tmp_path: Path) -> None:
+def test_book_belongs_to_its_owner_whose_settings_apply_to_every_app(tmp_path: Path) -> None:
     app = create_app(Settings(folder=tmp_path, guest_key=GUEST))
     books, guest = Books(tmp_path / "recipes.db"), find_guest(tmp_path)
     books.open("somebody else")

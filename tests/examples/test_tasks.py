@@ -85,7 +85,7 @@ def ada(app: Any) -> Visitor:
 
 
 @pytest.mark.requirement("XL-131", "XL-115")
-def test_the_document_says_what_the_plan_says(make: Callable[..., Any]) -> None:
+def test_task_document_matches_the_plan(make: Callable[..., Any]) -> None:
     client = TestClient(make(), base_url=SITE)
     assert client.get("/.well-known/llm.json").json() == {"openapi": "/openapi.json", "auth": "oauth2"}
     document = client.get("/openapi.json").json()
@@ -108,7 +108,7 @@ def test_the_document_says_what_the_plan_says(make: Callable[..., Any]) -> None:
 
 @pytest.mark.requirement("XL-115", "AS-15")
 @pytest.mark.parametrize("scope", ["tasks:read", "tasks:write", "tasks:delete"])
-def test_each_operation_needs_its_scope_and_says_so(scope: str, ada: Visitor) -> None:
+def test_each_operation_requires_its_documented_scope(scope: str, ada: Visitor) -> None:
     header = ada.token(scope)
     task = ada.http.post("/api/tasks", json={"name": "Read"}, headers=ada.key()).json()["id"]
     calls: dict[str, tuple[str, str, Any]] = {
@@ -130,7 +130,7 @@ def test_each_operation_needs_its_scope_and_says_so(scope: str, ada: Visitor) ->
 
 
 @pytest.mark.requirement("XL-130")
-def test_a_task_has_a_name_and_what_the_plan_gives_it(ada: Visitor) -> None:
+def test_task_has_a_name_and_the_planned_members(ada: Visitor) -> None:
     key, http = ada.key(), ada.http
     made = http.post("/api/tasks", json={"name": " Read ", "dueDate": "2027-03-01"}, headers=key)
     assert made.status_code == 201
@@ -165,7 +165,7 @@ def test_a_task_has_a_name_and_what_the_plan_gives_it(ada: Visitor) -> None:
 
 
 @pytest.mark.requirement("XL-135")
-def test_a_token_reaches_the_tasks_of_its_own_person_only(app: Any, ada: Visitor) -> None:
+def test_token_reaches_only_tasks_of_its_user(app: Any, ada: Visitor) -> None:
     bob = Visitor(app, "Bob")
     task = ada.http.post("/api/tasks", json={"name": "Hers"}, headers=ada.token("tasks:write")).json()
     path = f"/api/tasks/{task['id']}"
@@ -178,7 +178,7 @@ def test_a_token_reaches_the_tasks_of_its_own_person_only(app: Any, ada: Visitor
 
 
 @pytest.mark.requirement("XL-134")
-def test_keys_are_taken_only_where_that_is_switched_on(make: Callable[..., Any], ada: Visitor) -> None:
+def test_api_keys_are_accepted_only_if_enabled(make: Callable[..., Any], ada: Visitor) -> None:
     key = ada.key()
     assert ada.http.get("/api/tasks", headers=key).status_code == 200
     assert ada.http.get("/api/tasks", headers={"authorization": f"Bearer {key['x-api-key']}"}).status_code == 200
@@ -190,7 +190,7 @@ def test_keys_are_taken_only_where_that_is_switched_on(make: Callable[..., Any],
 
 
 @pytest.mark.requirement("D-23", "D-24")
-def test_every_answer_is_protected_and_for_our_own_host_alone(ada: Visitor) -> None:
+def test_every_response_has_security_headers_and_requires_our_host(ada: Visitor) -> None:
     for path in (
         "/",
         "/board",
@@ -209,7 +209,7 @@ def test_every_answer_is_protected_and_for_our_own_host_alone(ada: Visitor) -> N
 
 
 @pytest.mark.requirement("XL-133")
-def test_the_page_says_what_is_wrong_with_a_form(ada: Visitor) -> None:
+def test_page_reports_form_errors(ada: Visitor) -> None:
     token = ada.hidden("/")["token"]
     for form, said in (
         ({"name": ""}, "Say what there is to do"),
@@ -238,7 +238,7 @@ def test_the_page_says_what_is_wrong_with_a_form(ada: Visitor) -> None:
         (b"[1]", 422),
     ],
 )
-def test_what_is_no_json_or_no_text_is_refused_in_words(ada: Visitor, body: bytes, status: int) -> None:
+def test_invalid_json_or_text_is_refused_with_a_sentence(ada: Visitor, body: bytes, status: int) -> None:
     headers = {**ada.key(), "content-type": "application/json"}
     for method, path in (("POST", "/api/tasks"), ("PATCH", "/api/tasks/0123456789")):
         answer = ada.http.request(method, path, content=body, headers=headers)
@@ -247,7 +247,7 @@ def test_what_is_no_json_or_no_text_is_refused_in_words(ada: Visitor, body: byte
 
 
 @pytest.mark.requirement("XL-133")
-def test_a_new_account_is_signed_in_and_goes_on_to_where_it_was_wanted(app: Any) -> None:
+def test_new_account_is_signed_in_and_continues_to_the_requested_page(app: Any) -> None:
     http = TestClient(app, base_url=SITE, follow_redirects=False, headers={"origin": SITE})
     asked = http.get("/connected")
     assert asked.headers["location"] == "/oauth/login?next=%2Fconnected"
@@ -266,7 +266,7 @@ def test_a_new_account_is_signed_in_and_goes_on_to_where_it_was_wanted(app: Any)
 
 
 @pytest.mark.requirement("XL-133", "D-22")
-def test_another_site_cannot_make_an_account_and_sign_its_visitor_in(app: Any) -> None:
+def test_another_site_cannot_create_an_account_and_sign_in_its_visitor(app: Any) -> None:
     http = TestClient(app, base_url=SITE, follow_redirects=False)
     account = {"name": "Mallory", "password": "correct horse"}
     made = http.post("/sign-up", data=account, headers={"origin": "https://evil.example"})
@@ -283,7 +283,7 @@ def test_a_wrong_password_leaves_the_name_in_the_form(ada: Visitor) -> None:
 
 
 @pytest.mark.requirement("XL-112", "XL-116")
-def test_a_connected_app_shows_since_when_its_last_use_and_what_it_may_do(ada: Visitor) -> None:
+def test_connected_app_shows_start_last_use_and_scopes(ada: Visitor) -> None:
     header = ada.token("tasks:read")
     page = ada.http.get("/connected").text
     assert "<h2>App</h2>" in page

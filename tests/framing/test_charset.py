@@ -12,12 +12,12 @@ def read(content_type: bytes) -> object:
 
 
 @pytest.mark.parametrize("content_type", [b"application/json; charset=utf-8", b'Application/JSON;charset="UTF-8"'])
-def test_utf_8_may_be_said(content_type: bytes) -> None:
+def test_charset_utf_8_is_accepted(content_type: bytes) -> None:
     assert read(content_type) == {}
 
 
 @pytest.mark.parametrize("content_type", [b"application/json;charset=utf-16", b"application/json; charset=latin-1"])
-def test_any_other_character_set_is_refused(content_type: bytes) -> None:
+def test_other_charsets_are_refused(content_type: bytes) -> None:
     problem = read(content_type)
     assert isinstance(problem, Problem)
     assert problem.kind is Kind.UNSUPPORTED_TYPE

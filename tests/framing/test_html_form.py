@@ -99,7 +99,7 @@ class Fields(HTMLParser):
 
 @pytest.mark.requirement("CO-01")
 @given(ARGUMENTS)
-def test_what_fills_a_form_is_what_comes_back(arguments: dict[str, Any]) -> None:
+def test_submitted_form_returns_the_arguments_that_filled_it(arguments: dict[str, Any]) -> None:
     arguments["text"] = arguments["text"].replace("\n", " ")
     form = Fields(build_form_fields(SCHEMA, arguments, {}))
     found = read_form(SCHEMA, form.fields)
@@ -107,7 +107,7 @@ def test_what_fills_a_form_is_what_comes_back(arguments: dict[str, Any]) -> None
 
 
 @pytest.mark.requirement("CO-01")
-def test_an_empty_form_leaves_out_what_may_be_left_out() -> None:
+def test_empty_form_omits_optional_arguments() -> None:
     form = Fields(build_form_fields(SCHEMA, {}, {}))
     assert read_form(SCHEMA, form.fields) == {"text": "", "line": {"sku": ""}}
     assert has_lists(SCHEMA)
@@ -118,7 +118,7 @@ def test_an_empty_form_leaves_out_what_may_be_left_out() -> None:
 
 
 @pytest.mark.requirement("CO-01")
-def test_items_are_added_and_removed_and_the_others_stay() -> None:
+def test_form_adds_and_removes_list_items_and_keeps_the_others() -> None:
     fields = Fields(build_form_fields(SCHEMA, {"tags": ["a", "b", "c"], "text": "x"}, {})).fields
     less = change_items({**fields, "remove": "/tags/1"})
     assert less is not None
@@ -134,7 +134,7 @@ def test_items_are_added_and_removed_and_the_others_stay() -> None:
 
 
 @pytest.mark.requirement("CO-01")
-def test_what_cannot_be_read_stays_text_and_the_fault_is_beside_its_field() -> None:
+def test_unreadable_form_value_stays_text_with_the_error_beside_its_field() -> None:
     found = read_form(SCHEMA, {"/count": "many", "/any": "{", "#/tags": "999999", "#/lines": "-1"})
     assert (found["count"], found["any"]) == ("many", "{")
     assert "tags" not in found
@@ -146,7 +146,7 @@ def test_what_cannot_be_read_stays_text_and_the_fault_is_beside_its_field() -> N
 
 
 @pytest.mark.requirement("CO-01", "D-26")
-def test_a_secret_is_typed_and_not_shown_again() -> None:
+def test_form_never_shows_a_typed_secret_again() -> None:
     schema = {"properties": {"pin": {"type": "string", "writeOnly": True}}}
     html = build_form_fields({"type": "object", **schema}, {"pin": "12345"}, {})
     assert 'type="password"' in html
@@ -166,7 +166,7 @@ def test_a_secret_is_typed_and_not_shown_again() -> None:
     ],
     ids=str,
 )
-def test_an_odd_schema_still_has_a_form(schema: dict[str, Any]) -> None:
+def test_invalid_or_unusual_schema_still_produces_a_form(schema: dict[str, Any]) -> None:
     html = build_form_fields(schema, {}, {})
     assert html.count("<div") < 20
     assert isinstance(read_form(schema, Fields(html).fields), dict)

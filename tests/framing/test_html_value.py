@@ -43,12 +43,12 @@ def read(html: str) -> str:
         (["a", "b"], "|||a||||b|||"),
     ],
 )
-def test_a_value_is_shown_as_people_read_it(value: Any, shown: str) -> None:
+def test_html_value_is_readable_text(value: Any, shown: str) -> None:
     assert read(build_value(value)) == shown
 
 
 @pytest.mark.requirement("FU-32")
-def test_like_objects_are_a_table_and_a_long_text_is_folded_with_its_size() -> None:
+def test_html_value_shows_objects_as_table_and_folds_long_text() -> None:
     table = build_value([{"sku": "tea", "qty": 2}, {"sku": "cup"}])
     assert re.findall(r"<th [^>]*>(.*?)</th>", table) == ["sku", "qty"]
     assert [read(cell).strip("|") for cell in re.findall(r"<td[^>]*>(.*?)</td>", table)] == ["tea", "2", "cup", ""]
@@ -64,7 +64,7 @@ def test_like_objects_are_a_table_and_a_long_text_is_folded_with_its_size() -> N
 
 @pytest.mark.requirement("D-25", "D-03")
 @given(DATA)
-def test_no_data_becomes_markup_or_moves_other_text(value: Any) -> None:
+def test_html_value_contains_no_markup_from_data(value: Any) -> None:
     html = build_value(value)
     names = "dl|dt|dd|ul|li|span|pre|div|table|thead|tbody|tr|th|td|time|details|summary"
     allowed = rf'</?(?:{names})(?: [a-z-]+(?:="[^"<>]*")?)*>'
@@ -84,7 +84,7 @@ def find_texts(value: Any) -> list[str]:
 
 
 @pytest.mark.requirement("D-25")
-def test_each_part_escapes_what_it_is_given() -> None:
+def test_each_page_part_escapes_its_text() -> None:
     evil = "<script>\"'</script>"
     page = build_html_page(evil, "", product=evil, home=evil, place=evil, foot=evil, script=evil)
     parts = build_notice(evil) + build_quote(evil, evil) + build_table([evil], [["x"]])

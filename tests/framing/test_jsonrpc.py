@@ -15,12 +15,12 @@ MEMBERS = st.sampled_from(["jsonrpc", "method", "params", "id", "other"])
 
 @pytest.mark.requirement("S-4", "A-18")
 @pytest.mark.parametrize("version", [{"jsonrpc": "2.0"}, {"jsonrpc": "2.0.0"}, {}])
-def test_the_version_may_be_as_real_clients_write_it(version: dict[str, Any]) -> None:
+def test_jsonrpc_version_is_accepted_as_real_clients_write_it(version: dict[str, Any]) -> None:
     found = jsonrpc.read({**version, "method": "add", "params": {"a": 1}, "id": 7})
     assert found == jsonrpc.Message("add", {"a": 1}, 7, expects_answer=True)
 
 
-def test_without_an_id_nothing_is_expected() -> None:
+def test_jsonrpc_message_without_id_expects_no_answer() -> None:
     assert jsonrpc.read({"method": "add"}) == jsonrpc.Message("add", None, None, expects_answer=False)
     assert jsonrpc.read({"method": "add", "id": None}) == jsonrpc.Message("add", None, None, expects_answer=True)
 
@@ -37,7 +37,7 @@ def test_without_an_id_nothing_is_expected() -> None:
         ({"method": "x", "id": [1]}, '"id" must be a string or a number, not an array'),
     ],
 )
-def test_what_is_no_request_is_refused_by_its_member(data: dict[str, Any], said: str) -> None:
+def test_invalid_jsonrpc_request_is_refused_by_the_faulty_member(data: dict[str, Any], said: str) -> None:
     found = jsonrpc.read(data)
     assert isinstance(found, Problem)
     assert found.kind is Kind.MALFORMED
@@ -62,5 +62,5 @@ def test_any_object_is_a_message_or_a_problem(data: dict[str, Any]) -> None:
         ([], None),
     ],
 )
-def test_a_broken_message_is_answered_with_its_id_where_that_is_legal(data: Any, id_: Any) -> None:
+def test_error_for_an_invalid_jsonrpc_message_carries_its_valid_id(data: Any, id_: Any) -> None:
     assert jsonrpc.get_id(data) == id_

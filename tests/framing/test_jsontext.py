@@ -18,7 +18,7 @@ DATA = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.
 LONG = b"12345678901234567890"
 
 
-def refused(text: bytes) -> str:
+def read_refusal(text: bytes) -> str:
     found = jsontext.read(text)
     assert isinstance(found, Problem)
     assert found.kind is Kind.MALFORMED
@@ -28,7 +28,7 @@ def refused(text: bytes) -> str:
 @pytest.mark.requirement("CV-33")
 @given(DATA)
 @example({"a": 2**64, "b": [-(2**200), 10**400, 0.1, "é\u2028\x00😀"]})
-def test_what_is_written_reads_back_exactly(data: Any) -> None:
+def test_written_json_is_read_back_unchanged(data: Any) -> None:
     assert jsontext.read(jsontext.write(data)) == data
 
 
@@ -37,7 +37,7 @@ def test_what_is_written_reads_back_exactly(data: Any) -> None:
 @example(b'"\\ud800"')
 @example(b'["\\ud800",' + LONG + b"]")
 @example(b"\xef\xbb\xbf" + LONG)
-def test_any_bytes_are_answered(text: bytes) -> None:
+def test_any_bytes_are_read_as_json_or_a_problem(text: bytes) -> None:
     found = jsontext.read(text)
     if isinstance(found, Problem):
         assert found.kind is Kind.MALFORMED
@@ -52,21 +52,21 @@ def test_any_bytes_are_answered(text: bytes) -> None:
     [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"-1e999", b'"\xff"', b'"\\ud800"', b'"\\udc00\\ud800"', b"", b" ",
      b"{,}", b"[1,]", b"{'a':1}", b"01", b"+1", b"1.", b".5", b"0x10", b'"\n"', b"[1] 2", b"\xef\xbb\xbf1", b"nul"],
 )  # fmt: skip
-def test_what_strict_json_is_not_is_refused_with_and_without_long_numbers(text: bytes) -> None:
-    assert "not valid JSON" in refused(text)
-    assert "not valid JSON" in refused(b"[" + LONG + b"," + text + b"]")
+def test_invalid_json_is_refused_with_and_without_long_numbers(text: bytes) -> None:
+    assert "not valid JSON" in read_refusal(text)
+    assert "not valid JSON" in read_refusal(b"[" + LONG + b"," + text + b"]")
 
 
 @pytest.mark.requirement("D-16", "CV-33")
 @pytest.mark.parametrize("sign", [b"", b"-"])
 def test_an_integer_is_exact_up_to_4300_digits(sign: bytes) -> None:
     assert jsontext.read(sign + b"7" * 4_300) == int(sign + b"7" * 4_300)
-    assert refused(sign + b"7" * 4_301).endswith("a number has more than 4,300 digits.")
+    assert read_refusal(sign + b"7" * 4_301).endswith("a number has more than 4,300 digits.")
 
 
 def test_a_float_next_to_a_long_integer_is_finite() -> None:
     assert jsontext.read(b"[1e308," + LONG + b"]") == [1e308, int(LONG)]
-    assert "too large" in refused(b"[1e309," + LONG + b"]")
+    assert "too large" in read_refusal(b"[1e309," + LONG + b"]")
     found = jsontext.read(LONG + b".5")
     assert isinstance(found, float)
     assert math.isfinite(found)
@@ -79,13 +79,13 @@ def test_200_levels_are_read_and_201_are_not(opening: bytes, closing: bytes) -> 
     for _ in range(200):
         (found,) = found.values() if isinstance(found, dict) else found
     assert found == 1
-    assert "deeper than 200" in refused(opening * 201 + b"1" + closing * 201)
+    assert "deeper than 200" in read_refusal(opening * 201 + b"1" + closing * 201)
 
 
 @pytest.mark.requirement("R10")
 @pytest.mark.parametrize("text", [b"[" * 1_000_000, b"[" * 500_000 + b"]" * 500_000, b'{"":' * 200_000 + LONG])
 def test_a_million_levels_are_refused(text: bytes) -> None:
-    assert "deeper than 200" in refused(text)
+    assert "deeper than 200" in read_refusal(text)
 
 
 def test_brackets_in_strings_are_not_levels() -> None:
@@ -93,23 +93,23 @@ def test_brackets_in_strings_are_not_levels() -> None:
     assert jsontext.read(json.dumps(text).encode()) == text
 
 
-def test_a_wide_document_is_not_deep() -> None:
+def test_wide_json_is_not_counted_as_deep() -> None:
     assert jsontext.read(b"[" + b",".join([b"[{}]"] * 1_000) + b"]") == [[{}]] * 1_000
 
 
 @given(st.integers(0, 230), st.integers(0, 230))
-def test_the_depth_is_that_of_the_deepest_part(one: int, other: int) -> None:
+def test_depth_of_json_is_the_depth_of_its_deepest_part(one: int, other: int) -> None:
     text = b'["]",' + b"[" * one + b"]" * one + b"," + b'{"":' * other + b"1" + b"}" * other + b"]"
     found = jsontext.read(text.replace(b",,", b","))
     assert isinstance(found, Problem) == (max(one, other) > 199)
 
 
-def test_a_number_that_is_not_json_is_not_written() -> None:
+def test_writing_a_non_json_object_raises_type_error() -> None:
     with pytest.raises(TypeError, match="object is not JSON data"):
         jsontext.write({"a": object()})
 
 
-def test_keys_that_are_numbers_are_written_as_texts() -> None:
+def test_numeric_keys_are_written_as_strings() -> None:
     assert jsontext.write({1: 2}) == b'{"1":2}'
 
 
@@ -129,7 +129,7 @@ def request(body: bytes, content_type: str | None) -> Request:
         "application/json ",
     ],
 )
-def test_every_json_type_is_taken(media: str) -> None:
+def test_every_json_media_type_is_accepted(media: str) -> None:
     assert jsontext.read_object(request(b'{"a":1}', media)) == {"a": 1}
 
 
@@ -145,32 +145,32 @@ def test_every_other_type_is_refused(media: str | None) -> None:
     ("body", "said"),
     [(b"null", "null"), (b"true", "a boolean"), (b"1.5", "a number"), (b'"x"', "a string"), (b"[]", "an array")],
 )
-def test_what_is_not_an_object_is_refused_by_its_json_name(body: bytes, said: str) -> None:
+def test_non_object_json_is_refused_with_its_json_type(body: bytes, said: str) -> None:
     found = jsontext.read_object(request(body, "application/json"))
     assert isinstance(found, Problem)
     assert found.message == f"The body must be a JSON object, not {said}."
 
 
-def test_broken_json_is_refused_before_it_is_an_object() -> None:
+def test_json_syntax_is_checked_before_the_type() -> None:
     found = jsontext.read_object(request(b"{", "application/json"))
     assert isinstance(found, Problem)
     assert found.kind is Kind.MALFORMED
 
 
-def test_a_member_that_is_no_object_is_an_empty_one() -> None:
+def test_get_object_returns_an_empty_object_for_other_types() -> None:
     assert jsontext.get_object({"a": {"b": 1}}, "a") == {"b": 1}
     assert jsontext.get_object({"a": [1]}, "a") == jsontext.get_object({}, "a") == {}
     assert jsontext.describe_type({}) == "an object"
 
 
-def test_any_mapping_is_written_as_an_object_and_nothing_else_is() -> None:
+def test_json_write_accepts_any_mapping_but_no_set() -> None:
     assert jsontext.write(MappingProxyType({"a": MappingProxyType({})})) == b'{"a":{}}'
     with pytest.raises(TypeError, match="set is not JSON data"):
         jsontext.write({1})
 
 
 @pytest.mark.parametrize("odd", [2**70, -(2**70), "\ud800", "é", None])
-def test_equal_data_has_one_canonical_text_whatever_the_order(odd: Any) -> None:
+def test_equal_data_has_the_same_canonical_json(odd: Any) -> None:
     one, other = jsontext.write_canonical({"b": odd, "a": [1]}), jsontext.write_canonical({"a": [1], "b": odd})
     assert one == other
     assert json.loads(one) == {"a": [1], "b": odd}
@@ -182,7 +182,7 @@ _MEBIBYTE = 1_048_576
 
 @pytest.mark.requirement("S-16", "D-16")
 @pytest.mark.parametrize("before", range(_MEBIBYTE - 14, _MEBIBYTE + 2))
-def test_a_large_text_means_the_same_wherever_its_parts_begin(before: int) -> None:
+def test_large_json_is_read_the_same_at_any_chunk_boundary(before: int) -> None:
     odd = '\\"é\\\\"[[{{"\\\\\\\\日😀' + "[" * 300
     data = {"a": "x" * before + odd, "b": [odd, {"c": odd}]}
     for text in (json.dumps(data), json.dumps(data, ensure_ascii=False)):

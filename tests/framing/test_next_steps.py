@@ -25,7 +25,7 @@ def tool(**said: Any) -> Tool:
 
 
 @pytest.mark.requirement("XL-074")
-def test_advice_picks_texts_urls_and_fields_out_of_a_result() -> None:
+def test_display_hints_select_texts_urls_and_fields_of_a_result() -> None:
     advice = {
         "render": "card", "title": "/items/0/name", "image": "/items/0/photo", "url": "/items/0/bad",
         "body": "/items/9/name", "fields": ["/a~1b", "/nowhere", 7], "maxItems": 3,
@@ -38,7 +38,7 @@ def test_advice_picks_texts_urls_and_fields_out_of_a_result() -> None:
 
 
 @pytest.mark.requirement("XL-075")
-def test_what_follows_is_worked_out_of_the_call_and_unknown_operations_are_ignored() -> None:
+def test_next_steps_take_arguments_from_the_call_and_skip_unknown_operations() -> None:
     said = [
         {"operationId": "save", "when": "One is liked.", "args": {
             "id": "$response.body#/items/0/id", "q": "$request.query.query", "gone": "$response.body#/x",
@@ -73,14 +73,14 @@ JSON = st.recursive(
     st.lists(JSON, max_size=3),
     JSON,
 )
-def test_bad_advice_is_harmless(result: Any, steps: Any, value: Any) -> None:
+def test_invalid_display_hints_cause_no_error(result: Any, steps: Any, value: Any) -> None:
     for url in ("image", "url"):
         assert build_display(tool(result=result), value).parts.get(url, "http://").startswith(("http://", "https://"))
     list_next_steps(tool(result=result, next=steps), {"a": value}, value, ["a", ""])
 
 
 @pytest.mark.requirement("XL-037", "XL-076")
-def test_x_llm_goes_through_mcp_and_back() -> None:
+def test_x_llm_survives_a_round_trip_through_mcp() -> None:
     said = {
         "enabled": True, "approval": "auto", "hint": "Use it.", "costIndicator": "credits", "destructive": True,
         "rateLimit": {"max": 3, "window": "1m"}, "blanketApprovalAllowed": True, "idempotent": True,
@@ -109,7 +109,7 @@ def test_x_llm_goes_through_mcp_and_back() -> None:
         (7, {}),
     ],
 )
-def test_an_expression_is_worked_out_or_its_argument_left_out(expression: Any, found: dict[str, Any]) -> None:
+def test_next_step_expression_is_evaluated_or_its_argument_omitted(expression: Any, found: dict[str, Any]) -> None:
     said = [{"operationId": "save", "args": {"a": expression}}]
     (step,) = list_next_steps(tool(next=said), {"query": "tea", "deep": ["soup"]}, VALUE, ["save"])
     assert step.arguments == found
@@ -117,5 +117,5 @@ def test_an_expression_is_worked_out_or_its_argument_left_out(expression: Any, f
 
 @pytest.mark.requirement("XL-074")
 @pytest.mark.parametrize("url", ["http://[", "ftp://a.example/p", "https:", "/p.png"])
-def test_only_what_is_an_address_of_the_web_is_shown_as_one(url: str) -> None:
+def test_only_a_web_address_is_displayed_as_a_url(url: str) -> None:
     assert build_display(tool(result={"image": "/u", "title": "/u"}), {"u": url}).parts == {"title": url}

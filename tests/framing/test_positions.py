@@ -40,7 +40,7 @@ def every(data: Any, steps: tuple[PathStep, ...] = ()) -> Iterator[tuple[tuple[P
             yield from every(value, (*steps, place))
 
 
-def test_a_value_and_its_name_have_each_a_line_and_a_column() -> None:
+def test_locate_returns_line_and_column_of_a_value_and_its_name() -> None:
     text = '{\n  "ü📚": [1,\n   {"b": "x"}]}'
     assert locate(text, ["", "/ü📚", "/ü📚/0", "/ü📚/1/b"]) == {
         "": ValuePosition(TextPosition(1, 1)),
@@ -50,7 +50,7 @@ def test_a_value_and_its_name_have_each_a_line_and_a_column() -> None:
     }
 
 
-def test_a_pointer_that_leads_nowhere_is_left_out() -> None:
+def test_locate_omits_a_pointer_to_an_absent_place() -> None:
     assert locate('{"a": [1]}', ["/b", "/a/1", "/a/0/x", "/a/-"]) == {}
 
 
@@ -59,7 +59,7 @@ def test_names_with_slashes_tildes_and_escapes_are_found() -> None:
     assert set(locate(text, ["/a~1b/~0", '/a~1b/A"{'])) == {"/a~1b/~0", '/a~1b/A"{'}
 
 
-def test_an_item_is_not_taken_for_a_member_of_that_name() -> None:
+def test_locate_does_not_confuse_an_array_item_with_a_member() -> None:
     assert locate('[{"0": 1}]', ["/0", "/0/0"]) == {
         "/0": ValuePosition(TextPosition(1, 2)),
         "/0/0": ValuePosition(TextPosition(1, 8), TextPosition(1, 3)),
@@ -67,7 +67,7 @@ def test_an_item_is_not_taken_for_a_member_of_that_name() -> None:
 
 
 @given(data=DATA, indent=st.sampled_from([None, 1]), is_ascii=st.booleans())
-def test_every_value_is_found_where_it_stands(data: Any, indent: int | None, is_ascii: bool) -> None:
+def test_locate_finds_the_position_of_every_value(data: Any, indent: int | None, is_ascii: bool) -> None:
     text = json.dumps(data, indent=indent, ensure_ascii=is_ascii)
     lines = text.split("\n")
     values = {build_pointer(steps): value for steps, value in every(data)}
@@ -79,12 +79,12 @@ def test_every_value_is_found_where_it_stands(data: Any, indent: int | None, is_
         assert json.JSONDecoder().raw_decode(rest)[0] == value
 
 
-def test_where_names_repeat_the_last_counts() -> None:
+def test_locate_returns_the_last_of_repeated_names() -> None:
     assert locate('{"a": 1,\n"a": 2}', ["/a"]) == {"/a": ValuePosition(TextPosition(2, 6), TextPosition(2, 1))}
 
 
 @pytest.mark.requirement("D-16")
-def test_names_that_repeat_are_found_at_every_depth() -> None:
+def test_find_duplicates_reports_repeated_names_at_every_depth() -> None:
     text = '{"a": [{"b": 1,\n "b": {"c": 1, "\\u0063": 2}}],\n"a": 3}'
     assert has_duplicates(text)
     assert [(one.pointer, one.spot, one.first) for one in find_duplicates(text)] == [
@@ -97,19 +97,19 @@ def test_names_that_repeat_are_found_at_every_depth() -> None:
 @pytest.mark.parametrize(
     "text", ['[{"a": 1}, {"a": 1}]', '{"a": {"a": {"a": "a"}}, "b": "b"}', "[]", '"a"', "1" * 4_000]
 )
-def test_names_of_different_objects_do_not_repeat(text: str) -> None:
+def test_same_name_in_different_objects_is_no_duplicate(text: str) -> None:
     assert not has_duplicates(text)
     assert find_duplicates(text) == []
 
 
-def test_of_many_repeats_the_first_are_said() -> None:
+def test_find_duplicates_returns_the_first_ones_up_to_its_limit() -> None:
     text = "{" + ",".join(['"a": 1'] * 1_000) + "}"
     assert len(find_duplicates(text)) == 100
     assert len(find_duplicates(text, limit=7)) == 7
 
 
 @given(data=DATA)
-def test_what_a_parser_made_repeats_no_name(data: Any) -> None:
+def test_serialized_json_contains_no_duplicate_names(data: Any) -> None:
     text = json.dumps(data)
     assert not has_duplicates(text)
     assert find_duplicates(text) == []
@@ -132,13 +132,15 @@ def test_what_a_parser_made_repeats_no_name(data: Any) -> None:
     ],
 )
 @pytest.mark.requirement("D-16")
-def test_where_and_why_a_text_is_no_json(text: bytes, spot: TextPosition, reason: str) -> None:
+def test_find_syntax_fault_returns_position_and_reason_for_invalid_json(
+    text: bytes, spot: TextPosition, reason: str
+) -> None:
     assert isinstance(jsontext.read(text), Problem)
     assert find_syntax_fault(text) == (spot, reason)
 
 
 @given(text=st.binary(max_size=60) | st.text(alphabet='[]{}",:\\u0d8\n 1eNa', max_size=60).map(str.encode))
-def test_any_text_is_json_or_has_a_spot_where_it_is_not(text: bytes) -> None:
+def test_any_text_is_valid_json_or_has_a_syntax_fault_position(text: bytes) -> None:
     if isinstance(jsontext.read(text), Problem):
         line, column = find_syntax_fault(text).spot
         assert 1 <= line <= text.count(b"\n") + 1
@@ -147,5 +149,5 @@ def test_any_text_is_json_or_has_a_spot_where_it_is_not(text: bytes) -> None:
         assert "" in locate(text.decode(), [""])
 
 
-def test_a_text_with_nothing_wrong_in_it_is_pointed_at_from_its_start() -> None:
+def test_find_syntax_fault_on_valid_json_points_to_the_start() -> None:
     assert find_syntax_fault(b'{"a": [1]}') == (TextPosition(1, 1), "it cannot be read")

@@ -16,7 +16,7 @@ SCHEMA = {
 
 
 @pytest.mark.requirement("D-01")
-def test_texts_that_describe_are_cleaned_and_what_is_compared_stays() -> None:
+def test_make_readable_cleans_descriptions_and_keeps_compared_values() -> None:
     tool = make_readable(Tool(name="x", description=HIDDEN, hint=HIDDEN, input_schema=SCHEMA))
     assert (tool.description, tool.hint) == ("do it", "do it")
     assert tool.input_schema == {
@@ -28,6 +28,6 @@ def test_texts_that_describe_are_cleaned_and_what_is_compared_stays() -> None:
     }
 
 
-def test_a_tool_that_hides_nothing_is_the_same_tool() -> None:
+def test_make_readable_returns_the_same_tool_if_nothing_is_hidden() -> None:
     tool = Tool(name="x", description="Plain \u540d", input_schema={"properties": {"a": {"description": "\u00e9"}}})
     assert make_readable(tool) is tool

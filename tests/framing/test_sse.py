@@ -15,38 +15,38 @@ PIECES = st.sampled_from(
 )
 
 
-def decoded(chunks: Iterable[bytes]) -> list[Event]:
+def decode_chunks(chunks: Iterable[bytes]) -> list[Event]:
     decoder = Decoder()
     return [event for chunk in chunks for event in decoder.feed(chunk)]
 
 
 @given(st.lists(PIECES, max_size=40).map(b"".join), st.lists(st.integers(0, 60), max_size=10))
 @example(b"event:a\r\ndata:x\r\n\r\n", [8, 8, 9])
-def test_any_cutting_gives_the_same_events(stream: bytes, cuts: Sequence[int]) -> None:
+def test_sse_events_do_not_depend_on_chunk_boundaries(stream: bytes, cuts: Sequence[int]) -> None:
     edges = [0, *sorted(cuts), len(stream)]
     chunks = [stream[start:end] for start, end in itertools.pairwise(edges)]
-    assert decoded(chunks) == decoded([stream])
+    assert decode_chunks(chunks) == decode_chunks([stream])
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_decoded(stream: bytes) -> None:
-    assert all(isinstance(event, Event) for event in decoded([stream, b"\n\n"]))
+def test_any_bytes_are_decoded_as_sse_events(stream: bytes) -> None:
+    assert all(isinstance(event, Event) for event in decode_chunks([stream, b"\n\n"]))
 
 
 @pytest.mark.requirement("A-28")
-def test_a_frame_has_exactly_the_form_that_clients_look_for() -> None:
+def test_written_sse_frame_has_exact_field_order_and_newlines() -> None:
     assert sse.write("done", b'{"a":1}') == b'event:done\ndata:{"a":1}\n\n'
 
 
 @given(st.lists(st.tuples(st.sampled_from(["data", "done"]), st.text("abc:é ", min_size=1))))
-def test_what_is_written_is_decoded(events: list[tuple[str, str]]) -> None:
+def test_written_sse_events_are_decoded_back(events: list[tuple[str, str]]) -> None:
     stream = b"".join(sse.write(name, text.encode()) for name, text in events)
-    assert decoded([stream]) == [(name, text.removeprefix(" ")) for name, text in events]
+    assert decode_chunks([stream]) == [(name, text.removeprefix(" ")) for name, text in events]
 
 
 def test_lines_of_data_are_joined_and_other_fields_ignored() -> None:
     stream = b": hello\nid: 7\nretry: 5\ndata: one\ndata:two\ndata\n\nevent:lost\n\ndata:last\n\ndata:unfinished\n"
-    assert decoded([stream]) == [("message", "one\ntwo\n"), ("message", "last")]
+    assert decode_chunks([stream]) == [("message", "one\ntwo\n"), ("message", "last")]
 
 
 @pytest.mark.requirement("R10")
@@ -56,9 +56,9 @@ def test_lines_of_data_are_joined_and_other_fields_ignored() -> None:
 @pytest.mark.parametrize("size", [65_536, 1 << 24])
 def test_an_event_over_a_mebibyte_is_refused(stream: bytes, size: int) -> None:
     with pytest.raises(ValueError, match="larger than"):
-        decoded([stream[start : start + size] for start in range(0, len(stream), size)])
+        decode_chunks([stream[start : start + size] for start in range(0, len(stream), size)])
 
 
-def test_a_large_event_before_a_small_one_is_not_counted_twice() -> None:
+def test_sse_size_count_restarts_after_each_event() -> None:
     large = b"data:" + b"x" * (MAX_EVENT - 10)
-    assert len(decoded([large + b"\n", b"\ndata:" + b"y" * 100, b"\n\n"])) == 2
+    assert len(decode_chunks([large + b"\n", b"\ndata:" + b"y" * 100, b"\n\n"])) == 2

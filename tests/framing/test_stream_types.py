@@ -18,5 +18,5 @@ from toolwire.framing.stream_types import is_stream
         ("", False),
     ],
 )
-def test_a_stream_is_known_by_its_media_type_in_any_case(media_type: str, is_one: bool) -> None:
+def test_stream_is_recognized_by_media_type_in_any_case(media_type: str, is_one: bool) -> None:
     assert is_stream(media_type) is is_one

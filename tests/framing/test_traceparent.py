@@ -15,11 +15,11 @@ HEX = "0123456789abcdef"
     ("text", "sampled"),
     [(f"00-{TRACE}-{SPAN}-01", True), (f"00-{TRACE}-{SPAN}-00", False), (f"00-{TRACE}-{SPAN}-fe", False)],
 )
-def test_a_traceparent_says_trace_span_and_whether_it_is_kept(text: str, sampled: bool) -> None:
+def test_traceparent_is_read_as_trace_span_and_sampled_flag(text: str, sampled: bool) -> None:
     assert traceparent.read(text) == Traceparent(TRACE, SPAN, sampled)
 
 
-def test_a_later_version_may_say_more() -> None:
+def test_traceparent_of_a_later_version_may_have_more_fields() -> None:
     assert traceparent.read(f"cc-{TRACE}-{SPAN}-01-what-comes") == Traceparent(TRACE, SPAN, True)
 
 
@@ -29,7 +29,7 @@ def test_a_later_version_may_say_more() -> None:
      f"00-{TRACE}-{'0' * 16}-01", f"00-{TRACE.upper()}-{SPAN}-01", f"00-{TRACE}-{SPAN}-0g", f" 00-{TRACE}-{SPAN}-01",
      f"00-{TRACE}-{SPAN}-01\n", f"cc-{TRACE}-{SPAN}-01-" + "x" * 600, f"00-{TRACE}-{SPAN}-٠١"],
 )  # fmt: skip
-def test_anything_else_is_no_traceparent(text: str) -> None:
+def test_invalid_traceparent_is_ignored(text: str) -> None:
     assert traceparent.read(text) is None
 
 
@@ -41,7 +41,7 @@ def test_anything_else_is_no_traceparent(text: str) -> None:
         st.booleans(),
     )
 )
-def test_what_is_written_is_read(parent: Traceparent) -> None:
+def test_written_traceparent_is_read_back(parent: Traceparent) -> None:
     assert traceparent.read(traceparent.write(parent)) == parent
 
 

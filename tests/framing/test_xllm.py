@@ -27,25 +27,25 @@ TOOLS = st.builds(
 
 @pytest.mark.requirement("XL-031")
 @given(TOOLS)
-def test_what_is_written_is_read_back(tool: Tool) -> None:
+def test_written_x_llm_is_read_back(tool: Tool) -> None:
     policy = xllm.read(xllm.write(tool))
     assert policy.exposed
     assert policy.list_tool_members() == {name: getattr(tool, name) for name in policy.list_tool_members()}
 
 
-def test_a_tool_that_may_not_be_called_asks_at_least() -> None:
+def test_denied_tool_is_written_with_approval_per_call() -> None:
     assert xllm.write(Tool(name="x", approval=Approval.DENY))["approval"] == "per-call"
 
 
 @pytest.mark.requirement("XL-032")
-def test_what_is_missing_has_its_default() -> None:
+def test_missing_x_llm_members_have_defaults() -> None:
     assert xllm.read({}) == Policy()
     assert Policy() == (True, None, (), "", False, False, None, "", None, False, {})
 
 
 @pytest.mark.requirement("XL-036")
 @pytest.mark.parametrize("data", [False, None, 1, 0, "true", [], 1.5])
-def test_of_what_is_no_object_only_true_exposes(data: Any) -> None:
+def test_x_llm_that_is_no_object_exposes_a_tool_only_if_true(data: Any) -> None:
     assert xllm.read(data) == HIDDEN_POLICY
     assert xllm.read(True) == Policy()
 
@@ -77,13 +77,13 @@ def test_of_what_is_no_object_only_true_exposes(data: Any) -> None:
         ({"idempotent": 1}, "idempotent", False),
     ],
 )
-def test_a_bad_member_has_its_strictest_meaning(data: dict[str, Any], member: str, meaning: Any) -> None:
+def test_invalid_x_llm_member_has_its_strictest_meaning(data: dict[str, Any], member: str, meaning: Any) -> None:
     assert getattr(xllm.read(data), member) == meaning
 
 
 @pytest.mark.requirement("XL-035", "XL-037")
 @given(TOOLS, st.sampled_from(["hint", "rateLimit", "costIndicator", "destructive", "enabled", "x-unknown"]), ODD)
-def test_one_bad_member_changes_no_other(tool: Tool, member: str, odd: Any) -> None:
+def test_invalid_x_llm_member_does_not_change_the_others(tool: Tool, member: str, odd: Any) -> None:
     names = {"rateLimit": "rate_limit", "costIndicator": "cost", "enabled": "exposed", "x-unknown": "extra_members"}
     good = xllm.write(tool)
     before, after = xllm.read(good)._asdict(), xllm.read({**good, member: odd})._asdict()
@@ -93,13 +93,13 @@ def test_one_bad_member_changes_no_other(tool: Tool, member: str, odd: Any) -> N
 
 @pytest.mark.requirement("XL-027")
 @pytest.mark.parametrize("text", ["per-call", "AUTO", None, True, 7, [], {}])
-def test_only_auto_is_auto(text: Any) -> None:
+def test_only_the_text_auto_means_approval_auto(text: Any) -> None:
     assert xllm.read_approval("auto") is Approval.AUTO
     assert xllm.read_approval(text) is Approval.PER_CALL
 
 
 @pytest.mark.requirement("XL-037")
-def test_what_the_site_said_beyond_a_tool_is_found_under_any_protocol() -> None:
+def test_extra_x_llm_members_are_collected_under_any_protocol() -> None:
     hints = {
         "odd": 7,
         "x-llm": {"hint": "known", "result": {"render": "list"}},

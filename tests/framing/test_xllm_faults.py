@@ -9,7 +9,7 @@ import pytest
 from toolwire.framing.xllm_faults import check_llm_json, check_operation, check_root
 
 
-def said(slips: Any) -> list[tuple[str, str, str]]:
+def list_faults(slips: Any) -> list[tuple[str, str, str]]:
     return [("/".join(map(str, slip.path)), slip.severity, slip.rule) for slip in slips]
 
 
@@ -31,14 +31,16 @@ def said(slips: Any) -> list[tuple[str, str, str]]:
         ({"idempotencyKey": "two words"}, ("idempotencyKey", "error", "XL-077")),
     ],
 )
-def test_a_fault_of_an_operation_is_said_where_it_stands(data: dict[str, Any], fault: tuple[str, str, str]) -> None:
-    assert said(check_operation(data)) == [fault]
+def test_x_llm_fault_of_an_operation_is_reported_at_its_place(
+    data: dict[str, Any], fault: tuple[str, str, str]
+) -> None:
+    assert list_faults(check_operation(data)) == [fault]
 
 
 @pytest.mark.requirement("XL-020", "XL-021", "XL-030", "XL-036")
-def test_what_is_no_object_is_one_fault() -> None:
-    assert said(check_operation("yes")) == [("", "error", "XL-036")]
-    assert said(check_operation(False)) == []
-    assert said(check_root([])) == [("", "error", "XL-030")]
-    assert said(check_llm_json(7)) == [("", "error", "XL-020")]
-    assert said(check_llm_json({"openapi": "/o.json", "auth": {}})) == [("auth", "error", "XL-021")]
+def test_x_llm_that_is_no_object_is_one_fault() -> None:
+    assert list_faults(check_operation("yes")) == [("", "error", "XL-036")]
+    assert list_faults(check_operation(False)) == []
+    assert list_faults(check_root([])) == [("", "error", "XL-030")]
+    assert list_faults(check_llm_json(7)) == [("", "error", "XL-020")]
+    assert list_faults(check_llm_json({"openapi": "/o.json", "auth": {}})) == [("auth", "error", "XL-021")]

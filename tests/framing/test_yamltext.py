@@ -9,7 +9,7 @@ from toolwire.framing import yamltext
 
 
 @pytest.mark.requirement("XL-013", "CV-29", "CV-33")
-def test_names_are_texts_and_words_and_dates_stay_as_written() -> None:
+def test_yaml_keys_are_strings_and_plain_words_and_dates_stay_text() -> None:
     text = b"\xef\xbb\xbf200: a\ntrue: b\non: yes\nday: 2020-01-01\nversion: 3.0\nbig: 123456789012345678901234567890\n"
     assert yamltext.read(text) == {
         "200": "a", "true": "b", "on": "yes", "day": "2020-01-01", "version": 3.0,
@@ -17,14 +17,14 @@ def test_names_are_texts_and_words_and_dates_stay_as_written() -> None:
     }  # fmt: skip
 
 
-def doubling(level: str) -> bytes:
+def build_doubling_yaml(level: str) -> bytes:
     """Return a text in which each anchor repeats the one before it nine times; ``level`` says how."""
     levels = (f"a{n}: &a{n} " + level.format(", ".join([f"*a{n - 1}"] * 9)) for n in range(1, 12))
     return "\n".join(["a0: &a0 {x: 1}", *levels]).encode()
 
 
-BOMB = doubling("[{}]")
-MERGED_BOMB = doubling("{{<<: [{}]}}")
+BOMB = build_doubling_yaml("[{}]")
+MERGED_BOMB = build_doubling_yaml("{{<<: [{}]}}")
 
 
 @pytest.mark.requirement("XL-013", "CV-29")
@@ -42,11 +42,11 @@ MERGED_BOMB = doubling("{{<<: [{}]}}")
         (b"<<: 1", {"<<": 1}),
     ],
 )  # fmt: skip
-def test_an_alias_is_a_copy_and_a_merge_key_fills_in_what_is_missing(text: bytes, data: object) -> None:
+def test_yaml_aliases_are_copied_and_merge_keys_fill_missing_members(text: bytes, data: object) -> None:
     assert yamltext.read(text) == data
 
 
-def test_copies_of_one_anchor_share_nothing() -> None:
+def test_copies_of_one_yaml_anchor_share_no_objects() -> None:
     data = yamltext.read(b"a: &x {b: {}}\nc: *x")
     assert isinstance(data, dict)
     data["a"]["b"]["d"] = 1
@@ -64,7 +64,7 @@ def test_copies_of_one_anchor_share_nothing() -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("beside", ["", "w: [&x 1, *x]\n"], ids=["plain", "beside an alias"])
-def test_a_plain_scalar_is_what_the_core_schema_says(written: str, data: object, beside: str) -> None:
+def test_plain_yaml_scalar_follows_the_core_schema(written: str, data: object, beside: str) -> None:
     read = yamltext.read(f"{beside}a: {written}\nb: [{written}]\nc: [1,{written}]\n".encode())
     assert isinstance(read, dict)
     assert (read["a"], read["b"], read["c"]) == (data, [data], [1, data])
@@ -73,7 +73,7 @@ def test_a_plain_scalar_is_what_the_core_schema_says(written: str, data: object,
 
 @pytest.mark.requirement("XL-013")
 @pytest.mark.parametrize("name", ["200", "1.10", "012", "0x10", "1_0", "~", "Null", "TRUE", "-0", "+1", "1e3", "on"])
-def test_a_name_is_spelled_as_it_is_written(name: str) -> None:
+def test_yaml_key_keeps_its_written_spelling(name: str) -> None:
     assert yamltext.read(f"a:\n  {name}: x\n".encode()) == {"a": {name: "x"}}
     assert yamltext.read(f"{{b: 1, {name}: x}}".encode()) == {"b": 1, name: "x"}
 
@@ -110,17 +110,17 @@ def test_a_name_is_spelled_as_it_is_written(name: str) -> None:
         (b"a:\n\t- b", "tabs"),
     ],
 )
-def test_what_json_could_not_say_is_refused_with_its_reason(text: bytes, reason: str) -> None:
+def test_yaml_without_json_equivalent_is_refused_with_the_reason(text: bytes, reason: str) -> None:
     problem = yamltext.read(text)
     assert isinstance(problem, Problem)
     assert reason in problem.message
 
 
-def test_a_list_is_read_with_all_that_is_in_it() -> None:
+def test_yaml_list_is_read_with_all_its_items() -> None:
     assert yamltext.read(b"- 1\n- [a, {null: 2.5, 7: yes}]\n- ~\n") == [1, ["a", {"null": 2.5, "7": "yes"}], None]
 
 
-def test_without_the_extra_the_sentence_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yaml_without_the_extra_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml_rs", None)
     problem = yamltext.read(b"a: 1")
     assert isinstance(problem, Problem)
@@ -159,17 +159,17 @@ c/d~e: {f: 4}
         ("/a/b", None),
     ],
 )
-def test_what_stands_in_a_yaml_text_has_a_line_and_a_column(pointer: str, place: tuple[int, int] | None) -> None:
+def test_locate_returns_line_and_column_in_yaml(pointer: str, place: tuple[int, int] | None) -> None:
     found = yamltext.locate(WRITTEN, [pointer, "/a"])
     assert found.keys() == {"/a", *([pointer] if place else [])}
     assert place is None or found[pointer].value == place
 
 
-def test_what_is_merged_stands_where_it_is_written() -> None:
+def test_locate_returns_the_written_place_of_a_merged_yaml_value() -> None:
     assert yamltext.locate(b"a: &a\n  b: 1\nc:\n  <<: *a\n", ["/c/b"])["/c/b"].value == (2, 6)
 
 
-def test_nothing_is_located_in_what_pyyaml_does_not_read_or_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locate_finds_nothing_in_yaml_that_pyyaml_cannot_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert yamltext.read(b"a: '\x01'") == {"a": "\x01"}
     assert yamltext.locate(b"a: '\x01'", ["/a"]) == {}
     monkeypatch.setitem(sys.modules, "yaml", None)

@@ -15,14 +15,14 @@ from toolwire.gateway import ListedConnection, read_connections, write_connectio
 from toolwire.testing.loopback import background
 
 
-def written(folder: Path, data: Any) -> Path:
+def write_list(folder: Path, data: Any) -> Path:
     file = folder / "team.json"
     file.write_text(data if isinstance(data, str) else json.dumps(data), encoding="utf-8")
     return file
 
 
 @pytest.mark.requirement("OQ-7")
-def test_what_one_person_writes_another_reads(tmp_path: Path) -> None:
+def test_written_connection_list_is_read_back(tmp_path: Path) -> None:
     listed = (
         ListedConnection(name="tasks", url="https://tasks.example"),
         ListedConnection(name="mail", url="https://mail.example/mcp"),
@@ -34,11 +34,11 @@ def test_what_one_person_writes_another_reads(tmp_path: Path) -> None:
             {"name": "mail", "url": "https://mail.example/mcp"},
         ]
     }
-    assert read_connections(written(tmp_path, text)) == listed
+    assert read_connections(write_list(tmp_path, text)) == listed
 
 
 @pytest.mark.requirement("OQ-7")
-def test_a_gateway_serves_what_a_list_names(tmp_path: Path) -> None:
+def test_gateway_serves_the_connections_of_a_list(tmp_path: Path) -> None:
     def one(title: str, name: str) -> Toolkit:
         kit = Toolkit(title)
         kit.tool(approval="auto", safe=True, name=name)(lambda: title)
@@ -46,7 +46,7 @@ def test_a_gateway_serves_what_a_list_names(tmp_path: Path) -> None:
 
     with background(asgi(one("Tea", "brew"))) as tea, background(asgi(one("Mail", "read"))) as mail:
         entries = [{"name": "tea", "url": tea}, {"name": "mail", "url": mail}]
-        file = written(tmp_path, {"connections": entries})
+        file = write_list(tmp_path, {"connections": entries})
         settings = ServeSettings(targets=[listed.url for listed in read_connections(file)])
         app = build_app(settings, open_toolboxes(settings))
         with background(app) as url, connect_sync(url) as remote:
@@ -70,13 +70,15 @@ def test_a_gateway_serves_what_a_list_names(tmp_path: Path) -> None:
         ({"connections": [{"name": "a", "url": "u"}, {"name": "A", "url": "v"}]}, "calls two connections 'a'"),
     ],
 )
-def test_what_is_no_list_or_holds_a_key_is_refused_in_one_sentence(tmp_path: Path, data: Any, said: str) -> None:
+def test_invalid_connection_list_or_one_with_a_key_is_refused_in_one_sentence(
+    tmp_path: Path, data: Any, said: str
+) -> None:
     with pytest.raises(DefinitionError) as refused:
-        read_connections(written(tmp_path, data))
+        read_connections(write_list(tmp_path, data))
     assert said in str(refused.value)
     assert "hidden" not in str(refused.value)
 
 
-def test_a_list_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+def test_missing_connection_list_is_reported_in_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match=r"gone.json cannot be read: No such file"):
         read_connections(tmp_path / "gone.json")

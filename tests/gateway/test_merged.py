@@ -35,7 +35,7 @@ def run(toolbox: Toolbox, tool: Tool | Problem) -> Result:
     return asyncio.run(toolbox.run(Call(tool, {})))
 
 
-def test_each_call_runs_where_its_tool_came_from() -> None:
+def test_merged_call_runs_in_the_toolbox_of_its_tool() -> None:
     both = merge_toolboxes([Box("One", "a", "b"), Box("Two", "a")], title="Both")
     assert both.catalog().title == "Both"
     assert run(both, both.catalog().find("One_a")) == Value("One ran a")
@@ -43,12 +43,12 @@ def test_each_call_runs_where_its_tool_came_from() -> None:
     assert run(both, both.catalog().find("b")) == Value("One ran b")
 
 
-def test_one_toolbox_stays_what_it_is() -> None:
+def test_merging_one_toolbox_returns_it_unchanged() -> None:
     box = Box("One", "a")
     assert merge_toolboxes([box]) is box
 
 
-def test_a_function_of_this_process_merges_with_anything() -> None:
+def test_local_toolkit_can_be_merged_with_any_toolbox() -> None:
     kit = Toolkit("Here")
 
     @kit.tool
@@ -60,7 +60,7 @@ def test_a_function_of_this_process_merges_with_anything() -> None:
     assert run(both, both.catalog().find("hello")) == Value("hello")
 
 
-def test_the_catalog_is_the_same_object_until_one_of_them_changes() -> None:
+def test_merged_catalog_is_the_same_object_until_a_member_changes() -> None:
     one = Box("One", "a")
     both = merge_toolboxes([one, Box("Two", "b")])
     before = both.catalog()
@@ -78,7 +78,7 @@ def test_a_tool_that_left_is_not_run() -> None:
 
 
 @pytest.mark.requirement("OTC-002")
-def test_two_tools_of_one_id_cannot_be_served_together() -> None:
+def test_two_tools_with_one_id_cannot_be_merged() -> None:
     kit = Toolkit("One")
     kit.tool(hello)
     with pytest.raises(DefinitionError, match=r"cannot be served together: two tools have the id 'One\.hello@1\.0\.0'"):
@@ -107,7 +107,7 @@ class Living(Box):
         self.seen.append(f"{self.name} ended")
 
 
-def test_what_had_begun_ends_when_another_cannot_begin() -> None:
+def test_started_toolboxes_are_stopped_if_another_fails_to_start() -> None:
     seen: list[str] = []
     both = merge_toolboxes(
         [Living("One", seen), Living("Two", seen), Living("Three", seen, able=False), Living("Four", seen)]

@@ -76,7 +76,7 @@ def test_gateway_passes_on_resources_and_prompts_under_the_names_of_connections(
             assert said.value["messages"] == [{"role": "user", "content": "two says hello to Ada"}]
 
 
-def test_upstream_that_refreshes_keeps_its_resources() -> None:
+def test_refreshed_upstream_keeps_its_resources() -> None:
     async def use(url: str) -> None:
         remote = await asyncio.to_thread(
             lambda: connect_without_user(url, Session(), protocol="mcp", agree=lambda _: True)
@@ -90,7 +90,7 @@ def test_upstream_that_refreshes_keeps_its_resources() -> None:
         asyncio.run(use(url))
 
 
-def test_prompt_of_a_connection_takes_no_name_of_this_process() -> None:
+def test_upstream_prompt_cannot_take_a_local_name() -> None:
     own = Toolkit("Own")
 
     @own.prompt(name="shop_greet")
@@ -106,7 +106,7 @@ def test_prompt_of_a_connection_takes_no_name_of_this_process() -> None:
             assert said.value["messages"][0]["content"] == "mine"
 
 
-def test_two_toolkits_of_this_process_cannot_offer_the_same() -> None:
+def test_two_local_toolkits_cannot_offer_the_same_prompt() -> None:
     first, second = FunctionToolbox(build_shop("one")), Toolkit("Other")
 
     @second.prompt

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.cli.test_serve import serving
+from tests.cli.test_serve import start_serve
 from tests.client.test_recipes import ARAZZO, DOCUMENT, WORKFLOW, Site
 from toolwire import ApiKey, Secret, Session, Toolkit, Value, asgi, connect_sync, merge_toolboxes
 from toolwire.client.connection.connect import connect_without_user
@@ -29,7 +29,7 @@ def open_site(url: str) -> Any:
     return connect_without_user(url, Session(), approve=CallerConsent())
 
 
-def test_a_mirror_of_one_site_publishes_the_same_recipes() -> None:
+def test_gateway_of_one_site_publishes_its_recipes() -> None:
     with (
         background(Site(TWO)) as site,
         connect_sync(site) as near,
@@ -48,7 +48,7 @@ def test_a_mirror_of_one_site_publishes_the_same_recipes() -> None:
         assert (own.steps[0].conditions, book.steps[0].conditions) == (("$statusCode == 200",), ())
 
 
-def test_a_step_is_called_through_a_gateway_and_the_user_sees_its_number() -> None:
+def test_recipe_step_through_a_gateway_shows_its_number_to_the_user() -> None:
     asked: list[int | None] = []
 
     def approve(question: Any) -> bool:
@@ -67,7 +67,7 @@ def test_a_step_is_called_through_a_gateway_and_the_user_sees_its_number() -> No
     assert site.seen[-1] == "POST /holds"
 
 
-def test_of_several_sites_each_recipe_has_the_name_of_its_connection() -> None:
+def test_recipes_of_several_sites_are_prefixed_with_the_connection_name() -> None:
     kit = Toolkit("Desk")
 
     @kit.tool
@@ -85,7 +85,7 @@ def test_of_several_sites_each_recipe_has_the_name_of_its_connection() -> None:
             assert tools <= {tool.id for tool in far.tools}
 
 
-def test_a_caller_does_not_see_the_recipes_of_an_upstream_that_it_may_not_see() -> None:
+def test_caller_sees_no_recipes_of_an_invisible_upstream() -> None:
     keys = [ApiKey(key=Secret("all"), name="all"), ApiKey(key=Secret("few"), name="few", scopes=frozenset({"see"}))]
     with background(Site(TWO)) as one, background(Site()) as other:
         merged = merge_toolboxes([open_site(one), open_site(other)], names={0: "north", 1: "south"}, scopes={0: ["n"]})
@@ -95,11 +95,11 @@ def test_a_caller_does_not_see_the_recipes_of_an_upstream_that_it_may_not_see() 
                 assert [recipe["workflowId"] for recipe in answer.json()["workflows"]] == seen
 
 
-def test_an_upstream_that_is_not_there_yet_has_no_recipes() -> None:
+def test_unconnected_upstream_has_no_recipes() -> None:
     assert WaitingToolbox("The upstream a", lambda: open_site("http://127.0.0.1:1")).recipes == ()
 
 
-def test_the_recipes_of_an_author_stand_for_those_of_the_site() -> None:
+def test_recipes_of_the_author_replace_those_of_the_site() -> None:
     own = ARAZZO | {"workflows": [{"workflowId": "own", "steps": [{"stepId": "a", "operationId": "reserve"}]}]}
     with background(Site()) as site, background(asgi(open_site(site), workflows=own)) as url, connect_sync(url) as far:
         assert [recipe.id for recipe in far.recipes] == ["own"]
@@ -112,7 +112,7 @@ def test_serve_passes_on_the_recipes_of_a_url_and_of_a_file(tmp_path: Path) -> N
         (tmp_path / name).write_text(json.dumps(data), encoding="utf-8")
     with background(Site()) as site:
         for target in (site, tmp_path / "openapi.json"):
-            with serving(target) as (_, output):
+            with start_serve(target) as (_, output):
                 url = next(line.split()[1] for line in output.splitlines() if line.startswith("at "))
                 with connect_sync(url, protocol="openapi") as far:
                     assert [recipe.id for recipe in far.recipes] == ["book"]

@@ -43,7 +43,7 @@ def outer(request: pytest.FixtureRequest) -> Codec:
     return found
 
 
-async def connected(toolbox: Toolbox, codec: Codec) -> Remote:
+async def open_remote(toolbox: Toolbox, codec: Codec) -> Remote:
     door = AppTransport(asgi(toolbox))
     found = await arun(discover(HERE, protocol=codec.name), door, None)
     connection = open_connection(found, Preferences(), retries=ONCE)
@@ -51,18 +51,18 @@ async def connected(toolbox: Toolbox, codec: Codec) -> Remote:
 
 
 async def gateway(inner: Codec, outer: Codec) -> tuple[Remote, Remote]:
-    near = await connected(FunctionToolbox(build_kit()), inner)
-    return near, await connected(near, outer)
+    near = await open_remote(FunctionToolbox(build_kit()), inner)
+    return near, await open_remote(near, outer)
 
 
-def test_a_remote_is_a_toolbox_like_any_other(inner: Codec) -> None:
-    remote = asyncio.run(connected(FunctionToolbox(build_kit()), inner))
+def test_remote_is_a_toolbox(inner: Codec) -> None:
+    remote = asyncio.run(open_remote(FunctionToolbox(build_kit()), inner))
     assert isinstance(remote, Toolbox)
     assert remote.protocol == inner.name
     assert any(probe.accepted for probe in remote.probes)
 
 
-def test_every_tool_is_offered_again_with_its_consent(inner: Codec, outer: Codec) -> None:
+def test_gateway_offers_every_tool_with_its_consent_policy(inner: Codec, outer: Codec) -> None:
     near, far = asyncio.run(gateway(inner, outer))
     assert len(far.tools) == len(build_kit().catalog().tools)
     for name, tool in near.catalog().names.items():
@@ -79,7 +79,7 @@ def test_calls_go_through_both_protocols(inner: Codec, outer: Codec) -> None:
     assert asyncio.run(calls()) == [Value(expected) for _, _, expected in CALLS]
 
 
-def test_progress_goes_through_where_both_protocols_can_say_it(inner: Codec, outer: Codec) -> None:
+def test_progress_passes_through_if_both_protocols_support_it(inner: Codec, outer: Codec) -> None:
     heard: list[Json] = []
 
     async def notify(progress: Progress) -> None:
@@ -94,7 +94,7 @@ def test_progress_goes_through_where_both_protocols_can_say_it(inner: Codec, out
         assert heard == [1, 2, 3]
 
 
-def test_a_failure_keeps_its_sentence_through_both_protocols(inner: Codec, outer: Codec) -> None:
+def test_failure_message_passes_through_both_protocols_unchanged(inner: Codec, outer: Codec) -> None:
     async def fail() -> Result:
         _, far = await gateway(inner, outer)
         return await far.call("refuse")
@@ -106,9 +106,9 @@ def test_a_failure_keeps_its_sentence_through_both_protocols(inner: Codec, outer
 
 
 @pytest.mark.requirement("XL-053")
-def test_a_gateway_that_cannot_ask_denies_and_says_so(inner: Codec) -> None:
+def test_gateway_without_an_approver_denies_with_a_reason(inner: Codec) -> None:
     async def erase() -> Result:
-        near = await connected(FunctionToolbox(build_kit()), inner)
+        near = await open_remote(FunctionToolbox(build_kit()), inner)
         return await near.call("erase", {"what": "all"})
 
     problem = asyncio.run(erase())

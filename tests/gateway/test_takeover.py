@@ -77,7 +77,7 @@ ATTACKS = {
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
 @pytest.mark.parametrize("is_first", [True, False], ids=["evil first", "evil last"])
-def test_no_call_by_a_name_goes_to_another_site(attack: str, protocol: str, is_first: bool) -> None:
+def test_call_by_name_never_reaches_another_site(attack: str, protocol: str, is_first: bool) -> None:
     bank, evil = Site("Bank", *BANK), Site("Evil", tool("other", "Evil"))
 
     async def calls(urls: tuple[str, str]) -> None:
@@ -111,7 +111,7 @@ def test_no_call_by_a_name_goes_to_another_site(attack: str, protocol: str, is_f
 
 @pytest.mark.requirement("D-32")
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_no_name_of_a_site_means_another_where_both_are_there_from_the_start(attack: str) -> None:
+def test_site_tool_names_cannot_capture_names_of_another_site(attack: str) -> None:
     bank, evil = Site("Bank", *BANK), Site("Evil", *ATTACKS[attack])
 
     async def calls(urls: tuple[str, str]) -> None:
@@ -133,7 +133,7 @@ def test_no_name_of_a_site_means_another_where_both_are_there_from_the_start(att
 
 
 @pytest.mark.requirement("D-32")
-def test_a_function_of_this_process_keeps_its_toolkit() -> None:
+def test_local_function_keeps_its_toolkit_name() -> None:
     kit = Toolkit("Bank")
 
     @kit.tool(approval="auto", safe=True)
@@ -161,7 +161,7 @@ def test_a_function_of_this_process_keeps_its_toolkit() -> None:
 
 
 @pytest.mark.requirement("D-32")
-def test_a_name_whose_tool_left_is_nobody_elses() -> None:
+def test_name_of_a_removed_tool_is_not_reassigned_to_another_site() -> None:
     bank, evil = Site("Bank", *BANK), Site("Evil", tool("other", "Evil"))
 
     async def calls(urls: tuple[str, str]) -> None:
@@ -189,12 +189,12 @@ def test_a_name_whose_tool_left_is_nobody_elses() -> None:
     ("one", "other"),
     [("Bank", "bank"), ("get-it", "get_it"), ("B0ok", "book"), ("pay1", "payl"), ("B\u00e4nk", "Bank"), ("a b", "a-b")],
 )
-def test_names_that_look_alike_count_as_one(one: str, other: str) -> None:
+def test_confusable_names_count_as_equal(one: str, other: str) -> None:
     assert make_confusable_key(one) == make_confusable_key(other)
 
 
 @pytest.mark.requirement("D-32")
-def test_a_name_that_a_provider_does_not_take_stands_for_the_same_tool() -> None:
+def test_renamed_tool_for_a_provider_still_calls_the_same_tool() -> None:
     alone = name_tools(Catalog(tools=(tool("na\u00efve"),)))
     ((wire, _),) = alone.items()
     both = name_tools(

@@ -30,7 +30,7 @@ def build_toolbox() -> Toolbox:
 
 
 @pytest.mark.requirement("GW-01")
-def test_it_connects_after_failures_and_defects(
+def test_waiting_toolbox_connects_after_failures_and_exceptions(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(waiting_toolbox, "FIRST_PAUSE_S", 0.001)
@@ -65,7 +65,7 @@ def test_it_connects_after_failures_and_defects(
 
 
 @pytest.mark.requirement("GW-01")
-def test_it_stops_trying_when_the_gateway_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_toolbox_stops_retrying_when_the_gateway_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting_toolbox, "FIRST_PAUSE_S", 0.001)
     tried: list[int] = []
 

@@ -52,7 +52,7 @@ def recipes() -> FastAPI:
 
 
 @pytest.mark.requirement("XL-018", "XL-019", "OQ-1")
-def test_the_documents_are_where_a_client_looks() -> None:
+def test_documents_are_served_at_the_well_known_urls() -> None:
     client = TestClient(publish_tools(recipes(), name="RecipeApp"))
     entry = client.get("/.well-known/llm.json")
     assert entry.json() == {"openapi": "/openapi.json", "auth": "none"}
@@ -75,7 +75,7 @@ def test_the_documents_are_where_a_client_looks() -> None:
 
 
 @pytest.mark.requirement("XL-121")
-def test_the_app_is_otherwise_as_it_was() -> None:
+def test_publish_tools_changes_nothing_else_of_the_app() -> None:
     plain, ours = TestClient(recipes()), TestClient(publish_tools(recipes()))
     before, after = plain.get("/openapi.json").json(), ours.get("/openapi.json").json()
     assert after.pop("x-llm")["name"] == "Recipes"
@@ -89,7 +89,7 @@ def test_the_app_is_otherwise_as_it_was() -> None:
 
 
 @pytest.mark.requirement("XL-123")
-def test_reading_is_auto_the_rest_asks_and_deleting_destroys_unless_said_otherwise() -> None:
+def test_policies_follow_http_methods_unless_declared() -> None:
     paths = publish_tools(recipes()).openapi()["paths"]
     assert paths["/recipes"]["get"]["x-llm"] | {"hint": ""} == {
         "enabled": True, "approval": "auto", "hint": "", "rateLimit": {"max": 30, "window": "1m"},
@@ -145,7 +145,7 @@ def test_a_plain_app_offers_everything_until_one_route_is_marked(loopback: Any) 
 
 
 @pytest.mark.requirement("XL-121")
-def test_a_slip_is_found_when_the_app_starts_and_advice_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_x_llm_is_refused_at_start_and_advice_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(DefinitionError, match="rateLimit/window"):
         x_llm(rate_limit=(1, "soon"))
     with pytest.raises(DefinitionError, match="no 'aproval'"):

@@ -59,7 +59,7 @@ def test_marked_endpoints_are_found_and_called(loopback: Any) -> None:
 
 
 @pytest.mark.requirement("XL-121")
-def test_what_cannot_be_is_refused() -> None:
+def test_invalid_x_llm_is_refused() -> None:
     with pytest.raises(DefinitionError, match="costIndicator"):
         x_llm(cost="much")  # type: ignore[arg-type]  # the slip
     bad = {**DOCUMENT, "paths": {"/reset": {"post": {"x-llm": {"hints": "no"}}}}}

@@ -24,15 +24,15 @@ PROTOCOLS = ("openapi", "opentool", "otc", "mcp")
 
 
 @pytest.fixture
-def dropped() -> list[str]:
+def dropped_orders() -> list[str]:
     """The orders that were dropped, and by whom."""
     return []
 
 
 @pytest.fixture(params=SHOPS)
-def shop(request: pytest.FixtureRequest, loopback: Any, dropped: list[str]) -> Any:
+def shop(request: pytest.FixtureRequest, loopback: Any, dropped_orders: list[str]) -> Any:
     """The URL of a shop in one of the frameworks."""
-    with loopback(SHOPS[request.param](dropped)) as url:
+    with loopback(SHOPS[request.param](dropped_orders)) as url:
         yield url
 
 
@@ -47,7 +47,7 @@ def open_shop(url: str, protocol: str, token: str | None, asked: list[Question] 
 
 @pytest.mark.requirement("FU-30")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_each_user_of_the_app_calls_its_routes_over_each_protocol(shop: str, protocol: str, dropped: list[str]) -> None:
+def test_each_user_calls_the_app_routes_over_each_protocol(shop: str, protocol: str, dropped_orders: list[str]) -> None:
     for name in ("ann", "bob"):
         asked: list[Question] = []
         with open_shop(shop, protocol, f"token-of-{name}", asked) as remote:
@@ -56,37 +56,37 @@ def test_each_user_of_the_app_calls_its_routes_over_each_protocol(shop: str, pro
             assert not asked
             assert f"{name} 7" in str(remote.call("drop", {"number": 7}))
             assert [question.call.tool.name for question in asked] == ["drop"]
-    assert dropped == ["ann 7", "bob 7"]
+    assert dropped_orders == ["ann 7", "bob 7"]
 
 
 @pytest.mark.requirement("FU-30")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("token", [None, "token-of-nobody"])
-def test_whom_the_app_does_not_know_it_refuses_itself(
-    shop: str, protocol: str, token: str | None, dropped: list[str]
+def test_app_itself_refuses_unknown_users(
+    shop: str, protocol: str, token: str | None, dropped_orders: list[str]
 ) -> None:
     with open_shop(shop, protocol, token, []) as remote:
         for tool, arguments in (("me", {}), ("drop", {"number": 7})):
             result = remote.call(tool, arguments)
             assert isinstance(result, Problem)
             assert result.kind is Kind.UNAUTHORIZED
-    assert dropped == []
+    assert dropped_orders == []
 
 
 @pytest.mark.requirement("FU-30")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_without_consent_nothing_is_dropped(shop: str, protocol: str, dropped: list[str]) -> None:
+def test_call_without_consent_runs_nothing(shop: str, protocol: str, dropped_orders: list[str]) -> None:
     with open_shop(shop, protocol, "token-of-ann") as remote:
         result = remote.call("drop", {"number": 7})
     assert isinstance(result, Problem)
     assert result.kind is Kind.DENIED
-    assert dropped == []
+    assert dropped_orders == []
 
 
 @pytest.mark.requirement("FU-30")
 @pytest.mark.parametrize("allow", [False, True])
-def test_the_official_mcp_client_signs_in_with_the_app_and_asks_its_person(
-    shop: str, allow: bool, dropped: list[str]
+def test_official_mcp_client_signs_in_at_the_app_and_asks_its_user(
+    shop: str, allow: bool, dropped_orders: list[str]
 ) -> None:
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
@@ -107,12 +107,12 @@ def test_the_official_mcp_client_signs_in_with_the_app_and_asks_its_person(
     assert "bob" in me.content[0].text
     assert len(shown) == 1
     assert "3" in shown[0]
-    assert dropped == (["bob 3"] if allow else [])
+    assert dropped_orders == (["bob 3"] if allow else [])
     assert bool(drop.is_error) is not allow
 
 
 @pytest.mark.requirement("FU-30")
-def test_users_who_call_at_the_same_time_are_not_mixed_up(shop: str, dropped: list[str]) -> None:
+def test_concurrent_users_are_not_confused(shop: str, dropped_orders: list[str]) -> None:
     def ask(number: int) -> bool:
         name = ("ann", "bob")[number % 2]
         with open_shop(shop, ("mcp", "otc")[number // 2 % 2], f"token-of-{name}", []) as remote:
@@ -124,7 +124,7 @@ def test_users_who_call_at_the_same_time_are_not_mixed_up(shop: str, dropped: li
 
 
 @pytest.mark.requirement("FU-30", "D-26")
-def test_no_user_gets_what_was_kept_for_another(shop: str, dropped: list[str]) -> None:
+def test_idempotency_record_of_one_user_is_not_given_to_another(shop: str, dropped_orders: list[str]) -> None:
     import httpx2
 
     body = {"request": {"tool_id": "drop", "input": {"number": 7}}}
@@ -133,7 +133,7 @@ def test_no_user_gets_what_was_kept_for_another(shop: str, dropped: list[str]) -
             fields = {"authorization": f"Bearer token-of-{name}", "idempotency-key": "the-same-key"}
             answer = http.post("/call", json=body, headers=fields)
             assert f"{name} 7" in answer.text, answer.text
-    assert dropped == ["ann 7", "bob 7"]  # ann's second call is her first one again
+    assert dropped_orders == ["ann 7", "bob 7"]  # ann's second call is her first one again
 
 
 def build_app(**options: Any) -> tuple[Starlette, list[str | None]]:
@@ -156,7 +156,7 @@ def build_app(**options: Any) -> tuple[Starlette, list[str | None]]:
 
 
 @pytest.mark.requirement("FU-30")
-def test_a_route_of_the_app_stays_its_own_and_a_mount_of_everything_hides_no_protocol(
+def test_app_route_takes_precedence_and_a_root_mount_hides_no_protocol(
     loopback: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     import httpx2
@@ -190,7 +190,7 @@ def test_a_page_of_another_site_calls_nothing_with_the_cookies_of_a_user(loopbac
 
 
 @pytest.mark.requirement("FU-30", "CC-05")
-def test_an_app_can_refuse_calls_that_need_consent_to_a_host_without_forms(loopback: Any) -> None:
+def test_app_can_refuse_unconfirmed_calls_of_hosts_without_forms(loopback: Any) -> None:
     dropped: list[int] = []
 
     async def drop(request: Request) -> JSONResponse:
@@ -212,7 +212,7 @@ def test_an_app_can_refuse_calls_that_need_consent_to_a_host_without_forms(loopb
 
 
 @pytest.mark.requirement("FU-30")
-def test_without_wires_only_the_document_is_published(loopback: Any) -> None:
+def test_only_the_document_is_published_without_protocols(loopback: Any) -> None:
     import httpx2
 
     app, _ = build_app(wires=None)
@@ -241,7 +241,7 @@ def test_the_rate_limit_of_a_route_is_counted_for_each_user(loopback: Any) -> No
 
 
 @pytest.mark.requirement("FU-30")
-def test_a_route_that_fails_is_the_failure_of_its_call_alone(loopback: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_route_fails_only_its_own_call(loopback: Any, caplog: pytest.LogCaptureFixture) -> None:
     async def fail(_: Request) -> JSONResponse:
         raise RuntimeError("the word of a defect")
 
@@ -261,7 +261,7 @@ def test_a_route_that_fails_is_the_failure_of_its_call_alone(loopback: Any, capl
 
 
 @pytest.mark.requirement("FU-30")
-def test_the_tools_of_a_mounted_app_are_there_without_its_lifespan(loopback: Any) -> None:
+def test_tools_of_a_mounted_app_work_without_its_lifespan(loopback: Any) -> None:
     app, _ = build_app()
     with (
         loopback(Starlette(routes=[Mount("/shop", app=app)])) as url,

@@ -25,7 +25,7 @@ def serve() -> Iterator[Callable[..., str]]:
 
 
 @contextmanager
-def running(app: Any) -> Iterator[str]:
+def run_app(app: Any) -> Iterator[str]:
     """Give the base URL of an ASGI application of somebody else, whose lifespan matters, until the block ends."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))

@@ -29,7 +29,7 @@ def main(url: str) -> int:
 
     with tempfile.TemporaryDirectory() as folder:
         kept = CredentialStore(Path(folder))
-        person = _person()
+        person = _build_sign_in_user()
         _sign_in(url, kept, person)
         try:
             with connect_sync(
@@ -104,7 +104,7 @@ def _sign_in(url: str, kept: Any, person: Any) -> None:
         kept.put(found)
 
 
-def _person() -> Any:
+def _build_sign_in_user() -> Any:
     from toolwire.client.login import SignInUser
 
     return SignInUser(show=say, open_page=_browse, wait_s=PATIENCE_S)

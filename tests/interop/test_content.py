@@ -22,7 +22,7 @@ from toolwire.adapters import anthropic
 from toolwire.cli import main
 from toolwire.testing import background
 
-from .conftest import running
+from .conftest import run_app
 
 FORM = {"type": "image", "data": "AA==", "media_type": "image/png", "name": ""}
 PNG = bytes(range(256))  # its base64 has the two letters that the alphabet for URLs has not
@@ -76,7 +76,7 @@ def site() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_content_is_the_same_on_every_wire(site: str, wire: str) -> None:
+def test_content_is_equal_in_every_protocol(site: str, wire: str) -> None:
     with connect_sync(site, protocol=wire, approve=allow) as remote:
         values = {name: read_content(remote.call(name).unwrap()) for name in ("chart", "speak", "guess")}
         packed = read_content(remote.call("pack").unwrap())
@@ -85,7 +85,7 @@ def test_content_is_the_same_on_every_wire(site: str, wire: str) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_an_image_is_not_cut_as_text_is(site: str, wire: str) -> None:
+def test_large_image_is_not_truncated_like_text(site: str, wire: str) -> None:
     with connect_sync(site, protocol=wire, approve=allow) as remote:
         result = remote.call("paint")
     assert read_content(result.unwrap()) in ([LARGE], LARGE)  # MCP does not tell a list of one from the one
@@ -131,7 +131,7 @@ def test_a_server_of_the_official_sdk_is_read() -> None:
         return ["drawn", SdkImage(data=PNG, format="png"), SdkAudio(data=b"RIFF", format="wav"), blob, link]
 
     with (
-        running(server.streamable_http_app()) as url,
+        run_app(server.streamable_http_app()) as url,
         connect_sync(f"{url}/mcp", approve=allow) as remote,
     ):
         text, image, sound, file, link = read_content(remote.call("draw").unwrap())
@@ -188,7 +188,7 @@ def test_links_and_embedded_texts_are_blocks_of_mcp_and_data_elsewhere(inner: st
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_model_reads_what_was_returned_and_no_bytes(site: str, wire: str) -> None:
+def test_model_receives_a_description_of_content_without_bytes(site: str, wire: str) -> None:
     call = ToolUseBlock(id="t1", name="pack", input={}, type="tool_use")
     with connect_sync(site, protocol=wire, approve=allow) as remote:
         said = str(anthropic.run_tool_call_sync(remote, call)["content"])
@@ -198,14 +198,14 @@ def test_a_model_reads_what_was_returned_and_no_bytes(site: str, wire: str) -> N
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_the_command_line_says_what_was_returned(site: str, wire: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line_describes_returned_content(site: str, wire: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["call", site, "chart", "--agree", "--yes", "--protocol", wire]) == 0
     assert capsys.readouterr().out == "The tool returned an image (image/png, 256 bytes), which cannot be shown here.\n"
     assert main(["call", site, "chart", "--agree", "--yes", "--protocol", wire, "--json"]) == 0
     assert read_content(json.loads(capsys.readouterr().out)["value"]) == CHART
 
 
-def test_a_media_type_is_checked() -> None:
+def test_invalid_media_type_of_content_is_refused() -> None:
     for wrong in ("png", "image/png\r\nx: y", "", "image/png; a=b"):
         with pytest.raises(ValueError, match="is no media type"):
             File(b"", wrong)
@@ -213,14 +213,14 @@ def test_a_media_type_is_checked() -> None:
         Image(b"", "text/html")
 
 
-def test_a_file_says_its_type_by_its_name(tmp_path: Path) -> None:
+def test_media_type_of_a_file_follows_its_name(tmp_path: Path) -> None:
     path = tmp_path / "dot.png"
     path.write_bytes(PNG)
     assert Image.from_path(path) == Image(PNG, "image/png", "dot.png")
     assert repr(Image.from_path(path)) == "Image(media_type='image/png', name='dot.png')"
 
 
-def test_what_only_resembles_content_is_data() -> None:
+def test_data_that_only_resembles_content_stays_data() -> None:
     for value in (
         {"type": "image", "data": "AA==", "media_type": "image/png"},
         {**FORM, "more": 1},

@@ -18,7 +18,7 @@ from toolwire import Audio, File, Image, ResultLimits, Toolkit, asgi, connect, c
 from toolwire.core.content import MAX_EMBEDDED_BYTES
 from toolwire.testing import background
 
-from .conftest import running
+from .conftest import run_app
 
 PNG = b"\x89PNG" + bytes(range(256))
 FILES = {
@@ -179,7 +179,7 @@ def photos() -> Iterator[str]:
         Route("/purr", lambda _: Response(b"RIFF", media_type="audio/wav")),
         Route("/film", lambda _: Response(b"x" * (MAX_EMBEDDED_BYTES + 1), media_type="application/zip")),
     ]
-    with running(Starlette(routes=routes)) as url:
+    with run_app(Starlette(routes=routes)) as url:
         yield url
 
 

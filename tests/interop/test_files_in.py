@@ -24,7 +24,7 @@ from toolwire.consent.display import build_display_rows
 from toolwire.consent.question_page import build_question_page
 from toolwire.testing import background
 
-from .conftest import running
+from .conftest import run_app
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 PHOTO = Image(PNG, "image/png", "photo.png")
@@ -264,7 +264,7 @@ def test_a_file_goes_to_any_api_with_its_name_and_type(notes: Path) -> None:
         Route("/photos", upload, methods=["POST"]),
         Route("/cat", lambda _: Response(PNG, media_type="image/png")),
     ]
-    with running(Starlette(routes=routes)) as url, connect_sync(url, protocol="openapi", approve=allow) as remote:
+    with run_app(Starlette(routes=routes)) as url, connect_sync(url, protocol="openapi", approve=allow) as remote:
         assert remote.call("upload", {"photo": PHOTO}).unwrap() == ["photo.png", "image/png", len(PNG)]
         assert remote.call("upload", {"photo": notes}).unwrap() == ["no_l_a.csv", "text/csv", 3]
         handle = remote.call("cat").unwrap()["resource"]
@@ -304,6 +304,6 @@ def test_a_server_that_marks_a_file_as_the_draft_of_mcp_does_gets_a_data_url() -
         return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": results[message["method"]]})
 
     app = Starlette(routes=[Route("/mcp", answer, methods=["POST"])])
-    with running(app) as url, connect_sync(f"{url}/mcp", approve=allow) as remote:
+    with run_app(app) as url, connect_sync(f"{url}/mcp", approve=allow) as remote:
         assert remote.call("see", {"photo": PHOTO}).unwrap() == "seen"
     assert seen == [f"data:image/png;name=photo.png;base64,{base64.b64encode(PNG).decode()}"]

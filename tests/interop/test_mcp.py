@@ -13,7 +13,7 @@ from pydantic import BaseModel
 import toolwire
 from toolwire import Kind, Problem, Toolkit, Value
 
-from .conftest import running
+from .conftest import run_app
 
 
 def calculator() -> Toolkit:
@@ -56,7 +56,7 @@ def weather() -> MCPServer:
 def sdk_server(request: pytest.FixtureRequest) -> Iterator[str]:
     """The URL of a server made with the official SDK, in a thread."""
     options = {} if request.param == "stateful, events" else {"stateless_http": True, "json_response": True}
-    with running(weather().streamable_http_app(**options)) as url:
+    with run_app(weather().streamable_http_app(**options)) as url:
         yield url
 
 
@@ -77,7 +77,7 @@ def test_the_official_client_lists_and_calls_our_server(serve: Callable[..., str
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_official_client_hears_what_went_wrong(serve: Callable[..., str], mode: str) -> None:
+def test_official_client_receives_errors_of_our_server(serve: Callable[..., str], mode: str) -> None:
     async def talk() -> None:
         async with Client(f"{serve(calculator())}/mcp", mode=mode) as client:
             failed = await client.call_tool("divide", {"a": 1, "b": 0})
@@ -125,7 +125,7 @@ class SumOutput(BaseModel):
     result: int
 
 
-def test_a_value_that_the_sdk_put_under_result_is_the_value_and_an_object_stays_one() -> None:
+def test_result_wrapped_by_the_sdk_is_unwrapped_and_an_object_is_kept() -> None:
     server = MCPServer("Wrapping")
 
     @server.tool()
@@ -148,7 +148,7 @@ def test_a_value_that_the_sdk_put_under_result_is_the_value_and_an_object_stays_
     def free() -> dict[str, int]:
         return {"result": 42}
 
-    with running(server.streamable_http_app()) as url, toolwire.connect_sync(url, approve=lambda _: True) as remote:
+    with run_app(server.streamable_http_app()) as url, toolwire.connect_sync(url, approve=lambda _: True) as remote:
         assert remote.catalog().names["number"].output_schema is not None
         assert remote.catalog().names["number"].output_schema["type"] == "integer"
         assert remote.call("number") == Value(42)
@@ -158,7 +158,7 @@ def test_a_value_that_the_sdk_put_under_result_is_the_value_and_an_object_stays_
         assert remote.call("free") == Value({"result": 42})
 
 
-def test_clients_of_fastmcp_are_told_where_the_value_is(serve: Callable[..., str]) -> None:
+def test_fastmcp_wrap_mark_is_written_for_non_object_results(serve: Callable[..., str]) -> None:
     async def talk() -> None:
         async with Client(f"{serve(calculator())}/mcp") as client:
             listed = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from toolwire import Progress, Result, Value, connect, connect_sync
 
-from .conftest import running
+from .conftest import run_app
 
 
 class Answer(BaseModel):
@@ -27,7 +27,7 @@ def in_the_stream_of(context: Context[Any]) -> ServerMessageMetadata:
     return ServerMessageMetadata(related_request_id=context.request_id)
 
 
-def asking_server() -> MCPServer:
+def build_asking_server() -> MCPServer:
     server = MCPServer("Asking")
 
     @server.tool()
@@ -89,13 +89,13 @@ def of_2025(app: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with running(of_2025(asking_server().streamable_http_app())) as base:
+    with run_app(of_2025(build_asking_server().streamable_http_app())) as base:
         yield base
 
 
 @pytest.fixture(scope="module")
 def newest() -> Iterator[str]:
-    with running(asking_server().streamable_http_app()) as base:
+    with run_app(build_asking_server().streamable_http_app()) as base:
         yield base
 
 
@@ -120,7 +120,7 @@ def call_async(url: str, name: str, heard: list[Progress]) -> Result:
 @pytest.mark.parametrize(
     ("name", "said"), [("ping", "answered"), ("roots", "refused -32601"), ("elicit", "refused -32601")]
 )
-def test_what_a_server_asks_in_a_call_is_answered(call: Any, url: str, name: str, said: str) -> None:
+def test_server_question_during_a_call_is_answered(call: Any, url: str, name: str, said: str) -> None:
     assert call(url, name, []) == Value(said)
 
 

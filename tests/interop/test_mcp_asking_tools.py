@@ -127,7 +127,7 @@ def text(result: Any) -> str:
 
 
 @pytest.mark.requirement("MC-09")
-def test_the_official_client_asks_its_user_and_the_tool_gets_the_model() -> None:
+def test_official_client_asks_its_user_and_the_tool_gets_the_answer() -> None:
     runs: list[str] = []
     person = Person({"size": 4, "color": "green", "by": "2026-12-01", "extras": ["bow"]}, {"sure": True})
     with background(asgi(build_kit(runs))) as url:
@@ -142,7 +142,7 @@ def test_the_official_client_asks_its_user_and_the_tool_gets_the_model() -> None
 
 
 @pytest.mark.requirement("MC-09")
-def test_a_plain_function_asks_too_and_what_does_not_fit_is_asked_for_again() -> None:
+def test_plain_function_can_ask_and_an_invalid_answer_is_asked_for_again() -> None:
     runs: list[str] = []
     person = Person({"size": 40}, {"size": 3})
     with background(asgi(build_kit(runs))) as url:
@@ -156,7 +156,7 @@ def test_a_plain_function_asks_too_and_what_does_not_fit_is_asked_for_again() ->
     ("person", "reason"),
     [(Person("decline"), "declined"), (Person("cancel"), "cancelled"), (None, "cannot_ask")],
 )
-def test_without_an_answer_the_tool_gets_the_reason(person: Person | None, reason: str) -> None:
+def test_tool_gets_the_reason_for_a_missing_answer(person: Person | None, reason: str) -> None:
     with background(asgi(build_kit([]))) as url:
         said = text(call(f"{url}/mcp", person, "sew", cloth="wool"))
     assert said.startswith(f"{reason}: The question 'How large, in wool?' was not answered: ")
@@ -164,7 +164,7 @@ def test_without_an_answer_the_tool_gets_the_reason(person: Person | None, reaso
 
 @pytest.mark.requirement("MC-09")
 @pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc"])
-def test_the_other_protocols_say_which_question_was_not_answered(protocol: str) -> None:
+def test_other_protocols_name_the_unanswered_question(protocol: str) -> None:
     with (
         background(asgi(build_kit([]))) as url,
         connect_sync(url, protocol=protocol, approve=lambda _: True, provide_input=lambda _: {}) as remote,
@@ -175,7 +175,7 @@ def test_the_other_protocols_say_which_question_was_not_answered(protocol: str) 
 
 
 @pytest.mark.requirement("MC-09")
-def test_a_tool_that_needs_consent_is_asked_about_once_and_then_asks() -> None:
+def test_consent_is_asked_once_before_the_questions_of_a_tool() -> None:
     runs: list[str] = []
     person = Person({"allow": True}, {"sure": True})
     with background(asgi(build_kit(runs))) as url:
@@ -185,7 +185,7 @@ def test_a_tool_that_needs_consent_is_asked_about_once_and_then_asks() -> None:
 
 
 @pytest.mark.requirement("MC-09")
-def test_our_client_asks_its_own_user_once_for_consent_and_then_what_the_tool_asks() -> None:
+def test_our_client_asks_for_consent_once_and_then_the_tool_question() -> None:
     asked: list[Any] = []
 
     def provide(request: Any) -> Any:
@@ -205,7 +205,7 @@ def test_our_client_asks_its_own_user_once_for_consent_and_then_what_the_tool_as
 
 @pytest.mark.requirement("MC-09")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_a_host_over_stdio_of_any_revision_asks_its_user(mode: str, tmp_path: Path) -> None:
+def test_stdio_host_of_each_revision_asks_its_user(mode: str, tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     file = tmp_path / "tailor.py"
     file.write_text(
@@ -225,7 +225,7 @@ def test_a_host_over_stdio_of_any_revision_asks_its_user(mode: str, tmp_path: Pa
 
 
 @pytest.mark.requirement("MC-09")
-def test_a_form_that_is_not_flat_and_too_many_questions_are_bugs_of_the_tool() -> None:
+def test_nested_form_and_too_many_questions_are_errors_of_the_tool() -> None:
     with background(asgi(build_kit([]), debug=True)) as url:
         for tool, why in (("nested", "Use flat fields."), ("endless", "asks more than 10 questions")):
             result = call(f"{url}/mcp", Person({"sure": True}), tool)
@@ -259,7 +259,7 @@ def send(url: str, name: str, tool: str, arguments: Any, **params: Any) -> dict[
 
 @pytest.mark.requirement("MC-09")
 @pytest.mark.parametrize("attack", ["principal", "arguments", "tool", "altered", "body", "replayed", "word", "nothing"])
-def test_a_state_is_good_once_for_the_call_that_was_asked_about(attack: str) -> None:
+def test_request_state_is_valid_once_for_its_call(attack: str) -> None:
     runs: list[str] = []
     keys = [ApiKey(key=Secret(key), name=name) for name, key in KEYS.items()]
     with background(asgi(build_kit(runs), api_keys=keys)) as url:
@@ -292,7 +292,7 @@ def test_a_state_is_good_once_for_the_call_that_was_asked_about(attack: str) -> 
 
 
 @pytest.mark.requirement("MC-09")
-def test_calls_that_ask_at_the_same_time_get_their_own_answers() -> None:
+def test_concurrent_calls_receive_their_own_answers() -> None:
     with background(asgi(build_kit([]))) as url:
         results: dict[int, str] = {}
 

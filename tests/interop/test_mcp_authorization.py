@@ -64,7 +64,7 @@ def walk(url: str) -> None:
 
 @pytest.mark.requirement("R17")
 @pytest.mark.skipif(not INSTALLED, reason=MISSING)
-def test_our_authorization_server_passes_with_a_person_at_it(tmp_path: Path) -> None:
+def test_authorization_server_passes_the_conformance_suite_with_a_user(tmp_path: Path) -> None:
     late = Late()
     store = OAuthStore(tmp_path / "oauth.db")
     people = Accounts(store, hasher=PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))

@@ -24,7 +24,7 @@ from toolwire.server.run import change_stream
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing import background
 
-from .conftest import running
+from .conftest import run_app
 
 pytestmark = pytest.mark.requirement("MC-06")
 
@@ -236,7 +236,7 @@ def wait_until(is_true: Callable[[], bool]) -> None:
 @pytest.mark.parametrize("maker", ["ours", "sdk"])
 def test_gateway_serves_a_tool_that_its_upstream_adds(maker: str) -> None:
     upstream_app = build_foreign() if maker == "sdk" else asgi(build_kit())
-    opener = running if maker == "sdk" else background
+    opener = run_app if maker == "sdk" else background
     with opener(upstream_app) as upstream_url:
         upstream = connect_without_user(f"{upstream_url}/mcp", Session(), protocol="mcp", agree=lambda _: True)
         other = FunctionToolbox(Toolkit("Own"))

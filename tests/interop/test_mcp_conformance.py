@@ -226,7 +226,7 @@ def app() -> App:
 @pytest.mark.requirement("R17")
 @pytest.mark.skipif(not INSTALLED, reason=MISSING)
 @pytest.mark.parametrize("revision", sorted(LISTED["server"]))
-def test_our_server_passes_everything_but_what_is_listed(revision: str, tmp_path: Path) -> None:
+def test_server_passes_the_conformance_suite_except_listed_checks(revision: str, tmp_path: Path) -> None:
     with background(app()) as url:
         said = _run(["server", "--url", f"{url.rstrip('/')}/mcp", "--requirements", revision], tmp_path)
     assert _outcomes(said, LISTED["server"][revision]) >= SERVED
@@ -235,7 +235,7 @@ def test_our_server_passes_everything_but_what_is_listed(revision: str, tmp_path
 @pytest.mark.requirement("R17")
 @pytest.mark.skipif(not INSTALLED, reason=MISSING)
 @pytest.mark.parametrize("revision", sorted(LISTED["client"]))
-def test_our_client_passes_everything_but_what_is_listed(revision: str, tmp_path: Path) -> None:
+def test_client_passes_the_conformance_suite_except_listed_checks(revision: str, tmp_path: Path) -> None:
     which = ["--suite", revision] if revision == "backcompat" else ["--requirements", revision]
     ours = f"{sys.executable} {CLIENT} {tmp_path / 'turns'}"
     said = _run(["client", "--command", ours, "--timeout", str(PATIENCE_S * 1_000), "--verbose", *which], tmp_path)

@@ -51,7 +51,7 @@ def call(url: str, answer: Answer | None, arguments: dict[str, Any] | None = Non
     return anyio.run(story)
 
 
-def replying(action: str, *, allow: bool | None = None) -> tuple[Answer, list[str]]:
+def build_answer(action: str, *, allow: bool | None = None) -> tuple[Answer, list[str]]:
     shown: list[str] = []
 
     async def answer(_: Any, params: ElicitRequestParams) -> ElicitResult:
@@ -63,8 +63,8 @@ def replying(action: str, *, allow: bool | None = None) -> tuple[Answer, list[st
 
 
 @pytest.mark.requirement("XL-049", "XL-053", "CC-05", "FU-04")
-def test_a_person_of_the_official_client_sees_the_whole_call_and_allows_it(gateway: Gateway) -> None:
-    answer, shown = replying("accept", allow=True)
+def test_official_client_shows_the_whole_call_and_the_user_can_allow_it(gateway: Gateway) -> None:
+    answer, shown = build_answer("accept", allow=True)
     result = call(gateway.url, answer)
     assert not result.is_error
     assert gateway.deleted == ["old.txt"]
@@ -77,8 +77,8 @@ def test_a_person_of_the_official_client_sees_the_whole_call_and_allows_it(gatew
 @pytest.mark.parametrize(
     ("action", "allow"), [("accept", False), ("accept", None), ("decline", None), ("cancel", None), ("decline", True)]
 )
-def test_anything_but_yes_runs_nothing(gateway: Gateway, action: str, allow: bool | None) -> None:
-    answer, shown = replying(action, allow=allow)
+def test_any_answer_except_yes_runs_nothing(gateway: Gateway, action: str, allow: bool | None) -> None:
+    answer, shown = build_answer(action, allow=allow)
     result = call(gateway.url, answer)
     assert len(shown) == 1
     assert gateway.deleted == []
@@ -87,9 +87,7 @@ def test_anything_but_yes_runs_nothing(gateway: Gateway, action: str, allow: boo
 
 
 @pytest.mark.requirement("XL-053", "CC-05")
-def test_a_client_that_cannot_be_asked_runs_nothing_unless_it_is_trusted_to_ask(
-    gateway: Gateway, request: pytest.FixtureRequest
-) -> None:
+def test_client_without_forms_runs_nothing_unless_trusted(gateway: Gateway, request: pytest.FixtureRequest) -> None:
     result = call(gateway.url, None)
     trusted = request.node.callspec.params["gateway"] == "hints"
     assert gateway.deleted == (["old.txt"] if trusted else [])
@@ -97,7 +95,7 @@ def test_a_client_that_cannot_be_asked_runs_nothing_unless_it_is_trusted_to_ask(
 
 
 @pytest.mark.requirement("XL-056", "CC-05")
-def test_a_server_that_wants_its_own_destructive_tools_confirmed_asks_so_too() -> None:
+def test_server_with_required_confirmation_asks_for_its_own_tools() -> None:
     kit, deleted = Toolkit("Disk"), list[str]()
 
     @kit.tool(destructive=True)
@@ -106,9 +104,9 @@ def test_a_server_that_wants_its_own_destructive_tools_confirmed_asks_so_too() -
         deleted.append(name)
         return "deleted"
 
-    answer, shown = replying("accept", allow=True)
+    answer, shown = build_answer("accept", allow=True)
     with background(asgi(kit, require_confirmation=ask_about_destructive)) as url:
-        call(f"{url}/mcp", replying("decline")[0])
+        call(f"{url}/mcp", build_answer("decline")[0])
         assert deleted == []
         call(f"{url}/mcp", answer)
     assert deleted == ["old.txt"]
@@ -116,7 +114,7 @@ def test_a_server_that_wants_its_own_destructive_tools_confirmed_asks_so_too() -
 
 
 @pytest.mark.requirement("CC-01", "CC-02")
-def test_the_official_client_is_asked_for_some_arguments_with_the_words_of_the_site() -> None:
+def test_official_client_asks_for_conditional_arguments_with_the_site_question() -> None:
     kit, paid = Toolkit("Bank"), list[float]()
 
     @kit.tool(approval="auto", safe=False, ask_when=[("/amount", "gt", 50)], question="Pay {/amount} to {/to}?")
@@ -133,7 +131,7 @@ def test_the_official_client_is_asked_for_some_arguments_with_the_words_of_the_s
             small = await client.call_tool("pay", {"amount": 20, "to": "Ada"})
             return small, await client.call_tool("pay", {"amount": 70, "to": "Ada"})
 
-    answer, shown = replying("decline")
+    answer, shown = build_answer("decline")
     with background(asgi(kit)) as url:
         settings = ServeSettings(targets=[url], agree=True)
         with background(build_app(settings, open_toolboxes(settings))) as front:
@@ -171,7 +169,7 @@ ALLOWED = {"consent": {"action": "accept", "content": {"allow": True}}}
 
 
 @pytest.mark.requirement("XL-053", "XL-056", "CC-05")
-def test_an_answer_is_good_once_for_the_call_that_was_shown_alone(gateway: Gateway) -> None:
+def test_consent_answer_is_valid_once_for_the_displayed_call(gateway: Gateway) -> None:
     shown = ask(gateway.url, {"name": "old.txt"})
     assert shown["resultType"] == "input_required"
     state = shown["requestState"]
@@ -208,14 +206,14 @@ def test_the_state_without_a_yes_runs_nothing(gateway: Gateway, responses: Any) 
 
 @pytest.mark.requirement("CC-05")
 @pytest.mark.parametrize("state", ["", "x", "x" * 100_000, "\u202eevil", 5, None, {}])
-def test_a_state_that_was_never_given_confirms_nothing(gateway: Gateway, state: Any) -> None:
+def test_invented_request_state_confirms_nothing(gateway: Gateway, state: Any) -> None:
     result = ask(gateway.url, {"name": "old.txt"}, requestState=state, inputResponses=ALLOWED)
     assert result["resultType"] == "input_required"
     assert gateway.deleted == []
 
 
 @pytest.mark.requirement("CC-05")
-def test_a_call_that_is_too_large_to_be_shown_is_not_asked_about(gateway: Gateway) -> None:
+def test_call_too_large_to_display_is_refused_without_a_question(gateway: Gateway) -> None:
     result = ask(gateway.url, {"name": "x" * 30_000})
     assert result["isError"] is True
     assert gateway.deleted == []

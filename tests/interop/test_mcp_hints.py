@@ -14,10 +14,10 @@ from toolwire import Session, asgi
 from toolwire.client.connection.connect import connect_without_user
 from toolwire.testing.loopback import background
 
-from .conftest import running
+from .conftest import run_app
 
 
-def hinting_server() -> MCPServer:
+def build_hinting_server() -> MCPServer:
     server = MCPServer("Hints")
 
     @server.tool(
@@ -39,7 +39,7 @@ def hinting_server() -> MCPServer:
     return server
 
 
-async def listed(url: str) -> dict[str, dict[str, Any]]:
+async def list_annotations(url: str) -> dict[str, dict[str, Any]]:
     async with Client(f"{url}/mcp") as client:
         tools = (await client.list_tools()).tools
     return {tool.name: tool.model_dump(by_alias=True, exclude_none=True)["annotations"] for tool in tools}
@@ -48,13 +48,13 @@ async def listed(url: str) -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="module")
 def hints() -> dict[str, dict[str, Any]]:
     with (
-        running(hinting_server().streamable_http_app()) as url,
+        run_app(build_hinting_server().streamable_http_app()) as url,
         background(asgi(connect_without_user(url, Session()))) as gateway,
     ):
-        return asyncio.run(listed(gateway))
+        return asyncio.run(list_annotations(gateway))
 
 
-def test_a_gateway_keeps_titles_and_hints_but_not_that_a_tool_only_reads(hints: dict[str, dict[str, Any]]) -> None:
+def test_gateway_keeps_titles_and_hints_except_read_only(hints: dict[str, dict[str, Any]]) -> None:
     assert hints["find"] == {
         "title": "Look it up",
         "readOnlyHint": False,
@@ -63,7 +63,7 @@ def test_a_gateway_keeps_titles_and_hints_but_not_that_a_tool_only_reads(hints: 
     }
 
 
-def test_a_gateway_does_not_say_what_the_server_does_not_say(hints: dict[str, dict[str, Any]]) -> None:
+def test_gateway_adds_no_hints_the_upstream_does_not_declare(hints: dict[str, dict[str, Any]]) -> None:
     assert hints["note"]["destructiveHint"] is False
     assert "destructiveHint" not in hints["plain"]
     assert hints["plain"]["idempotentHint"] is False

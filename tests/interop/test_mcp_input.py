@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from toolwire import InputRequest, Problem, Result, Value, connect, connect_sync
 
-from .conftest import running
+from .conftest import run_app
 from .test_mcp_asking_servers import of_2025
 
 SIZE = {
@@ -126,13 +126,13 @@ both = pytest.mark.parametrize("call", [call_blocking, call_async])
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with running(build_server().streamable_http_app()) as base:
+    with run_app(build_server().streamable_http_app()) as base:
         yield base
 
 
 @pytest.fixture(scope="module")
 def older() -> Iterator[str]:
-    with running(of_2025(build_server().streamable_http_app())) as base:
+    with run_app(of_2025(build_server().streamable_http_app())) as base:
         yield base
 
 
@@ -150,7 +150,7 @@ def program(tmp_path: Path) -> str:
 @pytest.mark.requirement("MC-09")
 @both
 @pytest.mark.parametrize("target", ["url", "program"])
-def test_a_form_reaches_the_user_and_its_answer_the_call(
+def test_input_form_reaches_the_user_and_the_answer_reaches_the_call(
     call: Caller, target: str, request: pytest.FixtureRequest
 ) -> None:
     person = Person({"size": 4, "color": "green"})
@@ -175,13 +175,13 @@ def test_a_server_of_2025_asks_in_the_stream_of_the_call(call: Caller, older: st
 
 @pytest.mark.requirement("MC-09")
 @both
-def test_a_refusal_is_told_as_one(call: Caller, url: str) -> None:
+def test_declined_form_is_sent_as_decline(call: Caller, url: str) -> None:
     assert call(url, "measure", Person(None), cloth="wool") == Value("decline None s")
 
 
 @pytest.mark.requirement("MC-09")
 @both
-def test_what_does_not_fit_is_asked_for_again_and_then_cancelled(call: Caller, url: str) -> None:
+def test_invalid_form_answer_is_asked_for_again_and_then_cancelled(call: Caller, url: str) -> None:
     person = Person({"size": 40}, {"size": "x"}, {"size": 4})
     assert call(url, "measure", person, cloth="wool") == Value("accept {'size': 4} s")
     assert [dict(asked.faults) for asked in person.shown] == [
@@ -196,7 +196,7 @@ def test_what_does_not_fit_is_asked_for_again_and_then_cancelled(call: Caller, u
 
 @pytest.mark.requirement("MC-09")
 @both
-def test_several_rounds_keep_the_state_of_the_server_and_end(call: Caller, url: str) -> None:
+def test_repeated_input_rounds_keep_the_request_state_and_are_limited(call: Caller, url: str) -> None:
     assert call(url, "twice", Person({"size": 1}, {"size": 2})) == Value("first 1 then 2")
     person = Person({"size": 1})
     result = call(url, "endless", person)
@@ -207,7 +207,7 @@ def test_several_rounds_keep_the_state_of_the_server_and_end(call: Caller, url: 
 
 @pytest.mark.requirement("MC-09")
 @both
-def test_a_page_is_shown_with_its_host_and_nothing_opens_it(call: Caller, url: str) -> None:
+def test_requested_page_is_shown_with_its_host_and_not_opened(call: Caller, url: str) -> None:
     person = Person(True)
     assert call(url, "visit", person) == Value("accept")
     (asked,) = person.shown
@@ -217,6 +217,6 @@ def test_a_page_is_shown_with_its_host_and_nothing_opens_it(call: Caller, url: s
 
 @pytest.mark.requirement("MC-09")
 @both
-def test_without_a_user_no_server_is_told_that_it_can_ask(call: Caller, url: str) -> None:
+def test_client_without_a_user_does_not_declare_elicitation(call: Caller, url: str) -> None:
     result = call(url, "measure", None, cloth="wool")
     assert not result.ok

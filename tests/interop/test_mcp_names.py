@@ -22,12 +22,12 @@ from toolwire.core.model import Call, Tool
 from toolwire.protocols import BUILTIN
 from toolwire.testing.wire import HERE, AppTransport
 
-from .conftest import running
+from .conftest import run_app
 
 NAMES = ("admin.tools.list", "a-b", "a_b", "a.b", "plain")
 
 
-def named_server() -> MCPServer:
+def build_named_server() -> MCPServer:
     server = MCPServer("Named")
     for name in NAMES:
 
@@ -40,11 +40,11 @@ def named_server() -> MCPServer:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with running(named_server().streamable_http_app()) as base:
+    with run_app(build_named_server().streamable_http_app()) as base:
         yield base
 
 
-def test_a_call_finds_a_tool_by_either_name_and_a_finding_says_both(url: str) -> None:
+def test_tool_is_called_by_its_original_or_legal_name(url: str) -> None:
     with connect_sync(url, approve=lambda question: True) as remote:
         listed = {tool.original_name or tool.name: tool.name for tool in remote.tools}
         assert listed.keys() == set(NAMES)
@@ -57,7 +57,7 @@ def test_a_call_finds_a_tool_by_either_name_and_a_finding_says_both(url: str) ->
             assert all(repr(name) in one for one in told)
 
 
-def test_the_blocking_and_the_asynchronous_client_agree(url: str) -> None:
+def test_asynchronous_client_also_finds_the_original_name(url: str) -> None:
     async def calling() -> object:
         async with connect(url, approve=lambda question: True) as remote:
             return await remote.call("admin.tools.list")
@@ -65,14 +65,14 @@ def test_the_blocking_and_the_asynchronous_client_agree(url: str) -> None:
     assert asyncio.run(calling()) == Value("admin.tools.list")
 
 
-def test_a_model_may_use_either_name(url: str) -> None:
+def test_model_can_use_the_original_or_the_legal_name(url: str) -> None:
     with connect_sync(url, approve=lambda question: True) as remote:
         for name in ("admin.tools.list", "admin_tools_list"):
             told = run_named_call_sync(remote, Provider.OPENAI, name, {}).text
             assert json.loads(told)["result"] == "admin.tools.list"
 
 
-def test_the_command_line_tells_of_the_names(url: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_command_line_reports_renamed_tools(url: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["tools", url, "--findings"]) == 0
     said = capfd.readouterr()
     assert "'admin.tools.list' is called 'admin_tools_list' here" in " ".join((said.out + said.err).split())

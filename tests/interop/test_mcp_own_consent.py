@@ -90,7 +90,7 @@ def call(url: str, person: Person | None, tool: str, arguments: dict[str, Any]) 
 
 
 @pytest.mark.requirement("CC-05")
-def test_no_means_that_nothing_happened_and_yes_runs_it_once(shop: Shop) -> None:
+def test_denied_call_runs_nothing_and_allowed_call_runs_once(shop: Shop) -> None:
     with background(asgi(shop.kit)) as url:
         refusing, allowing = Person(allows=False), Person(allows=True)
         assert call(url, refusing, "delete", {"name": "old"}).is_error
@@ -104,7 +104,7 @@ def test_no_means_that_nothing_happened_and_yes_runs_it_once(shop: Shop) -> None
 
 
 @pytest.mark.requirement("CC-01", "CC-05")
-def test_a_condition_decides_and_what_is_automatic_is_never_asked_about(shop: Shop) -> None:
+def test_approval_condition_decides_and_auto_tools_are_not_asked_about(shop: Shop) -> None:
     person = Person(allows=False)
     with background(asgi(shop.kit)) as url:
         assert not call(url, person, "look", {}).is_error
@@ -116,7 +116,7 @@ def test_a_condition_decides_and_what_is_automatic_is_never_asked_about(shop: Sh
 
 
 @pytest.mark.requirement("CC-05")
-def test_a_call_is_asked_about_once_whoever_wants_to_know(shop: Shop) -> None:
+def test_call_is_asked_about_once_even_with_required_confirmation(shop: Shop) -> None:
     person = Person(allows=True)
     with background(asgi(shop.kit, require_confirmation=ask_about_destructive)) as url:
         assert not call(url, person, "delete", {"name": "old"}).is_error
@@ -142,7 +142,7 @@ def test_a_call_is_asked_about_once_whoever_wants_to_know(shop: Shop) -> None:
 
 @pytest.mark.requirement("CC-05")
 @pytest.mark.parametrize("consent", ["hints", "refuse"])
-def test_a_client_without_forms_is_trusted_or_refused_as_the_operator_says(shop: Shop, consent: Any) -> None:
+def test_client_without_forms_is_trusted_or_refused_as_configured(shop: Shop, consent: Any) -> None:
     person = Person(allows=True)
     with background(asgi(shop.kit, consent=consent)) as url:
         result = call(url, None, "delete", {"name": "old"})
@@ -190,7 +190,7 @@ def test_a_state_does_not_help_a_client_without_forms(shop: Shop, state: Any) ->
 
 
 @pytest.mark.requirement("CC-05")
-def test_our_own_client_confirms_what_its_user_allowed_and_the_other_protocols_stay_as_they_are(shop: Shop) -> None:
+def test_our_client_confirms_approved_calls_and_other_protocols_are_unchanged(shop: Shop) -> None:
     for protocol in ("mcp", "openapi", "opentool", "otc"):
         questions: list[Any] = []
         with background(asgi(shop.kit, consent="refuse")) as url:
@@ -204,7 +204,7 @@ def test_our_own_client_confirms_what_its_user_allowed_and_the_other_protocols_s
 
 @pytest.mark.requirement("CC-05")
 @pytest.mark.parametrize("consent", ["hints", "refuse"])
-def test_a_tool_of_opentool_is_served_so_too(consent: Any) -> None:
+def test_opentool_class_is_served_with_the_same_consent(consent: Any) -> None:
     ran: list[str] = []
 
     class Shredder:
@@ -224,7 +224,7 @@ def test_a_tool_of_opentool_is_served_so_too(consent: Any) -> None:
 
 
 @pytest.mark.requirement("CC-05")
-def test_the_log_says_who_asks(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_states_how_consent_is_enforced(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="toolwire")
     cases: tuple[tuple[Any, str], ...] = (
         ("hints", "is trusted to ask its user"),
@@ -250,7 +250,7 @@ def test_the_log_says_who_asks(shop: Shop, caplog: pytest.LogCaptureFixture) -> 
     cost=st.sampled_from([None, *Cost]),
     conditions=st.sampled_from([(), (Condition("/x", "present", value=True),)]),
 )
-def test_a_tool_is_counted_exactly_if_some_call_of_it_is_asked_about(conditions: Any, **declared: Any) -> None:
+def test_tool_counts_as_needing_consent_if_any_call_of_it_does(conditions: Any, **declared: Any) -> None:
     tool = Tool(name="t", ask_when=conditions, **declared)
     verdicts = [find_consent_reasons(Call(tool, arguments)) for arguments in ({}, {"x": 1})]
     assert may_need_consent(tool) is any(one is not None for one in verdicts)
@@ -260,7 +260,7 @@ def test_a_tool_is_counted_exactly_if_some_call_of_it_is_asked_about(conditions:
 @pytest.mark.parametrize(
     ("option", "runs"), [((), True), (("--consent", "hints"), True), (("--consent", "refuse"), False)]
 )
-def test_a_host_that_starts_a_program_is_trusted_or_refused_too(
+def test_stdio_host_without_forms_is_trusted_or_refused_as_configured(
     tmp_path: Path, option: tuple[str, ...], runs: bool
 ) -> None:
     errors = tmp_path / "errors"
@@ -317,7 +317,7 @@ def send(
 
 @pytest.mark.requirement("CC-05")
 @pytest.mark.parametrize("attack", ["principal", "arguments", "tool", "altered", "replayed", "nothing"])
-def test_a_state_is_good_once_for_what_was_shown(shop: Shop, attack: str) -> None:
+def test_request_state_is_valid_once_for_the_displayed_call(shop: Shop, attack: str) -> None:
     allowed = {"consent": {"action": "accept", "content": {"allow": True}}}
     keys = [ApiKey(key=Secret(key), name=name) for name, key in KEYS.items()]
     arguments = {"name": "x"}
@@ -348,7 +348,7 @@ def test_a_state_is_good_once_for_what_was_shown(shop: Shop, attack: str) -> Non
 
 
 @pytest.mark.requirement("CC-05")
-def test_a_state_is_not_good_for_a_tool_that_changed_meanwhile() -> None:
+def test_request_state_is_invalid_after_the_tool_changed() -> None:
     check = build_confirmation_check(lambda _: "Do it?", ConfirmationWords())
     tool = Tool(name="erase", description="Erase a line.")
     refused = check(Call(tool, {"name": "x"}))

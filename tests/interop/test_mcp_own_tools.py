@@ -61,7 +61,7 @@ def build_bank(ran: list[Any]) -> Toolkit:
 
 @pytest.mark.requirement("CC-01", "CC-05")
 @pytest.mark.parametrize("allow", [True, False])
-def test_a_large_amount_is_asked_about_and_a_small_one_is_not(allow: bool) -> None:
+def test_only_a_large_amount_is_asked_about(allow: bool) -> None:
     ran: list[Any] = []
     person = Person(allow=allow)
     with background(asgi(build_bank(ran))) as url:
@@ -74,7 +74,7 @@ def test_a_large_amount_is_asked_about_and_a_small_one_is_not(allow: bool) -> No
 
 
 @pytest.mark.requirement("CC-05")
-def test_another_host_sees_hints_and_an_operator_may_leave_it_to_all() -> None:
+def test_host_without_forms_sees_hints_and_asking_can_be_disabled() -> None:
     ran: list[Any] = []
     person = Person(allow=False)
     with background(asgi(build_bank(ran))) as url:
@@ -86,7 +86,7 @@ def test_another_host_sees_hints_and_an_operator_may_leave_it_to_all() -> None:
 
 
 @pytest.mark.requirement("CC-05")
-def test_a_gateway_asks_once_for_its_own_tools_and_for_those_of_others() -> None:
+def test_gateway_asks_once_for_own_and_upstream_tools() -> None:
     """A remote server asks through its own connection, so the gateway does not ask a second time."""
     far: list[Any] = []
     near: list[Any] = []

@@ -57,7 +57,7 @@ def target(tmp_path: Path) -> str:
 
 
 @pytest.mark.requirement("MC-02", "MC-05")
-def test_a_program_of_the_official_sdk_lists_calls_and_tells_its_progress(target: str) -> None:
+def test_client_lists_calls_and_reads_progress_of_an_official_sdk_program(target: str) -> None:
     heard: list[Progress] = []
     with connect_sync(target, approve=lambda _: True, approve_command=lambda _: True) as remote:
         assert [tool.name for tool in remote.tools] == ["add", "count", "wait"]
@@ -67,7 +67,7 @@ def test_a_program_of_the_official_sdk_lists_calls_and_tells_its_progress(target
 
 
 @pytest.mark.requirement("MC-02", "MC-06")
-def test_a_program_of_the_official_sdk_hears_that_its_call_is_cancelled(target: str, tmp_path: Path) -> None:
+def test_official_sdk_program_is_notified_of_a_cancelled_call(target: str, tmp_path: Path) -> None:
     file = tmp_path / "state"
 
     async def story() -> None:

@@ -41,7 +41,7 @@ from toolwire import (
 )
 from toolwire.testing import background
 
-from .conftest import running
+from .conftest import run_app
 
 PNG = bytes(range(256))
 
@@ -274,7 +274,7 @@ def test_our_client_reads_resources_and_prompts(shop: str, tmp_path: Path, proto
         assert "name" in lacking.message
 
 
-def test_asynchronous_client_reads_the_same(shop: str) -> None:
+def test_asynchronous_client_reads_the_same_resources(shop: str) -> None:
     async def use() -> None:
         async with connect(shop, protocol="mcp") as remote:
             resources, prompts = await remote.list_resources(), await remote.list_prompts()
@@ -290,7 +290,7 @@ def test_asynchronous_client_reads_the_same(shop: str) -> None:
 
 
 @pytest.mark.parametrize("wire", ["openapi", "opentool", "otc"])
-def test_other_protocols_say_that_they_have_none(shop: str, wire: str) -> None:
+def test_other_protocols_report_no_resources(shop: str, wire: str) -> None:
     with connect_sync(shop, protocol=wire) as remote:
         assert remote.list_resources() == ()
         assert remote.list_prompts() == ()
@@ -320,7 +320,7 @@ def test_client_reads_what_a_server_of_the_sdk_offers(mode: str) -> None:
         return [UserMessage(f"What about {topic}?"), AssistantMessage("Much.")]
 
     app = server.streamable_http_app(stateless_http=mode == "stateless")
-    with running(app) as url, connect_sync(f"{url}/mcp", protocol="mcp") as remote:
+    with run_app(app) as url, connect_sync(f"{url}/mcp", protocol="mcp") as remote:
         listed = remote.list_resources()
         assert not isinstance(listed, Problem)
         assert [(one.uri, one.media_type, one.is_template) for one in listed] == [
@@ -336,7 +336,7 @@ def test_client_reads_what_a_server_of_the_sdk_offers(mode: str) -> None:
         assert [one["role"] for one in said.value["messages"]] == ["user", "assistant"]
 
 
-def test_definitions_that_cannot_work_are_refused() -> None:
+def test_invalid_resource_definitions_are_refused() -> None:
     kit = Toolkit("Faulty")
     with pytest.raises(DefinitionError, match="not a URI"):
         kit.resource("app")(lambda: "")

@@ -13,7 +13,7 @@ from toolwire import Answer, ConnectError, Question, Result, Value, connect, con
 from toolwire.cli import main
 from toolwire.testing.loopback import background
 
-from .conftest import running
+from .conftest import run_app
 from .test_mcp_asking_servers import of_2025
 
 Between = Callable[[], None]
@@ -98,7 +98,7 @@ def server() -> Restarting:
 
 @pytest.fixture
 def url(server: Restarting) -> Iterator[str]:
-    with running(server) as base:
+    with run_app(server) as base:
         yield base
 
 
@@ -112,7 +112,7 @@ def test_a_call_goes_on_in_a_new_session_with_one_question(call: Any, server: Re
 
 
 @pytest.mark.parametrize("call", [call_blocking, call_async])
-def test_closing_ends_the_session_at_the_server(call: Any, server: Restarting, url: str) -> None:
+def test_closing_the_connection_deletes_the_session(call: Any, server: Restarting, url: str) -> None:
     call(url, Person(), lambda: None)
     (session,) = server.sessions
     assert server.asked[-1] == ("DELETE", session)
@@ -127,7 +127,7 @@ def test_a_server_that_answers_get_with_405_is_found_by_post(call: Any, server: 
     assert set(methods[1:-1]) == {"POST"}
 
 
-def test_explain_shows_the_looks_by_post_and_leaves_no_session(
+def test_explain_lists_post_probes_and_deletes_its_session(
     server: Restarting, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.refused = {"GET"}
@@ -136,7 +136,7 @@ def test_explain_shows_the_looks_by_post_and_leaves_no_session(
     assert server.asked[-1][0] == "DELETE"
 
 
-def test_where_nothing_is_found_the_sentence_says_how_an_mcp_server_is_named() -> None:
+def test_failed_discovery_explains_how_to_name_an_mcp_server() -> None:
     async def nothing(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 404, "headers": []})
         await send({"type": "http.response.body"})

@@ -99,7 +99,7 @@ class Host:
 
 
 @contextmanager
-def starting(*words: str) -> Iterator[Host]:
+def start_host(*words: str) -> Iterator[Host]:
     command = [sys.executable, "-m", "toolwire", "serve", *words, "--stdio"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
@@ -121,7 +121,7 @@ def tools(tmp_path: Path) -> str:
 
 @pytest.fixture
 def host(tools: str) -> Iterator[Host]:
-    with starting(tools) as host:
+    with start_host(tools) as host:
         yield host
 
 
@@ -139,7 +139,7 @@ def test_the_official_client_lists_and_calls(tools: str) -> None:
 
 
 @pytest.mark.requirement("MC-01")
-def test_an_older_host_opens_calls_and_ends_and_the_output_has_messages_alone(host: Host) -> None:
+def test_older_host_can_initialize_call_and_close_and_output_is_messages_only(host: Host) -> None:
     opened = host.ask(1, "initialize", **OPENING)
     assert opened["result"]["protocolVersion"] == "2025-11-25"
     host.write({"jsonrpc": "2.0", "method": "notifications/initialized"})
@@ -153,7 +153,7 @@ def test_an_older_host_opens_calls_and_ends_and_the_output_has_messages_alone(ho
 
 
 @pytest.mark.requirement("MC-01", "MC-05")
-def test_calls_run_side_by_side_and_progress_comes_before_the_answer(host: Host) -> None:
+def test_calls_run_concurrently_and_progress_precedes_the_answer(host: Host) -> None:
     host.ask(1, "initialize", **OPENING)
     host.write({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "sleep", "arguments": {}}})
     asked = {"name": "count", "arguments": {"number": 2}, "_meta": {"progressToken": "t"}}
@@ -237,7 +237,7 @@ def site() -> Iterator[tuple[str, list[str]]]:
 
 @pytest.mark.requirement("XL-053", "MC-03", "CC-05")
 @pytest.mark.parametrize("allowed", [True, False])
-def test_any_url_is_bridged_and_its_official_host_asks_its_person(site: tuple[str, list[str]], allowed: bool) -> None:
+def test_bridged_url_asks_through_the_official_host(site: tuple[str, list[str]], allowed: bool) -> None:
     url, deleted = site
     shown = []
 
@@ -266,11 +266,9 @@ def test_any_url_is_bridged_and_its_official_host_asks_its_person(site: tuple[st
         ({"error": {"code": -1, "message": "no"}}, False),
     ],
 )
-def test_an_older_host_is_asked_by_a_request_while_its_call_waits(
-    site: tuple[str, list[str]], answer: dict[str, Any], runs: bool
-) -> None:
+def test_older_host_is_asked_during_its_call(site: tuple[str, list[str]], answer: dict[str, Any], runs: bool) -> None:
     url, deleted = site
-    with starting(url) as host:
+    with start_host(url) as host:
         host.ask(1, "initialize", **{**OPENING, "capabilities": {"elicitation": {}}})
         call = {"name": "delete", "arguments": {"name": "old.txt"}}
         question = host.ask(2, "tools/call", **call)
@@ -286,9 +284,9 @@ def test_an_older_host_is_asked_by_a_request_while_its_call_waits(
 
 
 @pytest.mark.requirement("XL-053", "CC-05")
-def test_an_older_host_that_cannot_be_asked_runs_nothing(site: tuple[str, list[str]]) -> None:
+def test_older_host_without_elicitation_runs_nothing(site: tuple[str, list[str]]) -> None:
     url, deleted = site
-    with starting(url) as host:
+    with start_host(url) as host:
         host.ask(1, "initialize", **OPENING)
         assert host.ask(2, "tools/call", name="delete", arguments={"name": "old.txt"})["result"]["isError"] is True
         assert deleted == []

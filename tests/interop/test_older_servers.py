@@ -33,14 +33,14 @@ def foreign(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
             process.kill()
 
 
-def connected(url: str, **options: Any) -> Any:
+def open_connection(url: str, **options: Any) -> Any:
     return connect_sync(url, approve=lambda question: True, **options)
 
 
 @pytest.mark.requirement("C-8", "A-34", "A-35", "A-48")
-def test_it_is_found_for_what_it_is_and_its_tools_are_listed(foreign: tuple[str, str]) -> None:
+def test_older_server_is_recognized_and_its_tools_listed(foreign: tuple[str, str]) -> None:
     name, url = foreign
-    with connected(url) as remote:
+    with open_connection(url) as remote:
         assert remote.protocol == "otc"
         assert remote.probes[-1].meaning == f"{TITLES[name]}; tools: 3"
         assert [tool.name for tool in remote.tools] == ["add", "divide", "nothing"]
@@ -50,9 +50,9 @@ def test_it_is_found_for_what_it_is_and_its_tools_are_listed(foreign: tuple[str,
 
 
 @pytest.mark.requirement("A-33", "A-38", "A-43", "C-9")
-def test_its_tools_are_called(foreign: tuple[str, str]) -> None:
+def test_tools_of_an_older_server_can_be_called(foreign: tuple[str, str]) -> None:
     _, url = foreign
-    with connected(url) as remote:
+    with open_connection(url) as remote:
         assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
         assert remote.call("divide", {"a": 1, "b": 4}) == Value(0.25)
         assert remote.call("nothing") == Value(None)
@@ -67,14 +67,14 @@ def test_its_tools_are_called(foreign: tuple[str, str]) -> None:
 @pytest.mark.requirement("OTC-029", "C-12")
 def test_a_tool_that_fails_is_a_problem_and_runs_once(foreign: tuple[str, str]) -> None:
     _, url = foreign
-    with connected(url) as remote:
+    with open_connection(url) as remote:
         failed = remote.call("divide", {"a": 1, "b": 0})
     assert isinstance(failed, Problem)
     assert (failed.kind, failed.can_retry) == (Kind.TOOL_FAILED, False)
     assert "attempts" not in failed.details
 
 
-def test_what_does_not_fit_is_refused_here_and_there(foreign: tuple[str, str]) -> None:
+def test_invalid_arguments_are_refused_by_client_and_server(foreign: tuple[str, str]) -> None:
     from dataclasses import replace
 
     from toolwire.client.transport.drivers import run
@@ -82,7 +82,7 @@ def test_what_does_not_fit_is_refused_here_and_there(foreign: tuple[str, str]) -
     from toolwire.protocols.otc import CODEC
 
     _, url = foreign
-    with connected(url) as remote:
+    with open_connection(url) as remote:
         here = remote.call("add", {"a": "one", "b": 2})
         assert isinstance(here, Problem)
         assert here.kind is Kind.INVALID_ARGUMENTS

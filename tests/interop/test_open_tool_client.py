@@ -87,7 +87,7 @@ def test_the_client_reads_info_and_ok(client: open_tool_client.SyncClient) -> No
     ],
 )
 @pytest.mark.requirement("S-13", "OTC-029")
-def test_the_client_hears_what_went_wrong(
+def test_client_receives_errors(
     client: open_tool_client.SyncClient, name: Any, arguments: Any, status: int, detail: str
 ) -> None:
     with pytest.raises(httpx.HTTPStatusError) as refused:
@@ -115,7 +115,7 @@ def test_the_asynchronous_client_has_the_same_methods(base: str) -> None:
 @pytest.mark.parametrize("module", [open_tool_client, universal_tool_client], ids=["open-tool", "universal-tool"])
 @pytest.mark.parametrize("where", ["", "prefix"])
 @pytest.mark.requirement("S-13")
-def test_our_tools_are_langchain_tools(url: str, module: Any, where: str) -> None:
+def test_tools_work_as_langchain_tools(url: str, module: Any, where: str) -> None:
     prefix = ("/ots" if module is open_tool_client else "/uts") if where else ""
     client = module.get_sync_client(url=url + prefix)
     with closing(client.http.client):
@@ -130,7 +130,7 @@ def test_our_tools_are_langchain_tools(url: str, module: Any, where: str) -> Non
 
 
 @pytest.mark.requirement("S-13")
-def test_the_list_at_the_root_says_that_it_varies_and_everybody_else_gets_ours(url: str) -> None:
+def test_root_list_varies_by_user_agent(url: str) -> None:
     agents = {"open-tool-sdk-py/0.0.1": list, "universal-tool-sdk-py/0.0.2": list, "curl/8": dict, "": dict}
     for agent, kind in agents.items():
         answer = httpx.get(f"{url}/tools", headers={"user-agent": agent})
@@ -141,7 +141,7 @@ def test_the_list_at_the_root_says_that_it_varies_and_everybody_else_gets_ours(u
 
 
 @pytest.mark.requirement("S-13")
-def test_knowing_clients_by_their_name_can_be_switched_off() -> None:
+def test_recognition_of_older_clients_can_be_switched_off() -> None:
     app = asgi(calculator())
     app.older_clients = False
     with background(app) as url:

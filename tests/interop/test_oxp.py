@@ -90,7 +90,7 @@ def test_the_sdk_calls_our_tools(client: oxp.Oxp) -> None:
 
 
 @pytest.mark.requirement("OTC-041", "OTC-029", "OXP-015", "A-41")
-def test_the_sdk_hears_what_a_tool_says_and_runs_it_once(client: oxp.Oxp, runs: list[str]) -> None:
+def test_sdk_reads_a_tool_failure_and_the_tool_runs_once(client: oxp.Oxp, runs: list[str]) -> None:
     result = client.tools.call(request={"tool_id": "divide", "input": {"a": 1, "b": 0}}).result
     assert result.success is False
     assert result.error.message == "Nothing is divided by zero."
@@ -116,7 +116,7 @@ def test_the_sdk_raises_the_right_error_for_each_refusal(client: oxp.Oxp) -> Non
 
 
 @pytest.mark.requirement("OXP-011", "OXP-014")
-def test_the_sdk_brings_what_a_tool_requires(client: oxp.Oxp, runs: list[str]) -> None:
+def test_sdk_sends_the_requirements_of_a_tool(client: oxp.Oxp, runs: list[str]) -> None:
     with pytest.raises(oxp.BadRequestError) as missing:
         client.tools.call(request={"tool_id": "secret_sum", "input": {"a": 1}})
     assert missing.value.body["missing_requirements"] == {"secrets": [{"id": "PIN"}], "user_id": True}

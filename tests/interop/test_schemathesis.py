@@ -80,7 +80,7 @@ def with_keys(description: dict[str, Any]) -> dict[str, Any]:
     return description
 
 
-def tried(
+def run_schemathesis(
     tmp_path: Path, description: dict[str, Any] | str, url: str, *options: str, config: str = "", name: str = "own"
 ) -> int:
     """Let Schemathesis try the server at ``url``; return how many requests it made, all of them answered right."""
@@ -100,20 +100,20 @@ def tried(
     return requests
 
 
-def test_the_published_description_of_open_tool_calling(serve: Callable[..., str], tmp_path: Path) -> None:
-    assert tried(tmp_path, PUBLISHED, serve(office()), config=NAMES_ARE_FREE, name="published") >= REQUESTS
+def test_server_conforms_to_the_published_otc_description(serve: Callable[..., str], tmp_path: Path) -> None:
+    assert run_schemathesis(tmp_path, PUBLISHED, serve(office()), config=NAMES_ARE_FREE, name="published") >= REQUESTS
 
 
-def test_calls_of_tools_as_they_are_described(serve: Callable[..., str], tmp_path: Path) -> None:
-    assert tried(tmp_path, with_tools(office()), serve(office())) >= REQUESTS
+def test_server_conforms_to_the_description_of_its_tools(serve: Callable[..., str], tmp_path: Path) -> None:
+    assert run_schemathesis(tmp_path, with_tools(office()), serve(office())) >= REQUESTS
 
 
-def test_calls_that_need_a_key(serve: Callable[..., str], tmp_path: Path) -> None:
+def test_server_with_keys_conforms_to_its_description(serve: Callable[..., str], tmp_path: Path) -> None:
     url = serve(office(), api_keys=["K1"])
     description = with_keys(with_tools(office()))
-    assert tried(tmp_path, description, url, "--header", "Authorization: Bearer K1") >= REQUESTS // 2
+    assert run_schemathesis(tmp_path, description, url, "--header", "Authorization: Bearer K1") >= REQUESTS // 2
 
 
-def test_the_openapi_document_that_is_served(serve: Callable[..., str], tmp_path: Path) -> None:
+def test_server_conforms_to_its_openapi_document(serve: Callable[..., str], tmp_path: Path) -> None:
     url = serve(runpy.run_path(str(ROOT / "examples" / "calculator.py"))["calculator"])
-    assert tried(tmp_path, f"{url}/openapi.json", url) >= REQUESTS // 2
+    assert run_schemathesis(tmp_path, f"{url}/openapi.json", url) >= REQUESTS // 2

@@ -74,7 +74,7 @@ def test_the_client_reads_health_and_info(client: SyncClient) -> None:
 
 
 @pytest.mark.requirement("OTC-041", "S-12")
-def test_the_client_hears_what_went_wrong(client: SyncClient) -> None:
+def test_client_receives_errors(client: SyncClient) -> None:
     failed = client.tools.call("divide", {"a": 1, "b": 0})
     assert (failed["success"], failed["error"]["message"]) == (False, "Nothing is divided by zero.")
     for tool_id, arguments, status in (("subtract", {}, 400), ("add", {"a": 1, "b": "two"}, 422)):

@@ -13,7 +13,7 @@ from toolwire.limits import MemoryWindows, build_rate_check
 
 
 @pytest.mark.requirement("XL-066")
-def test_only_a_tool_with_a_limit_is_counted_and_each_caller_alone() -> None:
+def test_rate_check_counts_limited_tools_for_each_caller() -> None:
     check = build_rate_check(MemoryWindows(lambda: 7.0))
     limited, free = Tool(name="look", rate_limit=RateLimit(max=1, window="1m")), Tool(name="free")
 
@@ -35,7 +35,7 @@ class Gone:
 
 
 @pytest.mark.requirement("R11")
-def test_what_cannot_be_counted_is_not_run_and_what_has_no_limit_is() -> None:
+def test_limited_tool_is_refused_and_unlimited_tool_runs_if_counting_fails() -> None:
     check = build_rate_check(Gone())
     denied = check(Call(Tool(name="look", rate_limit=RateLimit(max=1, window="1m")), {}))
     assert isinstance(denied, Deny)

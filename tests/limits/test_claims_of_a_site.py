@@ -47,14 +47,14 @@ def look_in_a_loop(protocol: str, limits: ClientRateLimits | None) -> tuple[int,
 
 
 @pytest.mark.requirement("XL-067", "XL-062")
-def test_a_huge_declared_limit_leaves_the_default_in_place() -> None:
+def test_huge_declared_limit_keeps_the_default_limit() -> None:
     calls, last = look_in_a_loop("openapi", None)
     assert (calls, last.details["rate_limited"]) == (60, True)
 
 
 @pytest.mark.requirement("XL-067")
 @pytest.mark.parametrize("protocol", ["openapi", "otc", "opentool", "mcp"])
-def test_a_huge_declared_limit_leaves_what_the_user_set_in_place(protocol: str) -> None:
+def test_huge_declared_limit_keeps_the_limit_of_the_user(protocol: str) -> None:
     calls, last = look_in_a_loop(protocol, ClientRateLimits(tool=RateLimit(max=5, window="1h"), connection=None))
     assert (calls, last.details["rate_limited"]) == (5, True)
     assert last.retry_after_ms == 3_600_000

@@ -56,7 +56,7 @@ def windows(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Ite
 
 @JUMPS
 @pytest.mark.parametrize("limit", [RateLimit(max=3, window="1m"), RateLimit(max=2_000, window="1m")], ids=str)
-def test_a_limit_holds_again_at_once_and_locks_nobody_out(
+def test_limit_works_again_at_once_after_a_clock_jump(
     windows: Windows, clock: Clock, limit: RateLimit, jump: float
 ) -> None:
     if limit.max > 1_000 and isinstance(windows, SqliteWindows):
@@ -69,7 +69,7 @@ def test_a_limit_holds_again_at_once_and_locks_nobody_out(
 
 
 @JUMPS
-def test_a_token_is_good_until_its_end_by_the_clock_and_never_after(clock: Clock, jump: float) -> None:
+def test_signed_token_is_valid_only_before_its_expiry_after_a_clock_jump(clock: Clock, jump: float) -> None:
     claims = {"sub": "ada", "iss": "https://i.example", "aud": "https://t.example", "exp": NOW + 60}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -97,7 +97,7 @@ def test_a_token_is_good_until_its_end_by_the_clock_and_never_after(clock: Clock
 
 
 @JUMPS
-def test_a_recorded_call_runs_once_whatever_the_clock_does_meanwhile(tmp_path: Path, clock: Clock, jump: float) -> None:
+def test_recorded_call_runs_once_despite_clock_jumps(tmp_path: Path, clock: Clock, jump: float) -> None:
     ledger = SqliteLedger(tmp_path / "calls.sqlite", clock=clock, boot="one")
     ended = build_ending(Tool(name="pay"), Value(1))
 

@@ -86,7 +86,7 @@ def count_run(app: App, name: str, calls: int = 50) -> tuple[int, int, int]:
     return statuses.count(200), statuses.count(429), statuses.count(503)
 
 
-def test_by_default_each_process_allows_its_part_of_the_limit(
+def test_each_process_enforces_its_share_of_the_limit_if_the_store_is_lost(
     redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = asgi(kit(), rates=f"redis://127.0.0.1:{redis.port}", rates_replicas=3)
@@ -106,7 +106,7 @@ def test_by_default_each_process_allows_its_part_of_the_limit(
     assert count_run(app, "look") == (30, 20, 0)  # a Redis that keeps nothing begins again
 
 
-def test_a_server_can_be_told_to_refuse_what_it_cannot_count(redis: RedisServer) -> None:
+def test_rates_fail_closed_refuses_calls_that_cannot_be_counted(redis: RedisServer) -> None:
     where = f"redis://127.0.0.1:{redis.port}"
     closed = asgi(kit(), rates=where, rates_fail="closed")
     careful = asgi(kit(), rates=where, rates_fail="closed-for-destructive")
@@ -158,7 +158,7 @@ class Gone:
         return float("inf")
 
 
-def test_each_process_lets_a_caller_call_at_least_once() -> None:
+def test_process_share_of_a_limit_is_at_least_one_call() -> None:
     check = build_rate_check(Gone(), LocalRates("open", 8, lambda: 7.0))
     tool = Tool(name="look", rate_limit=RateLimit(max=2, window="1m"))
 
@@ -168,14 +168,14 @@ def test_each_process_lets_a_caller_call_at_least_once() -> None:
     assert [denied("ada"), denied("ada"), denied("bob")] == [False, True, False]
 
 
-def test_what_a_setting_cannot_be_is_said() -> None:
+def test_invalid_rates_setting_is_refused_with_its_allowed_values() -> None:
     with pytest.raises(DefinitionError, match=r"rates_fail is 'maybe', but must be one of open, closed"):
         asgi(kit(), rates_fail="maybe")  # type: ignore[arg-type]  # a user's mistake
     with pytest.raises(DefinitionError, match="at least one process"):
         asgi(kit(), rates_replicas=0)
 
 
-def test_the_command_line_says_which_words_there_are() -> None:
+def test_command_line_lists_the_allowed_rates_fail_values() -> None:
     argv = [sys.executable, "-m", "toolwire", "serve", "shop.py", "--rates-fail", "maybe"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 2

@@ -43,18 +43,18 @@ def kit() -> Toolkit:
     return kit
 
 
-def called(name: str) -> Request:
+def build_call(name: str) -> Request:
     return Request("GET", f"{HERE}/api/{name}")
 
 
 async def statuses(apps: list[toolwire.App], calls: int, name: str = "look") -> list[Response]:
     doors = [AppTransport(app) for app in apps]
-    answers = await asyncio.gather(*(doors[number % len(doors)].send(called(name)) for number in range(calls)))
+    answers = await asyncio.gather(*(doors[number % len(doors)].send(build_call(name)) for number in range(calls)))
     return [answer for answer in answers if isinstance(answer, Response)]
 
 
 @pytest.mark.requirement("XL-066", "D-34")
-def test_of_fifty_calls_at_once_exactly_thirty_run() -> None:
+def test_exactly_30_of_50_concurrent_calls_run() -> None:
     answers = asyncio.run(statuses([toolwire.asgi(kit())], 50))
     refused = [answer for answer in answers if answer.status != 200]
     assert (len(answers), len(refused)) == (50, 20)
@@ -62,7 +62,7 @@ def test_of_fifty_calls_at_once_exactly_thirty_run() -> None:
 
 
 @pytest.mark.requirement("XL-066", "XL-065")
-def test_a_refusal_says_which_limit_was_reached_in_a_form_that_clients_read() -> None:
+def test_rate_limit_refusal_has_standard_retry_and_ratelimit_headers() -> None:
     answers = asyncio.run(statuses([toolwire.asgi(kit())], 31))
     (refused,) = [answer for answer in answers if answer.status != 200]
     wait = int(get_header(refused.headers, b"retry-after"))
@@ -86,17 +86,17 @@ def test_a_tool_without_a_limit_is_not_counted() -> None:
 
 
 @pytest.fixture(scope="module")
-def keyed() -> Iterator[str]:
+def keyed_server() -> Iterator[str]:
     with background(toolwire.asgi(kit(), api_keys=["ada", "bob"])) as url:
         yield url
 
 
 @pytest.mark.requirement("XL-062", "XL-066")
-def test_two_callers_do_not_share_a_limit_and_a_client_hears_when_to_come_back(keyed: str) -> None:
+def test_each_caller_has_its_own_limit_and_client_reads_retry_time(keyed_server: str) -> None:
     for key in ("ada", "bob"):
         session = Session(limits=ClientRateLimits(tool=None, connection=None))
         with toolwire.connect_sync(
-            keyed, api_key=key, protocol="otc", agree=lambda _: True, retries=0, session=session
+            keyed_server, api_key=key, protocol="otc", agree=lambda _: True, retries=0, session=session
         ) as remote:
             results = [remote.call("look") for _ in range(31)]
             assert [result.ok for result in results] == [True] * 30 + [False]
@@ -113,7 +113,7 @@ def test_two_callers_do_not_share_a_limit_and_a_client_hears_when_to_come_back(k
 SECRET = b"a secret of the server, long enough"
 
 
-def signed_for(subject: str, client: str) -> str:
+def sign_token(subject: str, client: str) -> str:
     claims = {"sub": subject, "exp": time.time() + 600, **({"client_id": client} if client else {})}
     return jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(SECRET))
 
@@ -127,7 +127,7 @@ def test_a_limit_counts_for_each_user_and_oauth_client(protocol: str) -> None:
         def run_all(subject: str, client: str, calls: int) -> list[bool]:
             with toolwire.connect_sync(
                 url,
-                api_key=signed_for(subject, client),
+                api_key=sign_token(subject, client),
                 protocol=protocol,
                 agree=lambda _: True,
                 retries=0,
@@ -143,12 +143,12 @@ def test_a_limit_counts_for_each_user_and_oauth_client(protocol: str) -> None:
 
 
 @pytest.mark.requirement("XL-066", "A-42")
-def test_what_is_told_again_does_not_count_and_what_is_refused_is_not_remembered() -> None:
+def test_replayed_call_is_not_counted_and_refused_call_is_not_recorded() -> None:
     async def story() -> tuple[list[int], list[int]]:
         door = AppTransport(toolwire.asgi(kit()))
 
         async def sent(key: str) -> int:
-            answer = await door.send(called("look")._replace(headers=((b"idempotency-key", key.encode()),)))
+            answer = await door.send(build_call("look")._replace(headers=((b"idempotency-key", key.encode()),)))
             assert isinstance(answer, Response)
             return answer.status
 

@@ -46,17 +46,17 @@ class Clock:
         ([], 0.0),
     ],
 )
-def test_what_a_server_says_is_read_however_it_says_it(fields: list[tuple[bytes, bytes]], seconds: float) -> None:
+def test_throttle_reads_each_standard_rate_limit_header(fields: list[tuple[bytes, bytes]], seconds: float) -> None:
     assert read_pause_s(Response(429, fields), lambda: NOW) == seconds
 
 
 @given(st.binary(max_size=40), st.sampled_from([b"retry-after", b"ratelimit", b"x-ratelimit-reset"]))
-def test_whatever_a_server_says_is_read(text: bytes, name: bytes) -> None:
+def test_any_rate_limit_header_is_read_without_error(text: bytes, name: bytes) -> None:
     assert 0.0 <= read_pause_s(Response(503, ((name, text), (b"x-ratelimit-remaining", b"0"))), lambda: NOW) <= 86_400.0
 
 
 @pytest.mark.requirement("XL-065")
-def test_an_answer_tightens_and_never_widens() -> None:
+def test_response_headers_can_lower_a_limit_but_not_raise_it() -> None:
     clock = Clock()
     throttle = Throttle(clock=clock, wall=clock)
     throttle.record_response(TOOL, Response(429, ((b"retry-after", b"30"),)))
@@ -70,7 +70,7 @@ def test_an_answer_tightens_and_never_widens() -> None:
 
 
 @pytest.mark.requirement("XL-067", "XL-062")
-def test_what_one_tool_is_refused_is_not_counted_against_the_others() -> None:
+def test_call_refused_by_the_tool_limit_is_not_counted_for_the_connection() -> None:
     clock = Clock()
     whole = ClientRateLimits(tool=None, connection=RateLimit(max=3, window="1m"))
     throttle = Throttle(clock=clock, wall=clock, defaults=whole)
@@ -80,20 +80,20 @@ def test_what_one_tool_is_refused_is_not_counted_against_the_others() -> None:
     assert (throttle.count_remaining(other), throttle.wait_s(other)) == (0, 60.0)
 
 
-def test_without_any_limit_nothing_is_counted() -> None:
+def test_throttle_without_limits_counts_nothing() -> None:
     throttle = Throttle(clock=Clock(), wall=Clock(), defaults=ClientRateLimits(tool=None, connection=None))
     assert all(throttle.take(Tool(name="y")) == 0.0 for _ in range(1_000))
     assert throttle.count_remaining(Tool(name="y")) is None
 
 
 @pytest.mark.requirement("XL-063")
-def test_what_a_model_is_told_is_exactly_that() -> None:
+def test_rate_limited_problem_details_have_an_exact_form() -> None:
     problem = build_rate_limited(TOOL, 1.2345)
     assert problem.details == {"rate_limited": True, "retry_after_ms": 1_235}
     assert (problem.can_retry, problem.retry_after_ms) == (True, 1_235)
 
 
-def test_a_limit_is_kept_when_what_is_known_of_the_tools_is_forgotten() -> None:
+def test_limit_holds_after_the_throttle_forgets_a_tool() -> None:
     clock = Clock()
     throttle = Throttle(clock=clock, wall=clock, defaults=ClientRateLimits(tool=None, connection=None))
     assert [throttle.take(TOOL), throttle.take(TOOL)] == [0.0, 0.0]
@@ -103,7 +103,7 @@ def test_a_limit_is_kept_when_what_is_known_of_the_tools_is_forgotten() -> None:
     assert throttle.take(TOOL) == 60.0
 
 
-def test_who_waited_out_a_pause_is_let_through_and_very_many_pauses_are_not_kept() -> None:
+def test_call_runs_after_waiting_out_a_pause_and_pauses_are_bounded() -> None:
     clock = Clock()
     throttle = Throttle(clock=clock, wall=clock)
     throttle.pause(TOOL, 0.0)
@@ -120,7 +120,7 @@ def test_who_waited_out_a_pause_is_let_through_and_very_many_pauses_are_not_kept
 
 
 @pytest.mark.requirement("XL-067")
-def test_calls_of_very_many_tools_are_no_way_around_the_limit_of_a_connection() -> None:
+def test_calls_of_many_tools_cannot_exceed_the_connection_limit() -> None:
     clock = Clock()
     throttle = Throttle(clock=clock, wall=clock)
     assert sum(throttle.take(Tool(name=f"t{number}")) == 0.0 for number in range(11_000)) == 300

@@ -66,7 +66,7 @@ def test_the_window_moves_with_each_call(windows: Windows, clock: Clock) -> None
 
 
 @pytest.mark.requirement("XL-066")
-def test_a_clock_that_goes_back_locks_nobody_out(windows: Windows, clock: Clock) -> None:
+def test_clock_set_back_does_not_block_callers(windows: Windows, clock: Clock) -> None:
     limit = RateLimit(max=1, window="10s")
     assert windows.take("k", limit) == 0.0
     clock.now -= 3_600
@@ -75,7 +75,7 @@ def test_a_clock_that_goes_back_locks_nobody_out(windows: Windows, clock: Clock)
 
 
 @given(st.lists(st.floats(0, 3), max_size=60), st.integers(1, 5))
-def test_no_window_ever_holds_more_than_its_limit(steps: list[float], most: int) -> None:
+def test_window_never_holds_more_calls_than_its_limit(steps: list[float], most: int) -> None:
     clock, limit = Clock(), RateLimit(max=most, window="5s")
     windows, taken = MemoryWindows(clock), []
     for step in steps:
@@ -88,7 +88,7 @@ def test_no_window_ever_holds_more_than_its_limit(steps: list[float], most: int)
     assert all(sum(start <= one < start + 5 for one in taken) <= most for start in taken)
 
 
-def test_a_large_limit_is_kept_in_bounded_memory_and_never_exceeded() -> None:
+def test_large_limit_is_enforced_in_bounded_memory() -> None:
     clock, limit = Clock(), RateLimit(max=50_000, window="1m")
     windows = MemoryWindows(clock)
     assert sum(windows.take("k", limit) == 0.0 for _ in range(50_100)) == 50_000
@@ -100,7 +100,7 @@ def test_a_large_limit_is_kept_in_bounded_memory_and_never_exceeded() -> None:
 
 
 @pytest.mark.parametrize(("most", "wait_s"), [(1_000, 0.0), (1_001, 0.01)])
-def test_up_to_a_thousand_calls_each_is_counted_by_itself_and_more_by_slices(most: int, wait_s: float) -> None:
+def test_limits_up_to_1000_count_each_call_and_larger_ones_count_slices(most: int, wait_s: float) -> None:
     clock, limit = Clock(), RateLimit(max=most, window="1m")
     windows = MemoryWindows(clock)
     clock.now += 0.01
@@ -122,12 +122,12 @@ def _at_once(take: Callable[[], float]) -> int:
 
 
 @pytest.mark.requirement("XL-066")
-def test_of_fifty_threads_thirty_pass(windows: Windows) -> None:
+def test_exactly_30_of_50_threads_pass(windows: Windows) -> None:
     assert _at_once(lambda: windows.take("k", THIRTY)) == 30
 
 
 @pytest.mark.requirement("XL-066")
-def test_of_fifty_tasks_thirty_pass(windows: Windows) -> None:
+def test_exactly_30_of_50_tasks_pass(windows: Windows) -> None:
     async def take() -> float:
         await asyncio.sleep(0)
         return windows.take("k", THIRTY)
@@ -139,7 +139,7 @@ def test_of_fifty_tasks_thirty_pass(windows: Windows) -> None:
 
 
 @pytest.mark.requirement("XL-066")
-def test_of_fifty_calls_in_four_processes_thirty_pass(tmp_path: Path) -> None:
+def test_exactly_30_of_50_calls_in_four_processes_pass(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from toolwire.core.model import RateLimit\n"
         "from toolwire.stores.limits.sqlite_windows import SqliteWindows\n"
@@ -171,7 +171,7 @@ def test_of_fifty_calls_in_four_processes_thirty_pass(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("XL-066")
-def test_the_library_counts_behind_a_url_and_survives_a_clock_that_goes_back() -> None:
+def test_library_windows_count_behind_a_url_and_survive_a_clock_set_back() -> None:
     clock = Clock()
     windows = LibraryWindows("memory://", clock=clock)
     assert _at_once(lambda: windows.take("k", THIRTY)) == 30
@@ -181,7 +181,7 @@ def test_the_library_counts_behind_a_url_and_survives_a_clock_that_goes_back() -
 
 
 @pytest.mark.requirement("R11")
-def test_a_storage_that_is_gone_counts_nothing_and_the_log_says_so_once(
+def test_unreachable_store_allows_no_limited_call_and_logs_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = Clock()
@@ -214,7 +214,7 @@ def test_one_call_at_a_time_asks_a_store_that_is_lost(caplog: pytest.LogCaptureF
 
 
 @pytest.mark.requirement("R11")
-def test_a_folder_that_cannot_be_written_counts_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_read_only_folder_allows_no_limited_call(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     windows = SqliteWindows(tmp_path)
     assert windows.take("k", THIRTY) == 0.0
     windows._database._connection.execute("PRAGMA query_only = 1")  # as a disk that is full or read-only
@@ -225,7 +225,7 @@ def test_a_folder_that_cannot_be_written_counts_nothing(tmp_path: Path, caplog: 
     windows.close()
 
 
-def test_where_limits_are_counted_is_a_text_in_a_setting(tmp_path: Path) -> None:
+def test_open_windows_chooses_the_store_by_its_setting(tmp_path: Path) -> None:
     assert isinstance(open_windows(""), MemoryWindows)
     shared = open_windows(str(tmp_path))
     assert isinstance(shared, SqliteWindows)
@@ -238,7 +238,7 @@ def test_where_limits_are_counted_is_a_text_in_a_setting(tmp_path: Path) -> None
         open_windows(str(tmp_path / "file"))
 
 
-def test_a_limit_that_changes_counts_what_was_taken(clock: Clock) -> None:
+def test_changed_limit_keeps_counting_earlier_calls(clock: Clock) -> None:
     windows = MemoryWindows(clock)
     assert [windows.take("k", RateLimit(max=3, window="1m")) for _ in range(2)] == [0.0, 0.0]
     assert windows.take("k", RateLimit(max=2, window="1m")) == 60.0

@@ -23,7 +23,7 @@ from toolwire.limits import ClientRateLimits
 from toolwire.stores.limits.open import open_windows
 from toolwire.testing.wire import AppTransport
 
-from .test_server import called, kit
+from .test_server import build_call, kit
 
 THIRTY = RateLimit(max=30, window="1h")
 UNLIMITED = ClientRateLimits(tool=None, connection=None)
@@ -41,7 +41,7 @@ def look() -> str:
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[str]:
+def redis_socket() -> Iterator[str]:
     """The socket of a Redis of our own in a new folder: nobody else's port is taken."""
     program = require_redis()
     pytest.importorskip("redis", reason="redis is not here: install toolwire[redis] to prove this on a real server")
@@ -64,17 +64,17 @@ def running() -> Iterator[str]:
 
 
 @pytest.fixture
-def redis(running: str) -> Iterator[str]:
+def redis(redis_socket: str) -> Iterator[str]:
     """The URL of an empty Redis."""
-    client = pytest.importorskip("redis").Redis(unix_socket_path=running)
+    client = pytest.importorskip("redis").Redis(unix_socket_path=redis_socket)
     client.flushall()
-    yield f"redis+unix://{running}"
+    yield f"redis+unix://{redis_socket}"
     canaries.check_text("Redis", repr([(key, client.dump(key)) for key in client.scan_iter()]))
     client.close()
 
 
 @pytest.mark.requirement("XL-066")
-def test_of_fifty_calls_at_once_redis_lets_exactly_thirty_pass(redis: str) -> None:
+def test_redis_allows_exactly_30_of_50_concurrent_calls(redis: str) -> None:
     stores = [open_windows(redis) for _ in range(5)]
     with ThreadPoolExecutor(10) as pool:
         waits = list(pool.map(lambda each: stores[each % 5].take("threads", THIRTY), range(50)))
@@ -84,10 +84,10 @@ def test_of_fifty_calls_at_once_redis_lets_exactly_thirty_pass(redis: str) -> No
 
 
 @pytest.mark.requirement("XL-066")
-def test_apps_that_share_a_redis_hold_their_callers_to_one_limit(redis: str) -> None:
+def test_apps_with_one_redis_share_a_limit(redis: str) -> None:
     async def story() -> list[int]:
         doors = [AppTransport(asgi(kit(), rates=redis)) for _ in range(4)]
-        answers = await asyncio.gather(*(doors[number % 4].send(called("look")) for number in range(50)))
+        answers = await asyncio.gather(*(doors[number % 4].send(build_call("look")) for number in range(50)))
         return [answer.status for answer in answers if not isinstance(answer, Problem)]
 
     statuses = asyncio.run(story())
@@ -96,9 +96,7 @@ def test_apps_that_share_a_redis_hold_their_callers_to_one_limit(redis: str) -> 
 
 @pytest.mark.requirement("XL-066")
 @pytest.mark.parametrize(("where", "workers"), [("folder", "2"), ("redis", "4")])
-def test_the_workers_of_serve_hold_their_callers_to_one_limit(
-    where: str, workers: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_serve_workers_share_a_limit(where: str, workers: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     rates = str(tmp_path / "rates") if where == "folder" else request.getfixturevalue("redis")
     (tmp_path / "shop.py").write_text(SHOP)
     options = ["--port", "0", "--workers", workers, "--rates", rates]

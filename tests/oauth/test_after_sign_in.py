@@ -44,7 +44,7 @@ class Shop(Running):
 
 @pytest.mark.requirement("XL-117", "XL-041", "XL-043")
 @pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
-def test_the_policy_of_a_site_holds_for_who_is_signed_in(protocol: str, tmp_path: Path, serve: Serve) -> None:
+def test_site_policy_applies_to_a_signed_in_user(protocol: str, tmp_path: Path, serve: Serve) -> None:
     shop = Shop(tmp_path, serve)
     shop.signed_in(Walker())
     asked: list[Question] = []
@@ -92,7 +92,7 @@ def test_signing_out_revokes_the_refresh_token_first_and_then_the_access_token()
 
 
 @pytest.mark.requirement("AC-12", "XL-116")
-def test_a_disconnect_deletes_the_tokens_though_their_server_is_gone(
+def test_disconnect_deletes_tokens_even_if_the_server_is_unreachable(
     tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -116,9 +116,7 @@ def test_a_disconnect_deletes_the_tokens_though_their_server_is_gone(
 
 @pytest.mark.requirement("AC-03", "D-28")
 @pytest.mark.parametrize("methods", [["S256"], ["plain"], [], None])
-def test_nobody_is_sent_to_sign_in_where_the_metadata_lacks_s256(
-    methods: list[str] | None, tmp_path: Path, serve: Serve
-) -> None:
+def test_sign_in_is_refused_if_the_metadata_lacks_s256(methods: list[str] | None, tmp_path: Path, serve: Serve) -> None:
     shop = Shop(tmp_path, serve)
     changed: list[str] = []
 

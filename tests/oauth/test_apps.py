@@ -23,13 +23,13 @@ URL = "https://app.example/oauth-client.json"
 JSON = (b"content-type", b"application/json")
 
 
-def served(*headers: tuple[bytes, bytes], status: int = 200, **more: Any) -> Response:
+def build_document_response(*headers: tuple[bytes, bytes], status: int = 200, **more: Any) -> Response:
     return Response(status, (JSON, *headers), json.dumps(document(URL, **more)).encode())
 
 
 @pytest.mark.requirement("AS-16", "AS-17", "XL-114")
-def test_an_app_named_by_its_document_is_shown_with_its_host_and_gets_tokens(site: Site) -> None:
-    site.internet.pages[URL] = served(grant_types=["authorization_code", "refresh_token"])
+def test_app_with_a_client_document_is_shown_with_its_host_and_gets_tokens(site: Site) -> None:
+    site.internet.pages[URL] = build_document_response(grant_types=["authorization_code", "refresh_token"])
     site.browser.sign_in()
     page = site.browser.get(site.ask(URL))
     assert "Docs" in page.text
@@ -40,8 +40,8 @@ def test_an_app_named_by_its_document_is_shown_with_its_host_and_gets_tokens(sit
 
 
 @pytest.mark.requirement("AS-16")
-def test_a_document_is_fetched_once_for_as_long_as_it_is_good(site: Site) -> None:
-    site.internet.pages[URL] = served((b"cache-control", b"max-age=600"))
+def test_client_document_is_fetched_once_while_it_is_fresh(site: Site) -> None:
+    site.internet.pages[URL] = build_document_response((b"cache-control", b"max-age=600"))
     for _ in range(3):
         assert site.browser.get(site.ask(URL)).status_code == 303
     assert site.internet.asked == [URL]
@@ -54,17 +54,17 @@ def test_a_document_is_fetched_once_for_as_long_as_it_is_good(site: Site) -> Non
 @pytest.mark.parametrize(
     "wrong",
     [
-        served(status=500),
-        served(client_id="https://app.example/other"),
+        build_document_response(status=500),
+        build_document_response(client_id="https://app.example/other"),
         Response(200, (JSON,), b"{"),
-        served(client_secret="x"),
+        build_document_response(client_secret="x"),
     ],
     ids=["status", "client_id", "json", "secret"],
 )
-def test_what_is_wrong_with_a_document_is_never_kept(site: Site, wrong: Response) -> None:
+def test_invalid_client_document_is_not_cached(site: Site, wrong: Response) -> None:
     site.internet.pages[URL] = wrong
     assert site.browser.get(site.ask(URL)).status_code == 400
-    site.internet.pages[URL] = served()
+    site.internet.pages[URL] = build_document_response()
     assert site.browser.get(site.ask(URL)).status_code == 303
 
 
@@ -73,13 +73,13 @@ def test_what_is_wrong_with_a_document_is_never_kept(site: Site, wrong: Response
     "url",
     ["http://app.example/c.json", "https://app.example", "https://app.example/a/../c.json", "https://127.0.0.1/c.json"],
 )
-def test_a_bad_document_url_is_not_even_fetched(site: Site, url: str) -> None:
+def test_invalid_client_document_url_is_not_fetched(site: Site, url: str) -> None:
     assert site.browser.get(site.ask(url)).status_code == 400
     assert site.internet.asked == []
 
 
 @pytest.mark.requirement("AS-16")
-def test_a_site_of_others_is_not_fetched_without_end(site: Site) -> None:
+def test_client_document_fetches_from_one_site_are_limited(site: Site) -> None:
     for number in range(40):
         assert site.browser.get(site.ask(f"https://app.example/{number}.json")).status_code == 400
     assert len(site.internet.asked) == 20
@@ -89,8 +89,8 @@ def test_a_site_of_others_is_not_fetched_without_end(site: Site) -> None:
 
 
 @pytest.mark.requirement("AS-16", "AS-17")
-def test_an_app_seen_before_is_asked_about_again_when_it_changed(site: Site) -> None:
-    site.internet.pages[URL] = served()
+def test_changed_app_needs_new_consent(site: Site) -> None:
+    site.internet.pages[URL] = build_document_response()
     site.browser.sign_in()
     first = site.browser.get(site.ask(URL))
     assert first.status_code == 200  # never without asking the first time
@@ -101,14 +101,14 @@ def test_an_app_seen_before_is_asked_about_again_when_it_changed(site: Site) -> 
     assert site.browser.get(site.ask(URL, scope="tasks:delete")).status_code == 200
     for change in ({"client_name": "Other"}, {"redirect_uris": [CALLBACK, "https://app.example/2"]}):
         site.clock.seconds += 61
-        site.internet.pages[URL] = served(**change)
+        site.internet.pages[URL] = build_document_response(**change)
         page = site.browser.get(site.ask(URL))
         assert page.status_code == 200
         assert "has changed since you last allowed it" in page.text
 
 
 @pytest.mark.requirement("AS-17")
-def test_an_app_on_this_machine_is_asked_about_every_time_and_warned_of(site: Site) -> None:
+def test_loopback_app_needs_consent_each_time_with_a_warning(site: Site) -> None:
     local = {"redirect_uri": "http://127.0.0.1:4000/callback"}
     site.browser.sign_in()
     for _ in range(2):
@@ -122,7 +122,7 @@ def test_an_app_on_this_machine_is_asked_about_every_time_and_warned_of(site: Si
 @pytest.mark.requirement("AS-09", "AS-16")
 def test_an_app_with_a_document_can_prove_itself_with_a_key(site: Site) -> None:
     key, keys = ECKey.generate_key("P-256"), "https://app.example/keys.json"
-    site.internet.pages[URL] = served(jwks_uri=keys, token_endpoint_auth_method="private_key_jwt")
+    site.internet.pages[URL] = build_document_response(jwks_uri=keys, token_endpoint_auth_method="private_key_jwt")
     site.internet.pages[keys] = Response(200, (JSON,), json.dumps({"keys": [key.as_dict(private=False)]}).encode())
     code = site.code(client_id=URL)
     claims = {"iss": URL, "sub": URL, "aud": ISSUER, "exp": int(site.clock()) + 60, "jti": "1"}
@@ -135,7 +135,7 @@ def test_an_app_with_a_document_can_prove_itself_with_a_key(site: Site) -> None:
 
 
 @pytest.mark.requirement("AS-16", "D-05", "XL-114", "R18")
-def test_documents_are_fetched_through_the_guarded_door() -> None:
+def test_client_documents_are_fetched_through_the_address_checks() -> None:
     refused = [
         "http://app.example/c",
         "https://10.0.0.1/c",
@@ -159,7 +159,7 @@ def test_documents_are_fetched_through_the_guarded_door() -> None:
 # registration
 
 
-def registering(site: Site, **more: Any) -> Any:
+def register_app(site: Site, **more: Any) -> Any:
     body = {"client_name": "Reg", "redirect_uris": [CALLBACK], **more}
     return site.browser.request(
         "POST", "/oauth/register", json={key: value for key, value in body.items() if value is not None}
@@ -168,14 +168,16 @@ def registering(site: Site, **more: Any) -> Any:
 
 @pytest.mark.requirement("AS-18")
 def test_registration_is_off_by_default(site: Site) -> None:
-    assert registering(site).status_code == 404
+    assert register_app(site).status_code == 404
     assert "registration_endpoint" not in site.browser.get("/.well-known/oauth-authorization-server").json()
 
 
 @pytest.mark.requirement("AS-18")
-def test_an_app_can_register_where_that_is_switched_on(open_site: Callable[..., Site]) -> None:
+def test_app_can_register_if_registration_is_enabled(open_site: Callable[..., Site]) -> None:
     site = open_site(registration=True)
-    answer = registering(site, token_endpoint_auth_method="none", application_type="native", software_statement="x.y.z")
+    answer = register_app(
+        site, token_endpoint_auth_method="none", application_type="native", software_statement="x.y.z"
+    )
     body = answer.json()
     assert answer.status_code == 201
     assert "client_secret" not in body
@@ -183,7 +185,7 @@ def test_an_app_can_register_where_that_is_switched_on(open_site: Callable[..., 
     assert body["redirect_uris"] == [CALLBACK]
     code = site.code(client_id=body["client_id"])
     assert site.redeem(code, client_id=body["client_id"]).status_code == 200
-    secret = registering(site, token_endpoint_auth_method="client_secret_post").json()
+    secret = register_app(site, token_endpoint_auth_method="client_secret_post").json()
     assert secret["client_secret_expires_at"] == 0
     code = site.code(client_id=secret["client_id"])
     form = {"client_id": secret["client_id"], "client_secret": secret["client_secret"]}
@@ -205,20 +207,18 @@ def test_an_app_can_register_where_that_is_switched_on(open_site: Callable[..., 
     ],
     ids=str,
 )
-def test_a_registration_that_cannot_be_is_refused(
-    open_site: Callable[..., Site], wrong: dict[str, Any], error: str
-) -> None:
-    answer = registering(open_site(registration=True), **wrong)
+def test_invalid_registration_is_refused(open_site: Callable[..., Site], wrong: dict[str, Any], error: str) -> None:
+    answer = register_app(open_site(registration=True), **wrong)
     assert (answer.status_code, answer.json()["error"]) == (400, error)
 
 
 @pytest.mark.requirement("AS-18")
-def test_registrations_are_few_in_a_minute_and_unused_ones_expire(open_site: Callable[..., Site]) -> None:
+def test_registrations_are_rate_limited_and_unused_ones_expire(open_site: Callable[..., Site]) -> None:
     site = open_site(registration=True)
-    answers = [registering(site) for _ in range(21)]
+    answers = [register_app(site) for _ in range(21)]
     assert [answer.status_code for answer in answers] == [201] * 20 + [429]
     site.clock.seconds += 61
-    assert registering(site).status_code == 201
+    assert register_app(site).status_code == 201
     used, unused = answers[0].json()["client_id"], answers[1].json()["client_id"]
     site.code(client_id=used)
     site.clock.seconds += 86_400
@@ -230,13 +230,13 @@ EVIL = "https://evil.example/cb"
 
 
 @pytest.mark.requirement("AS-16", "AS-17")
-def test_what_an_earlier_version_of_an_app_was_allowed_a_changed_one_is_asked_for(site: Site) -> None:
-    site.internet.pages[URL] = served()
+def test_changed_app_does_not_inherit_earlier_scopes_without_consent(site: Site) -> None:
+    site.internet.pages[URL] = build_document_response()
     site.browser.sign_in()
     code = site.answer(site.browser.allow(site.browser.get(site.ask(URL, scope="tasks:read tasks:write"))))["code"]
     assert site.redeem(code, client_id=URL).status_code == 200
     site.clock.seconds += 120
-    site.internet.pages[URL] = served(redirect_uris=[EVIL], client_name="Evil")
+    site.internet.pages[URL] = build_document_response(redirect_uris=[EVIL], client_name="Evil")
     asked = site.browser.get(site.ask(URL, scope="tasks:read", redirect_uri=EVIL))
     code = site.answer(site.browser.allow(asked))["code"]
     assert site.redeem(code, client_id=URL, redirect_uri=EVIL).json()["scope"] == "tasks:read"
@@ -246,12 +246,12 @@ def test_what_an_earlier_version_of_an_app_was_allowed_a_changed_one_is_asked_fo
 
 @pytest.mark.requirement("AS-16", "AS-17")
 @pytest.mark.parametrize("decision", ["allow", "deny"])
-def test_an_app_that_changes_while_a_person_is_asked_about_it_is_not_answered(site: Site, decision: str) -> None:
-    site.internet.pages[URL] = served()
+def test_answer_for_an_app_that_changed_during_consent_is_refused(site: Site, decision: str) -> None:
+    site.internet.pages[URL] = build_document_response()
     site.browser.sign_in()
     page = site.browser.get(site.ask(URL))
     site.clock.seconds += 61
-    site.internet.pages[URL] = served(redirect_uris=[EVIL], client_name="Evil")
+    site.internet.pages[URL] = build_document_response(redirect_uris=[EVIL], client_name="Evil")
     answer = site.browser.allow(page, decision=decision)
     assert (answer.status_code, "location" in answer.headers) == (409, False)
     assert "changed while you were asked" in answer.text
@@ -259,9 +259,9 @@ def test_an_app_that_changes_while_a_person_is_asked_about_it_is_not_answered(si
 
 
 @pytest.mark.requirement("D-34")
-def test_the_keys_of_an_app_are_not_fetched_without_end(site: Site) -> None:
+def test_app_key_fetches_are_limited(site: Site) -> None:
     keys = "https://victim.example/big"
-    site.internet.pages[URL] = served(
+    site.internet.pages[URL] = build_document_response(
         (b"cache-control", b"max-age=86400"), token_endpoint_auth_method="private_key_jwt", jwks_uri=keys
     )
     kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"

@@ -177,7 +177,7 @@ def test_a_mix_up_of_two_servers_sends_the_code_to_neither(issuer: str | None) -
 
 
 @pytest.mark.requirement("D-28", "R18", "AC-02")
-def test_a_site_cannot_point_at_the_metadata_of_another() -> None:
+def test_site_cannot_name_the_metadata_of_another_site() -> None:
     evil = {"resource": "https://tasks.example", "authorization_servers": ["https://evil.example"]}
     transport = CannedTransport(
         lambda request: Response(200, (), json.dumps(evil).encode()) if "protected" in request.url else Response(404)
@@ -203,7 +203,9 @@ def test_an_app_cannot_use_the_consent_that_another_was_given(open_site: Callabl
 
 
 @pytest.mark.requirement("D-09")
-def test_a_gateway_passes_no_token_of_its_callers_on(site: Site, serve: Callable[[Callable[[str], Any]], str]) -> None:
+def test_gateway_forwards_no_caller_token_to_its_upstream(
+    site: Site, serve: Callable[[Callable[[str], Any]], str]
+) -> None:
     kit, seen = toolwire.Toolkit("Upstream"), list[bytes]()
 
     @kit.tool(approval="auto", safe=True)
@@ -237,7 +239,7 @@ def test_a_gateway_passes_no_token_of_its_callers_on(site: Site, serve: Callable
 
 
 @pytest.mark.requirement("D-28", "R18")
-def test_metadata_that_redirects_into_the_own_network_is_not_followed(
+def test_metadata_redirect_into_a_private_network_is_not_followed(
     serve: Callable[[Callable[[str], Any]], str],
 ) -> None:
     async def moved(scope: Any, receive: Any, send: Any) -> None:
@@ -271,7 +273,7 @@ _MAY_COMPARE = {
 }
 
 
-def _compared(path: Path) -> list[str]:
+def _list_comparisons(path: Path) -> list[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     found = []
     for node in ast.walk(tree):
@@ -286,15 +288,20 @@ def _compared(path: Path) -> list[str]:
 
 
 @pytest.mark.requirement("D-27")
-def test_no_secret_is_compared_with_an_equals_sign() -> None:
+def test_secrets_are_never_compared_with_the_equals_operator() -> None:
     source = Path(toolwire.__file__).parent
-    found = [line for folder in _FOLDERS for path in sorted((source / folder).glob("*.py")) for line in _compared(path)]
+    found = [
+        line
+        for folder in _FOLDERS
+        for path in sorted((source / folder).glob("*.py"))
+        for line in _list_comparisons(path)
+    ]
     assert set(found) <= _MAY_COMPARE, found
 
 
 @pytest.mark.slow
 @pytest.mark.requirement("D-27", "AS-19")
-def test_an_unknown_name_takes_as_long_as_a_wrong_password(tmp_path: Path) -> None:
+def test_unknown_user_name_costs_as_much_time_as_a_wrong_password(tmp_path: Path) -> None:
     store = OAuthStore(tmp_path / "people.db")
     people = Accounts(store)
     people.add("Ada", "correct horse")

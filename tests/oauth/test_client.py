@@ -97,18 +97,18 @@ class Running:
 
 
 @pytest.fixture
-def running(tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]) -> Running:
+def running_site(tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]) -> Running:
     return Running(tmp_path, serve)
 
 
 @pytest.mark.requirement("AC-01", "AC-05", "AC-06", "AC-08", "XL-110", "XL-111", "OQ-10")
-def test_a_person_signs_in_once_and_calls_work_from_then_on(running: Running) -> None:
+def test_user_signs_in_once_and_later_connections_work(running_site: Running) -> None:
     walker = Walker()
-    found = running.signed_in(walker)
+    found = running_site.signed_in(walker)
     assert found.scopes == ("tasks:read",)
     for _ in range(2):  # a new connection, as after a restart
         with toolwire.connect_sync(
-            running.url, protocol="otc", agree=lambda _: True, credential_store=running.credentials
+            running_site.url, protocol="otc", agree=lambda _: True, credential_store=running_site.credentials
         ) as remote:
             assert remote.call("list_tasks") == toolwire.Value(["wash up"])
     assert len(walker.pages) == 1
@@ -116,7 +116,7 @@ def test_a_person_signs_in_once_and_calls_work_from_then_on(running: Running) ->
 
 
 @pytest.fixture
-def guarded(tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]) -> Running:
+def guarded_site(tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]) -> Running:
     """A site whose paths need different scopes, without any protocol of ours."""
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
@@ -132,7 +132,9 @@ def guarded(tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]) -> Run
     return Guarded(tmp_path, serve)
 
 
-def door_of(running: Running, person: SignInUser | None, first: Credential | None = None) -> SyncAuthTransport:
+def build_auth_transport(
+    running: Running, person: SignInUser | None, first: Credential | None = None
+) -> SyncAuthTransport:
     refresher = TokenRefresher(running.url, running.credentials, first, running.transport)
     ask = None if person is None else step_up(ME, person, running.transport)
     return SyncAuthTransport(SyncNetwork(), CredentialAuth(running.url, refresher, ask))
@@ -145,42 +147,42 @@ def status(transport: SyncAuthTransport, url: str) -> int:
 
 
 @pytest.mark.requirement("XL-102", "AC-08")
-def test_a_401_starts_signing_in_and_a_403_asks_for_more_before_anybody_is_told(guarded: Running) -> None:
+def test_401_starts_sign_in_and_403_asks_for_more_scopes(guarded_site: Running) -> None:
     walker, asked = Walker(), list[tuple[str, ...]]()
 
     def allow(_: str, scopes: Any) -> bool:
         asked.append(tuple(scopes))
         return True
 
-    transport = door_of(guarded, walker.person(allow=allow))
-    assert status(transport, f"{guarded.url}/read") == 200
-    assert status(transport, f"{guarded.url}/read") == 200
+    transport = build_auth_transport(guarded_site, walker.person(allow=allow))
+    assert status(transport, f"{guarded_site.url}/read") == 200
+    assert status(transport, f"{guarded_site.url}/read") == 200
     assert asked == [("tasks:read",)]
-    assert status(transport, f"{guarded.url}/clear") == 200
+    assert status(transport, f"{guarded_site.url}/clear") == 200
     assert asked[1:] == [("tasks:read", "tasks:delete")]  # what there was, and what was missing
-    assert status(transport, f"{guarded.url}/read") == 200
+    assert status(transport, f"{guarded_site.url}/read") == 200
     assert len(walker.pages) == 2
-    assert [each.scopes for each in guarded.credentials.list_all()] == [("tasks:read", "tasks:delete")]
+    assert [each.scopes for each in guarded_site.credentials.list_all()] == [("tasks:read", "tasks:delete")]
 
 
 @pytest.mark.requirement("AC-08")
-def test_asking_for_more_ends_where_it_does_not_help(guarded: Running) -> None:
+def test_scope_requests_stop_if_the_scope_is_not_granted(guarded_site: Running) -> None:
     walker = Walker(scopes=("tasks:read",))  # never ticks what is missing
-    first = guarded.signed_in(walker)
-    transport = door_of(guarded, walker.person(), first)
+    first = guarded_site.signed_in(walker)
+    transport = build_auth_transport(guarded_site, walker.person(), first)
     for _ in range(4):
-        assert status(transport, f"{guarded.url}/clear") == 403
+        assert status(transport, f"{guarded_site.url}/clear") == 403
     assert len(walker.pages) == 1 + 2
-    refuses = door_of(guarded, walker.person(allow=lambda _, scopes: False), first)
-    assert status(refuses, f"{guarded.url}/clear") == 403
+    refuses = build_auth_transport(guarded_site, walker.person(allow=lambda _, scopes: False), first)
+    assert status(refuses, f"{guarded_site.url}/clear") == 403
     assert len(walker.pages) == 1 + 2
-    nobody = door_of(guarded, None, first)
-    assert status(nobody, f"{guarded.url}/clear") == 403
+    nobody = build_auth_transport(guarded_site, None, first)
+    assert status(nobody, f"{guarded_site.url}/clear") == 403
 
 
 @pytest.mark.requirement("AC-11", "D-08")
-def test_a_request_to_another_origin_is_sent_without_the_token(guarded: Running) -> None:
-    first = guarded.signed_in(Walker())
+def test_a_request_to_another_origin_is_sent_without_the_token(guarded_site: Running) -> None:
+    first = guarded_site.signed_in(Walker())
     sent: list[Request] = []
 
     class Recording:
@@ -193,14 +195,14 @@ def test_a_request_to_another_origin_is_sent_without_the_token(guarded: Running)
 
         def close(self) -> None: ...
 
-    refresher = TokenRefresher(guarded.url, guarded.credentials, first, guarded.transport)
-    transport = SyncAuthTransport(Recording(), CredentialAuth(guarded.url, refresher))
-    ours = [f"{guarded.url}/read", f"{guarded.url}?x=1"]
+    refresher = TokenRefresher(guarded_site.url, guarded_site.credentials, first, guarded_site.transport)
+    transport = SyncAuthTransport(Recording(), CredentialAuth(guarded_site.url, refresher))
+    ours = [f"{guarded_site.url}/read", f"{guarded_site.url}?x=1"]
     others = [
         "https://evil.example/read",
-        guarded.url + ".evil.example/",
-        guarded.url + "0/read",
-        f"https://e.example?{guarded.url}/",
+        guarded_site.url + ".evil.example/",
+        guarded_site.url + "0/read",
+        f"https://e.example?{guarded_site.url}/",
     ]
     for url in ours + others:
         transport.send(Request("GET", url, ((b"Authorization", b"Bearer of the model"),) if url in ours else ()))
@@ -210,13 +212,13 @@ def test_a_request_to_another_origin_is_sent_without_the_token(guarded: Running)
 
 
 @pytest.mark.requirement("AC-05")
-def test_the_redirect_may_be_to_either_loopback_address(running: Running) -> None:
-    found = running.signed_in(Walker(), SignInOptions(identity=ClientIdentity(client_id="native"), host="::1"))
+def test_the_redirect_may_be_to_either_loopback_address(running_site: Running) -> None:
+    found = running_site.signed_in(Walker(), SignInOptions(identity=ClientIdentity(client_id="native"), host="::1"))
     assert found.access.reveal()
 
 
 @pytest.mark.requirement("AC-04")
-def test_where_apps_may_register_nothing_needs_to_be_configured(
+def test_client_registers_itself_if_the_server_permits_it(
     tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]
 ) -> None:
     running = Running(tmp_path, serve, registration=True)
@@ -226,39 +228,43 @@ def test_where_apps_may_register_nothing_needs_to_be_configured(
 
 
 @pytest.mark.requirement("AC-12", "XL-116")
-def test_signing_out_gives_the_tokens_back(running: Running) -> None:
-    found = running.signed_in(Walker())
-    assert sign_out(found, running.transport) is True
-    answer = running.transport.send(
-        Request("GET", f"{running.url}/tools", ((b"authorization", f"Bearer {found.access.reveal()}".encode()),))
+def test_sign_out_revokes_the_tokens(running_site: Running) -> None:
+    found = running_site.signed_in(Walker())
+    assert sign_out(found, running_site.transport) is True
+    answer = running_site.transport.send(
+        Request("GET", f"{running_site.url}/tools", ((b"authorization", f"Bearer {found.access.reveal()}".encode()),))
     )
     assert isinstance(answer, Response)
     assert answer.status == 401
 
 
 @pytest.mark.requirement("AC-11", "XL-112")
-def test_a_token_that_one_has_can_be_given_by_hand(running: Running) -> None:
-    found = running.signed_in(Walker())
+def test_existing_token_can_be_passed_to_connect(running_site: Running) -> None:
+    found = running_site.signed_in(Walker())
     for token in (found.access, found.access.reveal()):
-        with toolwire.connect_sync(running.url, protocol="otc", agree=lambda _: True, token=token) as remote:
+        with toolwire.connect_sync(running_site.url, protocol="otc", agree=lambda _: True, token=token) as remote:
             assert remote.call("list_tasks") == toolwire.Value(["wash up"])
 
 
 @pytest.mark.requirement("AC-06")
-def test_a_person_who_does_not_allow_it_ends_it(running: Running) -> None:
-    place = find_sign_in(f"{running.url}/tools", running.transport)
+def test_denied_consent_ends_the_sign_in(running_site: Running) -> None:
+    place = find_sign_in(f"{running_site.url}/tools", running_site.transport)
     assert not isinstance(place, Problem)
-    said = sign_in(place, ME, Walker(decision="deny").person(), running.transport)
+    said = sign_in(place, ME, Walker(decision="deny").person(), running_site.transport)
     assert isinstance(said, Problem)
     assert said.kind is Kind.DENIED
 
 
 @pytest.mark.requirement("AC-09")
-def test_threads_with_an_old_token_refresh_it_once(running: Running) -> None:
-    found = running.signed_in(Walker())
+def test_concurrent_threads_refresh_an_expired_token_once(running_site: Running) -> None:
+    found = running_site.signed_in(Walker())
     keepers = [
         TokenRefresher(
-            running.url, running.credentials, found, running.transport, now=lambda: (found.expires_at or 0.0) - 30
+            running_site.url,
+            running_site.credentials,
+            found,
+            running_site.transport,
+            now=lambda: (found.expires_at or 0.0) - 30,
         )
         for _ in range(2)  # two that know nothing of each other, as two processes
     ]
@@ -271,13 +277,13 @@ def test_threads_with_an_old_token_refresh_it_once(running: Running) -> None:
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(fresh, range(8)))
     assert all(isinstance(answer, Credential) for answer in answers)
-    assert "refresh token reused" not in running.kinds()
-    assert running.kinds() == ["granted", "tokens issued", "tokens issued"]  # the sign-in, and one refresh
+    assert "refresh token reused" not in running_site.kinds()
+    assert running_site.kinds() == ["granted", "tokens issued", "tokens issued"]  # the sign-in, and one refresh
 
 
 @pytest.mark.requirement("AC-09")
-def test_processes_share_one_refresh(running: Running, tmp_path: Path) -> None:
-    found = running.signed_in(Walker())
+def test_concurrent_processes_refresh_a_token_once(running_site: Running, tmp_path: Path) -> None:
+    found = running_site.signed_in(Walker())
     program = (
         "import sys\n"
         "from pathlib import Path\n"
@@ -300,42 +306,44 @@ def test_processes_share_one_refresh(running: Running, tmp_path: Path) -> None:
         given = found.access.reveal() + "\n"
         said = list(pool.map(lambda process: process.communicate(given, timeout=60)[0].strip(), started))
     assert said == ["Credential"] * 3
-    assert running.kinds() == ["granted", "tokens issued", "tokens issued"]
+    assert running_site.kinds() == ["granted", "tokens issued", "tokens issued"]
 
 
 @pytest.mark.requirement("AC-09")
-def test_a_refused_refresh_forgets_the_sign_in_and_says_how_to_sign_in_again(running: Running) -> None:
-    found = running.signed_in(Walker())
-    sign_out(found, running.transport)
-    said = TokenRefresher(running.url, running.credentials, found, running.transport).ensure_valid(found.access)
+def test_refused_refresh_deletes_the_credential_and_names_the_login_command(running_site: Running) -> None:
+    found = running_site.signed_in(Walker())
+    sign_out(found, running_site.transport)
+    said = TokenRefresher(running_site.url, running_site.credentials, found, running_site.transport).ensure_valid(
+        found.access
+    )
     assert isinstance(said, Problem)
     assert "toolwire login" in said.message
-    assert running.credentials.list_all() == []
+    assert running_site.credentials.list_all() == []
 
 
 @pytest.mark.requirement("AC-09", "XL-102")
-def test_a_token_that_was_ended_is_refreshed_in_the_middle_of_a_connection(running: Running) -> None:
-    found = running.signed_in(Walker())
+def test_revoked_access_token_is_refreshed_during_a_connection(running_site: Running) -> None:
+    found = running_site.signed_in(Walker())
 
     async def calls() -> list[Any]:
         async with toolwire.connect(
-            running.url, protocol="otc", agree=lambda _: True, credential_store=running.credentials
+            running_site.url, protocol="otc", agree=lambda _: True, credential_store=running_site.credentials
         ) as remote:
             first = await remote.call("list_tasks")
             form = f"client_id=native&token={found.access.reveal()}".encode()
             kind = ((b"content-type", b"application/x-www-form-urlencoded"),)
-            SyncNetwork().send(Request("POST", f"{running.url}/oauth/revoke", kind, form))
+            SyncNetwork().send(Request("POST", f"{running_site.url}/oauth/revoke", kind, form))
             return [first, await remote.call("list_tasks")]
 
     assert anyio.run(calls) == [toolwire.Value(["wash up"])] * 2
-    kept = running.credentials.get(found.storage_name)
+    kept = running_site.credentials.get(found.storage_name)
     assert kept is not None
     assert kept.access != found.access
 
 
 @pytest.mark.requirement("AC-11", "D-08")
-def test_a_token_goes_to_its_resource_and_nowhere_else(
-    running: Running, serve: Callable[[Callable[[str], Any]], str]
+def test_token_is_sent_only_to_its_resource(
+    running_site: Running, serve: Callable[[Callable[[str], Any]], str]
 ) -> None:
     seen: list[Any] = []
 
@@ -347,8 +355,11 @@ def test_a_token_goes_to_its_resource_and_nowhere_else(
         await send({"type": "http.response.body", "body": b""})
 
     elsewhere = serve(lambda _: other)
-    running.signed_in(Walker())
-    with pytest.raises(toolwire.ConnectError), toolwire.connect_sync(elsewhere, credential_store=running.credentials):
+    running_site.signed_in(Walker())
+    with (
+        pytest.raises(toolwire.ConnectError),
+        toolwire.connect_sync(elsewhere, credential_store=running_site.credentials),
+    ):
         pass
     assert seen
     assert not any(name == b"authorization" for scope in seen for name, _ in scope["headers"])
@@ -356,7 +367,7 @@ def test_a_token_goes_to_its_resource_and_nowhere_else(
 
 
 @pytest.mark.requirement("XL-117")
-def test_who_is_signed_in_is_still_asked_about_each_call_that_needs_it(
+def test_signed_in_user_is_still_asked_about_each_call(
     tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]
 ) -> None:
     running = Running(tmp_path, serve, default_scopes=("tasks:read", "tasks:delete"))
@@ -378,8 +389,8 @@ def test_who_is_signed_in_is_still_asked_about_each_call_that_needs_it(
 
 
 @pytest.mark.requirement("AC-10", "XL-111", "D-26")
-def test_the_program_signs_in_lists_and_signs_out_and_shows_no_token(
-    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_login_connections_and_logout_commands_never_print_a_token(
+    running_site: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("DISPLAY", raising=False)
@@ -390,7 +401,7 @@ def test_the_program_signs_in_lists_and_signs_out_and_shows_no_token(
         "-m",
         "toolwire",
         "login",
-        running.url + "/tools",
+        running_site.url + "/tools",
         "--client-id",
         "native",
         "--scope",
@@ -405,16 +416,16 @@ def test_the_program_signs_in_lists_and_signs_out_and_shows_no_token(
         assert "Open this page" in line
         Walker().open(line.rpartition(" ")[2].strip())
         assert program.wait(60) == 0
-    assert errors.read_text() == f"Signed in to {running.url}, for tasks:read.\n"
+    assert errors.read_text() == f"Signed in to {running_site.url}, for tasks:read.\n"
     assert main(["connections"]) == 0
-    assert main(["call", running.url, "list_tasks", "--protocol", "otc", "--agree", "--json"]) == 0
+    assert main(["call", running_site.url, "list_tasks", "--protocol", "otc", "--agree", "--json"]) == 0
     assert main(["connections", "--json"]) == 0
-    assert main(["logout", running.url]) == 0
-    assert main(["logout", running.url]) == 4
+    assert main(["logout", running_site.url]) == 0
+    assert main(["logout", running_site.url]) == 4
     printed = capsys.readouterr().out
-    assert f"{running.url}  tasks:read" in printed
+    assert f"{running_site.url}  tasks:read" in printed
     assert "wash up" in printed
-    assert running.kinds()[-1] == "revoked"
+    assert running_site.kinds()[-1] == "revoked"
     assert list((tmp_path / "state" / "toolwire" / "credentials").glob("*.json")) == []
 
 
@@ -438,7 +449,7 @@ def test_a_key_is_asked_for_once_and_stored_like_a_token(
 
 
 @pytest.mark.requirement("AC-14", "AC-13")
-def test_the_document_says_whether_a_password_is_wanted_and_which_flows_are_not_safe(
+def test_login_reads_password_schemes_and_unsafe_flows_from_the_document(
     tmp_path: Path, serve: Callable[[Callable[[str], Any]], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -485,7 +496,7 @@ def tasks_without_scopes() -> toolwire.Toolkit:
 
 
 @pytest.mark.requirement("AC-13")
-def test_a_device_without_a_browser_waits_for_another(tmp_path: Path) -> None:
+def test_device_sign_in_polls_until_another_device_confirms(tmp_path: Path) -> None:
     waited: list[float] = []
     answers = iter(
         [

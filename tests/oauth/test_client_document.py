@@ -23,7 +23,7 @@ from .test_client import Running, Walker, tasks
 PLACE = "/.well-known/oauth-client.json"
 
 
-def shown(app: toolwire.App, url: str, method: str = "GET") -> Response:
+def request_document(app: toolwire.App, url: str, method: str = "GET") -> Response:
     answer = asyncio.run(AppTransport(app).send(Request(method, url)))
     assert isinstance(answer, Response)
     return answer
@@ -31,10 +31,10 @@ def shown(app: toolwire.App, url: str, method: str = "GET") -> Response:
 
 @pytest.mark.requirement("XL-113", "OQ-11")
 @pytest.mark.parametrize("where", [f"https://tools.example{PLACE}", "https://tools.example/apps/toolwire.json"])
-def test_an_application_shows_our_document_where_it_was_told_to(where: str) -> None:
+def test_application_serves_our_client_document_at_the_configured_url(where: str) -> None:
     given = where.removesuffix(PLACE)  # an origin is enough for the usual place
     app = toolwire.asgi(tasks(), api_keys=["key"], client_document=given, hosts=["tools.example"])
-    answer = shown(app, where)
+    answer = request_document(app, where)
     assert answer.status == 200
     assert get_header(answer.headers, b"content-type") == "application/json"
     client = read_document(where, answer)  # as an authorization server reads it
@@ -42,18 +42,18 @@ def test_an_application_shows_our_document_where_it_was_told_to(where: str) -> N
     assert (client.id, client.name, client.method) == (where, "toolwire", "none")
     assert client.redirect_uris == ("http://127.0.0.1/callback", "http://[::1]/callback")
     assert json.loads(answer.body)["client_uri"] == "https://tools.example"
-    assert shown(app, where, "POST").status == 405
-    assert shown(toolwire.asgi(tasks(), hosts=["tools.example"]), where).status == 404
+    assert request_document(app, where, "POST").status == 405
+    assert request_document(toolwire.asgi(tasks(), hosts=["tools.example"]), where).status == 404
 
 
 @pytest.mark.parametrize("url", ["tools.example", "ftp://tools.example/c", "http://tools.example", "https://x/a/../c"])
-def test_an_address_that_no_server_would_take_is_said_at_once(url: str) -> None:
+def test_unusable_client_document_url_is_refused_at_once(url: str) -> None:
     with pytest.raises(DefinitionError, match="cannot be the address of a client metadata document"):
         toolwire.asgi(tasks(), client_document=url)
 
 
 @pytest.mark.requirement("XL-113", "XL-114", "AC-04")
-def test_a_person_signs_in_by_our_document_where_nobody_registered_us(
+def test_user_signs_in_with_our_client_document_without_registration(
     tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]
 ) -> None:
     ours = serve(lambda base: toolwire.asgi(tasks(), client_document=base)) + PLACE

@@ -16,7 +16,7 @@ HOUR = 3_600.0
 
 
 @pytest.mark.requirement("AS-05")
-def test_a_code_of_the_future_is_not_redeemed(site: Site) -> None:
+def test_code_issued_in_the_future_is_refused(site: Site) -> None:
     code = site.code()
     site.clock.seconds -= HOUR
     assert site.redeem(code).json()["error"] == "invalid_grant"
@@ -32,7 +32,7 @@ def test_an_access_token_of_the_future_is_refused(open_site: Callable[..., Site]
     assert site.caller(token).kind == "unauthorized"
 
 
-def test_a_signed_token_of_the_future_is_refused_by_its_key_alone() -> None:
+def test_signed_token_issued_in_the_future_is_refused_from_its_claims() -> None:
     key, site = SigningKey(), "https://tasks.example"
     claims = {"iss": site, "aud": site, "iat": 1_000, "exp": 1_600}
     token = key.sign_claims(claims)
@@ -41,7 +41,7 @@ def test_a_signed_token_of_the_future_is_refused_by_its_key_alone() -> None:
 
 
 @pytest.mark.requirement("AS-11")
-def test_a_refresh_token_of_the_future_is_refused_although_its_grant_is_valid(site: Site) -> None:
+def test_refresh_token_issued_in_the_future_is_refused_despite_a_valid_grant(site: Site) -> None:
     tokens = site.tokens()
     site.clock.seconds += 2 * HOUR
     newer = site.refresh(tokens["refresh_token"]).json()
@@ -50,7 +50,7 @@ def test_a_refresh_token_of_the_future_is_refused_although_its_grant_is_valid(si
 
 
 @pytest.mark.requirement("AS-11")
-def test_the_time_for_a_retry_of_a_refresh_does_not_grow(open_site: Callable[..., Site]) -> None:
+def test_clock_set_back_does_not_extend_the_refresh_grace_period(open_site: Callable[..., Site]) -> None:
     site = open_site(grace_s=10.0)
     token = site.tokens()["refresh_token"]
     site.clock.seconds += 2 * HOUR
@@ -61,7 +61,7 @@ def test_the_time_for_a_retry_of_a_refresh_does_not_grow(open_site: Callable[...
 
 
 @pytest.mark.requirement("AS-19")
-def test_a_session_of_the_future_is_no_session(site: Site) -> None:
+def test_session_started_in_the_future_is_invalid(site: Site) -> None:
     site.browser.sign_in()
     assert site.browser.get(site.ask()).status_code == 200
     site.clock.seconds -= HOUR
@@ -69,7 +69,7 @@ def test_a_session_of_the_future_is_no_session(site: Site) -> None:
 
 
 @pytest.mark.requirement("AS-19")
-def test_wrong_passwords_of_the_future_do_not_count(site: Site) -> None:
+def test_password_attempts_in_the_future_do_not_count(site: Site) -> None:
     for _ in range(5):
         site.browser.sign_in(password="wrong")
     assert "Too many" in site.browser.sign_in().text
@@ -84,7 +84,7 @@ def test_a_stored_text_of_the_future_is_not_found(site: Site) -> None:
         assert rows.find_record("a", HOUR - 60) is None
 
 
-def test_rows_whose_time_is_over_are_still_deleted(site: Site) -> None:
+def test_expired_rows_are_deleted_after_a_clock_change(site: Site) -> None:
     def count_attempts() -> Any:
         with sqlite3.connect(site.path) as database:
             return database.execute("SELECT count(*) FROM oauth_attempts").fetchone()[0]

@@ -18,7 +18,7 @@ from .conftest import CALLBACK, ISSUER, VERIFIER, Site
 
 
 @pytest.mark.requirement("AS-05", "AS-06", "AS-07", "XL-110")
-def test_a_person_allows_an_app_and_it_gets_tokens(site: Site) -> None:
+def test_user_allows_an_app_and_it_gets_tokens(site: Site) -> None:
     sent = site.browser.get(site.ask())
     assert sent.headers["location"].startswith("/oauth/login?next=")
     onward = site.browser.sign_in(onward=site.ask())
@@ -36,24 +36,24 @@ def test_a_person_allows_an_app_and_it_gets_tokens(site: Site) -> None:
 
 
 @pytest.mark.requirement("AS-07")
-def test_a_person_can_untick_a_scope_and_the_app_is_told(site: Site) -> None:
+def test_user_can_deselect_a_scope_and_the_app_is_told(site: Site) -> None:
     body = site.tokens("tasks:read")
     assert body["scope"] == "tasks:read"
     assert site.caller(body["access_token"]).scopes == {"tasks:read"}
 
 
 @pytest.mark.requirement("AS-07")
-def test_a_scope_that_was_not_asked_for_cannot_be_ticked(site: Site) -> None:
+def test_scope_that_was_not_requested_cannot_be_granted(site: Site) -> None:
     assert site.tokens("tasks:read", "tasks:delete")["scope"] == "tasks:read"
 
 
 @pytest.mark.requirement("AS-07")
-def test_without_a_scope_an_app_is_offered_the_first_ones(site: Site) -> None:
+def test_request_without_a_scope_offers_the_default_scopes(site: Site) -> None:
     assert site.tokens(scope=None)["scope"] == "tasks:read"
 
 
 @pytest.mark.requirement("AS-07")
-def test_unknown_scopes_are_refused_or_dropped_as_the_site_says(open_site: Callable[..., Site]) -> None:
+def test_unknown_scopes_are_refused_or_dropped_as_configured(open_site: Callable[..., Site]) -> None:
     strict, lax = open_site(where="1"), open_site(where="2", drop_unknown_scopes=True)
     strict.browser.sign_in()
     assert strict.answer(strict.browser.get(strict.ask(scope="tasks:read admin")))["error"] == "invalid_scope"
@@ -62,7 +62,7 @@ def test_unknown_scopes_are_refused_or_dropped_as_the_site_says(open_site: Calla
 
 
 @pytest.mark.requirement("AS-06")
-def test_a_refusal_goes_back_with_issuer_and_state(site: Site) -> None:
+def test_denial_is_returned_with_issuer_and_state(site: Site) -> None:
     site.browser.sign_in()
     answer = site.answer(site.browser.allow(site.browser.get(site.ask()), decision="deny"))
     assert answer.pop("error_description")
@@ -82,7 +82,7 @@ BEFORE_A_REDIRECT = [
 
 @pytest.mark.requirement("AS-01", "AS-04", "R18")
 @pytest.mark.parametrize("wrong", BEFORE_A_REDIRECT, ids=str)
-def test_a_wrong_client_or_redirect_ends_on_a_page_and_goes_nowhere(site: Site, wrong: dict[str, object]) -> None:
+def test_wrong_client_or_redirect_shows_an_error_page_without_redirecting(site: Site, wrong: dict[str, object]) -> None:
     answer = site.browser.get(site.ask(**{"client_id": "app", **wrong}))
     assert answer.status_code == 400
     assert "location" not in answer.headers
@@ -110,7 +110,7 @@ AFTER_THE_REDIRECT_IS_KNOWN = [
 
 @pytest.mark.requirement("AS-01", "AS-03", "AS-04", "AS-06", "AS-08", "R18")
 @pytest.mark.parametrize(("wrong", "error"), AFTER_THE_REDIRECT_IS_KNOWN, ids=str)
-def test_any_other_mistake_goes_back_to_the_app_with_the_issuer(
+def test_other_request_errors_are_returned_to_the_app_with_the_issuer(
     site: Site, wrong: dict[str, object], error: str
 ) -> None:
     answer = site.answer(site.browser.get(site.ask(**wrong)))
@@ -127,7 +127,7 @@ def test_unknown_parameters_are_ignored_and_empty_ones_absent(site: Site) -> Non
 
 
 @pytest.mark.requirement("AS-01")
-def test_the_request_may_come_as_a_post_which_becomes_a_get(site: Site) -> None:
+def test_authorization_request_by_post_is_redirected_to_get(site: Site) -> None:
     site.browser.sign_in()
     path, _, query = site.ask().partition("?")
     form = {"content-type": "application/x-www-form-urlencoded"}
@@ -138,7 +138,7 @@ def test_the_request_may_come_as_a_post_which_becomes_a_get(site: Site) -> None:
 
 
 @pytest.mark.requirement("AS-05", "R18")
-def test_a_second_valid_use_of_a_code_revokes_what_the_first_gave(site: Site) -> None:
+def test_second_use_of_a_code_revokes_the_issued_tokens(site: Site) -> None:
     code = site.code()
     tokens = site.redeem(code).json()
     assert site.redeem(code, code_verifier="x" * 43).json()["error"] == "invalid_grant"
@@ -150,7 +150,7 @@ def test_a_second_valid_use_of_a_code_revokes_what_the_first_gave(site: Site) ->
 
 
 @pytest.mark.requirement("AS-05")
-def test_a_code_is_good_for_a_minute(site: Site) -> None:
+def test_code_expires_after_a_minute(site: Site) -> None:
     early, late = site.code(), site.code()
     site.clock.seconds += 59
     assert site.redeem(early).status_code == 200
@@ -174,7 +174,7 @@ WRONG_REDEEMING = [
 
 @pytest.mark.requirement("AS-03", "AS-05", "AS-08", "R18")
 @pytest.mark.parametrize("wrong", WRONG_REDEEMING, ids=str)
-def test_a_code_is_bound_to_all_it_was_asked_with(site: Site, wrong: dict[str, str]) -> None:
+def test_code_is_bound_to_client_redirect_verifier_and_resource(site: Site, wrong: dict[str, str]) -> None:
     code = site.code()
     answer = site.redeem(code, **wrong)
     assert answer.status_code == 400
@@ -184,7 +184,7 @@ def test_a_code_is_bound_to_all_it_was_asked_with(site: Site, wrong: dict[str, s
 
 
 @pytest.mark.requirement("AS-05")
-def test_of_many_who_redeem_a_code_at_once_exactly_one_gets_tokens(site: Site) -> None:
+def test_only_one_of_concurrent_code_exchanges_gets_tokens(site: Site) -> None:
     client = Client(id="app", name="The App", redirect_uris=(CALLBACK,))
     wish = CodeExchange(client_id="app", verifier=VERIFIER, redirect_uri=CALLBACK)
     desk = site.server._context  # the race is below HTTP
@@ -201,7 +201,7 @@ def test_of_many_who_redeem_a_code_at_once_exactly_one_gets_tokens(site: Site) -
 
 
 @pytest.mark.requirement("AS-10")
-def test_nothing_in_the_database_can_be_used(site: Site) -> None:
+def test_database_contains_no_usable_code_token_or_session(site: Site) -> None:
     code = site.code()
     tokens = site.redeem(code).json()
     site.browser.get(site.ask(prompt="consent"))
@@ -214,7 +214,7 @@ def test_nothing_in_the_database_can_be_used(site: Site) -> None:
 
 
 @pytest.mark.requirement("AS-22", "D-26")
-def test_what_happens_is_written_down_without_any_token(site: Site) -> None:
+def test_events_are_recorded_without_tokens(site: Site) -> None:
     tokens = site.tokens()
     refreshed = site.refresh(tokens["refresh_token"]).json()
     site.refresh(tokens["refresh_token"])

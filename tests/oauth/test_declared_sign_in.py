@@ -186,7 +186,7 @@ def open_shop(tmp_path: Path) -> Callable[..., Any]:
 
 @pytest.mark.requirement("XL-110", "XL-102", "AC-01", "AC-08")
 @pytest.mark.parametrize("bare", [True, False])
-def test_connect_signs_in_by_the_flow_of_the_document_and_asks_for_more_when_a_call_needs_it(
+def test_connect_signs_in_by_the_flow_of_the_document_and_adds_scopes_on_demand(
     bare: bool, shop: Shop, open_shop: Callable[..., Any]
 ) -> None:
     shop.bare = bare
@@ -224,7 +224,7 @@ async def test_connect_signs_in_without_blocking_the_loop(shop: Shop, tmp_path: 
 
 
 @pytest.mark.requirement("AC-09", "XL-110")
-def test_a_token_is_refreshed_where_the_document_says(shop: Shop, open_shop: Callable[..., Any]) -> None:
+def test_token_is_refreshed_at_the_refresh_url_of_the_document(shop: Shop, open_shop: Callable[..., Any]) -> None:
     shop.lifetime_s = 1  # shorter than the time before its end at which a token is refreshed
     with open_shop(shop, Walker().person()) as remote:
         assert remote.call("list") == Value("done /list")
@@ -234,7 +234,7 @@ def test_a_token_is_refreshed_where_the_document_says(shop: Shop, open_shop: Cal
 
 
 @pytest.mark.requirement("XL-110", "AC-01")
-def test_a_document_on_this_machine_signs_in_to_the_server_it_names(
+def test_loopback_document_can_name_a_loopback_server(
     shop: Shop, open_shop: Callable[..., Any], tmp_path: Path
 ) -> None:
     shop.login = shop.base
@@ -245,7 +245,7 @@ def test_a_document_on_this_machine_signs_in_to_the_server_it_names(
 
 @pytest.mark.requirement("D-28", "AC-02", "XL-110")
 @pytest.mark.parametrize("allowed", [True, False])
-def test_another_origin_of_the_document_needs_a_yes_that_shows_it(
+def test_authorization_server_on_another_origin_needs_approval(
     allowed: bool, shop: Shop, serve: Serve, open_shop: Callable[..., Any]
 ) -> None:
     login = serve(shop.server)
@@ -269,7 +269,7 @@ def test_another_origin_of_the_document_needs_a_yes_that_shows_it(
 
 
 @pytest.mark.requirement("D-28", "AC-02")
-def test_without_a_way_to_ask_another_origin_is_refused(
+def test_authorization_server_on_another_origin_is_refused_without_an_approver(
     shop: Shop, serve: Serve, open_shop: Callable[..., Any]
 ) -> None:
     serve(shop.server)
@@ -291,7 +291,7 @@ def test_an_endpoint_without_https_is_never_opened(login: str, shop: Shop, open_
 
 @pytest.mark.requirement("XL-021", "XL-024", "AC-02")
 @pytest.mark.parametrize("named_issuer", ["the same", "another"])
-def test_the_authorization_server_that_llm_json_names_is_used_if_it_says_so_too(
+def test_authorization_server_of_llm_json_is_used_if_its_issuer_matches(
     named_issuer: str, shop: Shop, serve: Serve, open_shop: Callable[..., Any]
 ) -> None:
     login = serve(shop.server)
@@ -323,7 +323,7 @@ def test_the_resource_metadata_that_llm_json_names_is_used(shop: Shop, open_shop
 
 
 @pytest.mark.requirement("AC-04")
-def test_a_client_that_is_not_registered_is_told_how(shop: Shop, open_shop: Callable[..., Any]) -> None:
+def test_unregistered_client_is_told_about_the_client_id_option(shop: Shop, open_shop: Callable[..., Any]) -> None:
     with open_shop(shop, Walker().person(), sign_in=None) as remote:
         result = remote.call("list")
     assert isinstance(result, Problem)
@@ -331,7 +331,7 @@ def test_a_client_that_is_not_registered_is_told_how(shop: Shop, open_shop: Call
 
 
 @pytest.mark.requirement("XL-102")
-def test_a_user_who_says_no_gets_the_refusal_of_the_site(shop: Shop, open_shop: Callable[..., Any]) -> None:
+def test_declined_sign_in_returns_the_refusal_of_the_site(shop: Shop, open_shop: Callable[..., Any]) -> None:
     with open_shop(shop, Walker().person(allow=lambda *_: False)) as remote:
         result = remote.call("list")
     assert isinstance(result, Problem)
@@ -409,7 +409,7 @@ FORMS = {
         ("plain", ("--scope", "admin"), "admin"),
     ],
 )
-def test_login_asks_for_the_scopes_of_the_chosen_tools_in_every_form_of_a_document(
+def test_login_requests_the_scopes_of_the_selected_tools(
     form: str, more: tuple[str, ...], scopes: str, shop: Shop, tmp_path: Path
 ) -> None:
     shop.written = FORMS[form]
@@ -418,7 +418,7 @@ def test_login_asks_for_the_scopes_of_the_chosen_tools_in_every_form_of_a_docume
 
 
 @pytest.mark.requirement("AC-02", "D-28")
-def test_login_goes_to_another_site_only_if_the_user_named_it(shop: Shop, serve: Serve, tmp_path: Path) -> None:
+def test_login_uses_another_site_only_if_the_user_named_it(shop: Shop, serve: Serve, tmp_path: Path) -> None:
     there = serve(shop.server)
     code, said = login(tmp_path, shop.base, "--client-id", "mine")
     assert (code, shop.asked) == (3, [])
@@ -428,7 +428,7 @@ def test_login_goes_to_another_site_only_if_the_user_named_it(shop: Shop, serve:
 
 
 @pytest.mark.requirement("XL-102", "XL-110", "AC-08", "D-28")
-def test_call_asks_where_and_for_what_before_a_browser_opens(shop: Shop, serve: Serve, tmp_path: Path) -> None:
+def test_call_asks_about_site_and_scopes_before_opening_a_browser(shop: Shop, serve: Serve, tmp_path: Path) -> None:
     there = serve(shop.server)
     environment = {"XDG_STATE_HOME": str(tmp_path), "DISPLAY": "", "WAYLAND_DISPLAY": "", "NO_COLOR": "1"}
     terminal = Terminal(("call", shop.base, "list", "--agree", "--client-id", "mine"), environment)

@@ -16,7 +16,7 @@ from toolwire.server.oauth.client_lookup import count_fetch_from
 from toolwire.stores.oauth.accounts import Accounts
 
 from .conftest import CALLBACK, Site
-from .test_apps import URL, registering, served
+from .test_apps import URL, build_document_response, register_app
 
 
 class SlowPeople:
@@ -43,7 +43,7 @@ class SlowPeople:
 
 
 @pytest.mark.requirement("D-34", "AS-19")
-def test_a_flood_of_sign_ins_takes_few_threads_and_stops_nobody_else(open_site: Callable[..., Site]) -> None:
+def test_sign_in_flood_uses_few_threads_and_leaves_others_responsive(open_site: Callable[..., Site]) -> None:
     people = SlowPeople()
     site = open_site(users=people)
 
@@ -80,7 +80,7 @@ def wrong(site: Site, address: str, name: str = "Ada", password: str = "wrong ho
 
 
 @pytest.mark.requirement("AS-19")
-def test_nobody_locks_the_name_of_somebody_else(site: Site) -> None:
+def test_wrong_passwords_from_others_do_not_lock_an_account(site: Site) -> None:
     for number in range(30):
         assert wrong(site, f"198.51.100.{number % 6}").status_code == 403
     assert "Too many attempts from your address" in wrong(site, "198.51.100.1").text
@@ -109,26 +109,26 @@ def test_one_address_tries_few_names_a_minute(site: Site, addresses: list[str], 
 
 
 @pytest.mark.requirement("AS-18")
-def test_one_address_cannot_keep_the_apps_of_others_out(open_site: Callable[..., Site]) -> None:
+def test_one_address_cannot_block_registrations_of_others(open_site: Callable[..., Site]) -> None:
     site = open_site(registration=True)
-    assert [registering(site).status_code for _ in range(21)][-1] == 429
+    assert [register_app(site).status_code for _ in range(21)][-1] == 429
     site.browser = site.new_browser("192.0.2.9")
-    assert registering(site).status_code == 201
+    assert register_app(site).status_code == 201
 
 
 @pytest.mark.requirement("AS-18")
-def test_apps_that_nobody_uses_make_room_for_new_ones(open_site: Callable[..., Site], monkeypatch: Any) -> None:
+def test_unused_apps_are_deleted_for_new_ones(open_site: Callable[..., Site], monkeypatch: Any) -> None:
     from toolwire.server.oauth import registration
 
     monkeypatch.setattr(registration, "_MAX_UNUSED", 3)
     site = open_site(registration=True)
-    used = registering(site).json()["client_id"]
+    used = register_app(site).json()["client_id"]
     site.code(client_id=used)
     site.redeem(site.code(client_id=used), client_id=used)
     ids = []
     for _ in range(5):
         site.clock.seconds += 1
-        ids.append(registering(site).json()["client_id"])
+        ids.append(register_app(site).json()["client_id"])
     known = [site.browser.get(site.ask(client_id)).status_code == 200 for client_id in (used, *ids)]
     assert known == [True, False, False, True, True, True]
 
@@ -145,7 +145,7 @@ def test_apps_that_nobody_uses_make_room_for_new_ones(open_site: Callable[..., S
         "https://a{0}.b{0}.app.example/c.json",
     ],
 )
-def test_no_spelling_of_a_site_is_fetched_without_end(site: Site, spelled: str) -> None:
+def test_fetches_from_one_site_are_limited_in_every_spelling(site: Site, spelled: str) -> None:
     for number in range(30):
         browser = site.new_browser(f"203.0.113.{number}")
         assert browser.get(site.ask(spelled.format(number))).status_code == 400
@@ -153,16 +153,16 @@ def test_no_spelling_of_a_site_is_fetched_without_end(site: Site, spelled: str) 
 
 
 @pytest.mark.requirement("AS-16", "D-34")
-def test_nobody_makes_us_fetch_from_many_sites_without_end(site: Site) -> None:
+def test_one_address_cannot_cause_unlimited_fetches_from_many_sites(site: Site) -> None:
     for number in range(60):
         site.browser.get(site.ask(f"https://app-{number}.example/c.json"))
     assert len(site.internet.asked) == 40
-    site.internet.pages[URL] = served()
+    site.internet.pages[URL] = build_document_response()
     assert site.new_browser("192.0.2.9").get(site.ask(URL)).status_code == 303
 
 
 @pytest.mark.requirement("AS-16", "D-34")
-def test_many_domains_that_lead_to_one_address_fetch_little_from_it(
+def test_many_domains_with_one_address_share_its_fetch_limit(
     open_site: Callable[..., Site], serve: Callable[[Callable[[str], Any]], str]
 ) -> None:
     asked: list[str] = []
@@ -192,7 +192,7 @@ def test_many_domains_that_lead_to_one_address_fetch_little_from_it(
 
 
 @pytest.mark.parametrize("written", ["2606:4700::{:x}", "::ffff:1.1.1.1"])
-def test_addresses_of_one_network_count_as_one(site: Site, written: str) -> None:
+def test_addresses_of_one_network_share_a_limit(site: Site, written: str) -> None:
     found = [count_fetch_from(site.server._context, written.format(number)) for number in range(62)]
     assert found == [True] * 60 + [False] * 2
     assert not count_fetch_from(site.server._context, "2606:4700::ffff" if "{" in written else "1.1.1.1")
@@ -212,7 +212,7 @@ def document_of(url: str) -> Response:
     "mistake", [{"code_challenge_method": "plain"}, {"scope": "nonsense"}, {"response_type": "token"}]
 )
 @pytest.mark.parametrize("how", ["registered", "document"])
-def test_an_app_that_anybody_could_make_sends_nobody_elsewhere(
+def test_unverified_app_cannot_redirect_without_user_consent(
     open_site: Callable[..., Site], mistake: dict[str, str], how: str
 ) -> None:
     site = open_site(registration=True)
@@ -220,7 +220,7 @@ def test_an_app_that_anybody_could_make_sends_nobody_elsewhere(
         client = "https://evil.example/c.json"
         site.internet.pages[client] = document_of(client)
     else:
-        client = registering(site, redirect_uris=[EVIL]).json()["client_id"]
+        client = register_app(site, redirect_uris=[EVIL]).json()["client_id"]
     asked = site.ask(client, redirect_uri=EVIL, **mistake)
     stranger = site.browser.get(asked)
     assert (stranger.status_code, "location" in stranger.headers) == (400, False)
@@ -231,7 +231,7 @@ def test_an_app_that_anybody_could_make_sends_nobody_elsewhere(
 
 
 @pytest.mark.parametrize("path", ["/oauth/login", "/oauth/consent", "/oauth/logout"])
-def test_a_form_of_very_many_fields_is_refused_in_a_sentence(site: Site, path: str) -> None:
+def test_form_with_too_many_fields_is_refused_in_one_sentence(site: Site, path: str) -> None:
     fields = {f"f{number}": "x" for number in range(150)}
     answer = site.browser.post(path, fields)
     assert answer.status_code == 400
@@ -240,7 +240,7 @@ def test_a_form_of_very_many_fields_is_refused_in_a_sentence(site: Site, path: s
         assert site.browser.get(path, params=fields).status_code == 400
 
 
-def test_only_what_an_app_is_offered_first_is_ticked_beforehand(site: Site) -> None:
+def test_only_default_scopes_are_preselected(site: Site) -> None:
     site.browser.sign_in()
     page = site.browser.get(site.ask(scope="tasks:read tasks:delete")).text
     assert 'value="tasks:read" checked>' in page
@@ -248,13 +248,13 @@ def test_only_what_an_app_is_offered_first_is_ticked_beforehand(site: Site) -> N
     assert "It lasts at most 90 days, ends after 30 days without use" in page
 
 
-def test_the_consent_page_says_where_it_is_taken_back(open_site: Callable[..., Site]) -> None:
+def test_consent_page_links_to_the_page_that_revokes(open_site: Callable[..., Site]) -> None:
     site = open_site(connected_url="/connected")
     site.browser.sign_in()
     assert '<a href="/connected">what you allowed</a>' in site.browser.get(site.ask()).text
 
 
-def test_accounts_still_take_a_right_password_after_all_this(site: Site) -> None:
+def test_correct_password_still_works_after_a_flood(site: Site) -> None:
     assert isinstance(site.people, Accounts)
     assert site.browser.sign_in().status_code == 303
     assert CALLBACK in site.browser.allow(site.browser.get(site.ask())).headers["location"]

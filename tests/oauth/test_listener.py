@@ -15,7 +15,7 @@ from toolwire.client.login.redirect_listener import RedirectListener
 from toolwire.core.model import Problem
 
 
-def said(listener: RedirectListener, line: str, host: str | None = None) -> bytes:
+def send_request(listener: RedirectListener, line: str, host: str | None = None) -> bytes:
     """Send a request and return the whole answer."""
     netloc = listener.redirect_uri.split("/")[2]
     port = int(netloc.rpartition(":")[2])
@@ -30,7 +30,7 @@ def said(listener: RedirectListener, line: str, host: str | None = None) -> byte
 
 @pytest.mark.requirement("AC-05", "D-28")
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-def test_one_answer_on_the_exact_path_is_taken_and_then_nobody_listens(address: str) -> None:
+def test_redirect_listener_accepts_one_answer_on_its_exact_path_and_closes(address: str) -> None:
     listener = RedirectListener(address)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(listener.wait, 20.0)
@@ -43,18 +43,18 @@ def test_one_answer_on_the_exact_path_is_taken_and_then_nobody_listens(address: 
             ("\x16\x03", None),
             ("", None),
         ):
-            assert b"200 OK" not in said(listener, line, host)
-        page = said(listener, "GET /callback?code=<script>alert(1)</script>&state=s")
+            assert b"200 OK" not in send_request(listener, line, host)
+        page = send_request(listener, "GET /callback?code=<script>alert(1)</script>&state=s")
         assert waiting.result(10) == "code=<script>alert(1)</script>&state=s"
     assert page.startswith(b"HTTP/1.1 200 OK")
     assert b"script" not in page.replace(b"default-src", b"")
     assert b"frame-ancestors 'none'" in page
     with pytest.raises(ConnectionError):
-        said(listener, "GET /callback?code=again")
+        send_request(listener, "GET /callback?code=again")
 
 
 @pytest.mark.requirement("AC-05")
-def test_whoever_says_nothing_does_not_keep_the_answer_out_and_time_ends() -> None:
+def test_silent_connection_does_not_block_the_redirect_listener() -> None:
     now = iter([0.0, 1.0, 301.0, 302.0])
     listener = RedirectListener(clock=lambda: next(now))
     silent = socket.create_connection(("127.0.0.1", int(listener.redirect_uri.split(":")[2].split("/")[0])))
@@ -86,14 +86,14 @@ BAD = [
 
 @pytest.mark.requirement("D-29", "D-28")
 @pytest.mark.parametrize("url", BAD)
-def test_nothing_but_a_page_is_opened(url: str) -> None:
+def test_only_web_urls_are_opened_in_a_browser(url: str) -> None:
     started: list[Sequence[str]] = []
     assert open_page(url, start=started.append, environment={"DISPLAY": ":0"}, system="darwin") is False
     assert started == []
 
 
 @pytest.mark.requirement("D-29")
-def test_a_page_is_one_argument_of_one_program_and_no_shell_sees_it(tmp_path: Path) -> None:
+def test_browser_url_is_passed_as_one_argument_without_a_shell(tmp_path: Path) -> None:
     seen, program = tmp_path / "seen", tmp_path / "xdg-open"
     program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$#" "$@" > {seen}.new && mv {seen}.new {seen}\n')
     program.chmod(0o700)

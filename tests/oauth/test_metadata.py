@@ -22,7 +22,9 @@ from .conftest import ISSUER, SCOPES, Browser, Site
 
 
 @pytest.mark.requirement("AS-13", "AS-06", "XL-113")
-def test_the_metadata_is_complete_and_valid_for_others(open_site: Callable[..., Site]) -> None:
+def test_authorization_server_metadata_is_complete_and_valid_for_other_libraries(
+    open_site: Callable[..., Site],
+) -> None:
     site = open_site(registration=True)
     answer = site.browser.get("/.well-known/oauth-authorization-server")
     metadata = answer.json()
@@ -43,7 +45,7 @@ def test_the_metadata_is_complete_and_valid_for_others(open_site: Callable[..., 
 
 
 @pytest.mark.requirement("AS-13", "AS-14")
-def test_an_issuer_with_a_path_has_its_metadata_where_the_path_is_inserted(open_site: Callable[..., Site]) -> None:
+def test_metadata_of_an_issuer_with_a_path_is_at_the_well_known_path_prefix(open_site: Callable[..., Site]) -> None:
     site = open_site(issuer=f"{ISSUER}/accounts", resource=f"{ISSUER}/api/v1")
     metadata = site.browser.get("/.well-known/oauth-authorization-server/accounts").json()
     assert metadata["token_endpoint"] == f"{ISSUER}/accounts/oauth/token"
@@ -59,7 +61,7 @@ def test_an_issuer_with_a_path_has_its_metadata_where_the_path_is_inserted(open_
 
 
 @pytest.mark.requirement("AS-20")
-def test_other_web_pages_may_read_metadata_and_tokens_but_not_the_pages_for_people(site: Site) -> None:
+def test_cross_origin_reads_are_allowed_for_metadata_and_tokens_but_not_pages(site: Site) -> None:
     for path in ("/.well-known/oauth-authorization-server", "/oauth/token", "/oauth/revoke"):
         preflight = site.browser.request("OPTIONS", path)
         assert preflight.status_code == 204
@@ -92,7 +94,7 @@ def api(site: Site) -> Browser:
     return Browser(site.server.serve_before(protect_app(app, site.server.callers, needs)), ISSUER, site.runner)
 
 
-def challenged(answer: httpx2.Response) -> dict[str, Any]:
+def read_challenge(answer: httpx2.Response) -> dict[str, Any]:
     found = find_bearer(answer.headers.get_list("www-authenticate"))
     assert found is not None
     return dict(found.parameters)
@@ -102,33 +104,33 @@ METADATA_URL = f"{ISSUER}/.well-known/oauth-protected-resource"
 
 
 @pytest.mark.requirement("AS-15", "XL-115")
-def test_without_a_token_a_path_says_where_to_get_one(api: Browser) -> None:
+def test_request_without_a_token_is_401_with_the_metadata_url(api: Browser) -> None:
     answer = api.get("/tasks")
     assert answer.status_code == 401
-    assert challenged(answer) == {"resource_metadata": METADATA_URL, "scope": "tasks:read"}
+    assert read_challenge(answer) == {"resource_metadata": METADATA_URL, "scope": "tasks:read"}
     assert api.get("/about").json() == {"open": True}
     assert api.get("/.well-known/oauth-protected-resource").json()["resource"] == ISSUER
 
 
 @pytest.mark.requirement("AS-15")
-def test_a_bad_token_is_named_so_and_one_in_the_url_is_not_seen(api: Browser, site: Site) -> None:
+def test_invalid_token_is_named_in_the_challenge_and_a_url_token_is_ignored(api: Browser, site: Site) -> None:
     answer = api.get("/tasks", headers={"authorization": "Bearer nonsense"})
     assert answer.status_code == 401
-    assert challenged(answer)["error"] == "invalid_token"
+    assert read_challenge(answer)["error"] == "invalid_token"
     token = site.tokens("tasks:read")["access_token"]
     in_url = api.get("/tasks", params={"access_token": token})
     assert in_url.status_code == 401
-    assert "error" not in challenged(in_url)
+    assert "error" not in read_challenge(in_url)
     good = api.get("/tasks", headers={"authorization": f"bearer {token}"})
     assert good.json()["caller"] == site.caller(token).name
 
 
 @pytest.mark.requirement("AS-15", "XL-115")
-def test_too_few_scopes_are_refused_naming_all_that_the_operation_needs(api: Browser, site: Site) -> None:
+def test_insufficient_scope_is_403_with_all_needed_scopes(api: Browser, site: Site) -> None:
     token = site.tokens("tasks:read")["access_token"]
     answer = api.request("DELETE", "/tasks", headers={"authorization": f"Bearer {token}"})
     assert answer.status_code == 403
-    said = challenged(answer)
+    said = read_challenge(answer)
     assert said["error"] == "insufficient_scope"
     assert said["scope"] == "tasks:read tasks:delete"
     assert said["resource_metadata"] == METADATA_URL

@@ -56,7 +56,7 @@ def behind(site: Site) -> Any:
     return site.server.serve_before(protect_app(app, site.server.callers, lambda _, path: needs.get(path)))
 
 
-async def pressing(person: httpx2.AsyncClient, url: str) -> str:
+async def press_buttons(person: httpx2.AsyncClient, url: str) -> str:
     """What a person does in their browser: sign in if asked, allow, and be sent back."""
     answer = await person.get(url)
     for _ in range(5):
@@ -84,7 +84,7 @@ async def mcp_login(site: Site, storage: Storage, metadata_url: str | None) -> l
 
         async def redirect(url: str) -> None:
             nonlocal back
-            back = await pressing(person, url)
+            back = await press_buttons(person, url)
 
         async def callback() -> AuthorizationCodeResult:
             query = parse_qs(urlsplit(back).query)
@@ -107,7 +107,7 @@ async def mcp_login(site: Site, storage: Storage, metadata_url: str | None) -> l
 
 
 @pytest.mark.requirement("AS-13", "AS-14", "AS-15", "AS-16", "XL-113")
-def test_the_mcp_client_logs_in_by_its_metadata_document_refreshes_and_steps_up(site: Site) -> None:
+def test_mcp_client_signs_in_with_a_metadata_document_and_refreshes_and_steps_up(site: Site) -> None:
     body = document(URL, grant_types=["authorization_code", "refresh_token"])
     site.internet.pages[URL] = Response(200, ((b"content-type", b"application/json"),), json.dumps(body).encode())
     storage = Storage()
@@ -123,7 +123,7 @@ def test_the_mcp_client_logs_in_by_its_metadata_document_refreshes_and_steps_up(
 
 
 @pytest.mark.requirement("AS-18")
-def test_the_mcp_client_registers_where_it_may(open_site: Callable[..., Site]) -> None:
+def test_mcp_client_registers_if_permitted(open_site: Callable[..., Site]) -> None:
     site, storage = open_site(registration=True), Storage()
     assert asyncio.run(mcp_login(site, storage, None))[0] == {"scopes": ["tasks:read"]}
     assert storage.client is not None
@@ -145,7 +145,7 @@ async def authlib_login(site: Site) -> dict[str, Any]:
         )
         verifier = "v" * 43
         url, state = client.create_authorization_url(f"{ISSUER}/oauth/authorize", code_verifier=verifier)
-        back = await pressing(person, url)
+        back = await press_buttons(person, url)
         token_url = f"{ISSUER}/oauth/token"
         first = dict(
             await client.fetch_token(token_url, authorization_response=back, code_verifier=verifier, state=state)
@@ -157,7 +157,7 @@ async def authlib_login(site: Site) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("AS-09", "AS-11", "AS-12")
-def test_authlibs_client_logs_in_refreshes_and_revokes(site: Site) -> None:
+def test_authlib_client_signs_in_refreshes_and_revokes(site: Site) -> None:
     said = asyncio.run(authlib_login(site))
     assert said["first"]["scope"] == "tasks:read"
     assert said["second"]["refresh_token"] != said["first"]["refresh_token"]

@@ -54,7 +54,7 @@ class Provider:
     async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
         code = secrets.token_urlsafe(32)
         self.codes[code] = AuthorizationCode(
-            code=code, client_id=client.client_id or "", expires_at=time.time() + 60, **_kept(params)
+            code=code, client_id=client.client_id or "", expires_at=time.time() + 60, **_select_parameters(params)
         )
         return f"{params.redirect_uri}?{urlencode({'code': code, 'state': params.state})}"
 
@@ -86,7 +86,7 @@ class Provider:
         )
 
 
-def _kept(params: AuthorizationParams) -> dict[str, Any]:
+def _select_parameters(params: AuthorizationParams) -> dict[str, Any]:
     return {
         "scopes": params.scopes or [],
         "code_challenge": params.code_challenge,

@@ -24,13 +24,13 @@ class OwnPeople:
         return StoredAccount(user_id, user_id.title()) if user_id in ("ada", "bob") else None
 
 
-def signed_in(scope: Mapping[str, Any]) -> str | None:
+def identify_user(scope: Mapping[str, Any]) -> str | None:
     cookies = SimpleCookie(dict(scope["headers"]).get(b"cookie", b"").decode())
     return cookies["session"].value.removeprefix("signed-") if "session" in cookies else None
 
 
-async def signed_in_later(scope: Mapping[str, Any]) -> str | None:
-    return signed_in(scope)
+async def identify_user_async(scope: Mapping[str, Any]) -> str | None:
+    return identify_user(scope)
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -47,7 +47,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": said.encode()})
 
 
-@pytest.fixture(params=[signed_in, signed_in_later])
+@pytest.fixture(params=[identify_user, identify_user_async])
 def own(open_site: Callable[..., Site], request: pytest.FixtureRequest) -> Site:
     site = open_site(users=OwnPeople(), login_url="/sign-in?from=apps", identify_user=request.param)
 
@@ -70,7 +70,7 @@ def enter(browser: Browser, name: str, path: str) -> Any:
 
 
 @pytest.mark.requirement("AS-19", "AS-17")
-def test_who_is_signed_in_at_the_application_is_asked_at_once(own: Site) -> None:
+def test_user_signed_in_at_the_application_sees_the_consent_page_at_once(own: Site) -> None:
     page = enter(own.browser, "ada", own.ask())
     assert (page.status_code, "<dd>Ada</dd>" in page.text) == (200, True)
     tokens = own.redeem(own.answer(own.browser.allow(page))["code"]).json()
@@ -82,14 +82,14 @@ def test_who_is_signed_in_at_the_application_is_asked_at_once(own: Site) -> None
 
 
 @pytest.mark.requirement("AS-16")
-def test_what_one_person_was_asked_another_at_the_same_browser_does_not_answer(own: Site) -> None:
+def test_consent_request_cannot_be_answered_by_another_user_of_the_browser(own: Site) -> None:
     page = enter(own.browser, "ada", own.ask())
     own.browser.get("/sign-in?name=bob&next=/")
     assert own.browser.allow(page).status_code == 404
 
 
 @pytest.mark.requirement("D-22")
-def test_a_form_of_the_consent_page_still_needs_its_own_session(own: Site) -> None:
+def test_consent_form_requires_its_own_session(own: Site) -> None:
     page = enter(own.browser, "ada", own.ask())
     other = own.new_browser(app=own.browser.app)
     other.get("/sign-in?name=ada&next=/")
@@ -97,7 +97,7 @@ def test_a_form_of_the_consent_page_still_needs_its_own_session(own: Site) -> No
 
 
 @pytest.mark.requirement("AS-15", "XL-115")
-def test_people_of_the_application_use_its_protected_routes_with_their_session(own: Site) -> None:
+def test_application_users_can_use_protected_routes_with_their_session(own: Site) -> None:
     assert own.browser.get("/mine").status_code == 401
     own.browser.get("/sign-in?name=ada&next=/")
     assert own.browser.get("/mine").text == "ada everything"
@@ -117,28 +117,26 @@ def test_people_of_the_application_use_its_protected_routes_with_their_session(o
         ({"origin": ""}, 403),
     ],
 )
-def test_no_page_of_another_site_changes_anything_with_the_session(
+def test_page_of_another_site_cannot_use_the_session_to_change_data(
     own: Site, headers: dict[str, str], status: int
 ) -> None:
     own.browser.get("/sign-in?name=ada&next=/")
     assert own.browser.post("/mine", headers=headers).status_code == status
 
 
-@pytest.mark.parametrize("setting", [{"login_url": "/sign-in"}, {"identify_user": signed_in}])
-def test_a_page_to_sign_in_on_without_a_word_of_who_is_signed_in_is_refused(
-    site: Site, setting: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("setting", [{"login_url": "/sign-in"}, {"identify_user": identify_user}])
+def test_login_url_without_identify_user_is_refused(site: Site, setting: dict[str, Any]) -> None:
     with pytest.raises(DefinitionError, match="Set both login_url and identify_user"):
         authorization_server(issuer=ISSUER, scopes=SCOPES, store=site.store, users=site.people, **setting)
 
 
-def test_without_such_a_page_ours_is_there(site: Site) -> None:
+def test_default_login_page_is_served_without_a_login_url(site: Site) -> None:
     assert isinstance(site.people, Accounts)
     assert site.browser.get("/oauth/login").status_code == 200
 
 
 @pytest.mark.requirement("AS-19")
-def test_an_application_signs_in_a_user_whom_it_knows(open_site: Callable[..., Site]) -> None:
+def test_application_can_sign_in_a_known_user(open_site: Callable[..., Site]) -> None:
     site = open_site(sign_up_url="/join?from=login")
     user = site.people.add("Bob", "correct horse")
     assert user is not None

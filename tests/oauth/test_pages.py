@@ -27,7 +27,7 @@ PAGES = [
 
 @pytest.mark.requirement("AS-17", "D-23")
 @pytest.mark.parametrize("path", PAGES)
-def test_every_page_refuses_to_be_framed_errors_too(site: Site, path: str) -> None:
+def test_every_page_including_errors_forbids_framing(site: Site, path: str) -> None:
     page = site.browser.get(path)
     policy = page.headers["content-security-policy"]
     assert "frame-ancestors 'none'" in policy
@@ -37,7 +37,7 @@ def test_every_page_refuses_to_be_framed_errors_too(site: Site, path: str) -> No
 
 
 @pytest.mark.requirement("AS-17")
-def test_the_consent_page_shows_who_asks_from_where_for_what_and_whom(site: Site) -> None:
+def test_consent_page_shows_app_host_scopes_and_user(site: Site) -> None:
     site.browser.sign_in()
     page = site.browser.get(site.ask())
     for shown in ("The App", "app.example", "See your tasks", "Change your tasks", "tasks:read", "Ada", "Tasks"):
@@ -48,7 +48,7 @@ def test_the_consent_page_shows_who_asks_from_where_for_what_and_whom(site: Site
 
 
 @pytest.mark.requirement("AS-17", "D-25")
-def test_what_an_app_calls_itself_is_only_text(open_site: Callable[..., Site]) -> None:
+def test_app_name_is_escaped_on_pages(open_site: Callable[..., Site]) -> None:
     name = "<script>alert(1)</script>\u202e\u200bevil" + "x" * 150
     evil = Client(id='evil"><img src=x>', name=name, redirect_uris=(CALLBACK,))
     site = open_site(clients=(evil,))
@@ -61,7 +61,7 @@ def test_what_an_app_calls_itself_is_only_text(open_site: Callable[..., Site]) -
 
 
 @pytest.mark.requirement("AS-19")
-def test_signing_in_gives_a_new_session_in_a_cookie_of_this_host_alone(site: Site) -> None:
+def test_sign_in_creates_a_new_session_in_a_host_only_cookie(site: Site) -> None:
     page = site.browser.get("/oauth/login")
     before = page.headers["set-cookie"]
     entered = site.browser.sign_in(onward="/oauth/authorize?x=1")
@@ -82,12 +82,12 @@ def test_signing_in_gives_a_new_session_in_a_cookie_of_this_host_alone(site: Sit
 @pytest.mark.parametrize(
     "onward", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "", "/\r\nx"]
 )
-def test_signing_in_leads_to_this_site_only(site: Site, onward: str) -> None:
+def test_sign_in_redirects_only_within_this_site(site: Site, onward: str) -> None:
     assert site.browser.sign_in(onward=onward).headers["location"] == "/"
 
 
 @pytest.mark.requirement("AS-19")
-def test_a_wrong_name_and_a_wrong_password_look_the_same_and_five_are_enough(site: Site) -> None:
+def test_unknown_name_and_wrong_password_look_the_same_and_five_attempts_block(site: Site) -> None:
     wrong = site.browser.sign_in(password="wrong horse")
     nobody = site.browser.sign_in(name="Nobody")
     assert (wrong.status_code, nobody.status_code) == (403, 403)
@@ -144,7 +144,7 @@ CROSS_SITE = [
 
 @pytest.mark.requirement("D-22", "AS-17", "D-28", "R18")
 @pytest.mark.parametrize("headers", CROSS_SITE, ids=str)
-def test_a_form_of_another_site_is_not_taken(site: Site, headers: dict[str, str]) -> None:
+def test_form_posted_from_another_site_is_refused(site: Site, headers: dict[str, str]) -> None:
     site.browser.sign_in()
     page = site.browser.get(site.ask())
     form = {**site.browser.fields(page), "scope": "tasks:read", "decision": "allow"}
@@ -154,7 +154,7 @@ def test_a_form_of_another_site_is_not_taken(site: Site, headers: dict[str, str]
 
 
 @pytest.mark.requirement("D-22", "AS-17")
-def test_a_form_needs_the_token_of_its_own_session(site: Site) -> None:
+def test_form_requires_the_csrf_token_of_its_session(site: Site) -> None:
     site.browser.sign_in()
     page = site.browser.get(site.ask())
     fields = site.browser.fields(page)
@@ -167,7 +167,7 @@ def test_a_form_needs_the_token_of_its_own_session(site: Site) -> None:
 
 
 @pytest.mark.requirement("D-31", "D-30")
-def test_a_question_can_be_answered_by_the_one_it_was_put_to_and_once(site: Site) -> None:
+def test_consent_request_can_be_answered_once_by_its_own_user(site: Site) -> None:
     site.people.add("Bob", "bobs password")
     site.browser.sign_in()
     page = site.browser.get(site.ask())
@@ -198,7 +198,7 @@ def test_signing_out_ends_the_session(site: Site) -> None:
 
 
 @pytest.mark.requirement("XL-116", "D-30")
-def test_a_person_sees_their_connected_apps_and_ends_one(site: Site) -> None:
+def test_user_sees_connected_apps_and_can_revoke_one(site: Site) -> None:
     site.people.add("Bob", "bobs password")
     tokens = site.tokens()
     ada = site.caller(tokens["access_token"]).name
@@ -226,7 +226,7 @@ def test_a_person_sees_their_connected_apps_and_ends_one(site: Site) -> None:
     ],
     ids=str,
 )
-def test_a_server_that_could_not_be_safe_is_not_made(open_site: Callable[..., Site], wrong: dict[str, str]) -> None:
+def test_unsafe_server_configuration_is_refused(open_site: Callable[..., Site], wrong: dict[str, str]) -> None:
     with pytest.raises(DefinitionError):
         open_site(**wrong)
 
@@ -239,7 +239,7 @@ def test_an_https_server_does_not_answer_http(site: Site) -> None:
 
 
 @pytest.mark.requirement("AS-21", "D-24")
-def test_on_this_machine_http_will_do_under_its_own_name_only(open_site: Callable[..., Site]) -> None:
+def test_loopback_server_can_use_http_only_under_its_own_name(open_site: Callable[..., Site]) -> None:
     site = open_site(issuer="http://127.0.0.1:8000", clients=CLIENTS)
     assert site.browser.sign_in().headers["set-cookie"].startswith("toolwire-session=")
     assert site.browser.get(site.ask()).status_code == 200
@@ -249,7 +249,7 @@ def test_on_this_machine_http_will_do_under_its_own_name_only(open_site: Callabl
 
 @pytest.mark.requirement("R9", "R10")
 @pytest.mark.parametrize("path", ["/oauth/login", "/oauth/token"])
-def test_a_form_that_does_not_come_is_not_waited_for(
+def test_form_that_does_not_arrive_is_abandoned(
     open_site: Callable[..., Site], serve: Callable[[Callable[[str], Any]], str], path: str
 ) -> None:
     place = urlsplit(serve(lambda base: open_site(issuer=base, body_s=0.05).server))

@@ -85,9 +85,11 @@ def at_once(work: Callable[[int], _T], number: int = 4) -> list[_T]:
 
 # What holds on SQLite holds here
 
-test_a_person_allows_an_app = test_codes.test_a_person_allows_an_app_and_it_gets_tokens
-test_of_many_who_redeem_a_code_at_once = test_codes.test_of_many_who_redeem_a_code_at_once_exactly_one_gets_tokens
-test_what_happens_is_written_down = test_codes.test_what_happens_is_written_down_without_any_token
+test_user_allows_an_app_and_it_gets_tokens = test_codes.test_user_allows_an_app_and_it_gets_tokens
+test_only_one_of_concurrent_code_exchanges_gets_tokens = (
+    test_codes.test_only_one_of_concurrent_code_exchanges_gets_tokens
+)
+test_events_are_recorded_without_tokens = test_codes.test_events_are_recorded_without_tokens
 test_a_stolen_refresh_token = test_tokens.test_a_stolen_refresh_token_that_is_replayed_ends_the_whole_family
 test_a_refresh_token_ends = test_tokens.test_a_refresh_token_ends_after_30_days_unused_and_after_90_in_any_case
 test_revoking_a_refresh_token = test_tokens.test_revoking_a_refresh_token_ends_the_access_tokens_of_its_grant
@@ -97,7 +99,7 @@ test_revoking_a_refresh_token = test_tokens.test_revoking_a_refresh_token_ends_t
 
 
 @pytest.mark.requirement("AS-11", "D-28")
-def test_of_many_who_use_a_refresh_token_at_once_one_is_first_and_the_family_ends(site: Site) -> None:
+def test_concurrent_uses_of_a_refresh_token_give_one_successor_and_end_its_family(site: Site) -> None:
     desk = site.server._context  # the race is below HTTP
     wish = TokenRefresh(client_id="app")
     for _ in range(3):
@@ -110,7 +112,7 @@ def test_of_many_who_use_a_refresh_token_at_once_one_is_first_and_the_family_end
 
 
 @pytest.mark.requirement("AS-11", "AS-12")
-def test_who_refreshes_replays_and_revokes_at_once_never_wait_for_each_other(site: Site) -> None:
+def test_concurrent_refresh_replay_and_revocation_never_deadlock(site: Site) -> None:
     desk, wish = site.server._context, CodeExchange(client_id="app", verifier=VERIFIER, redirect_uri=CALLBACK)
     for _ in range(4):
         code = site.code()
@@ -126,7 +128,7 @@ def test_who_refreshes_replays_and_revokes_at_once_never_wait_for_each_other(sit
         assert site.refresh(tokens["refresh_token"]).status_code == 400
 
 
-def test_processes_that_start_at_once_make_the_tables_once(url: str) -> None:
+def test_processes_that_start_together_create_the_tables_once(url: str) -> None:
     stores = at_once(lambda _: OAuthStore(url))
     for store in stores:
         with store.write_transaction() as rows:
@@ -136,7 +138,7 @@ def test_processes_that_start_at_once_make_the_tables_once(url: str) -> None:
 
 @pytest.mark.requirement("D-34")
 @pytest.mark.parametrize("odd", ["a\0b", "x" * 5_000, "\ud7ff\U0010ffff"], ids=["null", "long", "far"])
-def test_odd_texts_from_the_network_are_answered_and_never_an_error(site: Site, odd: str) -> None:
+def test_unusual_texts_from_the_network_cause_no_server_error(site: Site, odd: str) -> None:
     page = site.browser.sign_in(name=odd, password=odd)
     asked = [site.browser.get(site.ask(client_id=odd)), site.browser.get(f"/oauth/consent?request={quote(odd)}")]
     told = [site.redeem(odd), site.refresh(odd), site.token(client_id=odd, grant_type="refresh_token")]

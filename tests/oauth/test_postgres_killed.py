@@ -30,7 +30,7 @@ class Calls:
 
 
 @pytest.mark.requirement("R11")
-def test_a_database_that_is_killed_loses_no_token_and_gives_none_two_successors(
+def test_killed_database_loses_no_token_and_issues_no_second_successor(
     postgres: Postgres, open_site: Callable[..., Site]
 ) -> None:
     async def until(there: Callable[[], bool]) -> None:
@@ -86,7 +86,7 @@ def test_a_database_that_is_killed_loses_no_token_and_gives_none_two_successors(
 
 
 @pytest.mark.requirement("ST-05", "R11")
-def test_a_database_that_hangs_is_refused_by_its_own_deadline_on_every_route(
+def test_hanging_database_is_refused_within_the_deadline_on_every_route(
     postgres: Postgres, open_site: Callable[..., Site]
 ) -> None:
     wait_until_answering(postgres)
@@ -115,9 +115,7 @@ def test_a_database_that_hangs_is_refused_by_its_own_deadline_on_every_route(
 
 
 @pytest.mark.requirement("R11", "R13")
-def test_a_database_that_hangs_is_waited_for_a_while_and_stops_nothing_else(
-    postgres: Postgres, open_site: Callable[..., Site]
-) -> None:
+def test_hanging_database_delays_only_requests_that_need_it(postgres: Postgres, open_site: Callable[..., Site]) -> None:
     async def until_it_answers() -> None:
         async with asyncio.timeout(PATIENCE_S):
             while not postgres.answers():  # noqa: ASYNC110 - it asks another process

@@ -45,7 +45,7 @@ def page_shown(terminal: Terminal) -> str:
 
 
 @pytest.mark.requirement("XL-102", "AC-05", "AC-08")
-def test_a_call_that_is_refused_starts_a_sign_in_and_goes_on_after_it(
+def test_unauthorized_call_starts_a_sign_in_and_continues_after_it(
     tmp_path: Path, serve: Callable[[Callable[[str], Any]], str], at: Callable[..., Terminal]
 ) -> None:
     site = Running(tmp_path, serve, registration=True)
@@ -65,7 +65,7 @@ def test_a_call_that_is_refused_starts_a_sign_in_and_goes_on_after_it(
 
 
 @pytest.mark.requirement("XL-102")
-def test_who_says_no_is_told_why_the_call_did_not_run(
+def test_user_who_declines_sign_in_is_told_why_the_call_did_not_run(
     tmp_path: Path, serve: Callable[[Callable[[str], Any]], str], at: Callable[..., Terminal]
 ) -> None:
     site = Running(tmp_path, serve, registration=True)
@@ -83,11 +83,11 @@ SENT = {"key": (b"x-key", SECRET.encode()), "basic": (b"authorization", b"Basic 
 
 @pytest.mark.requirement("AC-14", "D-26")
 @pytest.mark.parametrize("scheme", ["key", "basic"])
-def test_keys_and_passwords_are_typed_unseen_and_used_from_then_on(
+def test_keys_and_passwords_are_typed_without_echo_and_then_used(
     scheme: str, serve: Callable[[Callable[[str], Any]], str], at: Callable[..., Terminal], tmp_path: Path
 ) -> None:
     heard: list[dict[bytes, bytes]] = []
-    url = serve(lambda base: described(base, scheme, heard))
+    url = serve(lambda base: build_described_app(base, scheme, heard))
     terminal = at("login", url, "--key")
     if scheme == "basic":
         terminal.wait_for(b"Name at ")
@@ -109,7 +109,7 @@ def test_keys_and_passwords_are_typed_unseen_and_used_from_then_on(
     assert b"tea" in call.shown
 
 
-def described(base: str, scheme: str, heard: list[dict[bytes, bytes]]) -> Any:
+def build_described_app(base: str, scheme: str, heard: list[dict[bytes, bytes]]) -> Any:
     """An application with an OpenAPI document whose one operation takes a key, or a name and password."""
     kinds = {
         "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
@@ -150,7 +150,7 @@ def described(base: str, scheme: str, heard: list[dict[bytes, bytes]]) -> Any:
     return app
 
 
-def test_nobody_is_asked_where_there_is_no_terminal(
+def test_sign_in_is_not_offered_without_a_terminal(
     tmp_path: Path, serve: Callable[[Callable[[str], Any]], str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     from toolwire.cli import main
@@ -161,7 +161,7 @@ def test_nobody_is_asked_where_there_is_no_terminal(
 
 
 @pytest.mark.requirement("FU-16")
-def test_a_login_to_a_port_that_nobody_listens_at_says_so(at: Callable[..., Terminal]) -> None:
+def test_login_to_a_closed_port_is_reported(at: Callable[..., Terminal]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]

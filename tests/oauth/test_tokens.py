@@ -45,7 +45,7 @@ def test_another_app_that_has_the_token_gets_nothing_and_ends_nothing(site: Site
 
 
 @pytest.mark.requirement("AS-11")
-def test_a_refresh_can_ask_for_fewer_scopes_and_never_for_more(site: Site) -> None:
+def test_refresh_can_reduce_scopes_but_not_add_them(site: Site) -> None:
     tokens = site.tokens()
     assert site.refresh(tokens["refresh_token"], scope="tasks:delete").json()["error"] == "invalid_scope"
     fewer = site.refresh(tokens["refresh_token"], scope="tasks:read").json()
@@ -54,7 +54,7 @@ def test_a_refresh_can_ask_for_fewer_scopes_and_never_for_more(site: Site) -> No
 
 
 @pytest.mark.requirement("AS-08", "AS-11")
-def test_a_refresh_is_for_the_same_resource(site: Site) -> None:
+def test_refresh_keeps_its_resource(site: Site) -> None:
     tokens = site.tokens(resource=ISSUER)
     assert site.refresh(tokens["refresh_token"], resource="https://other.example").json()["error"] == "invalid_target"
     assert site.refresh(tokens["refresh_token"], resource=ISSUER + "/").status_code == 200
@@ -72,7 +72,7 @@ def test_a_refresh_token_ends_after_30_days_unused_and_after_90_in_any_case(site
 
 
 @pytest.mark.requirement("AS-11")
-def test_a_retry_within_the_grace_gets_the_same_successor_only_where_that_was_configured(
+def test_retry_within_the_grace_period_gets_the_same_successor_if_configured(
     open_site: Callable[..., Site],
 ) -> None:
     site = open_site(grace_s=10.0)
@@ -87,7 +87,7 @@ def test_a_retry_within_the_grace_gets_the_same_successor_only_where_that_was_co
 
 
 @pytest.mark.requirement("AS-11")
-def test_after_the_grace_a_repetition_is_theft(open_site: Callable[..., Site]) -> None:
+def test_reuse_after_the_grace_period_ends_the_family(open_site: Callable[..., Site]) -> None:
     site = open_site(grace_s=10.0)
     token = site.tokens()["refresh_token"]
     successor = site.refresh(token).json()["refresh_token"]
@@ -97,7 +97,7 @@ def test_after_the_grace_a_repetition_is_theft(open_site: Callable[..., Site]) -
 
 
 @pytest.mark.requirement("AS-10")
-def test_an_access_token_is_good_for_ten_minutes(site: Site) -> None:
+def test_access_token_expires_after_ten_minutes(site: Site) -> None:
     token = site.tokens()["access_token"]
     site.clock.seconds += 599
     assert site.caller(token).scopes
@@ -118,7 +118,7 @@ def test_revoking_a_refresh_token_ends_the_access_tokens_of_its_grant(site: Site
 
 
 @pytest.mark.requirement("AS-12")
-def test_revoking_an_access_token_ends_it_alone(site: Site) -> None:
+def test_revoking_an_access_token_ends_only_that_token(site: Site) -> None:
     tokens = site.tokens()
     form = {"client_id": "app", "token": tokens["access_token"], "token_type_hint": "refresh_token"}
     assert site.browser.post("/oauth/revoke", form).status_code == 200
@@ -127,7 +127,7 @@ def test_revoking_an_access_token_ends_it_alone(site: Site) -> None:
 
 
 @pytest.mark.requirement("AS-12")
-def test_revoking_what_is_unknown_or_not_ours_is_no_error_and_does_nothing(site: Site) -> None:
+def test_revoking_an_unknown_or_foreign_token_does_nothing(site: Site) -> None:
     tokens = site.tokens()
     for form in (
         {"client_id": "app", "token": "nothing"},
@@ -152,7 +152,7 @@ def test_a_token_for_one_resource_is_refused_at_another_of_the_same_server(open_
 
 
 @pytest.mark.requirement("AS-09")
-def test_the_token_endpoint_takes_forms_only_and_posts_only(site: Site) -> None:
+def test_token_endpoint_accepts_only_form_posts(site: Site) -> None:
     assert site.browser.get("/oauth/token").status_code == 405
     answer = site.browser.post("/oauth/token", content=b"{}", headers={"content-type": "application/json"})
     assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
@@ -167,7 +167,7 @@ def basic(name: str, secret: str) -> dict[str, str]:
 
 
 @pytest.mark.requirement("AS-09")
-def test_each_client_authenticates_in_the_way_it_registered(site: Site) -> None:
+def test_each_client_authenticates_by_its_registered_method(site: Site) -> None:
     code = site.code(client_id="web app")
     right = basic("web+app", "p%3Aw%2Fd+%25")
     assert site.redeem(code, client_id="web app").status_code == 401
@@ -187,12 +187,12 @@ def test_each_client_authenticates_in_the_way_it_registered(site: Site) -> None:
     assert site.redeem(site.code(), client_secret="x").status_code == 401
 
 
-def signed(key: ECKey, **claims: object) -> str:
+def sign_claims(key: ECKey, **claims: object) -> str:
     return jwt.encode({"alg": "ES256"}, {key: value for key, value in claims.items() if value is not None}, key)
 
 
 @pytest.mark.requirement("AS-09", "R18")
-def test_a_client_with_a_key_signs_an_assertion_that_is_good_once(open_site: Callable[..., Site]) -> None:
+def test_client_assertion_signed_with_a_key_is_valid_once(open_site: Callable[..., Site]) -> None:
     key, stranger = ECKey.generate_key("P-256"), ECKey.generate_key("P-256")
     signer = Client(
         id="signer",
@@ -207,12 +207,12 @@ def test_a_client_with_a_key_signs_an_assertion_that_is_good_once(open_site: Cal
         "client_id": "signer",
         "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
     }
-    unsigned = signed(key, **good).split(".")
+    unsigned = sign_claims(key, **good).split(".")
     bad = [
-        signed(stranger, **good),
+        sign_claims(stranger, **good),
         "eyJhbGciOiJub25lIn0." + unsigned[1] + ".",
         *(
-            signed(key, **{**good, **wrong})
+            sign_claims(key, **{**good, **wrong})
             for wrong in (
                 {"iss": "app"},
                 {"sub": "app"},
@@ -233,17 +233,17 @@ def test_a_client_with_a_key_signs_an_assertion_that_is_good_once(open_site: Cal
         answer = site.redeem(code, **form, client_assertion=assertion)
         assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
     assert site.redeem(code, **{**form, "client_assertion_type": "other"}, client_assertion="x").status_code == 401
-    assertion = signed(key, **good)
+    assertion = sign_claims(key, **good)
     tokens = site.redeem(code, **form, client_assertion=assertion)
     assert tokens.status_code == 200
     refresh = tokens.json()["refresh_token"]
     assert site.refresh(refresh, **form, client_assertion=assertion).status_code == 401
     token_endpoint = {**good, "aud": [f"{ISSUER}/oauth/token"], "jti": "2"}
-    assert site.refresh(refresh, **form, client_assertion=signed(key, **token_endpoint)).status_code == 200
+    assert site.refresh(refresh, **form, client_assertion=sign_claims(key, **token_endpoint)).status_code == 200
 
 
 @pytest.mark.requirement("AS-09")
-def test_a_client_that_did_not_register_refreshing_gets_no_refresh_token(open_site: Callable[..., Site]) -> None:
+def test_client_not_registered_for_refresh_gets_no_refresh_token(open_site: Callable[..., Site]) -> None:
     once = Client(id="once", redirect_uris=(CALLBACK,), grants=("authorization_code",))
     site = open_site(clients=(once,))
     body = site.redeem(site.code(client_id="once"), client_id="once").json()
@@ -288,7 +288,7 @@ def test_a_jwt_of_another_key_issuer_or_audience_is_not_taken() -> None:
 
 
 @pytest.mark.requirement("AS-11")
-def test_a_refresh_token_is_no_retry_once_its_successor_was_used(open_site: Callable[..., Site]) -> None:
+def test_retry_is_refused_once_the_successor_was_used(open_site: Callable[..., Site]) -> None:
     site = open_site(grace_s=10.0)
     first = site.tokens()["refresh_token"]
     second = site.refresh(first).json()["refresh_token"]

@@ -49,27 +49,27 @@ class Sdk:
 
     def call(self, url: str, name: str, arguments: dict[str, Any] | None, key: str | None = None) -> dict[str, Any]:
         body = json.dumps(self.write(name, arguments, "callId-0"), ensure_ascii=False).encode()
-        headers = {"content_type": self.content_type, "accept": self.accept, **_signed(key)}
+        headers = {"content_type": self.content_type, "accept": self.accept, **_build_auth_header(key)}
         return self.read(ask(url, "POST", "/opentool/call", body, **headers))
 
     def version(self, url: str, key: str | None = None) -> str:
-        answer = ask(url, "GET", "/opentool/version", accept=self.accept, **_signed(key))
-        _refused(answer, "No access")
+        answer = ask(url, "GET", "/opentool/version", accept=self.accept, **_build_auth_header(key))
+        _raise_refusal(answer, "No access")
         version: str = answer.json["version"]
         assert isinstance(version, str)
         return version
 
     def document(self, url: str, key: str | None = None) -> Any:
-        answer = ask(url, "GET", "/opentool/load", accept=self.accept, **_signed(key))
-        _refused(answer, "No access")
+        answer = ask(url, "GET", "/opentool/load", accept=self.accept, **_build_auth_header(key))
+        _raise_refusal(answer, "No access")
         return self.load(answer)
 
 
-def _signed(key: str | None) -> dict[str, str]:
+def _build_auth_header(key: str | None) -> dict[str, str]:
     return {} if key is None else {"authorization": f"Bearer {key}"}
 
 
-def _refused(answer: Answer, otherwise: str) -> None:
+def _raise_refusal(answer: Answer, otherwise: str) -> None:
     if answer.status == 401:
         raise Failed("Unauthorized")
     if answer.status != 200:
@@ -104,7 +104,7 @@ def usual_call(name: str, arguments: dict[str, Any] | None, id_: str) -> Any:
 
 
 def typescript_read(answer: Answer) -> dict[str, Any]:
-    _refused(answer, "Please check OpenTool Server is RUNNING or NOT")
+    _raise_refusal(answer, "Please check OpenTool Server is RUNNING or NOT")
     body = answer.json
     _error(body)
     result: dict[str, Any] = body["result"]
@@ -112,7 +112,7 @@ def typescript_read(answer: Answer) -> dict[str, Any]:
 
 
 def java_read(answer: Answer) -> dict[str, Any]:
-    _refused(answer, "HTTP error: {0.status}")
+    _raise_refusal(answer, "HTTP error: {0.status}")
     body = answer.json
     assert body["result"] is None or isinstance(body["result"], dict), "Jackson wants a map"
     assert isinstance(body["id"], str | int)
@@ -122,7 +122,7 @@ def java_read(answer: Answer) -> dict[str, Any]:
 
 
 def dart_read(answer: Answer) -> dict[str, Any]:
-    _refused(answer, "HTTP {0.status}")
+    _raise_refusal(answer, "HTTP {0.status}")
     body = answer.json
     assert isinstance(body["jsonrpc"], str)
     assert isinstance(body["result"], dict), "a cast to Map, beside an error too"

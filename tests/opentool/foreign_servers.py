@@ -206,7 +206,7 @@ def _netfx_failed() -> Said:
 # Anything else
 
 
-def answering(said: Said) -> Callable[[Asked], Said]:
+def build_fixed_answer(said: Said) -> Callable[[Asked], Said]:
     """Return a server that says the same to whatever it is asked."""
     return lambda _: said
 
@@ -220,7 +220,7 @@ class Running:
 
 
 @contextmanager
-def running(answer: Callable[[Asked], Said]) -> Iterator[Running]:
+def run_server(answer: Callable[[Asked], Said]) -> Iterator[Running]:
     """Give a server that answers by ``answer`` until the block ends."""
     heard: list[Asked] = []
 

@@ -49,7 +49,7 @@ ADD = function("add", ("a", "integer", True), ("b", "integer", False))
 GET_ALL = function("get-all", ("names", "array", True))
 
 
-def test_a_class_that_fits_has_no_fault_and_is_served(serve: Serve) -> None:
+def test_class_that_matches_its_document_is_served(serve: Serve) -> None:
     fitting = document(ADD, GET_ALL)
     assert check_against(Sums(), fitting) == ()
     with SyncOpenToolClient(serve(Sums, document=fitting).url) as client:
@@ -85,7 +85,7 @@ def test_a_class_that_fits_has_no_fault_and_is_served(serve: Serve) -> None:
     ],
     ids=["no method", "no function", "no parameter", "not described", "optional", "type", "array"],
 )
-def test_each_difference_is_one_sentence_and_nothing_is_served(functions: list[Any], fault: str) -> None:
+def test_each_mismatch_is_one_sentence_and_prevents_serving(functions: list[Any], fault: str) -> None:
     (found,) = check_against(Sums(), document(*functions))
     assert found.startswith(fault)
     with pytest.raises(DefinitionError) as raised:
@@ -93,11 +93,11 @@ def test_each_difference_is_one_sentence_and_nothing_is_served(functions: list[A
     assert fault in str(raised.value)
 
 
-def test_all_differences_are_named_at_once() -> None:
+def test_all_mismatches_are_reported_at_once() -> None:
     assert len(check_against(Sums(), document(function("add"), function("sub"), function("mul")))) == 4
 
 
-def test_an_integer_in_the_document_fits_a_float_in_the_code_and_no_type_fits_any() -> None:
+def test_integer_matches_float_and_an_unannotated_type_matches_any() -> None:
     class Loose:
         def half(self, x: float, y: Any) -> float:
             """Halve."""
@@ -108,7 +108,7 @@ def test_an_integer_in_the_document_fits_a_float_in_the_code_and_no_type_fits_an
     assert "'x' is of the type boolean" in fault
 
 
-def test_of_a_tool_with_call_only_its_call_is_checked() -> None:
+def test_only_the_signature_of_call_is_checked_for_a_class_with_call() -> None:
     class Wrong:
         def call(self) -> None:
             """Take nothing."""
@@ -118,7 +118,7 @@ def test_of_a_tool_with_call_only_its_call_is_checked() -> None:
     assert fault == "call() of Wrong must take a name and its arguments, as in call(self, name, arguments)."
 
 
-def test_a_parameter_that_cannot_be_described_is_a_fault_too() -> None:
+def test_parameter_without_a_schema_is_a_mismatch() -> None:
     class Odd:
         def add(self, *numbers: int) -> int:
             """Add."""

@@ -98,7 +98,7 @@ def hear(flow: Flow[Any], response: Response) -> Any:
 
 @given(status=st.integers(100, 599), body=BODIES)
 @pytest.mark.requirement("OTRPC-028", "C-3")
-def test_any_answer_is_a_result_or_one_of_the_exceptions(status: int, body: bytes) -> None:
+def test_any_response_is_a_result_or_an_sdk_exception(status: int, body: bytes) -> None:
     response = Response(status, JSON_HEADERS, body)
     call = FunctionCall("1", "f", {})
     for flow in (call_function("http://x", call, quirks.ANSWER), ask_version("http://x"), load_document("http://x")):
@@ -108,7 +108,7 @@ def test_any_answer_is_a_result_or_one_of_the_exceptions(status: int, body: byte
 
 @given(result=st.dictionaries(st.text(), VALUES).filter(lambda result: set(result) != {"code", "message"}))
 @pytest.mark.requirement("OTRPC-009", "OTRPC-019")
-def test_a_result_object_comes_through_as_it_is(result: dict[str, Any]) -> None:
+def test_result_object_is_returned_unchanged(result: dict[str, Any]) -> None:
     body = json.dumps({"jsonrpc": "2.0", "result": result, "error": None, "id": "1"}).encode()
     said = hear(call_function("http://x", FunctionCall("1", "f"), quirks.ANSWER), Response(200, JSON_HEADERS, body))
     assert said.result == json.loads(body)["result"]

@@ -11,7 +11,7 @@ import pytest
 from toolwire import Kind, Problem, Question, Result, Value, connect, connect_sync
 
 from .conftest import Notes, Serve
-from .foreign_servers import KEY, dart, dotnet8, java, netfx, running, typescript
+from .foreign_servers import KEY, dart, dotnet8, java, netfx, run_server, typescript
 
 Ask = Callable[[Question], bool]
 
@@ -35,39 +35,39 @@ def call(request: pytest.FixtureRequest) -> Callable[..., Result]:
 
 
 @pytest.fixture(params=["ours", typescript, java, dart, dotnet8, netfx])
-def undescribed(request: pytest.FixtureRequest, serve: Serve) -> Iterator[str]:
+def undescribed_server(request: pytest.FixtureRequest, serve: Serve) -> Iterator[str]:
     """The URL of a server without a document: ours, and others as their SDKs answer."""
     if request.param == "ours":
         yield serve(Notes(), api_keys=[KEY]).url
         return
-    with running(request.param) as server:
+    with run_server(request.param) as server:
         yield server.url
 
 
 @pytest.mark.requirement("C-5", "OTRPC-016", "OTRPC-021")
-def test_a_call_by_name_goes_out_with_what_the_caller_gave(call: Callable[..., Result], undescribed: str) -> None:
+def test_call_by_name_sends_the_given_arguments(call: Callable[..., Result], undescribed_server: str) -> None:
     asked: list[Question] = []
 
     def allow(question: Question) -> bool:
         asked.append(question)
         return True
 
-    assert call(undescribed, "create", {"text": "héllo"}, allow) == Value({"id": 1})
+    assert call(undescribed_server, "create", {"text": "héllo"}, allow) == Value({"id": 1})
     (question,) = asked
     assert (question.call.tool.name, question.call.arguments) == ("create", {"text": "héllo"})
     assert not question.call.tool.safe
 
 
 @pytest.mark.requirement("C-5", "XL-053")
-def test_nothing_is_known_of_the_tool_so_each_call_is_asked_about(undescribed: str) -> None:
+def test_undescribed_tool_is_asked_about_each_time(undescribed_server: str) -> None:
     for approve in (None, lambda question: False):
-        refused = call_blocking(undescribed, "create", {"text": "x"}, approve)
+        refused = call_blocking(undescribed_server, "create", {"text": "x"}, approve)
         assert isinstance(refused, Problem)
         assert refused.kind is Kind.DENIED
 
 
 @pytest.mark.requirement("C-5", "OTRPC-016")
-def test_a_name_that_no_tool_may_have_is_sent_as_it_is(serve: Serve) -> None:
+def test_illegal_function_name_is_sent_unchanged(serve: Serve) -> None:
     class Named:
         def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
             return {"name": name, "arguments": arguments}
@@ -83,7 +83,7 @@ def test_a_name_that_no_tool_may_have_is_sent_as_it_is(serve: Serve) -> None:
 
 
 @pytest.mark.requirement("C-5")
-def test_what_the_server_says_of_an_unknown_name_is_told(serve: Serve) -> None:
+def test_server_error_for_an_unknown_name_is_reported(serve: Serve) -> None:
     with connect_sync(serve(Notes()).url, approve=lambda question: True) as remote:
         assert remote.tools == ()
         refused = remote.call("nope", {})

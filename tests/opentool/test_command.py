@@ -107,7 +107,7 @@ def url_of(process: subprocess.Popen[str]) -> str:
     return line
 
 
-def test_with_no_required_parameter_it_runs_on_its_defaults(script: Any) -> None:
+def test_class_without_required_parameters_runs_with_defaults(script: Any) -> None:
     process = script("-t", "0")
     with SyncOpenToolClient(url_of(process)) as client:
         assert client.call(FunctionCall("1", "greet")).result == {"text": "Hello!"}
@@ -118,13 +118,13 @@ def test_with_no_required_parameter_it_runs_on_its_defaults(script: Any) -> None
     assert (process.returncode, err) == (0, "")
 
 
-def test_its_options_are_the_parameters_of_its_class(script: Any) -> None:
+def test_command_options_are_the_class_parameters(script: Any) -> None:
     process = script("--toolPort", "0", "--name", "Hi", "--mark", "?", "--loud", default="")
     with SyncOpenToolClient(url_of(process)) as client:
         assert client.call(FunctionCall("1", "greet")).result == {"text": "HI?"}
 
 
-def test_with_a_required_parameter_and_nothing_given_it_prints_its_help(script: Any) -> None:
+def test_missing_required_parameter_prints_the_help(script: Any) -> None:
     process = script(default="")
     out, _ = process.communicate(timeout=WAIT_S)
     assert process.returncode == 2
@@ -133,7 +133,7 @@ def test_with_a_required_parameter_and_nothing_given_it_prints_its_help(script: 
 
 
 @pytest.mark.requirement("OTRPC-029", "S-7")
-def test_its_keys_come_from_options_the_environment_and_a_file_and_are_never_shown(script: Any, tmp_path: Path) -> None:
+def test_keys_are_read_from_options_environment_and_file_and_never_printed(script: Any, tmp_path: Path) -> None:
     file = tmp_path / "keys.txt"
     file.write_text("# ours\nkey-in-file\n")
     process = script(
@@ -150,7 +150,7 @@ def test_its_keys_come_from_options_the_environment_and_a_file_and_are_never_sho
 
 
 @pytest.mark.requirement("S-17", "A-28")
-def test_the_admin_key_ends_the_process_well(script: Any) -> None:
+def test_admin_key_stops_the_process_cleanly(script: Any) -> None:
     process = script("-t", "0", TOOLWIRE_ADMIN_KEY="A1")
     url = url_of(process).removesuffix("/opentool")
     assert ask(url, "POST", "/opentool/stop", b"").status == 401
@@ -161,7 +161,7 @@ def test_the_admin_key_ends_the_process_well(script: Any) -> None:
 
 
 @pytest.mark.parametrize("flag", ["-v", "--version"])
-def test_its_version_is_the_one_given_else_that_of_its_document(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_option_prints_the_given_or_documented_version(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     for options, version in [({"version": "9.9.9"}, "9.9.9"), ({"document": DOCUMENT}, "2.3.4"), ({}, "1.0.0")]:
         with pytest.raises(SystemExit) as ended:
             main(Notes, [flag], **options)
@@ -170,7 +170,7 @@ def test_its_version_is_the_one_given_else_that_of_its_document(flag: str, capsy
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
-def test_help_shows_no_secret(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_prints_no_secret_default(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(Many, [flag])
     assert ended.value.code == 0
@@ -189,7 +189,9 @@ def test_a_command_line_that_cannot_be_read_is_a_usage_error(
     assert "usage" in capsys.readouterr().err
 
 
-def test_what_cannot_be_served_is_one_line_and_exit_code_1(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_unusable_tool_is_reported_in_one_line_with_exit_code_1(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert main(Notes, ["-t", "0", "--apiKeysFile", str(tmp_path / "none")]) == 1
     assert main(Notes, ["-t", "0"], document=tmp_path / "none.json") == 1
     first, second = capsys.readouterr().err.splitlines()
@@ -197,7 +199,7 @@ def test_what_cannot_be_served_is_one_line_and_exit_code_1(capsys: pytest.Captur
     assert second.startswith("error: The document")
 
 
-def test_each_sort_of_parameter_is_an_option() -> None:
+def test_each_parameter_type_becomes_an_option() -> None:
     options = {option.name: option for option in read_options(Many)}
     assert list(options) == [
         "path", "size", "ratio", "tags", "mode", "colour", "api_token", "note", "dry_run",
@@ -206,7 +208,7 @@ def test_each_sort_of_parameter_is_an_option() -> None:
     assert options["dry_run"].flags == ("--dry-run", "--dry_run")
 
 
-def test_a_parameter_that_no_text_can_be_is_refused_by_name() -> None:
+def test_parameter_that_cannot_be_an_option_is_refused_by_name() -> None:
     class Odd:
         def __init__(self, hook: dict[str, int]) -> None: ...
 
@@ -222,7 +224,7 @@ def test_a_parameter_that_no_text_can_be_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize("key", ["", "a\nb", "café"])
-def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key: str) -> None:
+def test_invalid_key_is_refused_without_showing_it(key: str) -> None:
     with pytest.raises(DefinitionError) as raised:
         read_keys([key], None, {})
     assert not key or key not in str(raised.value)

@@ -19,7 +19,7 @@ from toolwire.server import asgi
 from toolwire.testing.loopback import background
 
 from .conftest import DOCUMENT
-from .foreign_servers import Asked, Said, compact, running, text
+from .foreign_servers import Asked, Said, compact, run_server, text
 
 pytestmark = [pytest.mark.requirement("OT-028"), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
@@ -60,7 +60,7 @@ def url(calls: Calls) -> Iterator[str]:
             case _:
                 return text("{}", 404)
 
-    with running(answer) as there:
+    with run_server(answer) as there:
         yield there.url.removesuffix("/opentool")
 
 
@@ -114,7 +114,7 @@ def call_by_langchain(remote: SyncRemote) -> list[str]:
 
 
 @pytest.mark.parametrize("call_all", [call_by_openai, call_by_anthropic, call_by_langchain])
-def test_a_model_calls_every_function_by_its_document(
+def test_model_can_call_every_function_from_the_document_alone(
     url: str, calls: Calls, call_all: Callable[[SyncRemote], list[str]]
 ) -> None:
     with connect_sync(url, protocol="opentool", approve=allow) as remote:
@@ -124,7 +124,7 @@ def test_a_model_calls_every_function_by_its_document(
     assert sum("tea" in answer for answer in answers) == 1
 
 
-def test_a_host_of_mcp_calls_every_function_by_its_document(url: str, calls: Calls) -> None:
+def test_mcp_host_can_call_every_function_from_the_document_alone(url: str, calls: Calls) -> None:
     remote = connect_without_user(url, Session(), approve=allow)
 
     async def call_all(gateway: str) -> list[bool]:

@@ -26,7 +26,7 @@ class Site(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=[DOCUMENT, None], ids=["described", "not described"])
-def lasting(request: pytest.FixtureRequest) -> Iterator[Site]:
+def lasting_site(request: pytest.FixtureRequest) -> Iterator[Site]:
     """A tool and where it is served, for all tests of this page."""
     tool = Notes(request.param)
     with OpenToolServer(tool, port=0, deadlines=QUICK) as server:
@@ -34,14 +34,14 @@ def lasting(request: pytest.FixtureRequest) -> Iterator[Site]:
 
 
 @pytest.fixture
-def site(lasting: Site) -> Site:
+def site(lasting_site: Site) -> Site:
     """The same, as new."""
-    lasting.tool.texts.clear()
-    return lasting
+    lasting_site.tool.texts.clear()
+    return lasting_site
 
 
 @pytest.fixture(scope="module", params=[DOCUMENT, None], ids=["described", "not described"])
-def locked(request: pytest.FixtureRequest) -> Iterator[str]:
+def locked_server(request: pytest.FixtureRequest) -> Iterator[str]:
     """Where a tool is served that needs a key."""
     with OpenToolServer(Notes(request.param), port=0, deadlines=QUICK, api_keys=["K1", "K2"]) as server:
         yield server.url
@@ -53,14 +53,14 @@ def post(url: str, body: Any, **headers: str) -> Any:
 
 
 @pytest.mark.requirement("OTRPC-004", "OTRPC-006", "OTRPC-007", "OTRPC-008", "OTRPC-009", "OTRPC-011", "A-18")
-def test_every_sdk_gets_what_the_tool_returned(sdk: Sdk, site: Site) -> None:
+def test_every_sdk_receives_the_tool_result(sdk: Sdk, site: Site) -> None:
     assert sdk.call(site.url, "create", {"text": "héllo"}) == {"id": 1}
     assert sdk.call(site.url, "read", {"id": 1}) == {"text": "héllo"}
     assert sdk.call(site.url, "count", None) == {"count": 1}
 
 
 @pytest.mark.requirement("OTRPC-010", "A-13", "A-14", "S-3")
-def test_every_sdk_reads_why_a_call_failed_and_nothing_that_is_secret(sdk: Sdk, site: Site) -> None:
+def test_every_sdk_receives_the_error_without_secrets(sdk: Sdk, site: Site) -> None:
     with pytest.raises(Failed, match=r"^Fatal error occurred in run\(\)$"):
         sdk.call(site.url, "break", {})
     with pytest.raises(Failed, match=r"^Function Not Supported: nope$"):
@@ -77,7 +77,7 @@ def test_every_sdk_reads_the_version(sdk: Sdk, serve: Serve) -> None:
 
 
 @pytest.mark.requirement("OTRPC-013", "A-01", "S-2")
-def test_every_sdk_loads_the_document_with_its_references_written_out(sdk: Sdk, serve: Serve) -> None:
+def test_every_sdk_loads_the_document_with_references_resolved(sdk: Sdk, serve: Serve) -> None:
     loaded = sdk.document(serve(Notes(DOCUMENT)).url)
     assert [function["name"] for function in loaded["functions"]] == ["create", "read", "count", "break", "fail"]
     assert loaded["info"] == DOCUMENT["info"]
@@ -86,7 +86,7 @@ def test_every_sdk_loads_the_document_with_its_references_written_out(sdk: Sdk, 
 
 
 @pytest.mark.requirement("OTRPC-013")
-def test_what_the_document_says_beyond_its_functions_is_kept(serve: Serve) -> None:
+def test_unknown_document_members_are_served(serve: Serve) -> None:
     loaded = ask(serve(Notes(DOCUMENT)).url, "GET", "/opentool/load").json
     assert loaded["server"] == DOCUMENT["server"]
     assert loaded["opentool"] == "1.1.0"
@@ -94,7 +94,7 @@ def test_what_the_document_says_beyond_its_functions_is_kept(serve: Serve) -> No
 
 
 @pytest.mark.requirement("OTRPC-014", "OTRPC-021", "A-21")
-def test_without_a_document_load_is_two_bytes_that_every_sdk_takes_for_none(sdk: Sdk, serve: Serve) -> None:
+def test_load_without_a_document_returns_an_empty_object(sdk: Sdk, serve: Serve) -> None:
     server = serve(Notes())
     assert ask(server.url, "GET", "/opentool/load").body == b"{}"
     nothing = {"opentool": None, "info": None, "functions": None}
@@ -102,15 +102,15 @@ def test_without_a_document_load_is_two_bytes_that_every_sdk_takes_for_none(sdk:
 
 
 @pytest.mark.requirement("OTRPC-029", "S-7", "A-25")
-def test_every_sdk_gets_in_with_a_key_and_not_without(sdk: Sdk, locked: str) -> None:
+def test_every_sdk_needs_a_valid_key(sdk: Sdk, locked_server: str) -> None:
     for key in ("K1", "K2"):
-        assert sdk.call(locked, "count", {}, key) == {"count": 0}
+        assert sdk.call(locked_server, "count", {}, key) == {"count": 0}
     for wrong in (None, "K3"):
         for use in (sdk.version, sdk.document):
             with pytest.raises(Failed, match="Unauthorized"):
-                use(locked, wrong)
+                use(locked_server, wrong)
         with pytest.raises(Failed, match="Unauthorized"):
-            sdk.call(locked, "count", {}, wrong)
+            sdk.call(locked_server, "count", {}, wrong)
 
 
 @pytest.mark.parametrize(
@@ -119,12 +119,12 @@ def test_every_sdk_gets_in_with_a_key_and_not_without(sdk: Sdk, locked: str) -> 
     ids=str,
 )
 @pytest.mark.requirement("S-7", "A-25")
-def test_a_key_is_taken_in_every_way_it_is_sent(headers: dict[str, str], locked: str) -> None:
-    assert ask(locked, "GET", "/opentool/version", **headers).status == 200
+def test_key_is_accepted_in_every_header_form(headers: dict[str, str], locked_server: str) -> None:
+    assert ask(locked_server, "GET", "/opentool/version", **headers).status == 200
 
 
 @pytest.mark.requirement("OTRPC-012", "OTRPC-008", "A-15")
-def test_an_answer_says_2_0_and_carries_the_id_with_its_type(site: Site) -> None:
+def test_response_has_jsonrpc_2_0_and_the_request_id_with_its_type(site: Site) -> None:
     for id_ in ("c1", "é", 7, 0, None):
         answer = post(site.url, {"jsonrpc": "2.0.0", "method": "count", "params": None, "id": id_})
         said = json.dumps(id_, ensure_ascii=False)
@@ -144,7 +144,7 @@ def test_an_answer_says_2_0_and_carries_the_id_with_its_type(site: Site) -> None
     ids=["not json", "no id", "1.0", "no method", "method 7", "batch"],
 )
 @pytest.mark.requirement("OTRPC-005", "OTRPC-010", "A-16", "A-17", "S-5")
-def test_what_is_no_call_is_400_with_an_error_in_json(body: Any, code: int, site: Site) -> None:
+def test_invalid_call_is_400_with_a_json_error(body: Any, code: int, site: Site) -> None:
     answer = post(site.url, body)
     assert answer.status == 400
     assert answer.headers["content-type"] == "application/json"
@@ -159,7 +159,7 @@ def test_params_that_are_a_list_are_refused(site: Site) -> None:
 
 
 @pytest.mark.requirement("OTRPC-001", "S-17", "A-28")
-def test_nothing_of_opentool_is_outside_its_prefix_and_nobody_can_stop_the_server(serve: Serve) -> None:
+def test_routes_exist_only_below_the_prefix_and_stop_is_absent(serve: Serve) -> None:
     server = serve(Notes())
     for method, path in (("GET", "/version"), ("GET", "/load"), ("POST", "/stop"), ("POST", "/opentool/stop")):
         assert ask(server.url, method, path, b"" if method == "POST" else None).status == 404, path

@@ -32,13 +32,13 @@ from .foreign_servers import (
     STACK,
     Asked,
     Said,
-    answering,
+    build_fixed_answer,
     dart,
     dotnet8,
     java,
     java_described,
     netfx,
-    running,
+    run_server,
     text,
     typescript,
 )
@@ -75,8 +75,8 @@ def server(request: pytest.FixtureRequest) -> Callable[[Asked], Said]:
 
 
 @pytest.mark.requirement("OTRPC-015", "OTRPC-016", "OTRPC-017", "C-1", "A-24", "A-25")
-def test_every_sdk_is_asked_for_its_version_called_and_loaded(server: Callable[[Asked], Said], ask: Ask) -> None:
-    with running(server) as there:
+def test_client_reads_version_call_and_document_of_every_sdk_server(server: Callable[[Asked], Said], ask: Ask) -> None:
+    with run_server(server) as there:
         version = ask(there.url, "version", api_key=KEY)
         assert isinstance(version, Version)
         assert version.version in ("0.0.1", "1.0.0", "N/A")
@@ -85,8 +85,8 @@ def test_every_sdk_is_asked_for_its_version_called_and_loaded(server: Callable[[
 
 
 @pytest.mark.requirement("OTRPC-004", "OTRPC-005", "OTRPC-006", "OTRPC-007", "OTRPC-008", "C-1")
-def test_a_call_is_sent_as_the_specification_has_it(ask: Ask) -> None:
-    with running(typescript) as there:
+def test_call_is_sent_as_specified(ask: Ask) -> None:
+    with run_server(typescript) as there:
         ask(there.url, "call", CREATE, api_key=KEY)
     (asked,) = there.asked
     assert (asked.method, asked.path) == ("POST", "/opentool/call")
@@ -98,13 +98,13 @@ def test_a_call_is_sent_as_the_specification_has_it(ask: Ask) -> None:
 
 @pytest.mark.parametrize("ending", ["", "/", "/opentool", "/opentool/", "/opentool/call"])
 @pytest.mark.requirement("A-08", "C-8")
-def test_a_url_is_taken_as_a_person_has_it(ending: str) -> None:
-    with running(netfx) as there:
+def test_pasted_url_is_accepted_in_each_form(ending: str) -> None:
+    with run_server(netfx) as there:
         assert ask_blocking(there.url + ending, "version", api_key=KEY) == Version("1.0.0")
 
 
-def test_host_and_port_do_instead_of_a_url() -> None:
-    with running(netfx) as there, SyncOpenToolClient(port=int(there.url[-5:].strip(":")), api_key=KEY) as client:
+def test_host_and_port_can_replace_a_url() -> None:
+    with run_server(netfx) as there, SyncOpenToolClient(port=int(there.url[-5:].strip(":")), api_key=KEY) as client:
         assert client.version() == Version("1.0.0")
     with pytest.raises(ValueError, match="not both"):
         SyncOpenToolClient("http://127.0.0.1:9627", port=9627)
@@ -115,8 +115,8 @@ def test_host_and_port_do_instead_of_a_url() -> None:
 
 
 @pytest.mark.requirement("OTRPC-026", "C-2", "C-3", "A-26")
-def test_what_a_tool_threw_is_a_call_exception_with_its_message(server: Callable[[Asked], Said], ask: Ask) -> None:
-    with running(server) as there, pytest.raises(OpenToolServerCallException) as raised:
+def test_tool_exception_is_raised_with_its_message(server: Callable[[Asked], Said], ask: Ask) -> None:
+    with run_server(server) as there, pytest.raises(OpenToolServerCallException) as raised:
         ask(there.url, "call", FunctionCall("1", "fail"), api_key=KEY)
     said = {
         "typescript": "Error: No text found with id: 99",
@@ -130,16 +130,16 @@ def test_what_a_tool_threw_is_a_call_exception_with_its_message(server: Callable
 
 
 @pytest.mark.requirement("A-23", "C-7")
-def test_a_message_that_holds_json_is_unwrapped(ask: Ask) -> None:
-    with running(typescript) as there, pytest.raises(OpenToolServerCallException) as raised:
+def test_error_message_with_json_inside_is_unwrapped(ask: Ask) -> None:
+    with run_server(typescript) as there, pytest.raises(OpenToolServerCallException) as raised:
         ask(there.url, "call", FunctionCall("1", "break"), api_key=KEY)
     assert raised.value.message == "Error: Fatal error occurred in run()"
 
 
 @pytest.mark.requirement("A-22", "C-7")
-def test_an_error_sent_as_a_result_is_an_error_unless_one_wants_to_see_it(ask: Ask) -> None:
+def test_error_sent_as_a_result_is_raised_unless_configured(ask: Ask) -> None:
     call = FunctionCall("1", "nope")
-    with running(typescript) as there:
+    with run_server(typescript) as there:
         with pytest.raises(OpenToolServerCallException, match=r"^Function Not Supported: nope$"):
             ask(there.url, "call", call, api_key=KEY)
         mended = [row for row in quirks.ANSWER if "result of" not in row.what]
@@ -148,14 +148,14 @@ def test_an_error_sent_as_a_result_is_an_error_unless_one_wants_to_see_it(ask: A
 
 
 @pytest.mark.requirement("A-20", "OTRPC-011")
-def test_a_result_that_is_no_object_stands_under_result(ask: Ask) -> None:
-    with running(typescript) as there:
+def test_result_that_is_no_object_is_wrapped_under_result(ask: Ask) -> None:
+    with run_server(typescript) as there:
         assert ask(there.url, "call", FunctionCall("1", "number"), api_key=KEY).result == {"result": 7}
 
 
 @pytest.mark.requirement("C-4", "OTRPC-017")
-def test_a_document_full_of_nulls_is_loaded(ask: Ask) -> None:
-    with running(java_described) as there:
+def test_document_with_null_members_is_loaded(ask: Ask) -> None:
+    with run_server(java_described) as there:
         loaded = ask(there.url, "load", api_key=KEY)
     assert isinstance(loaded, OpenTool)
     assert loaded.info.title == "Weather Example"
@@ -169,8 +169,8 @@ def test_a_document_full_of_nulls_is_loaded(ask: Ask) -> None:
     ids=["empty object", "spaces", "empty body", "code 404", "404", "501"],
 )
 @pytest.mark.requirement("OTRPC-014", "OTRPC-017", "A-21", "C-5")
-def test_no_document_is_none_however_it_is_said(said: Said, ask: Ask) -> None:
-    with running(answering(said)) as there:
+def test_each_notation_for_no_document_returns_none(said: Said, ask: Ask) -> None:
+    with run_server(build_fixed_answer(said)) as there:
         assert ask(there.url, "load") is None
 
 
@@ -178,34 +178,34 @@ def test_no_document_is_none_however_it_is_said(said: Said, ask: Ask) -> None:
     "said", [text("", 500), text("{}", 503), text("", 403), text("null", 500), text(NO_PARSER, 500)]
 )
 @pytest.mark.requirement("OTRPC-017", "A-26")
-def test_a_server_that_fails_has_not_said_that_there_is_no_document(said: Said, ask: Ask) -> None:
-    with running(answering(said)) as there, pytest.raises(OpenToolServerCallException):
+def test_server_failure_is_not_read_as_a_missing_document(said: Said, ask: Ask) -> None:
+    with run_server(build_fixed_answer(said)) as there, pytest.raises(OpenToolServerCallException):
         ask(there.url, "load")
 
 
 @pytest.mark.parametrize("body", ["", "null", " \n"])
 @pytest.mark.parametrize("method", [("call", CREATE), ("version",)], ids=["call", "version"])
 @pytest.mark.requirement("OTRPC-022", "A-26")
-def test_an_empty_answer_is_response_null_with_its_status(body: str, method: tuple[Any, ...], ask: Ask) -> None:
-    with running(answering(text(body))) as there, pytest.raises(ResponseNullException) as raised:
+def test_empty_response_raises_response_null_with_its_status(body: str, method: tuple[Any, ...], ask: Ask) -> None:
+    with run_server(build_fixed_answer(text(body))) as there, pytest.raises(ResponseNullException) as raised:
         ask(there.url, *method)
     assert raised.value.to_json() == {"code": 200, "message": "Response is null"}
 
 
 @pytest.mark.parametrize("body", ["{}", '{"jsonrpc":"2.0","result":null,"error":null,"id":"1"}', "[]", "7"])
 @pytest.mark.requirement("OTRPC-023", "A-26")
-def test_neither_result_nor_error_is_error_null(body: str, ask: Ask) -> None:
-    with running(answering(text(body))) as there, pytest.raises(ErrorNullException) as raised:
+def test_response_without_result_or_error_raises_error_null(body: str, ask: Ask) -> None:
+    with run_server(build_fixed_answer(text(body))) as there, pytest.raises(ErrorNullException) as raised:
         ask(there.url, "call", CREATE)
     assert raised.value.to_json() == {"code": 200, "message": "Error is null"}
 
 
 @pytest.mark.parametrize("method", [("call", CREATE), ("version",), ("load",)], ids=lambda method: method[0])
 @pytest.mark.requirement("OTRPC-024", "OTRPC-029", "C-2", "A-30")
-def test_without_a_key_every_sdk_says_unauthorized(
+def test_missing_key_raises_unauthorized_for_every_sdk_server(
     server: Callable[[Asked], Said], method: tuple[Any, ...], ask: Ask
 ) -> None:
-    with running(server) as there, pytest.raises(OpenToolServerUnauthorizedException) as raised:
+    with run_server(server) as there, pytest.raises(OpenToolServerUnauthorizedException) as raised:
         ask(there.url, *method)
     assert raised.value.to_json() == {"code": 401, "message": "Please check API Key is VALID or NOT"}
     assert "Java" in raised.value.__notes__[0]
@@ -213,7 +213,7 @@ def test_without_a_key_every_sdk_says_unauthorized(
 
 @pytest.mark.parametrize("method", [("call", CREATE), ("version",), ("load",)], ids=lambda method: method[0])
 @pytest.mark.requirement("OTRPC-025")
-def test_where_nothing_listens_is_no_access(method: tuple[Any, ...], ask: Ask) -> None:
+def test_closed_port_raises_no_access(method: tuple[Any, ...], ask: Ask) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
     with pytest.raises(OpenToolServerNoAccessException) as raised:
@@ -223,9 +223,9 @@ def test_where_nothing_listens_is_no_access(method: tuple[Any, ...], ask: Ask) -
 
 @pytest.mark.parametrize("method", [("call", CREATE), ("version",)], ids=lambda method: method[0])
 @pytest.mark.requirement("OTRPC-025", "A-26")
-def test_a_404_that_is_no_answer_is_no_access(method: tuple[Any, ...], ask: Ask) -> None:
+def test_foreign_404_raises_no_access(method: tuple[Any, ...], ask: Ask) -> None:
     page = text("<html>Not here</html>", 404, "text/html")
-    with running(answering(page)) as there, pytest.raises(OpenToolServerNoAccessException):
+    with run_server(build_fixed_answer(page)) as there, pytest.raises(OpenToolServerNoAccessException):
         ask(there.url, *method)
 
 
@@ -240,40 +240,43 @@ def test_a_404_that_is_no_answer_is_no_access(method: tuple[Any, ...], ask: Ask)
     ],
 )
 @pytest.mark.requirement("OTRPC-026", "A-26")
-def test_any_other_answer_is_a_call_exception_that_says_what_came(said: Said, message: str, ask: Ask) -> None:
-    with running(answering(said)) as there, pytest.raises(OpenToolServerCallException, match=message) as raised:
+def test_unexpected_response_raises_call_exception_with_a_description(said: Said, message: str, ask: Ask) -> None:
+    with (
+        run_server(build_fixed_answer(said)) as there,
+        pytest.raises(OpenToolServerCallException, match=message) as raised,
+    ):
         ask(there.url, "call", CREATE)
     assert list(raised.value.to_json()) == ["message"]
 
 
 @pytest.mark.requirement("C-2", "C-3", "OTRPC-010")
-def test_an_error_is_read_whatever_the_status_and_the_id(ask: Ask) -> None:
+def test_error_is_read_at_any_status_and_id(ask: Ask) -> None:
     body = '{"jsonrpc":"2.0","result":{},"error":{"code":-7,"message":"no"},"id":""}'
     for status in (200, 400, 404, 500):
         said = text(body, status)
-        with running(answering(said)) as there, pytest.raises(OpenToolServerCallException, match=r"^no$"):
+        with run_server(build_fixed_answer(said)) as there, pytest.raises(OpenToolServerCallException, match=r"^no$"):
             ask(there.url, "call", CREATE)
 
 
-def test_a_document_that_is_none_is_a_call_exception(ask: Ask) -> None:
+def test_invalid_document_raises_call_exception(ask: Ask) -> None:
     said = text('{"opentool":"1.1.0"}')
-    with running(answering(said)) as there, pytest.raises(OpenToolServerCallException, match="document"):
+    with run_server(build_fixed_answer(said)) as there, pytest.raises(OpenToolServerCallException, match="document"):
         ask(there.url, "load")
 
 
-def test_what_may_not_be_reached_says_so_and_sends_nothing(ask: Ask) -> None:
+def test_forbidden_url_is_refused_without_a_request(ask: Ask) -> None:
     with pytest.raises(OpenToolServerCallException, match="http is only for this machine"):
         ask("http://192.0.2.7:9627", "version")
 
 
 @pytest.mark.requirement("OTRPC-028")
-def test_one_base_class_catches_them_all(ask: Ask) -> None:
+def test_all_exceptions_share_one_base_class(ask: Ask) -> None:
     for said in (text(""), text("{}"), text("", 401), text("", 404), text("", 500)):
-        with running(answering(said)) as there, pytest.raises(OpenToolException):
+        with run_server(build_fixed_answer(said)) as there, pytest.raises(OpenToolException):
             ask(there.url, "call", CREATE)
 
 
-def test_a_key_that_no_header_can_carry_is_refused_without_showing_it() -> None:
+def test_invalid_key_is_refused_without_showing_it() -> None:
     with pytest.raises(ValueError, match="header") as raised:
         SyncOpenToolClient(api_key="K1\r\nx: y")
     assert "K1" not in str(raised.value)

@@ -28,12 +28,12 @@ def test_the_documents_of_the_sdks_load_from_text_bytes_and_file_alike(path: Pat
     ("text", "message"),
     [("{", "not valid JSON"), ("7", "document"), (json.dumps({**DOCUMENT, "info": 7}), "info"), ("\ud800", "UTF-8")],
 )
-def test_what_is_no_document_is_refused_with_a_sentence(text: str, message: str) -> None:
+def test_invalid_document_is_refused_in_one_sentence(text: str, message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
         OpenToolJsonLoader().load(text)
 
 
-def test_a_file_is_named_in_what_is_wrong_with_it(tmp_path: Path) -> None:
+def test_load_error_names_its_file(tmp_path: Path) -> None:
     file = tmp_path / "tool.json"
     with pytest.raises(DefinitionError, match=r"tool\.json cannot be read"):
         OpenToolJsonLoader().load_from_file(file)

@@ -30,7 +30,7 @@ OBJECTS = st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() |
 
 @given(st.text(), st.text(), OBJECTS)
 @pytest.mark.requirement("OTRPC-018")
-def test_a_function_call_goes_to_json_and_back(id_: str, name: str, arguments: dict[str, Any]) -> None:
+def test_function_call_survives_a_json_round_trip(id_: str, name: str, arguments: dict[str, Any]) -> None:
     call = FunctionCall(id_, name, arguments)
     data = json.loads(json.dumps(call.to_json()))
     assert data == {"id": id_, "name": name, "arguments": arguments} == call.toJson()
@@ -39,7 +39,7 @@ def test_a_function_call_goes_to_json_and_back(id_: str, name: str, arguments: d
 
 @given(st.text(), OBJECTS)
 @pytest.mark.requirement("OTRPC-019")
-def test_a_tool_return_goes_to_json_and_back(id_: str, result: dict[str, Any]) -> None:
+def test_tool_return_survives_a_json_round_trip(id_: str, result: dict[str, Any]) -> None:
     said = ToolReturn(id_, result)
     data = json.loads(json.dumps(said.to_json()))
     assert data == {"id": id_, "result": result} == said.toJson()
@@ -47,7 +47,7 @@ def test_a_tool_return_goes_to_json_and_back(id_: str, result: dict[str, Any]) -
 
 
 @pytest.mark.requirement("OTRPC-015")
-def test_a_version_goes_to_json_and_back_and_is_its_own_text() -> None:
+def test_version_survives_a_json_round_trip_and_prints_as_text() -> None:
     assert Version.fromJson({"version": "1.0.0"}) == Version.from_json(Version("1.0.0").toJson())
     assert str(Version("1.0.0")) == "1.0.0"
 
@@ -62,7 +62,7 @@ def test_a_version_goes_to_json_and_back_and_is_its_own_text() -> None:
         (Version, {}, "'version' must be a string, not null"),
     ],
 )
-def test_what_is_something_else_is_refused_by_name(kind: Any, data: Any, message: str) -> None:
+def test_invalid_message_data_is_refused_by_member_name(kind: Any, data: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         kind.from_json(data)
 
@@ -102,5 +102,5 @@ def test_each_exception_is_written_exactly_as_specified(error: OpenToolException
     assert isinstance(error, ToolwireError)
 
 
-def test_arguments_that_are_not_json_are_not_shown() -> None:
+def test_unserializable_arguments_are_not_shown() -> None:
     assert InvalidArgumentsException({"a": object()}).message == "Invalid Arguments: they are not JSON data"

@@ -18,18 +18,18 @@ BOOK = {"type": "object", "properties": {"id": {"$ref": "#/schemas/Id"}}, "requi
 BOOK_INLINE = {"type": "object", "properties": {"id": ID}, "required": ["id"]}
 
 
-def loaded(url: str) -> dict[str, Any]:
+def load_document(url: str) -> dict[str, Any]:
     with urlopen(f"{url}/opentool/load", timeout=10) as answer:
         data: dict[str, Any] = json.load(answer)
     return data
 
 
 @pytest.mark.requirement("OTRPC-013", "OT-005", "A-01")
-def test_the_document_is_complete_and_needs_no_reference_to_be_followed(serve: Serve) -> None:
+def test_served_document_is_complete_without_references(serve: Serve) -> None:
     document = deepcopy(DOCUMENT)
     document["schemas"]["Book"] = BOOK
     url = serve(Notes(document)).url
-    served = loaded(url)
+    served = load_document(url)
     assert served.keys() == document.keys()
     assert served["schemas"] == {"Id": ID, "Book": BOOK_INLINE}
     assert "$ref" not in json.dumps(served)
@@ -41,7 +41,7 @@ def test_the_document_is_complete_and_needs_no_reference_to_be_followed(serve: S
 
 
 @pytest.mark.requirement("A-11", "OTRPC-013")
-def test_the_streams_of_a_function_stay_as_its_author_wrote_them(serve: Serve) -> None:
+def test_streams_of_a_function_are_served_unchanged(serve: Serve) -> None:
     stream = {
         "token": {"name": "Token", "description": "One word.", "schema": {"type": "string"}},
         "book": {"name": "Book", "schema": {"$ref": "#/schemas/Book"}},
@@ -49,13 +49,13 @@ def test_the_streams_of_a_function_stay_as_its_author_wrote_them(serve: Serve) -
     document = deepcopy(DOCUMENT)
     document["schemas"]["Book"] = BOOK
     document["functions"][0]["stream"] = stream
-    served = loaded(serve(Notes(document)).url)["functions"][0]
+    served = load_document(serve(Notes(document)).url)["functions"][0]
     assert served["stream"] == {"token": stream["token"], "book": {"name": "Book", "schema": BOOK_INLINE}}
     assert served["return"] == document["functions"][0]["return"]
 
 
 @pytest.mark.requirement("OTRPC-013")
-def test_functions_that_only_a_dash_tells_apart_are_both_served_and_called(serve: Serve) -> None:
+def test_functions_whose_names_differ_only_by_a_dash_can_be_called(serve: Serve) -> None:
     document = deepcopy(DOCUMENT)
     document["functions"] = [
         {"name": name, "description": name, "parameters": []} for name in ("a-b", "a_b", "a.b", "plain")
@@ -69,7 +69,7 @@ def test_functions_that_only_a_dash_tells_apart_are_both_served_and_called(serve
             return document
 
     url = serve(Named()).url
-    assert [one["name"] for one in loaded(url)["functions"]] == ["a-b", "a_b", "a.b", "plain"]
+    assert [one["name"] for one in load_document(url)["functions"]] == ["a-b", "a_b", "a.b", "plain"]
     from toolwire import Value, connect_sync
     from toolwire.opentool import FunctionCall
 

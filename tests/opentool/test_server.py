@@ -22,7 +22,7 @@ from .conftest import DOCUMENT, QUICK, Notes, Serve
 from .foreign_clients import ask
 
 
-def test_it_is_gone_after_stop_and_can_start_again() -> None:
+def test_stopped_server_is_unreachable_and_can_start_again() -> None:
     server = OpenToolServer(Notes(), port=0, deadlines=QUICK)
     for _ in range(2):
         with server.start(), SyncOpenToolClient(server.url) as client:
@@ -32,12 +32,12 @@ def test_it_is_gone_after_stop_and_can_start_again() -> None:
     server.stop()
 
 
-def test_it_does_not_start_twice_at_once(serve: Serve) -> None:
+def test_running_server_cannot_start_again(serve: Serve) -> None:
     with pytest.raises(ToolwireError, match="started already"):
         serve(Notes()).start()
 
 
-def test_a_port_that_is_taken_is_named() -> None:
+def test_used_port_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         server = OpenToolServer(Notes(), port=taken.getsockname()[1])
         with pytest.raises(DefinitionError, match="Cannot listen on"):
@@ -56,7 +56,7 @@ def test_an_init_that_fails_fails_the_start() -> None:
         client.version()
 
 
-def test_a_dispose_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_dispose_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Notes):
         def dispose(self) -> None:
             raise OSError("no disk")
@@ -66,7 +66,7 @@ def test_a_dispose_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> Non
     assert "no disk" in caplog.text
 
 
-def test_a_call_that_runs_when_it_is_stopped_still_gets_its_answer(serve: Serve) -> None:
+def test_call_running_at_stop_still_gets_its_answer(serve: Serve) -> None:
     running, go = threading.Event(), threading.Event()
 
     class Slow(Notes):
@@ -86,7 +86,7 @@ def test_a_call_that_runs_when_it_is_stopped_still_gets_its_answer(serve: Serve)
 
 
 @pytest.mark.requirement("S-8")
-def test_it_speaks_the_other_protocols_too(serve: Serve) -> None:
+def test_server_also_speaks_the_other_protocols(serve: Serve) -> None:
     server = serve(Notes(DOCUMENT))
     assert ask(server.url, "GET", "/health").json == {"status": "OK"}
     body = b'{"request":{"tool_id":"Notes.create","call_id":"1","input":{"text":"a"}}}'
@@ -99,7 +99,7 @@ def stop(url: str, **headers: str) -> Any:
 
 
 @pytest.mark.requirement("S-17", "A-28")
-def test_only_the_admin_key_stops_it(serve: Serve) -> None:
+def test_only_the_admin_key_stops_the_server(serve: Serve) -> None:
     server = serve(Notes(), api_keys=["K1"], admin_key="A1")
     for headers in ({}, {"authorization": "Bearer K1"}, {"authorization": "Bearer A2"}):
         assert stop(server.url, **headers).status == 401
@@ -112,12 +112,12 @@ def test_only_the_admin_key_stops_it(serve: Serve) -> None:
 
 
 @pytest.mark.requirement("S-17", "A-28")
-def test_without_an_admin_key_there_is_no_stop(serve: Serve) -> None:
+def test_stop_route_is_absent_without_an_admin_key(serve: Serve) -> None:
     server = serve(Notes(), api_keys=["K1"])
     assert stop(server.url, authorization="Bearer K1").status == 404
     assert ask(server.url, "GET", "/opentool/version", authorization="Bearer K1").status == 200
 
 
-def test_a_url_is_where_it_listens(serve: Serve) -> None:
+def test_server_url_is_its_listening_address(serve: Serve) -> None:
     server = serve(Notes())
     assert server.url.startswith("http://127.0.0.1:")

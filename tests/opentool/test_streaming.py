@@ -33,7 +33,7 @@ from toolwire.opentool.streaming import astream, stream
 from toolwire.protocols.opentool import quirks
 from toolwire.server.http.deadlines import Deadlines
 
-from .foreign_servers import running, text
+from .foreign_servers import run_server, text
 
 CALL = FunctionCall("c1", "follow", {"n": 3})
 QUICK = Deadlines(drain_s=0.05, grace_s=5)
@@ -52,13 +52,13 @@ LOST = bad_response("It was lost.", "closed")
 Ask = Callable[[str], list[ToolReturn]]
 
 
-def blocking(url: str, key: str | None = None) -> list[ToolReturn]:
+def stream_blocking(url: str, key: str | None = None) -> list[ToolReturn]:
     """Return the pieces that the blocking client gives."""
     with SyncOpenToolClient(url, api_key=key) as client:
         return list(client.stream_call(CALL))
 
 
-def waiting(url: str, key: str | None = None) -> list[ToolReturn]:
+def stream_async(url: str, key: str | None = None) -> list[ToolReturn]:
     """Return the pieces that the asynchronous client gives."""
 
     async def ask() -> list[ToolReturn]:
@@ -68,7 +68,7 @@ def waiting(url: str, key: str | None = None) -> list[ToolReturn]:
     return asyncio.run(ask())
 
 
-both = pytest.mark.parametrize("ask", [blocking, waiting])
+both = pytest.mark.parametrize("ask", [stream_blocking, stream_async])
 
 
 class Feed:
@@ -97,13 +97,13 @@ class Feed:
 
 @both
 @pytest.mark.requirement("A-11", "A-28")
-def test_every_piece_of_our_server_comes_in_order(ask: Ask) -> None:
+def test_client_receives_every_item_of_our_server_in_order(ask: Ask) -> None:
     with OpenToolServer(Feed(), port=0, deadlines=QUICK) as server:
         assert ask(server.url) == [ToolReturn("c1", {"name": "follow", "number": i, "n": 3}) for i in range(3)]
 
 
 @both
-def test_what_a_tool_raises_after_its_pieces_is_raised(ask: Ask) -> None:
+def test_exception_after_stream_items_is_raised(ask: Ask) -> None:
     with (
         OpenToolServer(Feed(2), port=0, deadlines=QUICK) as server,
         pytest.raises(OpenToolServerCallException, match="no third"),
@@ -114,16 +114,16 @@ def test_what_a_tool_raises_after_its_pieces_is_raised(ask: Ask) -> None:
 @both
 @pytest.mark.requirement("A-28")
 def test_the_frames_of_the_dart_server_are_read(ask: Ask) -> None:
-    with running(lambda _: text(START + DATA + MORE + DONE, media=EVENTS)) as server:
+    with run_server(lambda _: text(START + DATA + MORE + DONE, media=EVENTS)) as server:
         assert ask(server.url) == TWO
 
 
 @both
 @pytest.mark.requirement("A-28")
 @pytest.mark.parametrize("frame", [FAILED, THROWN])
-def test_an_error_frame_of_the_dart_server_is_raised_with_or_without_its_envelope(frame: str, ask: Ask) -> None:
+def test_error_frame_of_the_dart_server_is_raised_with_or_without_envelope(frame: str, ask: Ask) -> None:
     with (
-        running(lambda _: text(START + DATA + frame, media=EVENTS)) as server,
+        run_server(lambda _: text(START + DATA + frame, media=EVENTS)) as server,
         pytest.raises(OpenToolServerCallException, match=r"^it broke$"),
     ):
         ask(server.url)
@@ -131,17 +131,17 @@ def test_an_error_frame_of_the_dart_server_is_raised_with_or_without_its_envelop
 
 @both
 @pytest.mark.parametrize("cut", [START, START + DATA, START + DATA + MORE[:-1]])
-def test_a_stream_that_ends_before_it_is_done_is_raised(cut: str, ask: Ask) -> None:
+def test_interrupted_stream_is_raised(cut: str, ask: Ask) -> None:
     with (
-        running(lambda _: text(cut, media=EVENTS)) as server,
+        run_server(lambda _: text(cut, media=EVENTS)) as server,
         pytest.raises(OpenToolServerCallException, match="before the call was done"),
     ):
         ask(server.url)
 
 
 @both
-def test_a_server_that_answers_at_once_gives_one_piece(ask: Ask) -> None:
-    with running(lambda _: text('{"jsonrpc":"2.0","result":{"n":1},"id":"c1"}')) as server:
+def test_immediate_answer_is_one_item(ask: Ask) -> None:
+    with run_server(lambda _: text('{"jsonrpc":"2.0","result":{"n":1},"id":"c1"}')) as server:
         assert ask(server.url) == [ToolReturn("c1", {"n": 1})]
 
 
@@ -155,10 +155,10 @@ def test_a_server_that_answers_at_once_gives_one_piece(ask: Ask) -> None:
         (503, "", OpenToolServerCallException),
     ],
 )
-def test_an_answer_that_is_no_stream_is_raised_as_that_of_a_call(
+def test_response_that_is_no_stream_raises_like_a_call(
     status: int, body: str, raised: type[OpenToolException], ask: Ask
 ) -> None:
-    with running(lambda _: text(body, status)) as server, pytest.raises(raised):
+    with run_server(lambda _: text(body, status)) as server, pytest.raises(raised):
         ask(server.url)
 
 
@@ -232,7 +232,7 @@ class AsyncSource(Source):
 
 @pytest.mark.requirement("A-28")
 @given(cuts=st.lists(st.integers(0, len((START + DATA + MORE + DONE).encode()))))
-def test_however_the_bytes_are_cut_the_pieces_are_the_same(cuts: list[int]) -> None:
+def test_chunk_boundaries_do_not_change_the_items(cuts: list[int]) -> None:
     body = (START + DATA + MORE + DONE).encode()
     edges = [0, *sorted(cuts), len(body)]
     source = Source([body[one:two] for one, two in pairwise(edges)])
@@ -240,12 +240,12 @@ def test_however_the_bytes_are_cut_the_pieces_are_the_same(cuts: list[int]) -> N
 
 
 @given(body=st.binary() | st.text().map(lambda text: (DATA + "event:data\ndata:" + text + "\n\n").encode()))
-def test_any_bytes_end_in_an_exception_of_the_sdk(body: bytes) -> None:
+def test_any_invalid_stream_bytes_raise_an_sdk_exception(body: bytes) -> None:
     with pytest.raises(OpenToolServerCallException):
         list(stream("http://x/opentool", CALL, quirks.ANSWER, Source([body])))
 
 
-def test_the_blocking_iterator_reads_no_further_than_it_is_asked() -> None:
+def test_blocking_iterator_reads_only_what_is_requested() -> None:
     source = Source([START.encode(), *[DATA.encode()] * 100, DONE.encode()])
     pieces = stream("http://x/opentool", CALL, quirks.ANSWER, source)
     assert source.taken == 0
@@ -256,7 +256,7 @@ def test_the_blocking_iterator_reads_no_further_than_it_is_asked() -> None:
     assert source.taken == 2
 
 
-def test_the_asynchronous_iterator_reads_one_piece_ahead_at_most() -> None:
+def test_asynchronous_iterator_reads_at_most_one_item_ahead() -> None:
     source = AsyncSource([START.encode(), *[DATA.encode()] * 100, DONE.encode()])
 
     async def ask() -> None:
@@ -277,7 +277,7 @@ def test_a_connection_that_is_lost_after_the_end_is_no_failure() -> None:
     assert list(stream("http://x/opentool", CALL, quirks.ANSWER, source)) == TWO[:1]
 
 
-def test_a_connection_that_is_lost_before_the_end_is_raised_after_its_pieces() -> None:
+def test_connection_lost_before_the_end_is_raised_after_its_items() -> None:
     source = Source([(START + DATA).encode()], LOST)
     pieces = stream("http://x/opentool", CALL, quirks.ANSWER, source)
     assert next(pieces) == TWO[0]

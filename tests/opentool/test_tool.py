@@ -71,7 +71,7 @@ def test_a_class_with_call_and_load_is_served_sync_or_async(kind: type[Notes]) -
     ids=["OpenTool", "data"],
 )
 @pytest.mark.requirement("OTRPC-021")
-def test_a_document_may_be_an_object_or_its_data(document: Any) -> None:
+def test_document_can_be_an_object_or_its_data(document: Any) -> None:
     assert len(build_toolbox(Notes(document)).catalog().tools) == 5
 
 
@@ -82,7 +82,7 @@ def test_the_documents_of_the_sdks_describe_a_tool(path: Path) -> None:
 
 
 @pytest.mark.requirement("OTRPC-020")
-def test_what_a_tool_raises_becomes_a_problem_and_only_what_it_means_to_say_gets_out(
+def test_tool_exception_becomes_a_problem_without_internal_details(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     box = build_toolbox(Notes(DOCUMENT))
@@ -101,7 +101,7 @@ def test_what_a_tool_raises_becomes_a_problem_and_only_what_it_means_to_say_gets
         ("refuse", Kind.INVALID_ARGUMENTS, 'Invalid Arguments: {"a":1}'),
     ],
 )
-def test_the_exceptions_for_tools_are_their_kind_of_problem(name: str, kind: Kind, message: str, serve: Serve) -> None:
+def test_each_tool_exception_has_its_problem_kind(name: str, kind: Kind, message: str, serve: Serve) -> None:
     server = serve(Notes())
     with SyncOpenToolClient(server.url) as client, pytest.raises(OpenToolServerCallException) as raised:
         client.call(FunctionCall("1", name, {"a": 1}))
@@ -110,7 +110,7 @@ def test_the_exceptions_for_tools_are_their_kind_of_problem(name: str, kind: Kin
     assert raised.value.problem.kind is kind
 
 
-def test_a_tool_error_says_what_it_says() -> None:
+def test_tool_error_keeps_its_message() -> None:
     class Careful(Notes):
         def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
             raise ToolError("come back", can_retry=True, retry_after_ms=5)
@@ -120,7 +120,7 @@ def test_a_tool_error_says_what_it_says() -> None:
 
 
 @pytest.mark.requirement("A-49")
-def test_arguments_that_are_not_declared_do_not_reach_the_tool(serve: Serve) -> None:
+def test_arguments_absent_from_the_document_do_not_reach_the_tool(serve: Serve) -> None:
     class Echo:
         def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
             return {"got": arguments}
@@ -134,7 +134,7 @@ def test_arguments_that_are_not_declared_do_not_reach_the_tool(serve: Serve) -> 
 
 
 @pytest.mark.requirement("OTRPC-020", "OTRPC-021")
-def test_a_class_may_be_a_subclass_of_tool_as_in_the_other_sdks(serve: Serve) -> None:
+def test_class_can_be_a_subclass_of_tool(serve: Serve) -> None:
     class Mine(ToolShape):
         def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
             return {"name": name}
@@ -145,7 +145,7 @@ def test_a_class_may_be_a_subclass_of_tool_as_in_the_other_sdks(serve: Serve) ->
         assert client.load() is None
 
 
-def test_arguments_that_do_not_fit_the_document_never_reach_the_tool(serve: Serve) -> None:
+def test_invalid_arguments_do_not_reach_the_tool(serve: Serve) -> None:
     tool = Notes(DOCUMENT)
     with SyncOpenToolClient(serve(tool).url) as client, pytest.raises(OpenToolServerCallException, match="text"):
         client.call(FunctionCall("1", "create", {"text": 7}))
@@ -172,7 +172,7 @@ def test_a_result_is_an_object_with_the_names_the_tool_gave(serve: Serve) -> Non
         assert said("break") == {}
 
 
-def test_a_name_of_any_kind_reaches_a_tool_without_a_document_and_leaves_nothing_behind(serve: Serve) -> None:
+def test_any_name_reaches_a_tool_without_a_document_and_is_not_stored(serve: Serve) -> None:
     names: list[str] = []
 
     class Open:
@@ -215,7 +215,7 @@ def test_init_runs_once_before_the_first_call_and_dispose_after_the_last(serve: 
     assert len({loop for _, loop in tool.seen}) == 1
 
 
-def test_a_toolbox_that_nobody_began_begins_with_its_first_call() -> None:
+def test_unstarted_toolbox_starts_with_its_first_call() -> None:
     class Lazy(Notes):
         begun = 0
 
@@ -278,7 +278,7 @@ class AsyncFeed(Feed):
 
 @pytest.mark.parametrize("kind", [Feed, AsyncFeed])
 @pytest.mark.requirement("A-11", "A-28")
-def test_a_generator_is_streamed_frame_by_frame_as_dart_reads_it(kind: type[Feed], serve: Serve) -> None:
+def test_generator_is_streamed_in_the_frames_that_dart_reads(kind: type[Feed], serve: Serve) -> None:
     server = serve(kind())
     body = b'{"jsonrpc":"2.0","method":"follow","params":{},"id":"c1"}'
     answer = ask(server.url, "POST", "/opentool/streamCall", body, content_type="application/json")
@@ -294,7 +294,7 @@ def test_a_generator_is_streamed_frame_by_frame_as_dart_reads_it(kind: type[Feed
 
 
 @pytest.mark.parametrize("kind", [Feed, AsyncFeed])
-def test_without_a_document_any_name_can_be_streamed_too(kind: type[Feed], serve: Serve) -> None:
+def test_any_name_can_be_streamed_without_a_document(kind: type[Feed], serve: Serve) -> None:
     tool = kind()
     tool.load = lambda: None  # type: ignore[method-assign]  # the same tool, without its document
     body = b'{"jsonrpc":"2.0","method":"follow","params":{},"id":"c1"}'
@@ -305,7 +305,7 @@ def test_without_a_document_any_name_can_be_streamed_too(kind: type[Feed], serve
     assert plain.json["result"] == {"whole": [1, 2, 3]}
 
 
-def test_progress_of_a_name_keeps_its_name() -> None:
+def test_named_progress_keeps_its_name() -> None:
     class Named(Feed):
         def stream_call(self, name: str, arguments: dict[str, Any]) -> Iterator[Any]:
             yield Progress({"n": 1}, "tick")
@@ -320,7 +320,7 @@ def test_progress_of_a_name_keeps_its_name() -> None:
     assert heard == [Progress({"n": 1}, "tick")]
 
 
-def test_what_cannot_be_served_is_refused_with_a_sentence() -> None:
+def test_unusable_tool_is_refused_in_one_sentence() -> None:
     class Needy(Notes):
         def __init__(self, path: str) -> None:
             super().__init__()
@@ -354,9 +354,7 @@ def test_what_cannot_be_served_is_refused_with_a_sentence() -> None:
         ("none", Kind.UNKNOWN_TOOL, "Function Not Supported: none"),
     ],
 )
-def test_the_exceptions_for_tools_mean_the_same_in_a_method_for_each_function(
-    name: str, kind: Kind, message: str
-) -> None:
+def test_tool_exceptions_mean_the_same_in_per_function_methods(name: str, kind: Kind, message: str) -> None:
     class Methods:
         def brk(self) -> None:
             raise ToolBreakException("The disk is full")

@@ -29,7 +29,7 @@ def build_kit() -> Toolkit:
 
 @pytest.mark.requirement("OTRPC-001", "OTRPC-002", "OTRPC-013", "A-08")
 @pytest.mark.parametrize("prefix", ["", "/team", "/team/tools"])
-def test_the_routes_are_below_the_path_of_the_application_and_nowhere_else(prefix: str) -> None:
+def test_routes_exist_only_below_the_mount_path(prefix: str) -> None:
     app: Any = asgi(build_kit())
     with background(Starlette(routes=[Mount(prefix, app=app)]) if prefix else app) as url:
         for path, status in (("version", 200), ("load", 200)):
@@ -49,7 +49,7 @@ def test_the_routes_are_below_the_path_of_the_application_and_nowhere_else(prefi
 
 @pytest.mark.requirement("A-14", "S-3", "R1", "A-41", "OTRPC-010")
 @pytest.mark.parametrize("draining", [False, True])
-def test_a_call_that_the_server_does_not_take_is_a_503_in_the_form_of_a_call(draining: bool) -> None:
+def test_refused_call_is_a_503_in_call_format(draining: bool) -> None:
     app = asgi(build_kit(), limits=ServerLimits(running=1 if draining else 0))
     with background(app) as url, connect_sync(url, protocol="opentool", retries=0, agree=lambda _: True) as remote:
         if draining:

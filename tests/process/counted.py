@@ -15,16 +15,16 @@ kit = Toolkit("Shop")
 @kit.tool(safe=False, rate_limit=RateLimit(max=1_000_000, window="1h"))
 async def pay(number: str) -> str:
     """Do what must not be done twice, and not too often."""
-    return _noted("pay", number)
+    return _record_run("pay", number)
 
 
 @kit.tool(safe=False)
 async def free(number: str) -> str:
     """Do what must not be done twice."""
-    return _noted("free", number)
+    return _record_run("free", number)
 
 
-def _noted(tool: str, number: str) -> str:
+def _record_run(tool: str, number: str) -> str:
     file = os.open(os.environ["TOOLWIRE_TEST_RUNS"], os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
     try:
         os.write(file, f"{tool} {number}\n".encode())

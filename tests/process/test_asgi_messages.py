@@ -64,7 +64,7 @@ def request(method: bytes = b"GET", version: bytes = b"1.1", fields: bytes = b"c
     return b"%b / HTTP/%b\r\nhost: x\r\n%b\r\n" % (method, version, fields)
 
 
-def answering(status: int, headers: list[tuple[bytes, bytes]], parts: list[tuple[bytes, bool]]) -> Story:
+def build_story(status: int, headers: list[tuple[bytes, bytes]], parts: list[tuple[bytes, bool]]) -> Story:
     async def story(_receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         for body, more in parts:
@@ -112,13 +112,13 @@ def test_a_response_in_parts_arrives_framed(
     asked: bytes,
     expected: tuple[bytes, bytes],
 ) -> None:
-    app.story = answering(status, headers, PARTS)
+    app.story = build_story(status, headers, PARTS)
     assert exchange(address, asked) == expected
 
 
 @pytest.mark.parametrize("status", [204, 304])
 def test_a_status_without_a_body_has_no_framing(app: Told, address: tuple[str, int], status: int) -> None:
-    app.story = answering(status, [], [(b"", False)])
+    app.story = build_story(status, [], [(b"", False)])
     head, body = exchange(address, request())
     assert head.endswith(b"\r\nconnection: close")
     assert head.count(b"\r\n") == 1
@@ -147,9 +147,9 @@ async def sends_a_body_first(_receive: Any, send: Any) -> None:
         returns,
         exits,
         sends_a_body_first,
-        answering(200, [(b"etag", b"a\r\nb: c")], PARTS),
-        answering(200, [(b"bad name", b"a")], PARTS),
-        answering(200, [(b"content-length", b"some")], PARTS),
+        build_story(200, [(b"etag", b"a\r\nb: c")], PARTS),
+        build_story(200, [(b"bad name", b"a")], PARTS),
+        build_story(200, [(b"content-length", b"some")], PARTS),
     ],
 )
 def test_a_failure_before_the_response_is_answered_in_json_and_logged(
@@ -182,7 +182,7 @@ def test_a_failure_within_the_response_closes_the_connection(
     body: bytes,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    app.story = answering(200, headers, parts)
+    app.story = build_story(200, headers, parts)
     with caplog.at_level(logging.ERROR, "toolwire.server"):
         assert exchange(address, request(fields=b""))[1] == body
     assert caplog.records
@@ -196,12 +196,12 @@ def test_a_failure_within_the_response_closes_the_connection(
         (b"1.0", b"100-continue", False),
     ],
 )
-def test_a_client_that_waits_to_send_its_body_is_told_to_when_the_body_is_asked_for(
+def test_expect_100_continue_is_answered_when_the_body_is_requested(
     app: Told, address: tuple[str, int], version: bytes, expect: bytes, told: bool
 ) -> None:
     async def story(receive: Any, send: Any) -> None:
         message = await receive()
-        await answering(200, [], [(message["body"], False)])(receive, send)
+        await build_story(200, [], [(message["body"], False)])(receive, send)
 
     app.story = story
     fields = b"connection: close\r\ncontent-length: 4\r\nexpect: %b\r\n" % expect
@@ -217,12 +217,12 @@ def test_a_client_that_waits_to_send_its_body_is_told_to_when_the_body_is_asked_
     assert b"body" in received
 
 
-def test_receive_tells_of_the_end_of_the_response(app: Told, address: tuple[str, int]) -> None:
+def test_receive_reports_disconnect_after_the_response(app: Told, address: tuple[str, int]) -> None:
     messages: list[Any] = []
 
     async def story(receive: Any, send: Any) -> None:
         messages.append(await receive())
-        await answering(200, [(b"content-length", b"0")], [(b"", False)])(receive, send)
+        await build_story(200, [(b"content-length", b"0")], [(b"", False)])(receive, send)
         messages.append(await receive())
 
     app.story = story
@@ -230,7 +230,7 @@ def test_receive_tells_of_the_end_of_the_response(app: Told, address: tuple[str,
     assert [each["type"] for each in messages] == ["http.request", "http.disconnect"]
 
 
-def test_what_is_sent_after_the_client_has_left_is_dropped(app: Told, address: tuple[str, int]) -> None:
+def test_message_sent_after_a_disconnect_is_dropped(app: Told, address: tuple[str, int]) -> None:
     steps: list[str] = []
     received, ended = threading.Event(), threading.Event()
 
@@ -238,7 +238,7 @@ def test_what_is_sent_after_the_client_has_left_is_dropped(app: Told, address: t
         await receive()
         received.set()
         steps.append((await receive())["type"])
-        await answering(200, [], PARTS)(receive, send)
+        await build_story(200, [], PARTS)(receive, send)
         steps.append("sent")
         ended.set()
 

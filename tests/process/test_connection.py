@@ -56,7 +56,7 @@ def dial(address: tuple[str, int]) -> Iterator[Dial]:
         each.close()
 
 
-def everything(peer: socket.socket) -> bytes:
+def read_until_closed(peer: socket.socket) -> bytes:
     """Return what comes until the server closes."""
     received = b""
     while chunk := peer.recv(65_536):
@@ -89,18 +89,18 @@ def refusal(answer: bytes) -> tuple[int, str]:
 
 @pytest.mark.requirement("R9")
 def test_a_silent_connection_is_closed(dial: Dial) -> None:
-    assert everything(dial()) == b""
+    assert read_until_closed(dial()) == b""
 
 
 @pytest.mark.requirement("R9")
-def test_a_head_that_does_not_end_is_told_so_and_closed(dial: Dial) -> None:
+def test_incomplete_request_head_is_answered_with_408_and_closed(dial: Dial) -> None:
     peer = dial()
     peer.sendall(GET[:-2] + b"x: ")
-    assert refusal(everything(peer)) == (408, "too_slow")
+    assert refusal(read_until_closed(peer)) == (408, "too_slow")
 
 
 @pytest.mark.requirement("R9")
-def test_a_head_sent_byte_by_byte_does_not_renew_its_deadline(dial: Dial) -> None:
+def test_slow_bytes_do_not_extend_the_head_deadline(dial: Dial) -> None:
     peer = dial()
     peer.settimeout(0.02)
     peer.sendall(GET[:-2])
@@ -121,48 +121,48 @@ def test_a_second_request_has_the_same_deadline_as_the_first(dial: Dial) -> None
     peer.sendall(GET)
     assert one_answer(peer)[0] == 200
     peer.sendall(GET[:9])
-    assert refusal(everything(peer)) == (408, "too_slow")
+    assert refusal(read_until_closed(peer)) == (408, "too_slow")
 
 
 @pytest.mark.requirement("R9")
 def test_empty_lines_are_not_a_request(dial: Dial) -> None:
     peer = dial()
     peer.sendall(b"\r\n" * 100)
-    assert everything(peer) == b""
+    assert read_until_closed(peer) == b""
 
 
 @pytest.mark.requirement("R9")
-def test_empty_lines_do_not_keep_an_idle_connection(dial: Dial) -> None:
+def test_empty_lines_do_not_extend_the_idle_deadline(dial: Dial) -> None:
     peer = dial()
     peer.sendall(GET)
     one_answer(peer)
     peer.sendall(b"\r\n")
-    assert everything(peer) == b""
+    assert read_until_closed(peer) == b""
 
 
-def test_an_idle_connection_is_kept_for_a_while_and_then_closed(dial: Dial) -> None:
+def test_idle_connection_is_closed_after_its_deadline(dial: Dial) -> None:
     peer = dial()
     for _ in range(3):
         peer.sendall(GET)
         assert one_answer(peer)[0] == 200
-    assert everything(peer) == b""
+    assert read_until_closed(peer) == b""
 
 
-def test_a_slow_answer_is_waited_for_beyond_the_deadlines_of_heads(dial: Dial) -> None:
+def test_slow_tool_is_not_limited_by_the_head_deadline(dial: Dial) -> None:
     peer = dial()
     peer.sendall(b"GET /sleep/1.5 HTTP/1.1\r\nhost: x\r\n\r\n")
     assert one_answer(peer) == (200, b'"slept"')
 
 
 @pytest.mark.requirement("R9", "D-34")
-def test_who_takes_nothing_of_an_answer_is_cut(dial: Dial, app: Echo) -> None:
+def test_client_that_reads_nothing_of_a_stream_is_disconnected(dial: Dial, app: Echo) -> None:
     app.flood_ended.clear()
     dial().sendall(b"GET /flood HTTP/1.1\r\nhost: x\r\n\r\n")
     assert app.flood_ended.wait(HANG)
 
 
 @pytest.mark.requirement("R9", "D-34")
-def test_who_takes_nothing_of_a_last_answer_is_cut(dial: Dial) -> None:
+def test_client_that_reads_nothing_of_a_final_response_is_disconnected(dial: Dial) -> None:
     peer = dial()
     peer.sendall(b"GET /large HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
     assert is_held(peer)
@@ -176,7 +176,7 @@ def is_held(peer: socket.socket) -> bool:
     return any(row[1].endswith(ports[0]) and row[2].endswith(ports[1]) and row[3] == "01" for row in rows)
 
 
-def test_who_takes_a_last_answer_slowly_gets_all_of_it(dial: Dial) -> None:
+def test_client_that_reads_a_final_response_slowly_gets_all_of_it(dial: Dial) -> None:
     peer = dial()
     peer.sendall(b"GET /large HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
     size = 0
@@ -202,15 +202,15 @@ def test_who_takes_a_last_answer_slowly_gets_all_of_it(dial: Dial) -> None:
 def test_a_head_that_is_too_large_is_refused(dial: Dial, head: bytes) -> None:
     peer = dial()
     peer.sendall(head)
-    assert refusal(everything(peer)) == (431, "too_large")
+    assert refusal(read_until_closed(peer)) == (431, "too_large")
 
 
 @pytest.mark.requirement("R10")
-def test_a_head_in_small_pieces_is_as_large_as_in_one(dial: Dial) -> None:
+def test_request_head_size_does_not_depend_on_chunks(dial: Dial) -> None:
     peer = dial()
     for piece in (b"GET / HTTP/1.1\r\nx: ", *[b"a" * 1_000] * 5, b"\r\n\r\n"):
         peer.sendall(piece)
-    assert refusal(everything(peer)) == (431, "too_large")
+    assert refusal(read_until_closed(peer)) == (431, "too_large")
 
 
 @pytest.mark.requirement("R10")
@@ -219,7 +219,7 @@ def test_a_large_head_on_a_used_connection_is_refused(dial: Dial) -> None:
     peer.sendall(GET)
     one_answer(peer)
     peer.sendall(b"GET / HTTP/1.1\r\nx: " + b"a" * 5_000 + b"\r\n\r\n")
-    assert refusal(everything(peer)) == (431, "too_large")
+    assert refusal(read_until_closed(peer)) == (431, "too_large")
 
 
 def test_a_head_within_the_limits_is_served(dial: Dial) -> None:
@@ -228,7 +228,7 @@ def test_a_head_within_the_limits_is_served(dial: Dial) -> None:
     assert one_answer(peer)[0] == 200
 
 
-def test_many_requests_at_once_are_all_answered_in_order(dial: Dial) -> None:
+def test_pipelined_requests_are_answered_in_order(dial: Dial) -> None:
     peer = dial()
     count = 200  # together more than a head may have
     peer.sendall(b"".join(b"POST /%d HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nab" % n for n in range(count)))
@@ -246,10 +246,10 @@ def test_many_requests_at_once_are_all_answered_in_order(dial: Dial) -> None:
         pytest.param(b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 100 + b"\r\n", id="too large"),
     ],
 )
-def test_a_refusal_waits_for_the_answer_before_it(dial: Dial, second: bytes) -> None:
+def test_refusal_follows_the_answer_before_it(dial: Dial, second: bytes) -> None:
     peer = dial()
     peer.sendall(b"GET /sleep/0.1 HTTP/1.1\r\nhost: x\r\n\r\n" + second)
-    received = everything(peer)
+    received = read_until_closed(peer)
     assert received.startswith(b"HTTP/1.1 200 ")
     assert b'"slept"' in received
 
@@ -273,10 +273,10 @@ def test_a_refusal_waits_for_the_answer_before_it(dial: Dial, second: bytes) -> 
         b"POST / HTTP/1.1\r\nconnection: upgrade\r\nupgrade: h2c\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
     ],
 )
-def test_what_is_not_http_is_refused_in_json(dial: Dial, request_: bytes) -> None:
+def test_non_http_bytes_are_refused_in_json(dial: Dial, request_: bytes) -> None:
     peer = dial()
     peer.sendall(request_)
-    assert refusal(everything(peer)) == (400, "malformed")
+    assert refusal(read_until_closed(peer)) == (400, "malformed")
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 3])
@@ -284,53 +284,51 @@ def test_what_is_not_http_is_refused_in_json(dial: Dial, request_: bytes) -> Non
     ("framing", "body"),
     [(b"content-length: 5", b"hello"), (b"transfer-encoding: chunked", b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n")],
 )
-def test_a_request_to_upgrade_is_served_as_the_request_it_is(
-    dial: Dial, framing: bytes, body: bytes, pieces: int
-) -> None:
+def test_upgrade_request_is_served_as_an_ordinary_request(dial: Dial, framing: bytes, body: bytes, pieces: int) -> None:
     head = b"POST /a HTTP/1.1\r\nhost: x\r\nconnection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\n" + framing
     message = head + b"\r\n\r\n" + body
     cuts = {1: [], 2: [len(message) - len(body)], 3: [20, len(message) - 3]}[pieces]
     peer = dial()
     for start, end in zip([0, *cuts], [*cuts, len(message)], strict=True):
         peer.sendall(message[start:end])
-    assert json.loads(everything(peer).partition(b"\r\n\r\n")[2]) == {"path": "/a", "body": "hello"}
+    assert json.loads(read_until_closed(peer).partition(b"\r\n\r\n")[2]) == {"path": "/a", "body": "hello"}
 
 
-def test_what_follows_a_request_to_upgrade_is_not_heard(dial: Dial) -> None:
+def test_bytes_after_an_upgrade_request_are_ignored(dial: Dial) -> None:
     fields = b"host: x\r\nconnection: upgrade\r\nupgrade: h2c\r\ncontent-length: 5"
     peer = dial()
     peer.sendall(
         b"POST /a HTTP/1.1\r\n" + fields + b"\r\n\r\nhello" + b"POST /b HTTP/1.1\r\ncontent-length: 3\r\n\r\nabc"
     )
-    received = everything(peer)
+    received = read_until_closed(peer)
     assert received.count(b"HTTP/1.1") == 1
     assert json.loads(received.partition(b"\r\n\r\n")[2]) == {"path": "/a", "body": "hello"}
 
 
-def test_a_body_that_breaks_while_it_is_answered_ends_the_connection(dial: Dial) -> None:
+def test_invalid_chunk_during_the_response_ends_the_connection(dial: Dial) -> None:
     peer = dial()
     peer.sendall(b"POST /sleep/60 HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
     assert peer.recv(4096).startswith(b"HTTP/1.1 200 ")
     peer.sendall(b"zz\r\n")
-    assert everything(peer) == b""
+    assert read_until_closed(peer) == b""
 
 
 def test_a_request_to_upgrade_without_a_body_is_served(dial: Dial) -> None:
     peer = dial()
     peer.sendall(b"GET /a HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\nframes")
-    received = everything(peer)
+    received = read_until_closed(peer)
     assert received.startswith(b"HTTP/1.1 200 ")
     assert b"connection: close" in received
 
 
 @pytest.mark.requirement("R10")
-def test_an_early_answer_reaches_who_is_still_sending(dial: Dial) -> None:
+def test_early_response_reaches_a_client_that_is_still_sending(dial: Dial) -> None:
     peer = dial()
     peer.sendall(b"POST /early HTTP/1.1\r\nhost: x\r\ncontent-length: 50000000\r\n\r\n")
     for _ in range(100):
         peer.sendall(bytes(65_536))
     assert one_answer(peer)[0] == 413
-    assert everything(peer) == b""  # the rest of the body is not waited for
+    assert read_until_closed(peer) == b""  # the rest of the body is not waited for
 
 
 @settings(max_examples=40, deadline=None)
@@ -339,12 +337,12 @@ def test_any_bytes_are_answered_or_closed(address: tuple[str, int], data: bytes,
     with closing(socket.create_connection(address, timeout=HANG)) as peer:
         peer.sendall((GET if good else b"") + data)
         peer.shutdown(socket.SHUT_WR)
-        received = everything(peer)
+        received = read_until_closed(peer)
     assert received == b"" or received.startswith(b"HTTP/1.1 ")
     assert b"HTTP/1.1 5" not in received
 
 
-def test_a_limit_of_nothing_is_refused_by_name() -> None:
+def test_deadline_of_zero_is_refused_by_name() -> None:
     with pytest.raises(DefinitionError, match="head_s"):
         Deadlines(head_s=0)
 
@@ -359,7 +357,7 @@ BAD_CHUNK = b"POST /b HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nZ
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[tuple[str, int]]:
+def guarded_server() -> Iterator[tuple[str, int]]:
     kit = Toolkit("Kit")
     kit.add(lambda a, b: a + b, name="add", safe=False)
     with background(asgi(kit, api_keys=["k" * 40]), deadlines=SHORT) as url:
@@ -379,17 +377,17 @@ def guarded() -> Iterator[tuple[str, int]]:
         (KEY, b"".join(b"x%d: a\r\n" % number for number in range(2_000)), 431),
     ],
 )
-def test_fields_after_a_body_change_nothing_and_have_an_end(
-    guarded: tuple[str, int], head: bytes, trailer: bytes, status: int
+def test_trailer_fields_are_ignored_and_limited(
+    guarded_server: tuple[str, int], head: bytes, trailer: bytes, status: int
 ) -> None:
-    with socket.create_connection(guarded, timeout=HANG) as peer:
+    with socket.create_connection(guarded_server, timeout=HANG) as peer:
         peer.sendall(ADD + head + CHUNKS + trailer + b"\r\n")
         assert one_answer(peer)[0] == status
 
 
 @pytest.mark.requirement("R10", "D-34")
-def test_a_field_after_a_body_that_does_not_end_is_not_kept(guarded: tuple[str, int]) -> None:
-    with socket.create_connection(guarded, timeout=HANG) as peer:
+def test_endless_trailer_field_is_refused(guarded_server: tuple[str, int]) -> None:
+    with socket.create_connection(guarded_server, timeout=HANG) as peer:
         peer.sendall(ADD + KEY + CHUNKS + b"x: ")
         said = b""
         for _ in range(64):
@@ -402,7 +400,7 @@ def test_a_field_after_a_body_that_does_not_end_is_not_kept(guarded: tuple[str, 
         assert said.startswith(b"HTTP/1.1 431 ")
 
 
-def test_many_empty_bodies_after_their_heads_are_not_counted_together(dial: Dial) -> None:
+def test_trailer_size_is_counted_for_each_request(dial: Dial) -> None:
     peer = dial()
     for _ in range(8):
         peer.sendall(b"POST /a HTTP/1.1\r\nhost: x\r\nx: " + b"a" * 1_000 + b"\r\ntransfer-encoding: chunked\r\n\r\n")
@@ -413,26 +411,26 @@ def test_many_empty_bodies_after_their_heads_are_not_counted_together(dial: Dial
 
 @pytest.mark.requirement("R10")
 @pytest.mark.parametrize("before", [b"GET /sleep/0.2 HTTP/1.1\r\nhost: x\r\n\r\n", GET])
-def test_what_cannot_be_read_waits_for_the_answers_of_earlier_requests(dial: Dial, before: bytes) -> None:
+def test_refusal_of_an_invalid_request_follows_earlier_answers(dial: Dial, before: bytes) -> None:
     peer = dial()
     peer.sendall(before + GET + BAD_CHUNK)
-    said = everything(peer)
+    said = read_until_closed(peer)
     last = said.rindex(b"HTTP/1.1 ")
     assert said[:last].count(b"HTTP/1.1 200 ") == 2
     assert refusal(said[last:]) == (400, "malformed")
 
 
 @pytest.mark.requirement("R10")
-def test_a_request_that_was_answered_early_is_not_answered_again(dial: Dial) -> None:
+def test_request_answered_early_gets_no_second_answer(dial: Dial) -> None:
     peer = dial()
     peer.sendall(b"POST /early HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
     assert one_answer(peer)[0] == 413
     peer.sendall(b"ZZ\r\n")
-    assert everything(peer) == b""
+    assert read_until_closed(peer) == b""
 
 
 @pytest.mark.requirement("R12", "D-34")
-def test_a_stream_whose_caller_leaves_is_cancelled_whatever_else_was_asked() -> None:
+def test_stream_of_a_disconnected_caller_is_cancelled_despite_pipelined_requests() -> None:
     cancelled = threading.Event()
     kit = Toolkit("Kit")
 

@@ -100,7 +100,7 @@ def address(app: Answering) -> Iterator[tuple[str, int]]:
         yield str(parts.hostname), int(parts.port or 0)
 
 
-def answered(address: tuple[str, int], request: bytes) -> bytes:
+def exchange_bytes(address: tuple[str, int], request: bytes) -> bytes:
     """Return all that comes until the server closes: after the answer to a last request, if not before."""
     received = b""
     with socket.create_connection(address, timeout=30) as peer:
@@ -117,7 +117,7 @@ def answered(address: tuple[str, int], request: bytes) -> bytes:
     version=st.sampled_from([b"1.1", b"1.0"]),
     body=st.binary(max_size=5),
 )
-def test_the_short_way_sends_the_bytes_of_the_long_way(
+def test_direct_response_sends_the_same_bytes_as_asgi_messages(
     app: Answering, address: tuple[str, int], response: Response, method: bytes, version: bytes, body: bytes
 ) -> None:
     app.response = response
@@ -125,7 +125,7 @@ def test_the_short_way_sends_the_bytes_of_the_long_way(
     for path, direct in ((b"/", True), (b"/between", False)):
         app.seen = None
         head = b"%b %b HTTP/%b\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (method, path, version, len(body))
-        said.append(answered(address, head + body))
+        said.append(exchange_bytes(address, head + body))
         assert app.seen == body
         assert app.direct is direct
     assert said[0] == said[1]
@@ -135,25 +135,23 @@ def test_the_short_way_sends_the_bytes_of_the_long_way(
     assert b"\r\nb: c" not in said[0]
 
 
-def test_what_is_of_two_exchanges_is_of_none() -> None:
-    one, another = made(), made()
+def test_exchange_requires_receive_and_send_of_one_request() -> None:
+    one, another = build_cycle(), build_cycle()
     assert get_exchange(one.receive, one.send) is one
     assert isinstance(get_exchange(another.receive, one.send), MessageExchange)
     assert isinstance(get_exchange(*between(one.receive, one.send)), MessageExchange)
 
 
 @pytest.mark.parametrize("body", [b"{}", b"large" * 1_000])
-def test_a_served_application_takes_the_short_way_with_a_usual_answer(
-    app: Answering, address: tuple[str, int], body: bytes
-) -> None:
+def test_served_application_uses_the_direct_response(app: Answering, address: tuple[str, int], body: bytes) -> None:
     app.response = Response(200, [(b"content-type", b"application/json")], body)
-    said = answered(address, b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\nx")
+    said = exchange_bytes(address, b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\nx")
     assert app.whole
     assert said.startswith(b"HTTP/1.1 200 OK\r\ndate: today\r\ncontent-type: application/json\r\n")
     assert b"\r\n\r\n" + body + b"HTTP/1.1 " in said
 
 
-def test_a_body_that_comes_later_is_waited_for(app: Answering, address: tuple[str, int]) -> None:
+def test_direct_response_waits_for_a_late_body(app: Answering, address: tuple[str, int]) -> None:
     app.response = Response(200, [], b"ok")
     with socket.create_connection(address, timeout=30) as peer:
         for part in (b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\nexpect: 100-continue\r\n\r\n", b"ab", b"cd"):
@@ -164,7 +162,7 @@ def test_a_body_that_comes_later_is_waited_for(app: Answering, address: tuple[st
     assert app.seen == b"abcd"
 
 
-def made(**state: Any) -> RequestCycle:
+def build_cycle(**state: Any) -> RequestCycle:
     """Return the exchange of a connection without a socket, in ``state``."""
     connection: Any = SimpleNamespace(
         transport=None,
@@ -178,7 +176,7 @@ def made(**state: Any) -> RequestCycle:
     return cycle
 
 
-def received_at_once(cycle: RequestCycle) -> Any:
+def receive_at_once(cycle: RequestCycle) -> Any:
     """Return the message that ``receive`` has for its caller, or None where it waits."""
 
     async def receive() -> Any:
@@ -202,16 +200,16 @@ def received_at_once(cycle: RequestCycle) -> Any:
         ({"response_complete": True}, {"type": "http.disconnect"}),
     ],
 )
-def test_what_came_before_is_received_at_once(state: dict[str, Any], message: Any) -> None:
-    assert received_at_once(made(**state)) == message
+def test_received_data_is_returned_at_once(state: dict[str, Any], message: Any) -> None:
+    assert receive_at_once(build_cycle(**state)) == message
 
 
 def test_after_the_whole_body_was_read_receive_waits_for_the_end() -> None:
-    cycle = made(body=b"whole", more_body=False)
+    cycle = build_cycle(body=b"whole", more_body=False)
     assert cycle.take_body() == b"whole"
-    assert received_at_once(cycle) is None
+    assert receive_at_once(cycle) is None
     cycle.disconnect()
-    assert received_at_once(cycle) == {"type": "http.disconnect"}
+    assert receive_at_once(cycle) == {"type": "http.disconnect"}
 
 
 @pytest.mark.parametrize(
@@ -224,7 +222,7 @@ def test_after_the_whole_body_was_read_receive_waits_for_the_end() -> None:
         (Response(200, ((b"etag", b"a\r\nb: c"),), b"{}"), False),
     ],
 )
-def test_a_usual_answer_is_sent_whole_and_any_other_is_left_to_messages(response: Response, usual: bool) -> None:
+def test_ordinary_response_is_sent_at_once_and_others_as_messages(response: Response, usual: bool) -> None:
     written: list[bytes] = []
     transport = SimpleNamespace(write=written.append, writelines=lambda parts: written.append(b"".join(parts)))
     connection: Any = SimpleNamespace(
@@ -257,7 +255,7 @@ class Nowhere(asyncio.Transport):
 
 
 @pytest.mark.parametrize("times", [0, 1, 3])
-def test_a_connection_that_is_lost_is_gone_without_the_garbage_collector(app: Answering, times: int) -> None:
+def test_lost_connection_is_freed_without_garbage_collection(app: Answering, times: int) -> None:
     app.response = Response(200, [], b"ok")
 
     async def lose() -> weakref.ref[Connection]:
@@ -306,11 +304,11 @@ class Around:
 
 
 @pytest.mark.parametrize("around", [False, True])
-def test_nobody_around_an_application_is_passed_by(around: bool) -> None:
+def test_middleware_around_an_application_is_not_bypassed(around: bool) -> None:
     app = asgi(Toolkit("Kit"))
     if not around:
         app.__class__ = Stricter
     with background(Around(app) if around else app) as url:
         parts = urlsplit(url)
-        said = answered((str(parts.hostname), int(parts.port or 0)), b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+        said = exchange_bytes((str(parts.hostname), int(parts.port or 0)), b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
     assert said.count(b"HTTP/1.1 403 ") == 2

@@ -73,7 +73,7 @@ class Shop:
 
 
 @pytest.fixture
-def serving(tmp_path: Path) -> Iterator[Callable[..., Shop]]:
+def start_shop(tmp_path: Path) -> Iterator[Callable[..., Shop]]:
     started: list[subprocess.Popen[bytes]] = []
 
     def serve(*before: str) -> Shop:
@@ -161,10 +161,10 @@ async def fail_and_recover(shop: Shop, fail: Callable[[], None], mend: Callable[
 
 
 @pytest.mark.requirement("R13")
-def test_a_full_disk_refuses_what_must_be_recorded_and_nothing_else(
-    serving: Callable[..., Shop], small_disk: list[str]
+def test_full_disk_refuses_only_calls_that_must_be_recorded(
+    start_shop: Callable[..., Shop], small_disk: list[str]
 ) -> None:
-    shop = serving(*small_disk)
+    shop = start_shop(*small_disk)
 
     def fill() -> None:
         with (shop.disk / "filler").open("wb", buffering=0) as filler, contextlib.suppress(OSError):
@@ -176,10 +176,10 @@ def test_a_full_disk_refuses_what_must_be_recorded_and_nothing_else(
 
 
 @pytest.mark.requirement("R13")
-def test_a_disk_that_fails_to_write_refuses_what_must_be_recorded_and_nothing_else(
-    serving: Callable[..., Shop],
+def test_failing_disk_refuses_only_calls_that_must_be_recorded(
+    start_shop: Callable[..., Shop],
 ) -> None:
-    shop = serving()
+    shop = start_shop()
 
     def fail() -> None:
         size = (shop.disk / "ledger.sqlite-wal").stat().st_size

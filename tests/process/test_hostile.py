@@ -59,7 +59,7 @@ async def alive(server: Running) -> None:
 
 
 @pytest.mark.requirement("R10", "D-34", "D-16")
-def test_hostile_bodies_are_refused_and_forgotten(start: Start) -> None:
+def test_hostile_bodies_are_refused_and_their_memory_freed(start: Start) -> None:
     async def story() -> None:
         server = start()
 
@@ -84,7 +84,7 @@ def test_hostile_bodies_are_refused_and_forgotten(start: Start) -> None:
 
 
 @pytest.mark.requirement("R10", "D-34")
-def test_as_many_names_as_a_body_can_hold_are_forgotten_again(start: Start) -> None:
+def test_memory_of_a_body_with_many_names_is_freed(start: Start) -> None:
     async def story() -> None:
         server = start()
         await alive(server)
@@ -100,7 +100,7 @@ def test_as_many_names_as_a_body_can_hold_are_forgotten_again(start: Start) -> N
 
 @pytest.mark.requirement("R10", "D-14")
 @pytest.mark.parametrize("encoding", [b"gzip", b"gzip, gzip", b"br", b"x" * 1_000])
-def test_a_compressed_body_is_not_opened(start: Start, encoding: bytes) -> None:
+def test_compressed_body_is_refused_without_decompression(start: Start, encoding: bytes) -> None:
     async def story() -> None:
         server = start()
         await alive(server)
@@ -117,7 +117,7 @@ def test_a_compressed_body_is_not_opened(start: Start, encoding: bytes) -> None:
 
 
 @pytest.mark.requirement("R10")
-def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_sent(start: Start) -> None:
+def test_too_large_content_length_is_refused_before_the_body(start: Start) -> None:
     async def story() -> None:
         server = start()
         for path in PATHS:
@@ -132,7 +132,7 @@ def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_sent(start: St
 
 @pytest.mark.requirement("R10")
 @pytest.mark.parametrize("chunked", [True, False])
-def test_three_hundred_megabytes_are_refused_after_the_first(start: Start, chunked: bool) -> None:
+def test_body_of_300_megabytes_is_refused_after_the_first_megabyte(start: Start, chunked: bool) -> None:
     async def story() -> None:
         server = start()
         await alive(server)
@@ -166,7 +166,7 @@ def test_a_large_head_is_refused_by_the_process_as_well(start: Start) -> None:
 
 
 @pytest.mark.requirement("R9", "D-34")
-def test_a_body_that_comes_too_slowly_is_the_last_of_its_connection(start: Start) -> None:
+def test_slow_body_is_answered_with_408_and_closes_the_connection(start: Start) -> None:
     async def story() -> None:
         server = start(deadlines={"idle_s": 3_600}, limits={"body_s": 0.2})
         async with dial(server) as peer:
@@ -179,7 +179,7 @@ def test_a_body_that_comes_too_slowly_is_the_last_of_its_connection(start: Start
 
 
 @pytest.mark.requirement("R9")
-def test_hundreds_of_slow_connections_do_not_keep_others_from_being_served(start: Start) -> None:
+def test_hundreds_of_slow_connections_do_not_block_others(start: Start) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
@@ -234,7 +234,7 @@ def test_hundreds_of_slow_connections_do_not_keep_others_from_being_served(start
 
 @pytest.mark.requirement("D-34")
 @pytest.mark.parametrize("limits", [{"body_s": 0.0004}, {"tool_s": 0.0004}])
-def test_a_deadline_that_is_over_at_once_is_no_failure(start: Start, limits: dict[str, float]) -> None:
+def test_expired_deadline_causes_no_server_error(start: Start, limits: dict[str, float]) -> None:
     async def story() -> None:
         server = start(limits=limits)
 

@@ -89,7 +89,7 @@ class Server:
 
 
 @pytest.fixture(params=["folder", "postgresql"])
-def serving(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[int], Server]]:
+def start_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[int], Server]]:
     started: list[Server] = []
     state = str(tmp_path / "state")
     if request.param == "postgresql":
@@ -108,14 +108,14 @@ def serving(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable
 
 
 @pytest.mark.requirement("R2", "OTC-019", "ST-02")
-def test_no_call_is_lost_and_none_is_doubled_when_workers_are_killed(serving: Callable[[int], Server]) -> None:
+def test_killed_workers_lose_no_call_and_run_none_twice(start_server: Callable[[int], Server]) -> None:
     async def story() -> None:
-        server = serving(2)
+        server = start_server(2)
         kills = KILLS or (6 if server.is_leased else 20)  # a lease takes seconds to run out
-        async with calling(server) as calls:
+        async with run_callers(server) as calls:
             for number in range(kills):
                 await until(lambda: len(server.workers()) == 2)
-                await answered(calls, 2 * CALLERS)
+                await wait_for_answers(calls, 2 * CALLERS)
                 killed = server.workers()[number % 2]
                 os.kill(killed, signal.SIGKILL)
                 await until(lambda killed=killed: killed not in server.workers())  # type: ignore[misc]  # a default
@@ -127,14 +127,14 @@ def test_no_call_is_lost_and_none_is_doubled_when_workers_are_killed(serving: Ca
 
 
 @pytest.mark.requirement("R3", "ST-02")
-def test_every_call_has_its_answer_soon_after_the_only_process_is_killed(serving: Callable[[int], Server]) -> None:
+def test_killed_single_process_answers_every_call_soon_after_restart(start_server: Callable[[int], Server]) -> None:
     kills, back = max(5, KILLS // 10), list[float]()
 
     async def story() -> None:
-        server = serving(1)
-        async with calling(server) as calls:
+        server = start_server(1)
+        async with run_callers(server) as calls:
             for _ in range(kills):
-                await answered(calls, 2 * CALLERS)
+                await wait_for_answers(calls, 2 * CALLERS)
                 server.kill()
                 accepted = calls.asked - set(calls.answers)
                 began = time.monotonic()
@@ -148,22 +148,22 @@ def test_every_call_has_its_answer_soon_after_the_only_process_is_killed(serving
 
 
 @pytest.mark.requirement("R11", "ST-05")
-def test_no_call_is_lost_and_none_is_doubled_when_the_database_is_killed(tmp_path: Path, postgres: Postgres) -> None:
+def test_killed_database_loses_no_call_and_runs_none_twice(tmp_path: Path, postgres: Postgres) -> None:
     wait_until_answering(postgres)
     server = Server(tmp_path, 2, postgres.create_database())
     kills, back = KILLS // 50 or 3, list[float]()
 
     async def story() -> None:
-        async with calling(server) as calls:
+        async with run_callers(server) as calls:
             for _ in range(kills):
-                await answered(calls, 2 * CALLERS)
+                await wait_for_answers(calls, 2 * CALLERS)
                 postgres.kill()
                 before = calls.again
                 await until(lambda before=before: calls.again >= before + CALLERS)  # type: ignore[misc]  # a default
                 postgres.start()
                 await until(postgres.answers)
                 began = time.monotonic()
-                await answered(calls, 2 * CALLERS)
+                await wait_for_answers(calls, 2 * CALLERS)
                 back.append(time.monotonic() - began)
         report_kills("R11", kills, calls, check(calls, server), slowest_back_s=max(back))
         assert not KILLS or max(back) <= SOON_S
@@ -207,7 +207,7 @@ def report_kills(requirement: str, kills: int, calls: Calls, ran: Counter[Call],
 
 
 @contextlib.asynccontextmanager
-async def calling(server: Server) -> AsyncIterator[Calls]:
+async def run_callers(server: Server) -> AsyncIterator[Calls]:
     """Keep callers busy meanwhile; afterwards each finishes what it began."""
     calls = Calls()
     async with asyncio.TaskGroup() as group:
@@ -240,12 +240,12 @@ async def _answer(server: Server, calls: Calls, call: Call) -> Said:
                     answer = await peer.post("/call", body)
                 assert answer.status in (200, 503), answer
                 if answer.status == 200:
-                    return _said(answer.json)
+                    return _read_outcome(answer.json)
             calls.again += 1
             await asyncio.sleep(0.02)
 
 
-def _said(body: Any) -> Said:
+def _read_outcome(body: Any) -> Said:
     match body:
         case {"success": True, "output": {"value": str(value)}}:
             return True, value
@@ -255,7 +255,7 @@ def _said(body: Any) -> Said:
             return False, json.dumps(body)
 
 
-async def answered(calls: Calls, more: int) -> None:
+async def wait_for_answers(calls: Calls, more: int) -> None:
     """Wait until there are so many more answers."""
     wanted = len(calls.answers) + more
     await until(lambda: len(calls.answers) >= wanted)

@@ -87,7 +87,7 @@ def between(app: Any) -> Any:
 
 
 @pytest.fixture(params=["direct", "behind a middleware"])
-def served(request: pytest.FixtureRequest) -> Iterator[tuple[Record, Callable[[], socket.socket]]]:
+def served_record(request: pytest.FixtureRequest) -> Iterator[tuple[Record, Callable[[], socket.socket]]]:
     record = Record()
     app: Any = asgi(tools(record))
     with background(app if request.param == "direct" else between(app)) as url:
@@ -99,10 +99,10 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[Record, Callable[[]
 @pytest.mark.requirement("D-34", "MC-05")
 @pytest.mark.parametrize("tool", ["wait", "hold"])
 @pytest.mark.parametrize("wire", CALLS)
-def test_a_client_that_leaves_cancels_its_call(
-    served: tuple[Record, Callable[[], socket.socket]], wire: str, tool: str
+def test_disconnected_client_cancels_its_call(
+    served_record: tuple[Record, Callable[[], socket.socket]], wire: str, tool: str
 ) -> None:
-    record, dial = served
+    record, dial = served_record
     with closing(dial()) as peer:
         peer.sendall(CALLS[wire](tool, {}))
         assert record.begun.wait(HANG_S)
@@ -140,10 +140,10 @@ def stateless(tool: str) -> bytes:
 
 
 @pytest.mark.requirement("MC-05", "MC-06")
-def test_a_client_of_stateless_mcp_that_leaves_cancels_its_call(
-    served: tuple[Record, Callable[[], socket.socket]],
+def test_disconnected_stateless_mcp_client_cancels_its_call(
+    served_record: tuple[Record, Callable[[], socket.socket]],
 ) -> None:
-    record, dial = served
+    record, dial = served_record
     with closing(dial()) as peer:
         peer.sendall(stateless("wait"))
         assert record.begun.wait(HANG_S)
@@ -155,10 +155,10 @@ KEY = b"idempotency-key: a-key-of-the-test"
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_a_client_that_leaves_a_stream_cancels_it_unless_it_is_recorded(
-    served: tuple[Record, Callable[[], socket.socket]], keyed: bool
+def test_disconnected_stream_is_cancelled_unless_recorded(
+    served_record: tuple[Record, Callable[[], socket.socket]], keyed: bool
 ) -> None:
-    record, dial = served
+    record, dial = served_record
     fields = (KEY,) if keyed else ()
     with closing(dial()) as peer:
         peer.sendall(message("POST", "/opentool/streamCall", STREAM, *fields))
@@ -174,10 +174,10 @@ def test_a_client_that_leaves_a_stream_cancels_it_unless_it_is_recorded(
 
 @pytest.mark.requirement("A-42")
 @pytest.mark.parametrize("tool", ["wait", "hold"])
-def test_a_recorded_call_goes_on_and_is_told_to_who_comes_again(
-    served: tuple[Record, Callable[[], socket.socket]], tool: str
+def test_recorded_call_continues_after_a_disconnect_and_is_replayed(
+    served_record: tuple[Record, Callable[[], socket.socket]], tool: str
 ) -> None:
-    record, dial = served
+    record, dial = served_record
     body = json.dumps({"jsonrpc": "2.0", "id": "1", "method": tool, "params": {}}).encode()
     call = message("POST", "/opentool/call", body, KEY)
     with closing(dial()) as peer:

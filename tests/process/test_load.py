@@ -34,7 +34,7 @@ async def count(server: Running) -> int:
 
 
 @pytest.mark.requirement("R1", "D-34")
-def test_ten_times_too_many_calls_are_done_or_refused_and_nothing_else(start: Start) -> None:
+def test_tenfold_overload_completes_or_refuses_every_call(start: Start) -> None:
     async def story() -> None:
         server = start(limits={"running": 8})
         seen: Counter[tuple[str, str]] = Counter()
@@ -99,9 +99,7 @@ class Gates:
 
 @pytest.mark.requirement("R1", "D-34")
 @pytest.mark.parametrize("protocol", CALLS)
-def test_what_is_accepted_fills_the_capacity_and_refusals_wait_for_nothing(
-    start: Start, protocol: str, tmp_path: Path
-) -> None:
+def test_overload_uses_the_whole_capacity_and_refuses_at_once(start: Start, protocol: str, tmp_path: Path) -> None:
     capacity, callers, gates = 8, 80, Gates(protocol, tmp_path)
 
     async def story(server: Running, peers: list[Peer]) -> None:
@@ -142,7 +140,7 @@ def test_what_is_accepted_fills_the_capacity_and_refusals_wait_for_nothing(
 
 
 @pytest.mark.requirement("R1")
-def test_health_is_answered_while_calls_are_refused(start: Start) -> None:
+def test_health_is_answered_during_overload(start: Start) -> None:
     async def story() -> None:
         server = start(limits={"running": 1})
         async with dial(server) as peer:
@@ -157,7 +155,7 @@ def test_health_is_answered_while_calls_are_refused(start: Start) -> None:
 
 
 @pytest.mark.requirement("R15")
-def test_no_call_is_lost_when_the_server_is_stopped_under_load(start: Start) -> None:
+def test_stopping_under_load_loses_no_call(start: Start) -> None:
     async def story() -> None:
         server = start()
         asked = asyncio.Event()
@@ -210,7 +208,7 @@ def test_no_call_is_lost_when_the_server_is_stopped_under_load(start: Start) -> 
 
 
 @pytest.mark.requirement("R15")
-def test_a_tool_that_will_not_return_does_not_keep_the_process(start: Start) -> None:
+def test_blocked_tool_does_not_prevent_the_process_from_ending(start: Start) -> None:
     async def story() -> None:
         server = start(deadlines={"grace_s": 1.1, "drain_s": 0.1})
         async with dial(server) as peer:

@@ -88,15 +88,15 @@ def mutations(chance: random.Random) -> Iterator[bytes]:
             path = chance.choice(PATHS)
         if body is not None and chance.random() < 0.7:
             for _ in range(chance.randint(1, 3)):
-                body = edited(body, chance)
+                body = edit_data(body, chance)
         text = b"" if body is None else json.dumps(body).encode()
         if chance.random() < 0.2:
-            text = scratched(text, chance)
+            text = scratch_bytes(text, chance)
         request = message(method, path, text, *fields)
-        yield scratched(request, chance) if chance.random() < 0.3 else request
+        yield scratch_bytes(request, chance) if chance.random() < 0.3 else request
 
 
-def edited(data: Any, chance: random.Random) -> Any:
+def edit_data(data: Any, chance: random.Random) -> Any:
     """Return ``data`` with one spot replaced, removed or added."""
     if isinstance(data, dict) and data and chance.random() < 0.8:
         name = chance.choice(list(data))
@@ -106,14 +106,14 @@ def edited(data: Any, chance: random.Random) -> Any:
             case 1:
                 return {**data, chance.choice(["id", "input", "__proto__", "", "\u2028"]): chance.choice(ODD)}
             case _:
-                return {**data, name: edited(data[name], chance)}
+                return {**data, name: edit_data(data[name], chance)}
     if isinstance(data, list) and data and chance.random() < 0.8:
         index = chance.randrange(len(data))
-        return [*data[:index], edited(data[index], chance), *data[index + 1 :]]
+        return [*data[:index], edit_data(data[index], chance), *data[index + 1 :]]
     return chance.choice(ODD)
 
 
-def scratched(data: bytes, chance: random.Random) -> bytes:
+def scratch_bytes(data: bytes, chance: random.Random) -> bytes:
     """Return ``data`` with a few bytes cut, swapped, doubled or put in."""
     for _ in range(chance.randint(1, 4)):
         start = chance.randrange(len(data) + 1)
@@ -155,7 +155,7 @@ def statuses(received: bytes) -> list[int]:
 
 
 @pytest.mark.requirement("R5")
-def test_mutated_requests_are_answered_without_one_failure(start: Callable[..., Running]) -> None:
+def test_mutated_requests_cause_no_server_error(start: Callable[..., Running]) -> None:
     async def story() -> None:
         server = start(deadlines={"head_s": 0.3, "idle_s": 1}, limits={"body_s": 0.3, "tool_s": 0.3})
         requests = mutations(random.Random(5))

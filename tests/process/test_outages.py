@@ -59,7 +59,7 @@ def redis(tmp_path: Path) -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-def serving(tmp_path: Path) -> Iterator[Callable[..., Place]]:
+def start_place(tmp_path: Path) -> Iterator[Callable[..., Place]]:
     started: list[subprocess.Popen[bytes]] = []
 
     def serve(rates: str, *more: str) -> Place:
@@ -80,8 +80,8 @@ def serving(tmp_path: Path) -> Iterator[Callable[..., Place]]:
 
 
 @pytest.mark.requirement("R11")
-def test_a_redis_that_is_killed_loses_and_doubles_no_call_and_stops_only_what_it_counts(
-    redis: RedisServer, serving: Callable[..., Place], tmp_path: Path
+def test_killed_redis_loses_no_call_and_stops_only_counted_tools(
+    redis: RedisServer, start_place: Callable[..., Place], tmp_path: Path
 ) -> None:
     back: list[float] = []
 
@@ -99,8 +99,8 @@ def test_a_redis_that_is_killed_loses_and_doubles_no_call_and_stops_only_what_it
         back.append(time.monotonic() - began)
 
     async def story() -> Calls:
-        place = serving(f"redis://127.0.0.1:{redis.port}/0", "--rates-fail", "closed")
-        async with calling(place) as calls:
+        place = start_place(f"redis://127.0.0.1:{redis.port}/0", "--rates-fail", "closed")
+        async with run_callers(place) as calls:
             for _ in range(KILLS):
                 await until(lambda: calls.answered["pay"] >= 20)
                 redis.kill()
@@ -125,16 +125,16 @@ def test_a_redis_that_is_killed_loses_and_doubles_no_call_and_stops_only_what_it
 
 
 @pytest.mark.requirement("R11")
-def test_a_redis_that_is_killed_stops_no_call_and_each_process_counts_alone_meanwhile(
-    redis: RedisServer, serving: Callable[..., Place], tmp_path: Path
+def test_processes_count_alone_while_redis_is_down(
+    redis: RedisServer, start_place: Callable[..., Place], tmp_path: Path
 ) -> None:
     async def more(calls: Calls) -> None:
         paid = calls.answered["pay"]
         await until(lambda: calls.answered["pay"] >= paid + 20)
 
     async def story() -> Calls:
-        place = serving(f"redis://127.0.0.1:{redis.port}/0")
-        async with calling(place) as calls:
+        place = start_place(f"redis://127.0.0.1:{redis.port}/0")
+        async with run_callers(place) as calls:
             for number in range(KILLS):
                 await more(calls)
                 redis.kill()
@@ -158,7 +158,7 @@ def test_a_redis_that_is_killed_stops_no_call_and_each_process_counts_alone_mean
 
 
 @contextlib.asynccontextmanager
-async def calling(place: Place) -> AsyncIterator[Calls]:
+async def run_callers(place: Place) -> AsyncIterator[Calls]:
     """Keep callers busy meanwhile, each over one connection; afterwards each finishes what it began."""
     calls = Calls()
     await until(lambda: _listens(place.port))

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.requirement("R12")
-def test_a_partition_gives_a_problem_in_time_and_is_forgotten_when_it_ends() -> None:
+def test_network_partition_gives_a_problem_in_time_and_recovery_after_it() -> None:
     ip = shutil.which("ip", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     unshare = ["unshare", "--net", *(["--map-root-user"] if os.getuid() else [])]
     if ip is None or subprocess.run([*unshare, ip, "link"], capture_output=True, check=False).returncode:

@@ -81,7 +81,7 @@ class Held(Echo):
 
 @pytest.mark.requirement("R10", "D-34")
 @pytest.mark.parametrize("chunk", [len(SMALL), 1_000, 100_000])
-def test_few_of_many_pipelined_requests_are_kept_and_nothing_is_read_until_they_are_answered(chunk: int) -> None:
+def test_pipelined_requests_are_buffered_up_to_a_limit(chunk: int) -> None:
     async def story() -> None:
         app, transport = Held(), Counted()
         config = ServerConfig(app)
@@ -170,7 +170,7 @@ def test_more_requests_than_one_read_holds_are_all_answered(address: tuple[str, 
 
 
 @pytest.mark.parametrize("cut", [1, 100, 3_000])
-def test_a_request_whose_head_ends_behind_many_others_is_waited_for(address: tuple[str, int], cut: int) -> None:
+def test_incomplete_request_after_pipelined_ones_is_awaited(address: tuple[str, int], cut: int) -> None:
     sent = SMALL * 500 + LAST
     with closing(socket.create_connection(address, timeout=HANG_S)) as peer:
         peer.sendall(sent[:-cut])

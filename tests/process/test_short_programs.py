@@ -8,7 +8,7 @@ from bench.short_programs import find_bad, make_app, run_programs
 from toolwire.testing.loopback import background
 
 
-def test_short_programs_end_without_a_crash_whatever_became_of_their_calls() -> None:
+def test_short_programs_end_without_a_crash() -> None:
     """A few of the two thousand of ``make short``."""
     with background(make_app()) as url:
         ends = run_programs(url, sys.executable, 12, at_once=2)

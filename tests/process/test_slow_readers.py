@@ -39,7 +39,7 @@ def build_call(wire: str) -> bytes:
 
 @pytest.mark.requirement("MC-05", "D-34")
 @pytest.mark.parametrize("wire", ["2025-11-25", "2026-07-28", "opentool"])
-def test_a_tool_makes_no_more_pieces_than_its_client_reads(wire: str) -> None:
+def test_tool_produces_no_more_items_than_its_client_reads(wire: str) -> None:
     made: list[int] = []
     kit = Toolkit("Work", version="1.0.0")
 

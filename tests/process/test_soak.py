@@ -36,7 +36,7 @@ async def ask(peer: Peer, data: bytes) -> None:
 
 
 @pytest.mark.requirement("R16")
-def test_calls_leave_nothing_behind(start: Callable[..., Running]) -> None:
+def test_many_calls_leak_no_memory_or_files(start: Callable[..., Running]) -> None:
     async def story() -> None:
         server = start()
 

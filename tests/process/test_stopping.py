@@ -53,7 +53,7 @@ async def health_flips(running: Running) -> int:
 
 
 @pytest.mark.requirement("R15")
-def test_health_flips_while_calls_finish_and_the_process_ends_well(start: Start) -> None:
+def test_health_is_503_while_calls_finish_and_the_process_ends_with_0(start: Start) -> None:
     async def story() -> None:
         server = start(app="echo")
         async with Slow() as slow:
@@ -69,7 +69,7 @@ def test_health_flips_while_calls_finish_and_the_process_ends_well(start: Start)
 
 @pytest.mark.requirement("R15")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_idle_server_still_says_that_it_stops(start: Start, number: int) -> None:
+def test_idle_server_reports_503_before_it_stops(start: Start, number: int) -> None:
     async def story() -> None:
         server = start(app="echo")
         assert (await get(server, "/health")).status == 200
@@ -81,7 +81,7 @@ def test_an_idle_server_still_says_that_it_stops(start: Start, number: int) -> N
 
 
 @pytest.mark.requirement("R15")
-def test_connections_are_told_to_close_while_the_server_stops(start: Start) -> None:
+def test_responses_close_their_connections_while_the_server_stops(start: Start) -> None:
     async def story() -> None:
         server = start(app="echo", deadlines={"drain_s": 3.0})
         async with dial(server) as peer:
@@ -121,7 +121,7 @@ def test_a_call_longer_than_the_grace_does_not_keep_the_process(start: Start) ->
 
 @pytest.mark.requirement("R15")
 @pytest.mark.parametrize(("tool", "code"), [("block", 0), ("seize", 1)])
-def test_one_signal_ends_a_server_whose_tool_will_not_return(start: Start, tool: str, code: int) -> None:
+def test_one_signal_ends_a_server_with_a_blocked_tool(start: Start, tool: str, code: int) -> None:
     async def story() -> None:
         server = start(deadlines={"grace_s": 1.2, "drain_s": 0.1})
         async with dial(server) as peer, dial(server) as other:
@@ -141,7 +141,7 @@ def test_one_signal_ends_a_server_whose_tool_will_not_return(start: Start, tool:
 
 @pytest.mark.requirement("R15")
 @pytest.mark.parametrize(("to_all", "number"), [(False, signal.SIGTERM), (True, signal.SIGTERM), (True, signal.SIGINT)])
-def test_workers_finish_their_calls_however_the_signal_comes(start: Start, to_all: bool, number: int) -> None:
+def test_workers_finish_their_calls_after_each_signal(start: Start, to_all: bool, number: int) -> None:
     async def story() -> None:
         server = start(app="echo", workers=2)
         pids: set[bytes] = set()
@@ -161,7 +161,7 @@ def test_workers_finish_their_calls_however_the_signal_comes(start: Start, to_al
     asyncio.run(story())
 
 
-def test_workers_that_cannot_make_their_app_end_with_one_line(start: Start) -> None:
+def test_workers_with_a_failing_app_end_with_one_line(start: Start) -> None:
     async def story() -> None:
         server = start(app="broken", workers=2)
         assert server.url
@@ -172,7 +172,7 @@ def test_workers_that_cannot_make_their_app_end_with_one_line(start: Start) -> N
     asyncio.run(story())
 
 
-def test_a_changed_file_is_served_anew(start: Start, tmp_path: Path) -> None:
+def test_changed_file_is_reloaded(start: Start, tmp_path: Path) -> None:
     async def story() -> None:
         source = tmp_path / "answer.py"
         source.write_text("old")
@@ -196,7 +196,7 @@ async def text(server: Running) -> bytes:
         return b""
 
 
-def test_the_access_log_is_asked_for_and_has_no_queries(start: Start) -> None:
+def test_access_log_is_optional_and_omits_queries(start: Start) -> None:
     async def story() -> None:
         server = start(app="echo", access_log=True)
         await get(server, "/tools?key=secret")
@@ -210,7 +210,7 @@ def test_the_access_log_is_asked_for_and_has_no_queries(start: Start) -> None:
     asyncio.run(story())
 
 
-def test_an_address_in_use_is_said_in_one_sentence() -> None:
+def test_used_address_is_reported_in_one_sentence() -> None:
     with open_listener("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
         with pytest.raises(DefinitionError, match=f"^Cannot listen on 127.0.0.1:{port}: another program listens there"):
@@ -218,7 +218,7 @@ def test_an_address_in_use_is_said_in_one_sentence() -> None:
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "192.0.2.1", "a b"])
-def test_an_address_that_is_not_ours_is_said_in_one_sentence(host: str) -> None:
+def test_foreign_address_is_reported_in_one_sentence(host: str) -> None:
     with pytest.raises(DefinitionError, match=f"^Cannot listen on {host}:0: .*\\.$"):
         open_listener(host, 0)
 

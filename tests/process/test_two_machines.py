@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.requirement("ST-02")
-def test_no_call_is_lost_or_doubled_when_a_machine_dies_or_loses_its_database() -> None:
+def test_lost_machine_or_database_connection_loses_and_doubles_no_call() -> None:
     require_postgres("initdb")
     ip = shutil.which("ip", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     if ip is None or os.getuid() or subprocess.run(["unshare", "--net", ip, "link"], capture_output=True).returncode:  # noqa: PLW1510

@@ -72,7 +72,7 @@ def test_killing_one_of_two_workers_fails_no_request_on_the_other(start: Start, 
 
 
 @pytest.mark.requirement("R15")
-def test_busy_workers_end_with_their_parent_even_if_it_is_killed(start: Start) -> None:
+def test_busy_workers_end_with_their_killed_parent(start: Start) -> None:
     async def story() -> None:
         server = start(workers=2)
         peers: dict[int, Peer] = {}

@@ -18,10 +18,21 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.postgres import Postgres, psycopg, running_postgres, wait_until_answering
+from tests.postgres import Postgres, psycopg, run_postgres, wait_until_answering
 
 from .peer import Gone, Peer
-from .test_kills import CALLERS, KIT, PATIENCE_S, Call, Calls, Said, _said, answered, check, report_kills
+from .test_kills import (
+    CALLERS,
+    KIT,
+    PATIENCE_S,
+    Call,
+    Calls,
+    Said,
+    _read_outcome,
+    check,
+    report_kills,
+    wait_for_answers,
+)
 
 ROUNDS = int(os.environ.get("TOOLWIRE_KILLS", "0")) // 10 or 2
 PORT = 9_627
@@ -116,7 +127,7 @@ async def call_until_answered(machines: list[Machine], calls: Calls, call: Call)
                         writer.close()
                 assert answer.status in (200, 503), answer
                 if answer.status == 200:
-                    return _said(answer.json)
+                    return _read_outcome(answer.json)
             calls.again += 1
             await asyncio.sleep(0.02)
 
@@ -138,14 +149,14 @@ async def run_rounds(machines: list[Machine], calls: Calls) -> None:
             group.create_task(call_on(machines, calls, caller))
         for number in range(ROUNDS):
             machine = machines[number % 2]
-            await answered(calls, 2 * CALLERS)
+            await wait_for_answers(calls, 2 * CALLERS)
             machine.kill()
             machine.start()
-            await answered(calls, 2 * CALLERS)
+            await wait_for_answers(calls, 2 * CALLERS)
             machines[(number + 1) % 2].set_database_link("down")
             await asyncio.sleep(CUT_S)  # the time of the fault, in which the lease runs out
             machines[(number + 1) % 2].set_database_link("up")
-            await answered(calls, 2 * CALLERS)
+            await wait_for_answers(calls, 2 * CALLERS)
         calls.stopping = True
 
 
@@ -166,7 +177,7 @@ def allow_network(server: Postgres) -> str:
 def main() -> None:
     ip("link", "set", "lo", "up")
     calls = Calls()
-    with running_postgres() as server, tempfile.TemporaryDirectory() as folder:
+    with run_postgres() as server, tempfile.TemporaryDirectory() as folder:
         database = allow_network(server)
         machines = [Machine(number, Path(folder), database) for number in range(2)]
         try:

@@ -32,7 +32,7 @@ FINE = {
 
 
 @pytest.mark.requirement("R20", "D-26")
-def test_the_watch_notices_each_way_out_and_nothing_else(tmp_path: Path) -> None:
+def test_canary_check_detects_each_leak_and_nothing_else(tmp_path: Path) -> None:
     lines = ["import logging, sqlite3, subprocess, sys", "from toolwire import Secret", ""]
     lines += ["def SECRET():", "    return Secret('canary-0a1b2c3d').reveal()", ""]
     for name, body in {**LEAKS, **FINE}.items():
@@ -47,7 +47,7 @@ def test_the_watch_notices_each_way_out_and_nothing_else(tmp_path: Path) -> None
 
 
 @pytest.mark.requirement("R20")
-def test_what_a_store_holds_can_be_looked_at_as_well() -> None:
+def test_contents_of_a_store_can_be_checked_for_canaries() -> None:
     secret = Secret("canary-4e5f6a7b")
     canaries.check_text("a dump", "nothing of it")
     with pytest.raises(AssertionError, match="a secret stands in a dump"):

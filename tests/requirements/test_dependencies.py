@@ -21,7 +21,7 @@ FOR_TESTS = {"dev", "interop"}
 pytestmark = pytest.mark.requirement("D-36")
 
 
-def needed(extra: str) -> Iterator[Requirement]:
+def list_needed_requirements(extra: str) -> Iterator[Requirement]:
     """Yield each requirement that ``toolwire[extra]`` brings here, those of what it brings too."""
     waiting = [Requirement(text) for text in PROJECT["dependencies"]]
     waiting += [Requirement(text) for text in PROJECT["optional-dependencies"][extra]]
@@ -40,22 +40,22 @@ def needed(extra: str) -> Iterator[Requirement]:
                 waiting += [one for one in inner if one.marker is None or one.marker.evaluate({"extra": each})]
 
 
-def pinned() -> dict[str, str]:
+def read_pins() -> dict[str, str]:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
     return {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines)}
 
 
-def test_every_package_that_make_test_installs_is_pinned_to_one_version() -> None:
-    pins = pinned()
+def test_every_installed_package_is_pinned_to_one_version() -> None:
+    pins = read_pins()
     assert all(pins.values()), "each line is name==version"
-    wanted = list(needed("dev"))
+    wanted = list(list_needed_requirements("dev"))
     assert len(wanted) > 100
     assert {canonicalize_name(one.name) for one in wanted} - pins.keys() == set()
     unfit = {str(one) for one in wanted if not one.specifier.contains(pins[canonicalize_name(one.name)], True)}
     assert unfit == set(), "a pin that something does not take"
 
 
-def test_every_file_that_make_test_installs_is_known_by_its_digest() -> None:
+def test_every_installed_file_has_a_known_digest() -> None:
     entries = re.split(r"\n(?=\S)", (ROOT / "requirements.lock").read_text(encoding="utf-8").strip())
     locked: dict[str, str] = {}
     for entry in entries:
@@ -64,14 +64,14 @@ def test_every_file_that_make_test_installs_is_known_by_its_digest() -> None:
         locked[canonicalize_name(name)] = version
         assert digests, f"{name} is pinned to no file"
         assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", digest) for digest in digests), name
-    assert {canonicalize_name(one.name) for one in needed("dev")} - locked.keys() == set()
-    pins = pinned()
+    assert {canonicalize_name(one.name) for one in list_needed_requirements("dev")} - locked.keys() == set()
+    pins = read_pins()
     assert {name: version for name, version in locked.items() if pins.get(name, version) != version} == {}
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert "--require-hashes --requirement requirements.lock" in makefile
 
 
-def test_the_conformance_suite_and_its_node_are_known_by_their_digests() -> None:
+def test_conformance_suite_and_its_node_have_known_digests() -> None:
     folder = ROOT / "tests" / "interop" / "conformance"
     packages = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))["packages"]
     assert len(packages) > 100
@@ -86,22 +86,22 @@ def test_the_conformance_suite_and_its_node_are_known_by_their_digests() -> None
     assert 'npm-cli.js" ci ' in script
 
 
-def test_whoever_uses_the_library_gets_no_package_that_only_sounds_like_a_protocol_of_ours() -> None:
+def test_library_installs_no_package_that_only_resembles_a_protocol() -> None:
     wanted = [*PROJECT["dependencies"]]
     for extra, texts in PROJECT["optional-dependencies"].items():
         wanted += texts if extra not in FOR_TESTS else []
-    names = {canonicalize_name(one.name) for one in (*map(Requirement, wanted), *needed("all"))}
+    names = {canonicalize_name(one.name) for one in (*map(Requirement, wanted), *list_needed_requirements("all"))}
     assert "anyio" in names
     assert {name for name in names if name.replace("-", "").startswith(("opentool", "oxp", "universaltool"))} == set()
 
 
-def test_the_foreign_packages_of_the_tests_are_named_with_one_version() -> None:
+def test_foreign_test_packages_are_pinned_to_one_version() -> None:
     strangers = [text for text in PROJECT["optional-dependencies"]["interop"] if "tool" in text or "oxp" in text]
     assert len(strangers) == 5
     assert all("==" in text for text in strangers)
 
 
-def test_nothing_is_installed_while_it_runs() -> None:
+def test_library_installs_nothing_at_run_time() -> None:
     words = {"pip", "ensurepip", "uv", "pipx", "venv"}
     assert list(installers(ast.parse('import pip\nrun(["uv", "add"])'), words)) == ["pip", "uv"]
     for path in sorted((ROOT / "src").rglob("*.py")):

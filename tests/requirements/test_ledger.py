@@ -66,7 +66,7 @@ def tags(docstring: str) -> list[str]:
 # This project's own ledger
 
 
-def test_every_numbered_requirement_of_the_sources_is_in_the_ledger_once_and_in_order() -> None:
+def test_ledger_has_every_numbered_requirement_once_and_in_order() -> None:
     # How many there are is a fact of the sources; x-llm leaves room between its sections, the others have no holes.
     xllm = [(1, 57), (60, 67), (70, 77), (80, 90), (100, 106), (110, 118), (120, 124), (130, 137), (140, 144)]
     expected = [
@@ -115,7 +115,7 @@ def test_markers_tags_and_gaps_of_this_project_have_no_fault() -> None:
 # What a fault is
 
 
-def test_a_good_project_has_no_fault(project: Path) -> None:
+def test_valid_project_has_no_fault(project: Path) -> None:
     assert ledger.faults(ledger.read_ledger(project)) == []
 
 
@@ -125,7 +125,7 @@ def test_an_unknown_id_in_a_marker_is_a_fault(project: Path) -> None:
     assert fault == "tests/otc/test_ids.py::test_an_id_is_unique: the marker names OTC-003, which is no requirement."
 
 
-def test_a_marker_that_stands_on_no_test_is_a_fault(project: Path) -> None:
+def test_marker_without_a_test_is_a_fault(project: Path) -> None:
     (project / "tests/otc/test_ids.py").write_text(PROVED.replace("def test_", "def make_"))
     [fault] = ledger.faults(ledger.read_ledger(project))
     assert fault.startswith("tests/otc/test_ids.py:3: the marker must stand on a test")
@@ -137,7 +137,7 @@ def test_an_unknown_id_in_a_docstring_is_a_fault(project: Path) -> None:
     assert fault == "src/toolwire/ids.py:2: the tag OTC-003 is no requirement."
 
 
-def test_a_requirement_with_neither_test_nor_gap_is_a_fault(project: Path) -> None:
+def test_requirement_without_test_or_gap_is_a_fault(project: Path) -> None:
     (project / "spec/requirements.toml").write_text(
         SMALL.replace('gap = "ids are not unique yet"\nsince = 2026-11-23\n', "")
     )
@@ -150,7 +150,7 @@ def test_two_requirements_with_one_id_are_refused() -> None:
         ledger.read_requirements(SMALL.replace("OTC-002", "OTC-001"))
 
 
-def test_a_key_that_means_nothing_is_refused() -> None:
+def test_unknown_key_is_refused() -> None:
     with pytest.raises(TypeError, match="tests"):
         ledger.read_requirements(SMALL.replace("gap =", "tests ="))
 
@@ -188,7 +188,7 @@ def test_a_test_that_is_skipped_or_expected_to_fail_proves_nothing(off: str) -> 
     assert markers(f"pytestmark = {off}", marker, "def test_one(): ...") == ([], ())
 
 
-def test_a_test_skipped_on_some_machines_counts() -> None:
+def test_conditionally_skipped_test_counts() -> None:
     proofs, _ = markers("@pytest.mark.skipif(x, reason='')", "@pytest.mark.requirement('R5')", "def test_one(): ...")
     assert proofs == [("R5", "t.py::test_one")]
 
@@ -227,14 +227,14 @@ def test_a_docstring_tag_is_a_bracket_of_ids_alone(docstring: str, expected: lis
         ("# OTC-017 is prose too", []),
     ],
 )
-def test_a_comment_begins_with_its_tags_or_has_them_in_brackets(comment: str, expected: list[str]) -> None:
+def test_comment_starts_with_its_tags_or_has_them_in_brackets(comment: str, expected: list[str]) -> None:
     families = ["OTC", "D", "S", "R", "OTRPC"]
     found = list(ledger.read_tags(f"x = 1\nif x:  {comment}\n    pass\n", "m.py", families))
     assert [tag.id for tag in found] == expected
     assert {tag.place for tag in found} <= {"m.py:2"}
 
 
-def test_a_tag_in_other_text_than_a_docstring_or_a_comment_is_not_read() -> None:
+def test_tag_in_other_text_is_not_read() -> None:
     assert list(ledger.read_tags("x = 'A [S-1]'\nf('# S-3: no')\n", "m.py", ["S"])) == []
 
 
@@ -269,61 +269,61 @@ def find_state(project: Path, name: str = "OTC-001") -> tuple[str, str]:
 
 
 @pytest.fixture
-def settled(project: Path) -> Path:
+def settled_project(project: Path) -> Path:
     """The project without the gap of the requirement that has a test."""
     (project / "spec/requirements.toml").write_text(ledger.settle(SMALL, ["OTC-001"]))
     return project
 
 
-def test_a_requirement_is_proved_by_a_test_that_passed_and_no_gap(settled: Path) -> None:
-    assert find_state(settled)[0] == "not run", "no test has run anywhere"
-    write_results(settled, passed=1)
-    assert find_state(settled) == ("proved", "")
-    assert find_state(settled, "OTC-002") == ("partial", "ids are not unique yet (2026-11-23)")
-    assert ledger.totals(ledger.read_ledger(settled))["total"] == {
+def test_a_requirement_is_proved_by_a_test_that_passed_and_no_gap(settled_project: Path) -> None:
+    assert find_state(settled_project)[0] == "not run", "no test has run anywhere"
+    write_results(settled_project, passed=1)
+    assert find_state(settled_project) == ("proved", "")
+    assert find_state(settled_project, "OTC-002") == ("partial", "ids are not unique yet (2026-11-23)")
+    assert ledger.totals(ledger.read_ledger(settled_project))["total"] == {
         "total": 2, "proved": 1, "recorded": 0, "partial": 1, "not run": 0, "missing": 0,
     }  # fmt: skip
 
 
-def test_a_requirement_with_a_gap_is_partial_though_its_test_passed(project: Path) -> None:
+def test_requirement_with_a_gap_is_partial_despite_a_passed_test(project: Path) -> None:
     write_results(project, passed=1)
     assert find_state(project)[0] == "partial"
 
 
-def test_a_requirement_whose_tests_were_all_skipped_is_not_run_and_says_why(settled: Path) -> None:
-    write_results(settled, skipped=2, reason="there is no Redis")
-    assert find_state(settled) == ("not run", "there is no Redis")
-    write_results(settled, skipped=2, passed=1, reason="there is no Redis")
-    assert find_state(settled)[0] == "proved"
+def test_requirement_with_only_skipped_tests_is_not_run_with_the_reason(settled_project: Path) -> None:
+    write_results(settled_project, skipped=2, reason="there is no Redis")
+    assert find_state(settled_project) == ("not run", "there is no Redis")
+    write_results(settled_project, skipped=2, passed=1, reason="there is no Redis")
+    assert find_state(settled_project)[0] == "proved"
 
 
-def test_a_requirement_with_a_test_that_failed_is_not_proved(settled: Path) -> None:
-    write_results(settled, passed=3, failed=1)
-    assert find_state(settled) == ("partial", "tests/otc/test_ids.py::test_an_id_is_unique failed")
+def test_a_requirement_with_a_test_that_failed_is_not_proved(settled_project: Path) -> None:
+    write_results(settled_project, passed=3, failed=1)
+    assert find_state(settled_project) == ("partial", "tests/otc/test_ids.py::test_an_id_is_unique failed")
 
 
-def test_the_result_of_a_test_that_is_gone_does_not_count(settled: Path) -> None:
-    write_results(settled, passed=1)
-    (settled / "tests/otc/test_ids.py").rename(settled / "tests/otc/test_names.py")
-    assert find_state(settled)[0] == "not run"
+def test_the_result_of_a_test_that_is_gone_does_not_count(settled_project: Path) -> None:
+    write_results(settled_project, passed=1)
+    (settled_project / "tests/otc/test_ids.py").rename(settled_project / "tests/otc/test_names.py")
+    assert find_state(settled_project)[0] == "not run"
 
 
-def test_without_a_test_run_on_this_machine_the_recorded_one_counts(settled: Path) -> None:
-    write_run(settled, "tests", {"requirements": 1, "not run": {}})
-    assert find_state(settled)[0] == "proved"
-    write_run(settled, "tests", {"requirements": 1, "not run": {"OTC-001": "there is no Redis"}})
-    assert find_state(settled) == ("not run", "there is no Redis")
-    write_results(settled, passed=1)
-    assert find_state(settled)[0] == "proved", "this machine has its own result"
+def test_recorded_run_counts_without_a_local_run(settled_project: Path) -> None:
+    write_run(settled_project, "tests", {"requirements": 1, "not run": {}})
+    assert find_state(settled_project)[0] == "proved"
+    write_run(settled_project, "tests", {"requirements": 1, "not run": {"OTC-001": "there is no Redis"}})
+    assert find_state(settled_project) == ("not run", "there is no Redis")
+    write_results(settled_project, passed=1)
+    assert find_state(settled_project)[0] == "proved", "this machine has its own result"
 
 
-def test_a_requirement_of_a_long_run_needs_its_record(settled: Path) -> None:
-    write_results(settled, passed=1)
-    rows = settled / "spec/requirements.toml"
+def test_requirement_of_a_long_run_needs_its_record(settled_project: Path) -> None:
+    write_results(settled_project, passed=1)
+    rows = settled_project / "spec/requirements.toml"
     rows.write_text(rows.read_text().replace('003"\n', '003"\nruns = ["kills"]\n', 1))
-    assert find_state(settled) == ("not run", "no record of the run 'kills'")
-    write_run(settled, "kills", {"lost": 0})
-    assert find_state(settled) == ("recorded", "kills of 2026-11-22 on b")
+    assert find_state(settled_project) == ("not run", "no record of the run 'kills'")
+    write_run(settled_project, "kills", {"lost": 0})
+    assert find_state(settled_project) == ("recorded", "kills of 2026-11-22 on b")
 
 
 def test_a_gap_without_a_date_is_a_fault(project: Path) -> None:
@@ -332,16 +332,16 @@ def test_a_gap_without_a_date_is_a_fault(project: Path) -> None:
     assert fault == "spec/requirements.toml: OTC-002 has a gap, and no date in `since`."
 
 
-def test_the_results_of_this_machine_are_recorded(settled: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ledger.main(["--record"], settled) == 1
+def test_record_option_stores_the_local_results(settled_project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ledger.main(["--record"], settled_project) == 1
     assert "run `make test` first" in capsys.readouterr().err
-    write_results(settled, skipped=1, reason="there is no Redis")
-    assert ledger.main(["--record"], settled) == 0
-    (settled / ".cache/requirements.json").unlink()
-    assert find_state(settled) == ("not run", "there is no Redis")
+    write_results(settled_project, skipped=1, reason="there is no Redis")
+    assert ledger.main(["--record"], settled_project) == 0
+    (settled_project / ".cache/requirements.json").unlink()
+    assert find_state(settled_project) == ("not run", "there is no Redis")
 
 
-def test_a_long_run_writes_its_own_record(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_run_writes_its_own_record(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert runs.record_run("kills", "make kills", {"lost": 0}, project) is None
     monkeypatch.setenv("TOOLWIRE_RECORD", "1")
     for figures in ({"lost": 0}, {"doubled": 0}):
@@ -352,17 +352,17 @@ def test_a_long_run_writes_its_own_record(project: Path, monkeypatch: pytest.Mon
     assert record["command"] == "make kills"
 
 
-def test_settling_removes_only_the_default_gap_of_what_is_proved() -> None:
+def test_settle_removes_only_the_default_gap_of_proved_requirements() -> None:
     assert ledger.settle(SMALL, ["OTC-001", "OTC-002"]) == SMALL.replace('gap = "not proved by a test yet"\n', "")
 
 
-def test_settling_gives_the_default_gap_back_when_the_test_is_gone() -> None:
+def test_settle_restores_the_default_gap_of_a_removed_test() -> None:
     assert ledger.settle(ledger.settle(SMALL, ["OTC-001"]), []) == SMALL
 
 
 @settings(max_examples=20, deadline=None)  # each example parses the whole ledger twice
 @given(st.data())
-def test_settling_the_real_ledger_leaves_every_gap_true_and_all_else_as_it_was(data: st.DataObject) -> None:
+def test_settling_the_real_ledger_changes_only_default_gaps(data: st.DataObject) -> None:
     text = (ROOT / "spec" / "requirements.toml").read_text(encoding="utf-8")
     before = ledger.read_requirements(text)
     proved = data.draw(st.sets(st.sampled_from(list(before))))
@@ -396,12 +396,12 @@ def test_the_table_has_a_row_for_each_family_and_one_for_all(project: Path, caps
     ]
 
 
-def test_json_says_the_same_for_a_script(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_equals_the_table(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ledger.main(["--json"], project) == 0
     assert json.loads(capsys.readouterr().out) == ledger.totals(ledger.read_ledger(project))
 
 
-def test_a_family_is_listed_with_its_tests_and_gaps(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_family_is_listed_with_its_tests_and_gaps(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ledger.main(["--family", "OTC"], project) == 0
     assert [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()] == [
         ["OTC-001", "partial  A tool has an id."],
@@ -418,7 +418,9 @@ def test_an_unknown_family_is_a_usage_error(project: Path, capsys: pytest.Captur
     assert "the families are OTC" in capsys.readouterr().err
 
 
-def test_missing_lists_what_has_neither_and_fails(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_option_lists_requirements_without_test_or_gap_and_fails(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (project / "spec/requirements.toml").write_text(
         SMALL.replace('gap = "ids are not unique yet"\nsince = 2026-11-23\n', "")
     )

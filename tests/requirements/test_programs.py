@@ -37,14 +37,14 @@ def run_redis_tests(bare: Path, **more: str) -> str:
     return done.stdout
 
 
-def test_what_did_not_run_is_named_once_at_the_end_with_its_cure(bare: Path) -> None:
+def test_skipped_programs_are_named_once_at_the_end_with_the_remedy(bare: Path) -> None:
     said = run_redis_tests(bare)
     assert said.count("there is no redis-server") == 1
     last = next(line for line in said.splitlines()[::-1] if line.startswith("Not run: "))
     assert "install the package redis-server" in last
 
 
-def test_make_test_collects_it_to_say_it_after_its_last_run(bare: Path, tmp_path: Path) -> None:
+def test_make_test_collects_skipped_programs_for_its_last_line(bare: Path, tmp_path: Path) -> None:
     collected = tmp_path / "not-run.txt"
     assert "redis-server" not in run_redis_tests(bare, TOOLWIRE_NOT_RUN=str(collected))
     assert [line.partition(":")[2][:27] for line in collected.read_text().splitlines()] == [
@@ -54,7 +54,7 @@ def test_make_test_collects_it_to_say_it_after_its_last_run(bare: Path, tmp_path
     assert "sort -u $$TOOLWIRE_NOT_RUN" in makefile.partition("\ntest: $(READY)")[2].partition("\n\n")[0]
 
 
-def test_where_nothing_can_be_installed_the_run_goes_on(bare: Path, tmp_path: Path) -> None:
+def test_test_run_continues_if_nothing_can_be_installed(bare: Path, tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
     shutil.copytree(ROOT / "tests" / "interop" / "conformance", checkout / "tests" / "interop" / "conformance")
     shutil.copy(ROOT / "tests" / "install.sh", checkout / "tests")

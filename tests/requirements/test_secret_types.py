@@ -19,7 +19,7 @@ SOURCE = Path(toolwire.__file__).parent
 SECRET = re.compile(r"^_?(?:secret|password|signature|verifier|api_?key|token_text|credential)s?$")
 
 
-def compared(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def list_compared_secrets(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Yield each operand of ``==`` or ``!=`` that is a secret, by its line and its text."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and any(isinstance(each, ast.Eq | ast.NotEq) for each in node.ops):
@@ -42,11 +42,11 @@ def is_secret(operand: ast.expr) -> bool:
 
 
 @pytest.mark.requirement("D-27")
-def test_no_secret_is_compared_but_in_constant_time() -> None:
+def test_secrets_are_compared_only_in_constant_time() -> None:
     found = [
         f"{file.relative_to(SOURCE)}:{line}: {text}"
         for file in sorted(SOURCE.rglob("*.py"))
-        for line, text in compared(ast.parse(file.read_text(encoding="utf-8")))
+        for line, text in list_compared_secrets(ast.parse(file.read_text(encoding="utf-8")))
     ]
     assert found == []
 
@@ -55,8 +55,8 @@ def test_no_secret_is_compared_but_in_constant_time() -> None:
     "code",
     ["a.reveal() == b", "b != a.reveal().encode()", "sha256(x).digest() == y", "self._secret == x", "password == x"],
 )
-def test_the_check_finds_what_it_looks_for(code: str) -> None:
-    assert [*compared(ast.parse(code))]
+def test_check_finds_each_insecure_comparison(code: str) -> None:
+    assert [*list_compared_secrets(ast.parse(code))]
 
 
 def count_steps(keys: ApiKeyCallers, given: bytes) -> int:
@@ -78,7 +78,7 @@ def count_steps(keys: ApiKeyCallers, given: bytes) -> int:
 
 @pytest.mark.requirement("D-27")
 @pytest.mark.parametrize("number", [7, 700])
-def test_looking_up_a_key_is_the_same_work_whichever_it_is_and_where_it_is_none(number: int) -> None:
+def test_key_lookup_costs_the_same_for_every_key(number: int) -> None:
     keys = ApiKeyCallers([f"K{each}" for each in range(number)])
     steps = {count_steps(keys, given) for given in (b"K0", b"K3", b"K6", b"wrong", b"K" * 500)}
     assert len(steps) == 1
@@ -86,7 +86,7 @@ def test_looking_up_a_key_is_the_same_work_whichever_it_is_and_where_it_is_none(
 
 
 @pytest.mark.requirement("D-27")
-def test_no_key_is_kept_as_its_text() -> None:
+def test_api_keys_are_not_stored_as_text() -> None:
     keys = ApiKeyCallers(["a-key-of-some-length"])
     kept = [text for text in map(str, vars(keys).values()) if "a-key-of-some-length" in text]
     assert kept == []

@@ -34,7 +34,7 @@ def route(request: pytest.FixtureRequest) -> tuple[str, str]:
 
 
 @pytest.fixture
-def calling(codec: Codec) -> Request:
+def erase_request(codec: Codec) -> Request:
     """A call of ``erase`` as the protocol's own client sends it."""
     with open_session(codec) as joined:
         joined.send(Call(joined.peer.catalog.names["erase"], {"what": "all"}, "c1"))
@@ -42,7 +42,7 @@ def calling(codec: Codec) -> Request:
 
 
 @pytest.fixture
-def served() -> Callable[..., App]:
+def build_served_app() -> Callable[..., App]:
     def serve(target: Any = None, **options: Any) -> App:
         return asgi(build_kit() if target is None else target, **options)
 

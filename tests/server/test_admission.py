@@ -13,24 +13,24 @@ from toolwire.testing.wire import AppTransport
 
 
 @pytest.fixture
-def ran() -> list[str]:
+def run_log() -> list[str]:
     return []
 
 
 @pytest.fixture
-def app(ran: list[str]) -> toolwire.App:
+def app(run_log: list[str]) -> toolwire.App:
     kit = Toolkit("Doors")
 
     @kit.tool(approval="auto")
     def look(at: str) -> str:
         """Look at something."""
-        ran.append(at)
+        run_log.append(at)
         return at
 
     @kit.tool(approval="auto", requirements=Requirements(authorization=(Authorization(id="gh"),)))
     def private(context: Context) -> str:
         """Use a token."""
-        ran.append("private")
+        run_log.append("private")
         return context.tokens["gh"].reveal()
 
     return toolwire.asgi(kit)
@@ -45,39 +45,41 @@ def get(app: toolwire.App, path: str, **fields: str) -> Response:
 
 @pytest.mark.requirement("D-22", "D-24")
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_an_image_of_another_page_runs_no_tool(app: toolwire.App, ran: list[str], site: str) -> None:
+def test_cross_site_image_request_runs_no_tool(app: toolwire.App, run_log: list[str], site: str) -> None:
     assert get(app, "/api/look?at=x", sec_fetch_site=site, sec_fetch_mode="no-cors").status == 403
-    assert ran == []
+    assert run_log == []
 
 
 @pytest.mark.parametrize("site", ["same-origin", "none"])
-def test_the_own_page_and_the_address_bar_may(app: toolwire.App, ran: list[str], site: str) -> None:
+def test_same_site_page_and_address_bar_may_run_a_tool(app: toolwire.App, run_log: list[str], site: str) -> None:
     assert get(app, "/api/look?at=x", sec_fetch_site=site).status == 200
-    assert ran == ["x"]
+    assert run_log == ["x"]
 
 
-def test_what_is_open_may_be_read_from_anywhere(app: toolwire.App) -> None:
+def test_public_document_is_readable_from_any_site(app: toolwire.App) -> None:
     assert get(app, "/.well-known/llm.json", sec_fetch_site="cross-site").status == 200
 
 
 @pytest.mark.requirement("D-24")
-def test_a_request_with_two_hosts_is_refused(app: toolwire.App, ran: list[str]) -> None:
+def test_a_request_with_two_hosts_is_refused(app: toolwire.App, run_log: list[str]) -> None:
     headers = [(b"host", b"evil.example"), (b"host", b"127.0.0.1:9627")]
     answer = asyncio.run(AppTransport(app).send(Request("GET", "http://127.0.0.1:9627/api/look?at=x", headers)))
     assert isinstance(answer, Response)
     assert answer.status == 400
-    assert ran == []
+    assert run_log == []
 
 
 @pytest.mark.requirement("OXP-011", "OTC-015")
 @pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
-def test_a_call_that_lacks_a_token_does_not_run_on_any_wire(app: toolwire.App, ran: list[str], protocol: str) -> None:
+def test_call_without_a_required_token_does_not_run_in_any_protocol(
+    app: toolwire.App, run_log: list[str], protocol: str
+) -> None:
     with background(app) as url, connect_sync(url, protocol=protocol, agree=lambda _: True) as remote:
         result = remote.call("private")
     assert isinstance(result, Problem)
     assert result.kind in (Kind.MISSING_REQUIREMENTS, Kind.INVALID_ARGUMENTS, Kind.TOOL_FAILED, Kind.MALFORMED)
     assert "a token for gh" in result.message
-    assert ran == []
+    assert run_log == []
 
 
 @pytest.mark.requirement("XL-002", "XL-018", "XL-019")
@@ -99,7 +101,7 @@ def test_documents_name_the_path_the_app_is_mounted_under(app: toolwire.App) -> 
     assert json.loads(get(app, "/openapi.json").body)["servers"] == [{"url": "/"}]
 
 
-def test_ever_new_roots_do_not_fill_the_memory(app: toolwire.App) -> None:
+def test_memory_stays_bounded_for_many_mount_paths(app: toolwire.App) -> None:
     for number in range(40):
         root = f"/{number}"
 

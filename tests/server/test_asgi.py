@@ -73,7 +73,7 @@ def field(response: Response, name: bytes) -> bytes | None:
         ({"host": "127.0.0.1:9627", "origin": "null"}, 403),
     ],
 )
-def test_no_route_answers_to_a_foreign_host_or_origin(
+def test_every_route_refuses_a_foreign_host_or_origin(
     ask: Ask, route: Where, headers: dict[str, str], status: int
 ) -> None:
     response = ask(asgi(Untouched()), *route, headers)
@@ -86,19 +86,19 @@ def test_no_route_answers_to_a_foreign_host_or_origin(
 
 @pytest.mark.requirement("D-24")
 @pytest.mark.parametrize("route", [("GET", "/nope"), ("GET", "/opentool/nope"), ("PATCH", "/mcp"), ("HEAD", "/tools")])
-def test_nor_does_a_path_or_method_that_is_none(ask: Ask, route: Where) -> None:
+def test_unknown_path_or_method_refuses_a_foreign_host(ask: Ask, route: Where) -> None:
     assert ask(asgi(Untouched()), *route, {"host": "evil.example"}).status == 421
 
 
 @pytest.mark.requirement("D-24")
-def test_every_route_answers_to_loopback_names_and_pages(ask: Ask, served: Serve, route: Where) -> None:
+def test_every_route_accepts_loopback_hosts_and_origins(ask: Ask, build_served_app: Serve, route: Where) -> None:
     headers = {"host": "localhost:9627", "origin": "http://localhost:3000"}
-    assert ask(served(), *route, headers).status not in (403, 421)
+    assert ask(build_served_app(), *route, headers).status not in (403, 421)
 
 
 @pytest.mark.requirement("OTC-035", "S-7")
-def test_with_a_key_only_open_routes_answer_without_it(ask: Ask, served: Serve, route: Where) -> None:
-    app = served(api_keys=["K1"])
+def test_only_public_routes_answer_without_the_configured_key(ask: Ask, build_served_app: Serve, route: Where) -> None:
+    app = build_served_app(api_keys=["K1"])
     response = ask(app, *route)
     opened = route[1] in ("/", "/health", "/uts/health") or route[1].endswith((".json", "/api-catalog"))
     assert (response.status != 401) == opened
@@ -109,7 +109,7 @@ def test_with_a_key_only_open_routes_answer_without_it(ask: Ask, served: Serve, 
     assert ask(app, *route, {"authorization": "Bearer K1"}).status != 401
 
 
-def test_a_tool_learns_whose_key_it_was_and_not_the_key(ask: Ask) -> None:
+def test_tool_learns_the_caller_name_but_not_the_key(ask: Ask) -> None:
     tools, seen = Toolkit("Who"), list[str]()
 
     @tools.tool(approval="auto")
@@ -133,56 +133,61 @@ def test_a_tool_learns_whose_key_it_was_and_not_the_key(ask: Ask) -> None:
 
 
 @pytest.mark.requirement("R10", "D-34")
-def test_a_body_that_is_too_large_is_refused_before_it_is_read(
-    drip: Callable[..., Response], served: Serve, short: ServerLimits, calling: Request
+def test_server_refuses_a_too_large_body_before_reading_it(
+    drip: Callable[..., Response], build_served_app: Serve, short: ServerLimits, erase_request: Request
 ) -> None:
-    request = calling._replace(headers=(*calling.headers, (b"content-length", b"2001")))
-    response = drip(served(limits=short), request, [])
+    request = erase_request._replace(headers=(*erase_request.headers, (b"content-length", b"2001")))
+    response = drip(build_served_app(limits=short), request, [])
     assert response.status == 413
     assert "2,000 bytes" in json.dumps(json.loads(response.body))
 
 
 @pytest.mark.requirement("R10", "D-34")
-def test_a_body_that_grows_too_large_is_not_read_to_its_end(
-    drip: Callable[..., Response], served: Serve, short: ServerLimits, calling: Request
+def test_server_stops_reading_a_body_that_grows_too_large(
+    drip: Callable[..., Response], build_served_app: Serve, short: ServerLimits, erase_request: Request
 ) -> None:
     piece = {"type": "http.request", "body": b"x" * 800, "more_body": True}
-    assert drip(served(limits=short), calling, [piece] * 3).status == 413
-    assert drip(served(limits=short), calling, [{**piece, "body": b"x" * 2_001, "more_body": False}]).status == 413
+    assert drip(build_served_app(limits=short), erase_request, [piece] * 3).status == 413
+    assert (
+        drip(
+            build_served_app(limits=short), erase_request, [{**piece, "body": b"x" * 2_001, "more_body": False}]
+        ).status
+        == 413
+    )
 
 
 @pytest.mark.requirement("R10")
-def test_a_body_in_pieces_is_one_body(
-    drip: Callable[..., Response], served: Serve, short: ServerLimits, calling: Request
+def test_server_joins_a_body_sent_in_pieces(
+    drip: Callable[..., Response], build_served_app: Serve, short: ServerLimits, erase_request: Request
 ) -> None:
-    pieces = [calling.body[:10], b"", calling.body[10:]]
+    pieces = [erase_request.body[:10], b"", erase_request.body[10:]]
     messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
-    response = drip(served(limits=short), calling, [*messages, {"type": "http.request"}])
+    response = drip(build_served_app(limits=short), erase_request, [*messages, {"type": "http.request"}])
     assert response.status == 200
     assert b"erased all" in response.body
 
 
 @pytest.mark.requirement("R10")
-def test_a_body_that_does_not_come_is_not_waited_for(
-    drip: Callable[..., Response], served: Serve, short: ServerLimits, calling: Request
+def test_server_answers_408_to_a_body_that_does_not_arrive(
+    drip: Callable[..., Response], build_served_app: Serve, short: ServerLimits, erase_request: Request
 ) -> None:
     piece = {"type": "http.request", "body": b"{", "more_body": True}
-    response = drip(served(limits=short), calling, [piece])
+    response = drip(build_served_app(limits=short), erase_request, [piece])
     assert response.status == 408
     assert "0.05 seconds" in json.dumps(json.loads(response.body))
 
 
-def test_a_body_that_was_cut_off_is_not_a_call(
-    drip: Callable[..., Response], short: ServerLimits, calling: Request
+def test_server_runs_no_call_with_an_incomplete_body(
+    drip: Callable[..., Response], short: ServerLimits, erase_request: Request
 ) -> None:
-    messages = [{"type": "http.request", "body": calling.body, "more_body": True}, {"type": "http.disconnect"}]
-    assert drip(asgi(Untouched(), limits=short), calling, messages).status == 400
+    messages = [{"type": "http.request", "body": erase_request.body, "more_body": True}, {"type": "http.disconnect"}]
+    assert drip(asgi(Untouched(), limits=short), erase_request, messages).status == 400
 
 
 @pytest.mark.requirement("A-29")
-def test_a_body_of_another_type_is_refused(send: Send, calling: Request) -> None:
-    others = tuple(pair for pair in calling.headers if pair[0] != b"content-type")
-    request = calling._replace(headers=(*others, (b"content-type", b"text/plain")))
+def test_a_body_of_another_type_is_refused(send: Send, erase_request: Request) -> None:
+    others = tuple(pair for pair in erase_request.headers if pair[0] != b"content-type")
+    request = erase_request._replace(headers=(*others, (b"content-type", b"text/plain")))
     response = send(asgi(Untouched()), request)
     assert response.status == 415
     assert json.loads(response.body)
@@ -193,8 +198,8 @@ def test_a_body_of_another_type_is_refused(send: Send, calling: Request) -> None
     "body",
     [b"", b"{", b"\xff", b'{"a":NaN}', b"[" * 10_000, b'{"a":1e999}', b'{"a":"\\ud800"}', b"1" * 9_999, b"[]"],
 )
-def test_a_hostile_body_is_answered_with_400_in_json(send: Send, calling: Request, body: bytes) -> None:
-    response = send(asgi(Untouched()), calling._replace(body=body))
+def test_a_hostile_body_is_answered_with_400_in_json(send: Send, erase_request: Request, body: bytes) -> None:
+    response = send(asgi(Untouched()), erase_request._replace(body=body))
     assert response.status in (400, 422)
     assert json.loads(response.body)
     assert b"Traceback" not in response.body
@@ -203,23 +208,23 @@ def test_a_hostile_body_is_answered_with_400_in_json(send: Send, calling: Reques
 # Paths and methods
 
 
-def test_a_path_that_is_none_is_404_in_json(ask: Ask, served: Serve) -> None:
+def test_unknown_path_is_404_in_json(ask: Ask, build_served_app: Serve) -> None:
     for path in ("/nope", "/opentool/nope", "/tools/nope", "/mcp/nope", "/uts", "//", "/%2e%2e/etc/passwd"):
-        response = ask(served(), "GET", path)
+        response = ask(build_served_app(), "GET", path)
         assert response.status == 404
         assert json.loads(response.body)
 
 
-def test_a_method_that_is_none_is_405_and_names_those_there_are(ask: Ask, served: Serve, route: Where) -> None:
-    response = ask(served(), "DELETE", route[1])
+def test_wrong_method_is_405_and_lists_the_allowed_ones(ask: Ask, build_served_app: Serve, route: Where) -> None:
+    response = ask(build_served_app(), "DELETE", route[1])
     assert response.status == 405
     assert route[0] in str(field(response, b"allow"))
 
 
-def test_head_is_get_without_the_body(ask: Ask, served: Serve, route: Where) -> None:
+def test_head_is_get_without_the_body(ask: Ask, build_served_app: Serve, route: Where) -> None:
     if route[0] != "GET":
         return
-    app = served()
+    app = build_served_app()
     get, head = ask(app, "GET", route[1]), ask(app, "HEAD", route[1])
     assert (head.status, head.headers, head.body) == (get.status, get.headers, b"")
     assert field(head, b"content-length") == str(len(get.body)).encode()
@@ -229,8 +234,8 @@ def test_head_is_get_without_the_body(ask: Ask, served: Serve, route: Where) -> 
 @pytest.mark.parametrize(
     "path", ["/", "/openapi.json", "/.well-known/llm.json", "/opentool/load", "/tools", "/uts/tools"]
 )
-def test_a_list_that_the_client_has_is_not_sent_again(ask: Ask, served: Serve, path: str) -> None:
-    app = served()
+def test_list_with_a_matching_etag_is_304(ask: Ask, build_served_app: Serve, path: str) -> None:
+    app = build_served_app()
     etag = field(ask(app, "GET", path), b"etag")
     assert etag
     for known in (etag.decode(), f'"other", W/{etag.decode()}', "*"):
@@ -238,16 +243,16 @@ def test_a_list_that_the_client_has_is_not_sent_again(ask: Ask, served: Serve, p
         assert (again.status, again.body, field(again, b"etag")) == (304, b"", etag)
         assert field(again, b"content-length") is None
     assert ask(app, "GET", path, {"if-none-match": '"other"'}).status == 200
-    assert field(ask(served(), "GET", path), b"etag") == etag
+    assert field(ask(build_served_app(), "GET", path), b"etag") == etag
 
 
-def test_what_has_no_entity_tag_is_always_sent(ask: Ask, served: Serve) -> None:
-    assert ask(served(), "GET", "/health", {"if-none-match": "*"}).status == 200
-    assert ask(served(), "GET", "/nope", {"if-none-match": "*"}).status == 404
+def test_response_without_an_etag_is_always_sent_whole(ask: Ask, build_served_app: Serve) -> None:
+    assert ask(build_served_app(), "GET", "/health", {"if-none-match": "*"}).status == 200
+    assert ask(build_served_app(), "GET", "/nope", {"if-none-match": "*"}).status == 404
 
 
-def test_the_page_of_what_is_here_needs_nothing_from_elsewhere(ask: Ask, served: Serve) -> None:
-    response = ask(served(), "GET", "/")
+def test_index_page_loads_nothing_from_another_origin(ask: Ask, build_served_app: Serve) -> None:
+    response = ask(build_served_app(), "GET", "/")
     text = response.body.decode()
     assert "<h1>Bench" in text
     assert "erase" in text
@@ -257,7 +262,7 @@ def test_the_page_of_what_is_here_needs_nothing_from_elsewhere(ask: Ask, served:
     assert b"default-src 'none'" in (field(response, b"content-security-policy") or b"")
 
 
-def test_what_an_author_writes_is_text_on_the_page(ask: Ask) -> None:
+def test_author_text_is_escaped_on_the_index_page(ask: Ask) -> None:
     tools = Toolkit("<script>alert(1)</script>", description="<b>bold</b>")
 
     @tools.tool(description="<img src=x>\nsecond line")
@@ -271,8 +276,8 @@ def test_what_an_author_writes_is_text_on_the_page(ask: Ask) -> None:
     assert "second line" not in text
 
 
-def test_an_application_can_be_mounted_below_a_path(drip: Callable[..., Response], served: Serve) -> None:
-    app = served()
+def test_an_application_can_be_mounted_below_a_path(drip: Callable[..., Response], build_served_app: Serve) -> None:
+    app = build_served_app()
 
     async def mounted(scope: Any, receive: Any, send: Any) -> None:
         await app({**scope, "root_path": "/tools-of-ours"}, receive, send)
@@ -281,7 +286,7 @@ def test_an_application_can_be_mounted_below_a_path(drip: Callable[..., Response
         assert drip(mounted, Request("GET", HERE + path), []).status == status
 
 
-def test_a_tool_that_is_added_while_it_is_served_is_served(ask: Ask) -> None:
+def test_tool_added_while_serving_is_served(ask: Ask) -> None:
     tools = Toolkit("Growing")
     app = asgi(tools)
     assert b"late" not in ask(app, "GET", "/tools").body
@@ -297,15 +302,15 @@ def test_a_tool_that_is_added_while_it_is_served_is_served(ask: Ask) -> None:
 
 
 @pytest.mark.requirement("R1", "A-41")
-def test_a_call_above_the_limit_is_told_to_come_back(send: Send, calling: Request) -> None:
-    response = send(asgi(Untouched(), limits=ServerLimits(running=0)), calling)
+def test_call_above_the_concurrency_limit_is_503_with_retry_after(send: Send, erase_request: Request) -> None:
+    response = send(asgi(Untouched(), limits=ServerLimits(running=0)), erase_request)
     assert response.status == 503
     assert field(response, b"retry-after") == b"1"
     assert "busy" in json.dumps(json.loads(response.body))
 
 
 @pytest.mark.requirement("R15")
-def test_while_draining_nothing_is_taken(ask: Ask, route: Where) -> None:
+def test_draining_server_refuses_every_route(ask: Ask, route: Where) -> None:
     app = asgi(Untouched())
     app.drain()
     response = ask(app, *route)
@@ -314,15 +319,15 @@ def test_while_draining_nothing_is_taken(ask: Ask, route: Where) -> None:
 
 
 @pytest.mark.requirement("R15", "A-41")
-def test_while_draining_a_call_is_told_when_to_come_back(send: Send, calling: Request) -> None:
+def test_draining_server_answers_503_with_retry_after(send: Send, erase_request: Request) -> None:
     app = asgi(Untouched())
     app.drain()
-    response = send(app, calling)
+    response = send(app, erase_request)
     assert (response.status, field(response, b"retry-after")) == (503, b"5")
 
 
 @pytest.mark.requirement("R15")
-def test_a_call_that_runs_when_draining_begins_ends_in_its_own_time(calling: Request) -> None:
+def test_call_running_when_draining_begins_is_completed(erase_request: Request) -> None:
     tools, begun, go = Toolkit("Bench", version="2.1.0"), asyncio.Event(), asyncio.Event()
 
     @tools.tool(approval="per-call", destructive=True)
@@ -335,7 +340,7 @@ def test_a_call_that_runs_when_draining_begins_ends_in_its_own_time(calling: Req
     async def stop() -> Response:
 
         app = asgi(tools)
-        running = asyncio.create_task(AppTransport(app).send(calling))
+        running = asyncio.create_task(AppTransport(app).send(erase_request))
         await begun.wait()
         assert app.active_calls == 1
         app.drain()
@@ -374,7 +379,7 @@ def test_a_reader_that_raises_is_answered_and_logged(ask: Ask, codec: Codec, cap
         ("/mcp", {"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "odd", "arguments": {}}, "id": 1}),
     ],
 )
-def test_a_value_that_is_not_json_is_the_toolboxs_bug(
+def test_toolbox_value_that_is_not_json_is_logged_as_an_error(
     ask: Ask, path: str, body: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR, "toolwire"):
@@ -387,7 +392,7 @@ def test_a_value_that_is_not_json_is_the_toolboxs_bug(
 # What is not HTTP
 
 
-def exchanged(scope_type: str, *messages: str) -> list[str]:
+def exchange_messages(scope_type: str, *messages: str) -> list[str]:
     sent: list[str] = []
     waiting = [{"type": message} for message in messages]
 
@@ -401,14 +406,14 @@ def exchanged(scope_type: str, *messages: str) -> list[str]:
     return sent
 
 
-def test_the_application_starts_and_stops_with_its_server() -> None:
-    sent = exchanged("lifespan", "lifespan.startup", "lifespan.shutdown")
+def test_application_starts_and_stops_with_its_server() -> None:
+    sent = exchange_messages("lifespan", "lifespan.startup", "lifespan.shutdown")
     assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
-def test_a_websocket_is_closed_and_anything_else_ignored() -> None:
-    assert exchanged("websocket", "websocket.connect") == ["websocket.close"]
-    assert exchanged("something else") == []
+def test_websocket_is_closed_and_other_scopes_are_ignored() -> None:
+    assert exchange_messages("websocket", "websocket.connect") == ["websocket.close"]
+    assert exchange_messages("something else") == []
 
 
 @pytest.mark.parametrize("number", [1, 12])

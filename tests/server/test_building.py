@@ -25,7 +25,7 @@ def many() -> toolwire.Toolkit:
     return kit
 
 
-def test_the_collector_does_not_run_over_tables_while_they_are_built() -> None:
+def test_garbage_collection_is_paused_while_route_tables_are_built() -> None:
     catalog = many().catalog()
     collections: list[str] = []
 
@@ -46,7 +46,7 @@ def test_the_collector_does_not_run_over_tables_while_they_are_built() -> None:
     assert collections.count("start") < 5
 
 
-def test_a_tool_more_keeps_few_objects_for_the_collector_to_look_through() -> None:
+def test_each_tool_adds_few_objects_for_the_garbage_collector() -> None:
     many()  # whatever is made once is made
     gc.collect()
     before = len(gc.get_objects())

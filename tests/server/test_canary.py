@@ -117,7 +117,7 @@ class Watched:
 
 
 @pytest.fixture
-def watched(tmp_path: Path) -> Generator[Watched]:
+def watched_outputs(tmp_path: Path) -> Generator[Watched]:
     found = Watched(tmp_path)
     log = logging.getLogger("toolwire")
     level = log.level
@@ -130,7 +130,7 @@ def watched(tmp_path: Path) -> Generator[Watched]:
     log.setLevel(level)
 
 
-def signed() -> str:
+def sign_token() -> str:
     return jwt.encode({"alg": "HS256"}, {"sub": "ada"}, OctKey.import_key(SIGNING), algorithms=["HS256"])
 
 
@@ -155,17 +155,17 @@ def contexts() -> list[Mapping[str, Any] | None]:
 
 @pytest.mark.requirement("R20", "D-26", "A-45")
 @pytest.mark.parametrize("path", ["/call", "/tools/call", "/uts/tools/call"])
-def test_secrets_of_a_call_turn_up_nowhere(watched: Watched, path: str) -> None:
+def test_secrets_of_a_call_are_never_written_anywhere(watched_outputs: Watched, path: str) -> None:
     names = ("works", "says", "crashes", "logs", "hidden", "nothing")
     requests = [
         otc(name, path, f"{name}-{number}", KEY, context) for name in names for number, context in enumerate(contexts())
     ]
-    watched.ask([*requests, *requests])  # and once more, from the ledger
-    written = watched.written()
+    watched_outputs.ask([*requests, *requests])  # and once more, from the ledger
+    written = watched_outputs.written()
     assert [name for name, text in written.items() if CANARY in text] == []
-    statuses = [answer.status for answer in watched.answers]
+    statuses = [answer.status for answer in watched_outputs.answers]
     assert {200, 400, 403} <= set(statuses)
-    assert b"The provider refused ***." in watched.answers[len(contexts())].body
+    assert b"The provider refused ***." in watched_outputs.answers[len(contexts())].body
     assert "RuntimeError: no ***" in written["log"]
     assert "calling with ***" in written["json log"]
     assert "execute_tool works" in written["spans"]
@@ -173,8 +173,8 @@ def test_secrets_of_a_call_turn_up_nowhere(watched: Watched, path: str) -> None:
 
 
 @pytest.mark.requirement("R20", "D-26", "S-7")
-def test_credentials_turn_up_nowhere_on_any_protocol(watched: Watched, codec: Codec) -> None:
-    credentials = [KEY, f"wrong-{CANARY}", signed() + CANARY, signed(), f"a.b.{CANARY}"]
+def test_credentials_are_never_written_in_any_protocol(watched_outputs: Watched, codec: Codec) -> None:
+    credentials = [KEY, f"wrong-{CANARY}", sign_token() + CANARY, sign_token(), f"a.b.{CANARY}"]
     routes = codec.routes(leaky().catalog(), Site(keys=True))
     bodies = (b"", b"{", b"{}", b'{"request":{"tool_id":"x"}}')
     requests = [
@@ -188,16 +188,18 @@ def test_credentials_turn_up_nowhere_on_any_protocol(watched: Watched, codec: Co
         )
         for body in (bodies if method == "POST" else (b"",))
     ]
-    watched.ask(requests)
-    written = watched.written()
-    good = signed()
+    watched_outputs.ask(requests)
+    written = watched_outputs.written()
+    good = sign_token()
     assert [name for name, text in written.items() if CANARY in text or good in text] == []
-    assert 401 in {answer.status for answer in watched.answers} or all(each.is_public for each in routes.values())
-    assert CANARY not in repr(vars(watched.app))
+    assert 401 in {answer.status for answer in watched_outputs.answers} or all(
+        each.is_public for each in routes.values()
+    )
+    assert CANARY not in repr(vars(watched_outputs.app))
 
 
 @pytest.mark.requirement("D-26")
-def test_a_secret_shows_itself_in_no_text_of_a_value_that_holds_it() -> None:
+def test_repr_and_str_of_a_value_hide_its_secrets() -> None:
     context = Context(tokens={"google": Secret(CANARY)}, secrets={"KEY": Secret(CANARY)})
     texts = [repr(context), str(context), f"{context}", repr(Secret(CANARY)), f"{Secret(CANARY)}", str(Secret(CANARY))]
     assert CANARY not in "".join(texts)
@@ -236,7 +238,7 @@ def own_log() -> Generator[io.StringIO]:
 @pytest.mark.requirement("R20", "D-26")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("secret", [ODD, "plain-zebra-81f2"])
-def test_a_secret_is_taken_out_of_every_log_however_it_is_written(own_log: io.StringIO, way: str, secret: str) -> None:
+def test_secret_is_removed_from_every_log_in_any_notation(own_log: io.StringIO, way: str, secret: str) -> None:
     write = WAYS[way]
     tools = Toolkit("Own")
 

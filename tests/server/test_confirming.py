@@ -55,7 +55,7 @@ def disk() -> tuple[App, list[str]]:
 
 
 @pytest.mark.requirement("XL-056")
-def test_a_challenge_is_428_and_the_same_call_with_its_word_runs_once() -> None:
+def test_confirmation_challenge_is_428_and_the_confirmed_call_runs_once() -> None:
     app, ran = disk()
     door = SyncAppTransport(app)
 
@@ -84,7 +84,7 @@ def test_a_challenge_is_428_and_the_same_call_with_its_word_runs_once() -> None:
 
 
 @pytest.mark.requirement("XL-056")
-def test_a_word_is_bound_to_caller_tool_and_arguments_and_ends() -> None:
+def test_confirmation_word_is_bound_to_caller_tool_and_arguments_and_expires() -> None:
     clock = Clock()
     check = build_confirmation_check(ask_about_destructive, ConfirmationWords(clock=clock))
 
@@ -117,7 +117,7 @@ def ask_word(check: Check, call: Call) -> str:
 
 
 @pytest.mark.requirement("XL-056")
-def test_very_many_open_questions_make_no_word_of_another_caller_void() -> None:
+def test_many_open_challenges_do_not_invalidate_those_of_another_caller() -> None:
     check = build_confirmation_check(ask_about_destructive, ConfirmationWords(clock=Clock()))
     ada = Call(ERASE, {"what": "a"}, "1", Context(principal="ada"))
     word = ask_word(check, ada)
@@ -127,7 +127,7 @@ def test_very_many_open_questions_make_no_word_of_another_caller_void() -> None:
 
 
 @pytest.mark.requirement("XL-056")
-def test_a_word_of_one_worker_is_valid_in_another_and_only_once_in_all(tmp_path: Path) -> None:
+def test_confirmation_word_is_valid_in_every_worker_but_only_once(tmp_path: Path) -> None:
     folder, clock = tmp_path / "words", Clock()
     workers = [
         build_confirmation_check(ask_about_destructive, ConfirmationWords(folder, clock=clock)) for _ in range(3)
@@ -148,7 +148,7 @@ def test_a_word_of_one_worker_is_valid_in_another_and_only_once_in_all(tmp_path:
 
 
 @pytest.mark.requirement("XL-056")
-def test_a_word_that_cannot_be_remembered_confirms_nothing(tmp_path: Path) -> None:
+def test_confirmation_word_that_cannot_be_recorded_is_refused(tmp_path: Path) -> None:
     words = ConfirmationWords(tmp_path / "words", clock=Clock())
     word = words.issue(b"a")
     (tmp_path / "words" / "spent-1").write_text("a file where the folder of this period should be")
@@ -157,7 +157,7 @@ def test_a_word_that_cannot_be_remembered_confirms_nothing(tmp_path: Path) -> No
 
 @pytest.mark.requirement("XL-056")
 @pytest.mark.parametrize("how", ["open to others", "a link", "a file", "a short key"])
-def test_a_folder_that_another_user_could_change_is_refused(tmp_path: Path, how: str) -> None:
+def test_confirmation_folder_that_others_can_change_is_refused(tmp_path: Path, how: str) -> None:
     folder = tmp_path / "words"
     match how:
         case "open to others":
@@ -177,11 +177,11 @@ def test_a_folder_that_another_user_could_change_is_refused(tmp_path: Path, how:
 
 @pytest.mark.requirement("XL-056")
 @pytest.mark.parametrize("word", ["", "a", "\xe9", "A" * 96, "A" * 10_000, "_-" * 48])
-def test_made_up_words_confirm_nothing(word: str) -> None:
+def test_invented_confirmation_words_are_refused(word: str) -> None:
     assert ConfirmationWords(clock=Clock()).redeem(word, b"a") is False
 
 
-def answering(*answers: bool | Answer) -> tuple[Callable[[Question], bool | Answer], list[Question]]:
+def build_approver(*answers: bool | Answer) -> tuple[Callable[[Question], bool | Answer], list[Question]]:
     asked: list[Question] = []
 
     def approve(question: Question) -> bool | Answer:
@@ -192,9 +192,9 @@ def answering(*answers: bool | Answer) -> tuple[Callable[[Question], bool | Answ
 
 
 @pytest.mark.requirement("XL-056")
-def test_our_client_makes_the_challenge_a_question_on_every_wire(codec: Codec) -> None:
+def test_client_turns_a_challenge_into_a_question_in_every_protocol(codec: Codec) -> None:
     app, ran = disk()
-    approve, asked = answering(True, True)
+    approve, asked = build_approver(True, True)
     with background(app) as url, connect_sync(url, protocol=codec.name, approve=approve) as remote:
         assert remote.call("erase", {"what": "a"}) == Value("a is gone")
     assert ran == ["a"]
@@ -204,9 +204,9 @@ def test_our_client_makes_the_challenge_a_question_on_every_wire(codec: Codec) -
 
 @pytest.mark.requirement("XL-056", "XL-053")
 @pytest.mark.parametrize("answers", [(True, False), (True, Answer(allowed=True, arguments={"what": "b"}))])
-def test_nothing_runs_that_the_person_did_not_confirm(codec: Codec, answers: Any) -> None:
+def test_call_denied_at_the_challenge_does_not_run(codec: Codec, answers: Any) -> None:
     app, ran = disk()
-    approve, asked = answering(*answers)
+    approve, asked = build_approver(*answers)
     with background(app) as url, connect_sync(url, protocol=codec.name, approve=approve) as remote:
         result = remote.call("erase", {"what": "a"})
     assert isinstance(result, Problem)
@@ -215,7 +215,7 @@ def test_nothing_runs_that_the_person_did_not_confirm(codec: Codec, answers: Any
 
 
 @pytest.mark.requirement("XL-056", "C-11")
-def test_a_confirmed_call_that_fails_ends_with_its_failure_not_with_another_challenge(codec: Codec) -> None:
+def test_failure_of_a_confirmed_call_is_returned_without_a_new_challenge(codec: Codec) -> None:
     kit, ran = Toolkit("Disk"), []
 
     @kit.tool(approval="auto", destructive=True, idempotent=True)
@@ -225,7 +225,7 @@ def test_a_confirmed_call_that_fails_ends_with_its_failure_not_with_another_chal
         raise ToolError("The disk is busy.", can_retry=True, retry_after_ms=1)
 
     app = asgi(kit, require_confirmation=ask_about_destructive)
-    approve, asked = answering(True, True)
+    approve, asked = build_approver(True, True)
     with background(app) as url, connect_sync(url, protocol=codec.name, approve=approve) as remote:
         result = remote.call("erase", {"what": "a"})
     assert isinstance(result, Problem)
@@ -239,9 +239,7 @@ def test_a_confirmed_call_that_fails_ends_with_its_failure_not_with_another_chal
     ("reasons", "questions"),
     [([], 1), (["The site declares that this tool destroys something."], 1), (["This costs money."], 2), (None, 2)],
 )
-def test_only_a_server_that_asks_for_nothing_new_is_answered_by_the_first_approval(
-    reasons: list[str] | None, questions: int
-) -> None:
+def test_first_approval_answers_only_a_challenge_without_new_text(reasons: list[str] | None, questions: int) -> None:
     words = ConfirmationWords(clock=Clock())
     kit, ran = Toolkit("Disk"), []
 
@@ -259,7 +257,7 @@ def test_only_a_server_that_asks_for_nothing_new_is_answered_by_the_first_approv
     toolbox = FunctionToolbox(kit)
     app = asgi(toolbox)
     app._service._checks = (*app._service._checks, check)
-    approve, asked = answering(*[True] * questions)
+    approve, asked = build_approver(*[True] * questions)
     with background(app) as url, connect_sync(url, protocol="otc", approve=approve) as remote:
         assert remote.call("erase", {"what": "a"}) == Value("gone")
     assert (len(asked), ran) == (questions, ["a"])

@@ -78,7 +78,7 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
 }
 
 
-def returning(annotation: Any, value: Any) -> Toolkit:
+def build_returning_kit(annotation: Any, value: Any) -> Toolkit:
     async def give() -> Any:
         """Give it."""
         return value
@@ -96,17 +96,17 @@ def run(toolkit: Toolkit) -> Result:
 
 @pytest.mark.requirement("OTC-012", "S-16")
 @pytest.mark.parametrize("name", CASES)
-def test_a_result_that_breaks_its_schema_is_a_problem(name: str) -> None:
+def test_result_that_violates_its_schema_is_a_problem(name: str) -> None:
     annotation, right, wrong = CASES[name]
-    assert isinstance(run(returning(annotation, right)), Value)
-    result = run(returning(annotation, wrong))
+    assert isinstance(run(build_returning_kit(annotation, right)), Value)
+    result = run(build_returning_kit(annotation, wrong))
     assert isinstance(result, Problem)
     assert result.kind is Kind.INTERNAL
     assert result.message == "give returned a value that does not fit what it declares."
 
 
-def test_the_problem_names_the_rule_and_the_place_and_not_the_value() -> None:
-    result = run(returning(dict[str, Annotated[str, pydantic.Field(max_length=3)]], {"a": "secret"}))
+def test_schema_violation_names_rule_and_place_but_not_the_value() -> None:
+    result = run(build_returning_kit(dict[str, Annotated[str, pydantic.Field(max_length=3)]], {"a": "secret"}))
     assert isinstance(result, Problem)
     assert result.developer_message == 'give returned dict: it breaks "maxLength" of its output schema at a'
 
@@ -123,16 +123,16 @@ def items_in_a_thread() -> Generator[Natural, None, None]:
 
 
 @pytest.mark.parametrize("function", [items, items_in_a_thread])
-def test_an_item_of_a_stream_that_breaks_its_schema_is_a_problem(function: Callable[..., Any]) -> None:
+def test_stream_item_that_violates_its_schema_is_a_problem(function: Callable[..., Any]) -> None:
     toolkit = Toolkit("Types")
     toolkit.add(function)
     assert isinstance(run(toolkit), Problem)
 
 
 @pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
-def test_on_every_wire_it_is_a_problem(protocol: str) -> None:
+def test_schema_violation_is_a_problem_in_every_protocol(protocol: str) -> None:
     with (
-        background(toolwire.asgi(returning(Natural, -1))) as url,
+        background(toolwire.asgi(build_returning_kit(Natural, -1))) as url,
         connect_sync(url, protocol=protocol, approve=lambda _: True) as remote,
     ):
         result = remote.call("give", {})
@@ -147,9 +147,9 @@ def test_on_every_wire_it_is_a_problem(protocol: str) -> None:
     most=st.integers(0, 4),
 )
 @settings(max_examples=60, deadline=None)
-def test_what_leaves_meets_the_declared_schema(low: int, high: int, values: list[int], most: int) -> None:
+def test_every_returned_value_matches_the_declared_schema(low: int, high: int, values: list[int], most: int) -> None:
     item = Annotated[int, pydantic.Field(ge=low, le=high)]
-    toolkit = returning(Annotated[list[item], pydantic.Field(max_length=most)], values)  # type: ignore[valid-type]
+    toolkit = build_returning_kit(Annotated[list[item], pydantic.Field(max_length=most)], values)  # type: ignore[valid-type]
     result = run(toolkit)
     schema = toolkit.catalog().tools[0].output_schema
     assert schema is not None

@@ -95,7 +95,7 @@ async def says_nonsense(context: Context) -> str:
     return "never"
 
 
-def ran(name: str, context: Context = FULL) -> tuple[Result, list[Json]]:
+def run_tool(name: str, context: Context = FULL) -> tuple[Result, list[Json]]:
     box, heard = FunctionToolbox(KIT), list[Json]()
     tool = box.catalog().find(name)
     assert isinstance(tool, Tool)
@@ -108,8 +108,8 @@ def ran(name: str, context: Context = FULL) -> tuple[Result, list[Json]]:
 
 
 @pytest.mark.requirement("OTC-023")
-def test_a_tool_gets_what_it_declared_and_no_more() -> None:
-    result, _ = ran("mail")
+def test_tool_gets_only_the_context_it_declared() -> None:
+    result, _ = run_tool("mail")
     assert result == Value(
         {
             "token": "g-token",
@@ -130,35 +130,35 @@ def test_a_tool_gets_what_it_declared_and_no_more() -> None:
         ("secret", "requirements=Requirements(secrets=('KEY',))"),
     ],
 )
-def test_what_was_not_declared_is_refused_with_what_to_declare(of: str, advice: str) -> None:
+def test_undeclared_context_access_is_refused_with_advice(of: str, advice: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         Context().token("google") if of == "token" else Context().secret("KEY")
     assert advice in str(caught.value)
-    result, _ = ran("curious")
+    result, _ = run_tool("curious")
     assert isinstance(result, Problem)
     assert (result.kind, "g-token" in repr(result)) == (Kind.TOOL_FAILED, False)
 
 
 @pytest.mark.parametrize("name", ["counts", "counts_in_a_thread"])
 def test_progress_is_sent_from_coroutines_and_threads_alike(name: str) -> None:
-    result, heard = ran(name)
+    result, heard = run_tool(name)
     assert isinstance(result, Value)
     assert heard == [0, 1, 2]
 
 
 @pytest.mark.parametrize(("name", "half"), [("streams", {"half": True}), ("streams_in_a_thread", "half")])
-def test_progress_comes_between_the_items_of_a_generator_and_is_none_of_them(name: str, half: Json) -> None:
-    assert ran(name) == (Value(["a"]), [half, "a"])
+def test_progress_is_sent_between_generator_items_and_is_not_an_item(name: str, half: Json) -> None:
+    assert run_tool(name) == (Value(["a"]), [half, "a"])
 
 
 @pytest.mark.parametrize("name", ["counts_inline", "says_nonsense"])
-def test_progress_that_cannot_be_sent_is_a_mistake_of_the_tool(name: str) -> None:
-    result, heard = ran(name)
+def test_unserializable_progress_is_a_failure_of_the_tool(name: str) -> None:
+    result, heard = run_tool(name)
     assert isinstance(result, Problem)
     assert (result.kind, heard) == (Kind.TOOL_FAILED, [])
 
 
-def test_progress_where_nobody_listens_is_dropped() -> None:
+def test_progress_without_a_listener_is_dropped() -> None:
     async def within() -> None:
         await Context().progress(1)
         await Context().progress(2)
@@ -166,7 +166,7 @@ def test_progress_where_nobody_listens_is_dropped() -> None:
     asyncio.run(within())
 
 
-def test_a_thread_that_was_given_up_reports_to_nobody() -> None:
+def test_abandoned_thread_sends_no_progress() -> None:
     heard: list[Progress] = []
 
     async def notify(progress: Progress) -> None:
@@ -185,7 +185,7 @@ def test_a_thread_that_was_given_up_reports_to_nobody() -> None:
 
 
 @pytest.mark.requirement("OTC-015", "OTC-016", "OXP-014", "A-44", "A-45", "C-10")
-def test_a_client_sends_a_tool_what_it_requires_and_nothing_else() -> None:
+def test_client_sends_a_tool_only_what_it_requires() -> None:
     from toolwire import asgi
 
     seen: list[bytes] = []
@@ -220,7 +220,7 @@ def test_a_client_sends_a_tool_what_it_requires_and_nothing_else() -> None:
 
 
 @pytest.mark.requirement("OXP-011", "C-10")
-def test_what_is_missing_comes_back_with_the_page_where_it_is_granted() -> None:
+def test_missing_requirement_is_returned_with_its_grant_page() -> None:
     from toolwire import asgi
 
     pages = GrantPages({"google": GrantPage("https://example.com/grant", "https://example.com/granted")})

@@ -112,26 +112,26 @@ def test_coroutines_and_inline_functions_run_on_the_event_loop_and_others_in_thr
 
 
 @pytest.mark.parametrize("name", ["count", "count_in_a_thread"])
-def test_the_items_of_a_generator_are_progress_and_the_list_of_them_the_result(name: str) -> None:
+def test_generator_items_are_sent_as_progress_and_returned_as_a_list(name: str) -> None:
     heard: list[Json] = []
     assert run(name, {"to": 3}, heard) == Value([0, 1, 2])
     assert heard == [0, 1, 2]
 
 
 @pytest.mark.parametrize("name", ["count", "count_in_a_thread"])
-def test_a_generator_without_end_is_stopped(name: str) -> None:
+def test_endless_generator_is_stopped(name: str) -> None:
     found = problem(run(name, {"to": MAX_ITEMS + 1}))
     assert (found.kind, found.message) == (Kind.TOOL_FAILED, f"{name} sent more than 10,000 items.")
 
 
 @pytest.mark.requirement("OTC-028", "OTC-029", "OTC-030", "OTC-032")
-def test_a_tool_error_is_what_it_says() -> None:
+def test_tool_error_becomes_a_problem_with_its_fields() -> None:
     found = problem(run("fail"))
     assert (found.kind, found.message, found.developer_message) == (Kind.TOOL_FAILED, "No milk.", "fridge 7")
     assert (found.can_retry, found.retry_after_ms) == (True, 5)
 
 
-def test_any_other_exception_is_logged_with_the_call_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
+def test_other_exception_is_logged_with_the_call_and_hidden(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, "toolwire"):
         found = problem(run("crash"))
     assert (found.kind, found.message) == (Kind.TOOL_FAILED, "crash failed; the server's log has the details.")
@@ -141,7 +141,7 @@ def test_any_other_exception_is_logged_with_the_call_and_not_shown(caplog: pytes
 
 @pytest.mark.parametrize("inline", [True, False])
 @pytest.mark.parametrize("error", [SystemExit(3), SystemExit(), asyncio.CancelledError()])
-def test_a_tool_that_would_end_the_program_or_its_own_task_has_failed(error: BaseException, inline: bool) -> None:
+def test_exit_or_cancellation_raised_by_a_tool_is_a_tool_failure(error: BaseException, inline: bool) -> None:
     kit = Toolkit("Kit")
 
     def leave() -> None:
@@ -164,7 +164,7 @@ def test_a_tool_that_would_end_the_program_or_its_own_task_has_failed(error: Bas
         assert found.kind is Kind.TOOL_FAILED
 
 
-def test_a_call_that_is_cancelled_is_cancelled() -> None:
+def test_cancelled_call_cancels_its_tool() -> None:
     kit = Toolkit("Kit")
 
     async def wait() -> None:
@@ -185,22 +185,22 @@ def test_a_call_that_is_cancelled_is_cancelled() -> None:
 
 @pytest.mark.requirement("S-16")
 @pytest.mark.parametrize("name", ["infinite", "some_infinite", "some_infinite_in_a_thread"])
-def test_what_json_cannot_say_is_a_failure_of_the_tool(name: str) -> None:
+def test_result_without_json_equivalent_is_a_failure_of_the_tool(name: str) -> None:
     assert problem(run(name)).kind in AFTER_START
 
 
-def test_a_tool_can_ask_for_what_came_with_the_call() -> None:
+def test_tool_can_read_its_call_context() -> None:
     assert run("whose") == Value("ada")
 
 
 @pytest.mark.requirement("S-15")
-def test_arguments_that_cannot_be_converted_are_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     found = problem(run("double", {"number": "many"}))
     assert found.kind is Kind.INVALID_ARGUMENTS
     assert list(found.parameter_errors) == ["number"]
 
 
-def test_a_tool_is_known_by_its_id_where_it_is_not_the_same_object() -> None:
+def test_equal_tool_object_is_found_by_its_id() -> None:
     box = FunctionToolbox(KIT)
     result = asyncio.run(box.run(Call(Tool(name="double", toolkit="Kinds"), {"number": 2})))
     assert result == Value(4)
@@ -226,7 +226,7 @@ def test_a_tool_that_is_added_later_can_be_called() -> None:
     assert asyncio.run(box.run(Call(tool, {}))) == Value("here")
 
 
-def test_no_more_threads_run_than_there_may_be() -> None:
+def test_worker_threads_do_not_exceed_their_limit() -> None:
     kit = Toolkit("Threads")
     both = threading.Barrier(2)
 

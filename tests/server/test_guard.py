@@ -21,7 +21,7 @@ def kind(guard: HostGuard, address: object, host: bytes | None, origin: bytes | 
 @pytest.mark.parametrize(
     "host", [b"localhost", b"LOCALHOST:9627", b"127.0.0.1:1", b"127.1.2.3", b"[::1]", b"[::1]:9627"]
 )
-def test_loopback_answers_to_loopback_names(address: str, host: bytes) -> None:
+def test_loopback_server_accepts_loopback_host_names(address: str, host: bytes) -> None:
     assert kind(HostGuard(), address, host) is None
 
 
@@ -32,7 +32,7 @@ def test_loopback_answers_to_loopback_names(address: str, host: bytes) -> None:
      b"localhost:", b"localhost:9627:1", b"localhost@evil.example", b"127.0.0.1\n", b"127.1", b"[::1", b"::1",
      b"192.168.0.1", b"\xff", b"localhost."],
 )  # fmt: skip
-def test_loopback_answers_to_no_other_name(host: bytes | None) -> None:
+def test_loopback_server_refuses_other_host_names(host: bytes | None) -> None:
     assert kind(HostGuard(), LOOPBACK, host) is Kind.MISDIRECTED
 
 
@@ -53,11 +53,11 @@ def test_loopback_answers_to_no_other_name(host: bytes | None) -> None:
         (b"chrome-extension://localhost", False),
     ],
 )
-def test_only_pages_of_this_machine_may_call_loopback(origin: bytes | None, allowed: bool) -> None:
+def test_only_local_pages_may_call_a_loopback_server(origin: bytes | None, allowed: bool) -> None:
     assert kind(HostGuard(), LOOPBACK, b"localhost", origin) is (None if allowed else Kind.FORBIDDEN)
 
 
-def test_a_name_and_an_origin_can_be_added() -> None:
+def test_host_and_origin_can_be_added_to_the_allowed_ones() -> None:
     guard = HostGuard(hosts=["Tools.example"], origins=["https://App.example"])
     assert kind(guard, LOOPBACK, b"tools.example:8443", b"https://app.example") is None
     assert kind(guard, LOOPBACK, b"localhost", b"http://localhost") is None
@@ -66,12 +66,12 @@ def test_a_name_and_an_origin_can_be_added() -> None:
     assert kind(guard, "10.0.0.5", b"tools.example", b"http://localhost") is Kind.FORBIDDEN
 
 
-def test_a_server_that_is_not_on_loopback_takes_any_name_unless_told() -> None:
+def test_public_server_accepts_any_host_unless_configured() -> None:
     assert kind(HostGuard(), "10.0.0.5", b"anything", b"https://anything") is None
     assert kind(HostGuard(), "", None) is None
 
 
-def test_what_was_found_good_stays_good_and_nothing_else_does() -> None:
+def test_host_guard_cache_keeps_allowed_hosts_correct() -> None:
     guard = HostGuard()
     for number in range(600):
         assert kind(guard, LOOPBACK, b"localhost:%d" % number) is None
@@ -81,5 +81,5 @@ def test_what_was_found_good_stays_good_and_nothing_else_does() -> None:
 
 
 @given(st.binary(max_size=30), st.none() | st.binary(max_size=30))
-def test_any_host_and_origin_are_judged(host: bytes, origin: bytes | None) -> None:
+def test_host_guard_judges_any_host_and_origin(host: bytes, origin: bytes | None) -> None:
     assert kind(HostGuard(), LOOPBACK, host, origin) in (None, Kind.MISDIRECTED, Kind.FORBIDDEN)

@@ -69,7 +69,7 @@ def request(wire: str, tool: str, what: str, key: str = "", *headers: tuple[byte
     return Request("POST", HERE + path, (JSON, *headers), body)
 
 
-def keyed(wire: str, tool: str, what: str, key: str) -> Request:
+def build_keyed_request(wire: str, tool: str, what: str, key: str) -> Request:
     """A call under ``key``: by the header, or by the call id of a protocol that has one."""
     if wire in ("rfc", "oxp", "uts"):
         return request(wire, tool, what, key)
@@ -84,11 +84,11 @@ def talk(app: App, *requests: Request) -> list[Response]:
     return asyncio.run(within())
 
 
-def replayed(response: Response) -> bool:
+def is_replayed(response: Response) -> bool:
     return (b"idempotent-replayed", b"true") in response.headers
 
 
-def meaning(response: Response) -> Any:
+def read_meaning(response: Response) -> Any:
     """What a response says, without how long it took."""
     data = json.loads(response.body)
     for place in (data, data.get("result")) if isinstance(data, dict) else ():
@@ -100,12 +100,12 @@ def meaning(response: Response) -> Any:
 @pytest.mark.requirement("OTC-019", "A-42")
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("tool", ["buy", "look"])
-def test_the_same_call_again_is_answered_again_and_does_not_run(wire: str, tool: str) -> None:
+def test_repeated_call_with_one_key_is_replayed_without_running(wire: str, tool: str) -> None:
     kit, ran = shop()
-    first, again = talk(asgi(kit), *[keyed(wire, tool, "tea", "k1")] * 2)
-    assert meaning(first) == meaning(again)
+    first, again = talk(asgi(kit), *[build_keyed_request(wire, tool, "tea", "k1")] * 2)
+    assert read_meaning(first) == read_meaning(again)
     assert (first.status, again.status, ran) == (200, 200, ["tea"])
-    assert (replayed(first), replayed(again)) == (False, True)
+    assert (is_replayed(first), is_replayed(again)) == (False, True)
 
 
 CONFLICTS = {"rfc": 400, "oxp": 400, "uts": 400, "opentool": 200, "openapi": 409, "mcp": 400}
@@ -113,18 +113,18 @@ CONFLICTS = {"rfc": 400, "oxp": 400, "uts": 400, "opentool": 200, "openapi": 409
 
 @pytest.mark.requirement("A-42")
 @pytest.mark.parametrize("wire", WIRES)
-def test_another_body_under_the_same_key_is_refused_and_never_runs(wire: str) -> None:
+def test_different_body_under_one_key_is_refused_without_running(wire: str) -> None:
     kit, ran = shop()
     app = asgi(kit)
-    _, other, again = talk(app, *(keyed(wire, "buy", what, "k1") for what in ("tea", "milk", "tea")))
-    assert (other.status, ran, replayed(other), replayed(again)) == (CONFLICTS[wire], ["tea"], False, True)
+    _, other, again = talk(app, *(build_keyed_request(wire, "buy", what, "k1") for what in ("tea", "milk", "tea")))
+    assert (other.status, ran, is_replayed(other), is_replayed(again)) == (CONFLICTS[wire], ["tea"], False, True)
     if wire in ("opentool", "mcp"):
         assert json.loads(other.body)["error"]["code"] == -32602
     assert b"This key has come before" in other.body
 
 
 @pytest.mark.requirement("A-42")
-def test_the_key_is_of_one_principal_and_one_tool() -> None:
+def test_idempotency_key_is_scoped_to_caller_and_tool() -> None:
     kit, ran = shop()
     app = asgi(kit, api_keys=["one", "two"])
 
@@ -132,7 +132,7 @@ def test_the_key_is_of_one_principal_and_one_tool() -> None:
         return request("rfc", tool, "tea", "k1", (b"x-api-key", key.encode()))
 
     answers = talk(app, of("one"), of("two"), of("one", "fail"), of("one"), of("two"))
-    assert [replayed(answer) for answer in answers] == [False, False, False, True, True]
+    assert [is_replayed(answer) for answer in answers] == [False, False, False, True, True]
     assert len(ran) == 3
 
 
@@ -141,7 +141,7 @@ def test_the_key_is_of_one_principal_and_one_tool() -> None:
 def test_a_call_without_a_key_runs_each_time(wire: str) -> None:
     kit, ran = shop()
     first, again = talk(asgi(kit), *[request(wire, "buy", "tea")] * 2)
-    assert (len(ran), replayed(first), replayed(again)) == (2, False, False)
+    assert (len(ran), is_replayed(first), is_replayed(again)) == (2, False, False)
     if wire == "rfc":
         assert json.loads(first.body)["call_id"] != json.loads(again.body)["call_id"]
 
@@ -154,17 +154,17 @@ def test_the_id_of_a_jsonrpc_message_is_no_key() -> None:
 
 
 @pytest.mark.requirement("A-42")
-def test_a_failure_is_kept_unless_the_tool_says_that_it_may_be_tried_again() -> None:
+def test_failure_is_recorded_unless_the_tool_marks_it_retryable() -> None:
     kit, ran = shop()
     app = asgi(kit)
     final = talk(app, *[request("rfc", "fail", "now", "k1")] * 2)
     later = talk(app, *[request("rfc", "fail", "later", "k2")] * 3)
-    assert [replayed(answer) for answer in (*final, *later)] == [False, True, False, False, False]
+    assert [is_replayed(answer) for answer in (*final, *later)] == [False, True, False, False, False]
     assert ran == ["now", "later", "later", "later"]
 
 
 @pytest.mark.requirement("A-42", "A-41")
-def test_what_is_refused_before_it_runs_is_not_recorded() -> None:
+def test_call_refused_before_running_is_not_recorded() -> None:
     kit, ran = shop()
     app = asgi(kit, api_keys=["one"])
     with_key = (b"x-api-key", b"one")
@@ -173,13 +173,13 @@ def test_what_is_refused_before_it_runs_is_not_recorded() -> None:
     busy = asgi(kit, limits=ServerLimits(running=0))
     answers += talk(busy, request("rfc", "buy", "tea", "k"))
     assert [answer.status for answer in answers] == [422, 401, 200, 503]
-    assert (ran, any(map(replayed, answers))) == (["tea"], False)
+    assert (ran, any(map(is_replayed, answers))) == (["tea"], False)
 
 
 @pytest.mark.requirement("A-42")
 @pytest.mark.parametrize("key", [b"", b'""', b"a" * 256, b"two words", b"caf\xc3\xa9", b'"half'])
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_key_that_cannot_be_one_is_refused(wire: str, key: bytes) -> None:
+def test_invalid_idempotency_key_is_refused(wire: str, key: bytes) -> None:
     kit, ran = shop()
     (answer,) = talk(asgi(kit), request(wire, "buy", "tea", "", (b"idempotency-key", key)))
     assert (answer.status, ran) == (400, [])
@@ -187,19 +187,19 @@ def test_a_key_that_cannot_be_one_is_refused(wire: str, key: bytes) -> None:
 
 
 @pytest.mark.requirement("A-42")
-def test_the_header_holds_on_every_wire_and_the_protocols_own_id_comes_first() -> None:
+def test_idempotency_header_works_in_every_protocol_after_the_protocol_id() -> None:
     kit, ran = shop()
     app = asgi(kit)
     header = (b"idempotency-key", b'"k1"')
     wires = talk(app, *(request(wire, "buy", "tea", "", header) for wire in WIRES))
-    own = talk(app, request("rfc", "buy", "tea", "mine", header), keyed("openapi", "buy", "tea", "k1"))
-    assert [replayed(answer) for answer in wires] == [False, True, True, True, True, True]
-    assert [replayed(answer) for answer in own] == [False, True]
+    own = talk(app, request("rfc", "buy", "tea", "mine", header), build_keyed_request("openapi", "buy", "tea", "k1"))
+    assert [is_replayed(answer) for answer in wires] == [False, True, True, True, True, True]
+    assert [is_replayed(answer) for answer in own] == [False, True]
     assert len(ran) == 2
 
 
 @pytest.mark.requirement("A-42")
-def test_a_stream_that_comes_again_has_the_same_pieces() -> None:
+def test_replayed_stream_has_the_same_pieces() -> None:
     kit, ran = shop()
     app = asgi(kit)
     call = request("opentool", "scan", "all", "", (b"idempotency-key", b"s1"))
@@ -209,7 +209,7 @@ def test_a_stream_that_comes_again_has_the_same_pieces() -> None:
     assert ran == ["all"]
 
 
-def test_what_a_tool_is_given_is_the_key() -> None:
+def test_tool_sees_the_idempotency_key_as_its_call_id() -> None:
     kit = Toolkit("Kit")
 
     @kit.tool(safe=False)
@@ -257,7 +257,7 @@ async def one(call: Call, notify: Notify) -> Result:
 
 
 @pytest.mark.requirement("R13")
-def test_where_nothing_can_be_recorded_only_tools_that_read_go_on() -> None:
+def test_only_safe_tools_run_if_the_ledger_cannot_be_written() -> None:
     once = IdempotencyRunner(Unwritable(), Unwritable(), wait_s=1)
     written = asyncio.run(once.run(Call(WRITES, {}, "k", ANONYMOUS, "k"), ignore_progress, one))
     read = asyncio.run(once.run(Call(READS, {}, "k", ANONYMOUS, "k"), ignore_progress, one))
@@ -266,7 +266,7 @@ def test_where_nothing_can_be_recorded_only_tools_that_read_go_on() -> None:
 
 
 @pytest.mark.requirement("A-42")
-def test_a_call_that_comes_again_waits_for_the_first_but_not_for_ever() -> None:
+def test_repeated_call_waits_a_limited_time_for_the_first() -> None:
     paused: list[float] = []
     busy = Busy()
 
@@ -283,7 +283,7 @@ def test_a_call_that_comes_again_waits_for_the_first_but_not_for_ever() -> None:
 
 @pytest.mark.requirement("A-42", "OTC-019")
 @pytest.mark.parametrize("can_retry", [False, True])
-def test_all_that_come_while_the_first_runs_hear_how_it_ends(can_retry: bool) -> None:
+def test_all_concurrent_repeats_receive_the_result_of_the_first(can_retry: bool) -> None:
     async def story() -> tuple[list[Result], int]:
         ran, go = 0, asyncio.Event()
 
@@ -310,7 +310,7 @@ def test_all_that_come_while_the_first_runs_hear_how_it_ends(can_retry: bool) ->
 
 @pytest.mark.requirement("A-42")
 @pytest.mark.parametrize("idempotent", [False, True])
-def test_a_call_given_up_by_its_caller_runs_again_only_if_it_may(idempotent: bool) -> None:
+def test_cancelled_call_runs_again_only_if_idempotent(idempotent: bool) -> None:
     async def story() -> Result:
         once = IdempotencyRunner(MemoryLedger(), MemoryLedger(), wait_s=1)
         call = Call(Tool(name="slow", toolkit="Kit", idempotent=idempotent), {}, "k", ANONYMOUS, "k")
@@ -335,7 +335,7 @@ def test_a_call_given_up_by_its_caller_runs_again_only_if_it_may(idempotent: boo
 
 
 @pytest.mark.requirement("A-42", "D-26")
-def test_the_fingerprint_is_of_what_decides_and_of_no_secret() -> None:
+def test_fingerprint_covers_tool_and_arguments_but_no_secret() -> None:
     claims: list[Claim] = []
 
     class Noting(MemoryLedger):

@@ -42,17 +42,19 @@ ED = OKPKey.generate_key("Ed25519", parameters={"kid": "ed"})
 KEYS: Mapping[str, Any] = {"RS256": RSA, "ES256": EC, "EdDSA": ED, "Ed25519": ED}
 
 
-def signed(algorithm: str, key: Any, claims: Mapping[str, Any] = CLAIMS, **header: Any) -> bytes:
+def sign_token(algorithm: str, key: Any, claims: Mapping[str, Any] = CLAIMS, **header: Any) -> bytes:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # EdDSA is an older name of Ed25519, and most issuers still say it
         return jwt.encode({"alg": algorithm, **header}, dict(claims), key, algorithms=[algorithm]).encode()
 
 
-def shared(claims: Mapping[str, Any] = CLAIMS, secret: bytes = SECRET, **header: Any) -> bytes:
-    return signed("HS256", OctKey.import_key(secret), claims, **header)
+def sign_with_secret(claims: Mapping[str, Any] = CLAIMS, secret: bytes = SECRET, **header: Any) -> bytes:
+    return sign_token("HS256", OctKey.import_key(secret), claims, **header)
 
 
-def unsigned(header: Mapping[str, Any], claims: Mapping[str, Any] = CLAIMS, signature: bytes = b"") -> bytes:
+def build_unsigned_token(
+    header: Mapping[str, Any], claims: Mapping[str, Any] = CLAIMS, signature: bytes = b""
+) -> bytes:
     parts = (json.dumps(header).encode(), json.dumps(claims).encode(), signature)
     return b".".join(base64.urlsafe_b64encode(part).rstrip(b"=") for part in parts)
 
@@ -67,7 +69,7 @@ def ring(*keys: Any, **more: Any) -> Keyring:
     return found
 
 
-def publishing(*sets: bytes | Problem) -> tuple[Callable[[], Awaitable[bytes | Problem]], list[int]]:
+def build_key_fetch(*sets: bytes | Problem) -> tuple[Callable[[], Awaitable[bytes | Problem]], list[int]]:
     asked: list[int] = []
 
     async def fetch() -> bytes | Problem:
@@ -77,7 +79,7 @@ def publishing(*sets: bytes | Problem) -> tuple[Callable[[], Awaitable[bytes | P
     return fetch, asked
 
 
-def said(tokens: SignedTokenCallers, token: bytes) -> Caller | Problem:
+def find_token_caller(tokens: SignedTokenCallers, token: bytes) -> Caller | Problem:
     fields = {b"authorization": b"Bearer " + token}
     known = tokens.find_caller(fields)
     return asyncio.run(tokens.verify(fields)) if known is None else known
@@ -98,25 +100,27 @@ def refusal(found: Caller | Problem) -> str:
 
 
 @pytest.mark.requirement("OTC-035", "OXP-012", "S-7")
-def test_a_token_says_whose_it_is_and_what_they_may_do() -> None:
+def test_token_determines_caller_and_scopes() -> None:
     tokens = hs256()
     expected = Caller("jwt:ada", frozenset({"mail.read", "mail.send"}))
-    assert said(tokens, shared()) == expected
-    assert tokens.find_caller({b"authorization": b"Bearer " + shared()}) == expected
-    assert said(tokens, shared({**CLAIMS, "scope": None, "scp": ["a", 7]})) == Caller("jwt:ada", frozenset())
-    assert said(tokens, shared({**{k: v for k, v in CLAIMS.items() if k != "scope"}, "scp": ["a", 7]})) == Caller(
-        "jwt:ada", frozenset({"a"})
+    assert find_token_caller(tokens, sign_with_secret()) == expected
+    assert tokens.find_caller({b"authorization": b"Bearer " + sign_with_secret()}) == expected
+    assert find_token_caller(tokens, sign_with_secret({**CLAIMS, "scope": None, "scp": ["a", 7]})) == Caller(
+        "jwt:ada", frozenset()
     )
+    assert find_token_caller(
+        tokens, sign_with_secret({**{k: v for k, v in CLAIMS.items() if k != "scope"}, "scp": ["a", 7]})
+    ) == Caller("jwt:ada", frozenset({"a"}))
 
 
 @pytest.mark.requirement("OTC-035")
 @pytest.mark.parametrize("algorithm", KEYS)
-def test_every_public_key_algorithm_is_taken_by_the_name_of_its_key(algorithm: str) -> None:
+def test_each_public_key_algorithm_is_accepted_by_key_id(algorithm: str) -> None:
     key = KEYS[algorithm]
-    assert isinstance(said(public(), signed(algorithm, key, kid=key.kid)), Caller)
-    assert isinstance(said(public(key), signed(algorithm, key)), Caller)  # one key needs no name
+    assert isinstance(find_token_caller(public(), sign_token(algorithm, key, kid=key.kid)), Caller)
+    assert isinstance(find_token_caller(public(key), sign_token(algorithm, key)), Caller)  # one key needs no name
     other = type(key).generate_key(2048) if key is RSA else type(key).generate_key(key.curve_name)
-    assert "signature" in refusal(said(public(), signed(algorithm, other, kid=key.kid)))
+    assert "signature" in refusal(find_token_caller(public(), sign_token(algorithm, other, kid=key.kid)))
 
 
 @pytest.mark.requirement("OXP-012")
@@ -137,41 +141,43 @@ def test_every_public_key_algorithm_is_taken_by_the_name_of_its_key(algorithm: s
     ],
 )
 def test_a_token_for_another_time_or_place_is_refused(change: dict[str, Any], why: str) -> None:
-    assert why in refusal(said(hs256(), shared({**CLAIMS, **change})))
+    assert why in refusal(find_token_caller(hs256(), sign_with_secret({**CLAIMS, **change})))
 
 
 @pytest.mark.requirement("OXP-012")
-def test_clocks_may_differ_by_the_leeway_and_audiences_may_be_many() -> None:
+def test_clock_leeway_is_allowed_and_audience_may_be_a_list() -> None:
     for change in ({"exp": NOW - 29}, {"nbf": NOW + 29}, {"aud": ["x", HERE.audience]}):
-        assert isinstance(said(hs256(), shared({**CLAIMS, **change})), Caller)
+        assert isinstance(find_token_caller(hs256(), sign_with_secret({**CLAIMS, **change})), Caller)
 
 
 @pytest.mark.requirement("OXP-012")
-def test_with_a_shared_secret_expiry_and_audience_are_checked_if_present() -> None:
+def test_shared_secret_tokens_are_checked_for_expiry_and_audience_if_present() -> None:
     bare = {"sub": "ada"}
     open_ = ExpectedClaims()
-    assert isinstance(said(hs256(open_), shared(bare)), Caller)
-    assert "audience" in refusal(said(hs256(open_), shared({**bare, "aud": "anyone"})))
-    assert "no expiry time" in refusal(said(public(), signed("RS256", RSA, {**bare, "iss": HERE.issuer}, kid="rsa")))
+    assert isinstance(find_token_caller(hs256(open_), sign_with_secret(bare)), Caller)
+    assert "audience" in refusal(find_token_caller(hs256(open_), sign_with_secret({**bare, "aud": "anyone"})))
+    assert "no expiry time" in refusal(
+        find_token_caller(public(), sign_token("RS256", RSA, {**bare, "iss": HERE.issuer}, kid="rsa"))
+    )
     dated = {**bare, "iss": HERE.issuer, "exp": NOW + 60}
-    assert "audience" in refusal(said(public(), signed("RS256", RSA, dated, kid="rsa")))
+    assert "audience" in refusal(find_token_caller(public(), sign_token("RS256", RSA, dated, kid="rsa")))
 
 
 @pytest.mark.requirement("OTC-035")
 @pytest.mark.parametrize(
     "token",
     [
-        unsigned({"alg": "none"}),
-        unsigned({"alg": "None", "typ": "JWT"}),
-        unsigned({"alg": ["HS256"]}),
-        unsigned({"alg": {}}),
-        unsigned({}),
-        shared(secret=b"another secret of somebody else, long"),
-        signed("HS512", OctKey.import_key(SECRET)),
-        unsigned({"alg": "HS256"}),
-        unsigned({"alg": "HS256", "crit": ["x"], "x": 1}),
-        unsigned({"alg": "HS256", "b64": False, "crit": ["b64"]}),
-        unsigned({"alg": "RS256", "kid": "rsa"}),
+        build_unsigned_token({"alg": "none"}),
+        build_unsigned_token({"alg": "None", "typ": "JWT"}),
+        build_unsigned_token({"alg": ["HS256"]}),
+        build_unsigned_token({"alg": {}}),
+        build_unsigned_token({}),
+        sign_with_secret(secret=b"another secret of somebody else, long"),
+        sign_token("HS512", OctKey.import_key(SECRET)),
+        build_unsigned_token({"alg": "HS256"}),
+        build_unsigned_token({"alg": "HS256", "crit": ["x"], "x": 1}),
+        build_unsigned_token({"alg": "HS256", "b64": False, "crit": ["b64"]}),
+        build_unsigned_token({"alg": "RS256", "kid": "rsa"}),
         b"..",
         b"a.b.c",
         b"e30.e30.e30",
@@ -183,21 +189,21 @@ def test_with_a_shared_secret_expiry_and_audience_are_checked_if_present() -> No
         b"a.b.c.d.e",
     ],
 )
-def test_none_other_algorithms_and_rubbish_are_refused(token: bytes) -> None:
+def test_algorithm_none_other_algorithms_and_garbage_are_refused(token: bytes) -> None:
     for tokens in (hs256(), public()):
-        assert token.decode("latin-1") not in refusal(said(tokens, token))
+        assert token.decode("latin-1") not in refusal(find_token_caller(tokens, token))
 
 
 @pytest.mark.requirement("OTC-035")
-def test_a_public_key_is_never_taken_for_a_shared_secret() -> None:
+def test_public_key_is_never_used_as_a_shared_secret() -> None:
     for material in (RSA.as_pem(private=False), RSA.as_der(private=False), json.dumps(RSA.as_dict()).encode()):
-        content = unsigned({"alg": "HS256", "kid": "rsa"}).rstrip(b".")
+        content = build_unsigned_token({"alg": "HS256", "kid": "rsa"}).rstrip(b".")
         signature = base64.urlsafe_b64encode(hmac.digest(material, content, "sha256")).rstrip(b"=")
-        assert "not signed with RS256" in refusal(said(public(), content + b"." + signature))
+        assert "not signed with RS256" in refusal(find_token_caller(public(), content + b"." + signature))
 
 
 @pytest.mark.requirement("OTC-035")
-def test_keys_that_cannot_check_these_signatures_are_left_out_of_a_set() -> None:
+def test_unusable_keys_of_a_key_set_are_ignored() -> None:
     for entry in (
         OctKey.import_key(SECRET).as_dict(private=True),
         {**RSA.as_dict(), "use": "enc"},
@@ -217,17 +223,20 @@ def test_keys_that_cannot_check_these_signatures_are_left_out_of_a_set() -> None
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_no_set_of_keys_and_no_token(data: bytes) -> None:
+def test_any_bytes_as_key_set_or_token_are_refused(data: bytes) -> None:
     assert isinstance(read_jwks(data), Problem)
-    assert isinstance(said(hs256(), data), Problem)
+    assert isinstance(find_token_caller(hs256(), data), Problem)
 
 
 @pytest.mark.requirement("OTC-035")
-def test_a_key_with_an_algorithm_of_its_own_takes_no_other() -> None:
+def test_key_with_an_algorithm_accepts_no_other_algorithm() -> None:
     tokens = SignedTokenCallers(ring(RSA, alg="PS256"), HERE, clock=lambda: NOW)
-    assert "not known" in refusal(said(tokens, signed("RS256", RSA, kid="rsa")))
+    assert "not known" in refusal(find_token_caller(tokens, sign_token("RS256", RSA, kid="rsa")))
     assert isinstance(
-        said(SignedTokenCallers(ring(ED, alg="EdDSA"), HERE, clock=lambda: NOW), signed("Ed25519", ED)), Caller
+        find_token_caller(
+            SignedTokenCallers(ring(ED, alg="EdDSA"), HERE, clock=lambda: NOW), sign_token("Ed25519", ED)
+        ),
+        Caller,
     )
 
 
@@ -236,10 +245,10 @@ def test_a_secret_that_is_too_short_is_refused() -> None:
         read_secret(b"short")
 
 
-def test_a_token_is_known_until_it_expires_and_not_longer() -> None:
+def test_verified_token_is_cached_until_it_expires() -> None:
     now = [NOW]
     tokens = SignedTokenCallers(read_secret(SECRET), HERE, clock=lambda: now[0])
-    fields = {b"authorization": b"bearer " + shared()}
+    fields = {b"authorization": b"bearer " + sign_with_secret()}
     assert tokens.find_caller(fields) is None
     found = asyncio.run(tokens.verify(fields))
     now[0] = NOW + 89
@@ -249,10 +258,10 @@ def test_a_token_is_known_until_it_expires_and_not_longer() -> None:
     assert "expired" in refusal(asyncio.run(tokens.verify(fields)))
 
 
-def test_a_clock_that_is_set_back_ends_what_is_known_of_a_token() -> None:
+def test_clock_set_back_clears_the_cached_token() -> None:
     now = [NOW]
     tokens = SignedTokenCallers(read_secret(SECRET), HERE, clock=lambda: now[0])
-    fields = {b"authorization": b"bearer " + shared()}
+    fields = {b"authorization": b"bearer " + sign_with_secret()}
     found = asyncio.run(tokens.verify(fields))
     now[0] = NOW + 10
     assert tokens.find_caller(fields) == found
@@ -261,7 +270,7 @@ def test_a_clock_that_is_set_back_ends_what_is_known_of_a_token() -> None:
 
 
 @pytest.mark.requirement("D-26")
-def test_what_cannot_be_a_token_is_refused_without_a_look() -> None:
+def test_malformed_token_is_refused_without_verification() -> None:
     tokens = SignedTokenCallers(read_secret(SECRET), HERE, clock=lambda: NOW)
     known = tokens.find_caller({b"authorization": b"Bearer no.token"})
     assert isinstance(known, Problem)
@@ -269,68 +278,70 @@ def test_what_cannot_be_a_token_is_refused_without_a_look() -> None:
     assert isinstance(tokens.find_caller({}), Problem)
 
 
-def test_a_token_without_end_is_looked_at_again_after_a_while() -> None:
+def test_token_without_expiry_is_verified_again_after_a_while() -> None:
     now = [NOW]
     tokens = SignedTokenCallers(read_secret(SECRET), ExpectedClaims(), clock=lambda: now[0])
-    fields = {b"x-api-key": shared({"sub": "ada"})}
+    fields = {b"x-api-key": sign_with_secret({"sub": "ada"})}
     asyncio.run(tokens.verify(fields))
     now[0] = NOW + CACHED_S
     assert tokens.find_caller(fields) is None
 
 
 @pytest.mark.requirement("D-26")
-def test_what_is_known_is_bounded_and_holds_no_token() -> None:
+def test_token_cache_is_bounded_and_stores_no_token() -> None:
     tokens = SignedTokenCallers(read_secret(SECRET), HERE, max_cached=4, clock=lambda: NOW)
-    made = [shared({**CLAIMS, "sub": f"user {number}"}) for number in range(9)]
+    made = [sign_with_secret({**CLAIMS, "sub": f"user {number}"}) for number in range(9)]
     for token in made:
-        said(tokens, token)
+        find_token_caller(tokens, token)
     known = [tokens.find_caller({b"authorization": b"Bearer " + token}) is not None for token in made]
     assert known == [False] * 5 + [True] * 4
     assert not any(token.decode() in repr(vars(tokens)) for token in made)
 
 
-def test_an_unknown_key_asks_for_newer_ones_but_not_often() -> None:
+def test_unknown_key_id_fetches_keys_at_most_once_per_interval() -> None:
     now = [0.0]
-    fetch, asked = publishing(key_set(RSA), key_set(RSA, EC))
+    fetch, asked = build_key_fetch(key_set(RSA), key_set(RSA, EC))
     tokens = SignedTokenCallers(IssuerKeys(fetch, clock=lambda: now[0]), HERE, clock=lambda: NOW)
-    old, new = signed("RS256", RSA, kid="rsa"), signed("ES256", EC, kid="ec")
-    assert isinstance(said(tokens, old), Caller)
-    assert "not known" in refusal(said(tokens, new))
+    old, new = sign_token("RS256", RSA, kid="rsa"), sign_token("ES256", EC, kid="ec")
+    assert isinstance(find_token_caller(tokens, old), Caller)
+    assert "not known" in refusal(find_token_caller(tokens, new))
     assert len(asked) == 1
     now[0] = 31.0
-    assert isinstance(said(tokens, new), Caller)
+    assert isinstance(find_token_caller(tokens, new), Caller)
     for number in range(50):
-        assert "not known" in refusal(said(tokens, signed("ES256", EC, kid=f"no {number}")))
+        assert "not known" in refusal(find_token_caller(tokens, sign_token("ES256", EC, kid=f"no {number}")))
     assert len(asked) == 2
 
 
-def test_keys_are_fetched_again_when_they_are_old_and_kept_where_that_fails() -> None:
+def test_old_keys_are_fetched_again_and_kept_if_that_fails() -> None:
     now = [0.0]
     gone = Problem(kind=Kind.UNREACHABLE, message="gone")
-    fetch, asked = publishing(key_set(RSA), gone, key_set(EC))
+    fetch, asked = build_key_fetch(key_set(RSA), gone, key_set(EC))
     keyrings = IssuerKeys(fetch, clock=lambda: now[0])
     tokens = SignedTokenCallers(keyrings, HERE, clock=lambda: NOW)
-    assert isinstance(said(tokens, signed("RS256", RSA, kid="rsa")), Caller)
+    assert isinstance(find_token_caller(tokens, sign_token("RS256", RSA, kid="rsa")), Caller)
     now[0] = 3_700.0
-    assert isinstance(said(tokens, signed("RS256", RSA, {**CLAIMS, "sub": "b"}, kid="rsa")), Caller)
+    assert isinstance(find_token_caller(tokens, sign_token("RS256", RSA, {**CLAIMS, "sub": "b"}, kid="rsa")), Caller)
     now[0] = 3_800.0
-    assert "not known" in refusal(said(tokens, signed("RS256", RSA, {**CLAIMS, "sub": "c"}, kid="rsa")))
+    assert "not known" in refusal(
+        find_token_caller(tokens, sign_token("RS256", RSA, {**CLAIMS, "sub": "c"}, kid="rsa"))
+    )
     assert len(asked) == 3
 
 
 @pytest.mark.parametrize("data", [Problem(kind=Kind.UNREACHABLE, message="gone"), b"{}", b"<html>"])
-def test_without_any_keys_callers_are_told_to_come_back(data: bytes | Problem) -> None:
-    fetch, asked = publishing(data)
+def test_callers_are_told_to_retry_if_no_keys_can_be_fetched(data: bytes | Problem) -> None:
+    fetch, asked = build_key_fetch(data)
     tokens = SignedTokenCallers(IssuerKeys(fetch, clock=lambda: 0.0), HERE, clock=lambda: NOW)
     for _ in range(3):
-        found = said(tokens, signed("RS256", RSA, kid="rsa"))
+        found = find_token_caller(tokens, sign_token("RS256", RSA, kid="rsa"))
         assert isinstance(found, Problem)
         assert (found.kind, found.can_retry) == (Kind.OVERLOADED, True)
     assert len(asked) == 1
 
 
-def test_many_callers_at_once_fetch_the_keys_once() -> None:
-    fetch, asked = publishing(key_set(RSA))
+def test_concurrent_callers_fetch_the_keys_once() -> None:
+    fetch, asked = build_key_fetch(key_set(RSA))
 
     async def slowly() -> bytes | Problem:
         await asyncio.sleep(0)
@@ -338,7 +349,7 @@ def test_many_callers_at_once_fetch_the_keys_once() -> None:
 
     async def within() -> list[Caller | Problem]:
         tokens = SignedTokenCallers(IssuerKeys(slowly, clock=lambda: 0.0), HERE, clock=lambda: NOW)
-        made = [signed("RS256", RSA, {**CLAIMS, "sub": str(number)}, kid="rsa") for number in range(8)]
+        made = [sign_token("RS256", RSA, {**CLAIMS, "sub": str(number)}, kid="rsa") for number in range(8)]
         return await asyncio.gather(*(tokens.verify({b"authorization": b"Bearer " + each}) for each in made))
 
     assert all(isinstance(each, Caller) for each in asyncio.run(within()))
@@ -346,7 +357,7 @@ def test_many_callers_at_once_fetch_the_keys_once() -> None:
 
 
 @pytest.mark.requirement("S-7")
-def test_keys_and_tokens_can_both_be_taken() -> None:
+def test_api_keys_and_tokens_can_be_combined() -> None:
     both = CombinedCallers(ApiKeyCallers(["K1"]), hs256())
     assert both.needs_credentials
 
@@ -356,14 +367,14 @@ def test_keys_and_tokens_can_both_be_taken() -> None:
         return asyncio.run(both.verify(fields)) if known is None else known
 
     assert isinstance(ask(b"K1"), Caller)
-    assert ask(shared()) == Caller("jwt:ada", frozenset({"mail.read", "mail.send"}))
-    assert ask(shared()) == Caller("jwt:ada", frozenset({"mail.read", "mail.send"}))
+    assert ask(sign_with_secret()) == Caller("jwt:ada", frozenset({"mail.read", "mail.send"}))
+    assert ask(sign_with_secret()) == Caller("jwt:ada", frozenset({"mail.read", "mail.send"}))
     for wrong in (b"", b"K2", b"a.b.c"):
         refusal(ask(wrong))
 
 
 @pytest.mark.requirement("OXP-012")
-def test_everybody_is_nobody_in_particular_whatever_they_send() -> None:
+def test_server_without_credentials_treats_every_caller_as_anonymous() -> None:
     everybody = AnonymousCallers()
     assert not everybody.needs_credentials
     assert everybody.find_caller({b"authorization": b"Bearer \xff"}) is ANONYMOUS_CALLER
@@ -379,10 +390,10 @@ def test_a_key_may_have_a_name_and_scopes() -> None:
 
 
 @pytest.mark.requirement("S-7", "OTC-042")
-def test_who_has_no_good_token_is_told_so_in_the_words_of_bearer_tokens(
-    ask: Callable[..., Response], served: Callable[..., App]
+def test_missing_or_invalid_token_gets_a_bearer_challenge(
+    ask: Callable[..., Response], build_served_app: Callable[..., App]
 ) -> None:
-    app = served(callers=SignedTokenCallers(read_secret(SECRET), ExpectedClaims()))
+    app = build_served_app(callers=SignedTokenCallers(read_secret(SECRET), ExpectedClaims()))
     challenges = {
         sent: get_header(
             ask(app, "GET", "/tools", {"authorization": sent} if sent else {}).headers, b"www-authenticate"
@@ -394,5 +405,5 @@ def test_who_has_no_good_token_is_told_so_in_the_words_of_bearer_tokens(
         "Bearer a.b.c": 'Bearer error="invalid_token"',
         "Bearer nonsense": 'Bearer error="invalid_token"',
     }
-    good = {"authorization": f"bearer {shared({'sub': 'ada'}).decode()}"}
+    good = {"authorization": f"bearer {sign_with_secret({'sub': 'ada'}).decode()}"}
     assert [ask(app, "GET", "/tools", good).status for _ in range(2)] == [200, 200]

@@ -10,7 +10,7 @@ from toolwire.server.access.callers import ANONYMOUS_CALLER, Caller
 
 
 @pytest.mark.requirement("OXP-012")
-def test_without_keys_everybody_is_anonymous() -> None:
+def test_every_caller_is_anonymous_without_keys() -> None:
     keys = ApiKeyCallers(())
     assert not keys.needs_credentials
     assert keys.find_caller({b"authorization": b"Bearer whatever"}) is ANONYMOUS_CALLER
@@ -18,7 +18,7 @@ def test_without_keys_everybody_is_anonymous() -> None:
 
 @pytest.mark.requirement("OXP-012")
 @pytest.mark.parametrize("key", [b"K", b"other"])
-def test_to_verify_a_key_says_what_is_known_of_it(key: bytes) -> None:
+def test_verify_returns_the_same_caller_as_find_caller(key: bytes) -> None:
     keys = ApiKeyCallers(["K"])
     known = keys.find_caller({b"x-api-key": key})
     assert asyncio.run(keys.verify({b"x-api-key": key})) == known
@@ -36,7 +36,7 @@ def test_to_verify_a_key_says_what_is_known_of_it(key: bytes) -> None:
         {b"oxp-api-key": b"K1"},
     ],
 )
-def test_a_key_is_taken_from_where_clients_put_it(fields: dict[bytes, bytes]) -> None:
+def test_api_key_is_read_from_each_usual_header(fields: dict[bytes, bytes]) -> None:
     caller = ApiKeyCallers(["K0", "K1"]).find_caller(fields)
     assert isinstance(caller, Caller)
     assert caller.name.startswith("key-")
@@ -59,7 +59,7 @@ def test_a_key_is_taken_from_where_clients_put_it(fields: dict[bytes, bytes]) ->
         {b"authorization": b"wrong", b"x-api-key": b"K1"},
     ],
 )
-def test_no_key_and_a_wrong_key_are_refused_without_repeating_it(fields: dict[bytes, bytes]) -> None:
+def test_missing_or_wrong_key_is_refused_without_repeating_it(fields: dict[bytes, bytes]) -> None:
     keys = ApiKeyCallers(["K1"])
     problem = keys.find_caller(fields)
     assert isinstance(problem, Problem)

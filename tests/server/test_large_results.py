@@ -93,7 +93,7 @@ async def _call_beside_a_large_result() -> Result:
     return await large
 
 
-def test_a_small_result_needs_no_thread() -> None:
+def test_small_result_is_converted_without_a_thread() -> None:
     _threads.clear()
     asyncio.run(FunctionToolbox(KIT).run(call("rows", count=LARGE_ITEMS)))
     assert _threads == {threading.get_ident()}
@@ -182,7 +182,7 @@ _rows = st.dictionaries(st.text(max_size=3), st.integers() | st.text() | st.none
         _rows | st.lists(st.integers()) | st.text(), lambda part: st.lists(part) | st.dictionaries(st.text(), part)
     )
 )
-def test_what_is_written_part_by_part_is_what_is_written_at_once(value: Json) -> None:
+def test_large_value_written_in_parts_equals_the_whole_text(value: Json) -> None:
     many: Json = [value] * (LARGE_ITEMS + 1)
     for large in (many, {"rows": many}, {"data": {"rows": many}}, [many, value], {"a": value, "b": [many] * 2}):
         assert jsontext.write(split_value(large)) == jsontext.write(large)
@@ -202,5 +202,5 @@ def test_what_is_written_part_by_part_is_what_is_written_at_once(value: Json) ->
         ("a" * 100_000, False),
     ],
 )
-def test_a_result_is_large_by_the_number_of_its_items(value: Any, expected: bool) -> None:
+def test_result_is_large_by_its_number_of_items(value: Any, expected: bool) -> None:
     assert (type(value) in (list, dict) and is_large(value)) is expected

@@ -44,7 +44,7 @@ def calculator() -> Toolkit:
     return tools
 
 
-def answered(app: App, body: bytes, *, path: str = "call", key: str = "") -> dict[str, Any]:
+def post_and_read(app: App, body: bytes, *, path: str = "call", key: str = "") -> dict[str, Any]:
     door = SyncAppTransport(app)
     fields = [(b"host", b"127.0.0.1:9627"), (b"content-type", b"application/json")]
     if key:
@@ -57,12 +57,12 @@ def answered(app: App, body: bytes, *, path: str = "call", key: str = "") -> dic
     return data
 
 
-def asked(method: str, **arguments: Any) -> bytes:
+def build_call_body(method: str, **arguments: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "method": method, "params": arguments, "id": 1}).encode()
 
 
-ADD = asked("add", a=1, b=2)
-WRONG = (asked("add", a="x"), asked("sub"), b'{"jsonrpc":"2.0"}', b"{")
+ADD = build_call_body("add", a=1, b=2)
+WRONG = (build_call_body("add", a="x"), build_call_body("sub"), b'{"jsonrpc":"2.0"}', b"{")
 
 
 @pytest.mark.requirement("A-12")
@@ -74,26 +74,26 @@ def test_strict_json_rpc_has_a_result_or_an_error_and_never_both(made: str, stri
         if made == "kit"
         else build_app(build_toolbox(Adder()), strict_jsonrpc=strict)
     )
-    assert ("error" in answered(app, ADD)) is not strict
-    assert answered(app, ADD)["result"]
+    assert ("error" in post_and_read(app, ADD)) is not strict
+    assert post_and_read(app, ADD)["result"]
     for body in WRONG:
-        said = answered(app, body)
+        said = post_and_read(app, body)
         assert said["error"]["code"]
         assert ("result" in said) is not strict
-    assert ("result" in answered(app, asked("sub"), path="streamCall")) is not strict
+    assert ("result" in post_and_read(app, build_call_body("sub"), path="streamCall")) is not strict
 
 
 @pytest.mark.requirement("A-12")
-def test_a_refusal_before_anything_is_read_is_strict_too() -> None:
+def test_refusal_before_reading_is_strict_json_rpc() -> None:
     app = asgi(calculator(), strict_jsonrpc=True, api_keys=["k"])
-    assert "result" not in answered(app, ADD)
-    assert answered(app, ADD, key="k")["result"] == {"result": 3}
+    assert "result" not in post_and_read(app, ADD)
+    assert post_and_read(app, ADD, key="k")["result"] == {"result": 3}
 
 
 @pytest.mark.requirement("A-12", "C-3")
 @pytest.mark.parametrize("beside", [{}, {"error": None}])
 @pytest.mark.parametrize("nothing", [{}, {"result": None}, {"result": {}}])
-def test_our_client_reads_every_combination(beside: dict[str, Any], nothing: dict[str, Any]) -> None:
+def test_client_reads_strict_and_lenient_responses(beside: dict[str, Any], nothing: dict[str, Any]) -> None:
     with (
         background(asgi(calculator(), strict_jsonrpc=True)) as url,
         connect_sync(url, protocol="opentool", agree=lambda _: True) as remote,
@@ -101,13 +101,13 @@ def test_our_client_reads_every_combination(beside: dict[str, Any], nothing: dic
         assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
         peer = remote._connection.peer
     call = Call(peer.catalog.names["add"], {"a": 1, "b": 2})
-    assert sent(peer, call, {"result": {"result": 3}, **beside}) == Value(3)
-    problem = sent(peer, call, {"error": {"code": 500, "message": "No."}, **nothing})
+    assert send_answer_members(peer, call, {"result": {"result": 3}, **beside}) == Value(3)
+    problem = send_answer_members(peer, call, {"error": {"code": 500, "message": "No."}, **nothing})
     assert isinstance(problem, Problem)
     assert problem.message == "No."
 
 
-def sent(peer: Any, call: Call, members: dict[str, Any]) -> Any:
+def send_answer_members(peer: Any, call: Call, members: dict[str, Any]) -> Any:
     from toolwire.client.transport.drivers import run
     from toolwire.core.http import JSON_HEADERS, Response
 
@@ -121,7 +121,7 @@ def sent(peer: Any, call: Call, members: dict[str, Any]) -> Any:
 @pytest.mark.requirement("A-53", "OTC-029")
 @pytest.mark.parametrize("debug", [False, True])
 @pytest.mark.parametrize("name", ["refuse", "crash"])
-def test_a_server_in_debug_tells_what_else_only_the_log_is_told(codec: Codec, name: str, debug: bool) -> None:
+def test_debug_server_reveals_the_developer_message(codec: Codec, name: str, debug: bool) -> None:
     with (
         background(asgi(build_kit(), debug=debug)) as url,
         connect_sync(url, protocol=codec.name, approve=yes, retries=0) as remote,

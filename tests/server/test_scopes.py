@@ -73,7 +73,9 @@ class Signing:
         """Nothing to close."""
 
 
-def joined(app: App, codec: Codec, key: str) -> tuple[set[str], Callable[[Tool, Mapping[str, Any]], Result], Signing]:
+def join_codec(
+    app: App, codec: Codec, key: str
+) -> tuple[set[str], Callable[[Tool, Mapping[str, Any]], Result], Signing]:
     door = Signing(app, key)
 
     async def found() -> Any:
@@ -92,15 +94,15 @@ def joined(app: App, codec: Codec, key: str) -> tuple[set[str], Callable[[Tool, 
 
 
 @pytest.mark.requirement("OTC-042", "D-30")
-def test_each_caller_sees_the_tools_they_may_call_on_every_protocol(codec: Codec) -> None:
+def test_caller_sees_only_permitted_tools_in_every_protocol(codec: Codec) -> None:
     app = asgi(office(), api_keys=KEYS)
     for key in ("W", "R", "G", "A", "R", "W"):
-        names, _, _ = joined(app, codec, key)
+        names, _, _ = join_codec(app, codec, key)
         assert names == SEES[key], key
 
 
 @pytest.mark.requirement("OTC-042")
-def test_a_call_of_a_tool_they_do_not_see_is_forbidden_and_says_which_scopes_it_needs(codec: Codec) -> None:
+def test_call_of_an_invisible_tool_is_forbidden_and_names_its_scopes(codec: Codec) -> None:
     app = asgi(office(), api_keys=KEYS)
     from toolwire.testing.conformance import open_session
 
@@ -125,7 +127,7 @@ def test_a_call_of_a_tool_they_do_not_see_is_forbidden_and_says_which_scopes_it_
 
 @pytest.mark.requirement("D-30")
 @pytest.mark.parametrize("path", ["/tools", "/uts/tools", "/opentool/load", "/openapi.json"])
-def test_what_differs_by_caller_says_so_to_caches(ask: Ask, path: str) -> None:
+def test_response_that_differs_by_caller_is_private_for_caches(ask: Ask, path: str) -> None:
     app = asgi(office(), api_keys=KEYS)
     seen = {}
     for key in ("R", "W"):
@@ -143,7 +145,7 @@ def test_what_differs_by_caller_says_so_to_caches(ask: Ask, path: str) -> None:
 
 
 @pytest.mark.requirement("D-30")
-def test_a_mistake_does_not_name_tools_the_caller_does_not_see(ask: Ask) -> None:
+def test_error_message_names_only_tools_visible_to_the_caller(ask: Ask) -> None:
     app = asgi(office(), api_keys=KEYS)
     body = json.dumps({"request": {"tool_id": "Office.nothing", "input": {}}}).encode()
     fields = {"authorization": "Bearer G", "content-type": "application/json"}
@@ -153,7 +155,7 @@ def test_a_mistake_does_not_name_tools_the_caller_does_not_see(ask: Ask) -> None
     assert b"inbox" not in response.body
 
 
-def test_open_documents_are_the_same_for_whoever_does_not_say_who_they_are(ask: Ask) -> None:
+def test_public_documents_are_the_same_for_callers_without_valid_credentials(ask: Ask) -> None:
     app = asgi(office(), api_keys=KEYS)
     public = [ask(app, "GET", "/openapi.json", fields) for fields in ({}, {"authorization": "Bearer wrong"})]
     assert [response.status for response in public] == [200, 200]
@@ -161,13 +163,13 @@ def test_open_documents_are_the_same_for_whoever_does_not_say_who_they_are(ask: 
     assert get_header(public[0].headers, b"vary")
 
 
-def test_without_credentials_asked_for_scopes_mean_nothing(codec: Codec) -> None:
-    names, call, _ = joined(asgi(office()), codec, "whatever")
+def test_scopes_are_ignored_on_a_server_without_credentials(codec: Codec) -> None:
+    names, call, _ = join_codec(asgi(office()), codec, "whatever")
     assert names == SEES["A"]
     assert call(office().catalog().names["inbox"], {}) == Value("letters") or codec.name != "otc"
 
 
-def test_without_scopes_nothing_is_made_twice_and_nothing_said_to_caches(ask: Ask) -> None:
+def test_server_without_scopes_sends_no_cache_restrictions(ask: Ask) -> None:
     tools = Toolkit("Plain")
     tools.tool(approval="auto")(lambda_like)
     app = asgi(tools, api_keys=KEYS)
@@ -203,7 +205,7 @@ def many_tools() -> Toolkit:
     [("GET", "/tools"), ("GET", "/openapi.json"), ("GET", "/opentool/load"), ("POST", "/mcp"), ("GET", "/uts/tools")],
 )
 @pytest.mark.requirement("D-30", "D-34")
-def test_a_new_set_of_scopes_derives_nothing_from_any_tool_again(asked: tuple[str, str]) -> None:
+def test_new_scope_set_reuses_the_derived_data_of_each_tool(asked: tuple[str, str]) -> None:
     cache = CountingCache()
     table = RouteTable(many_tools().catalog(), BUILTIN, Site(keys=True, cache=cache))
     before = cache.derived
@@ -220,7 +222,7 @@ def test_a_new_set_of_scopes_derives_nothing_from_any_tool_again(asked: tuple[st
     assert cache.derived == before
 
 
-def test_one_more_tool_derives_nothing_from_the_others_again(ask: Ask) -> None:
+def test_added_tool_reuses_the_derived_data_of_the_others(ask: Ask) -> None:
     tools = many_tools()
     app = asgi(tools)
     cache = app._cache = CountingCache()
@@ -240,7 +242,7 @@ def test_a_caller_needs_all_the_scopes_of_a_tool(scopes: frozenset[str] | None, 
     assert permits(scopes, Tool(name="y")) is True
 
 
-def test_the_check_in_front_of_every_call_says_the_same() -> None:
+def test_scope_check_refuses_a_call_without_its_scopes() -> None:
     from toolwire import Context
     from toolwire.core.check import ALLOW, Deny
 
@@ -252,7 +254,7 @@ def test_the_check_in_front_of_every_call_says_the_same() -> None:
 
 
 @pytest.mark.parametrize("scopes", [("two words",), ("",), ('"',), (7,), "text", ["é"]])
-def test_scopes_are_words_in_a_sequence(scopes: Any) -> None:
+def test_scopes_must_be_a_sequence_of_words(scopes: Any) -> None:
     with pytest.raises(DefinitionError, match="scope"):
         Toolkit("T").add(lambda_like, scopes=scopes)
 

@@ -44,14 +44,14 @@ class Box:
         return Value(1)
 
 
-def serving(box: Box, *checks: Check, limits: ServerLimits | None = None) -> Service:
+def build_service(box: Box, *checks: Check, limits: ServerLimits | None = None) -> Service:
     return Service(box, checks=checks, limits=limits or ServerLimits(), scheduler=DeadlineScheduler())
 
 
 def run(call: Call, *checks: Check, limits: ServerLimits | None = None) -> tuple[Result, int]:
     async def once() -> tuple[Result, int]:
         box = Box()
-        service = serving(box, *checks, limits=limits)
+        service = build_service(box, *checks, limits=limits)
         result, duration = await service.run(call)
         assert duration >= 0
         assert service.active_calls == 0
@@ -82,13 +82,13 @@ def test_the_first_check_that_does_not_allow_decides(verdicts: list[Verdict], re
 
 
 @pytest.mark.requirement("XL-053")
-def test_a_question_is_a_denial_where_nobody_can_be_asked() -> None:
+def test_question_without_an_approver_is_a_denial() -> None:
     result, ran = run(CALL, says(Ask(QUESTION)))
     assert isinstance(result, Problem)
     assert (result.kind, result.details, ran) == (Kind.DENIED, {"denied": True}, 0)
 
 
-def test_a_toolbox_that_raises_is_a_problem_outside_and_a_record_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_exception_in_a_toolbox_is_an_internal_problem_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, "toolwire"):
         result, _ = run(Call(Tool(name="crash", toolkit="Kit"), {}, "c7"))
     assert isinstance(result, Problem)
@@ -108,16 +108,16 @@ def test_a_call_is_cancelled_at_the_limit_of_the_server(name: str) -> None:
 
 
 @pytest.mark.requirement("D-34")
-def test_a_tools_own_limit_comes_first() -> None:
+def test_shorter_time_limit_of_a_tool_applies_first() -> None:
     result, _ = run(Call(Tool(name="wait", timeout_s=0.02), {}))
     assert isinstance(result, Problem)
     assert "longer than 0.02 seconds" in result.message
 
 
-def test_a_cancellation_from_elsewhere_is_passed_on() -> None:
+def test_external_cancellation_is_passed_on() -> None:
     async def leave() -> int:
         box = Box()
-        service = serving(box)
+        service = build_service(box)
         task = asyncio.create_task(service.run(Call(Tool(name="wait"), {})))
         await box.started.wait()
         assert service.active_calls == 1
@@ -130,10 +130,10 @@ def test_a_cancellation_from_elsewhere_is_passed_on() -> None:
 
 
 @pytest.mark.requirement("R1", "A-41")
-def test_a_call_above_the_number_in_flight_does_not_run() -> None:
+def test_call_above_the_concurrency_limit_does_not_run() -> None:
     async def crowd() -> tuple[Result, int]:
         box = Box()
-        service = serving(box, limits=ServerLimits(running=1))
+        service = build_service(box, limits=ServerLimits(running=1))
         first = asyncio.create_task(service.run(Call(Tool(name="wait"), {})))
         await box.started.wait()
         result, _ = await service.run(CALL)
@@ -151,7 +151,7 @@ def test_a_call_above_the_number_in_flight_does_not_run() -> None:
 def test_a_call_that_comes_while_draining_does_not_run() -> None:
     async def late() -> tuple[Result, int]:
         box = Box()
-        service = serving(box)
+        service = build_service(box)
         service.draining = True
         result, _ = await service.run(CALL)
         return result, box.ran
@@ -165,7 +165,7 @@ def test_a_call_that_comes_while_draining_does_not_run() -> None:
 def test_a_call_that_is_cancelled_while_draining_still_has_an_answer() -> None:
     async def stop() -> Result:
         box = Box()
-        service = serving(box)
+        service = build_service(box)
         task = asyncio.create_task(service.run(Call(Tool(name="wait"), {})))
         await box.started.wait()
         service.draining = True
@@ -178,7 +178,7 @@ def test_a_call_that_is_cancelled_while_draining_still_has_an_answer() -> None:
     assert (result.kind, result.message) == (Kind.CANCELLED, "wait was cancelled: the server stopped.")
 
 
-def test_what_is_no_exception_is_passed_on_and_leaves_no_deadline() -> None:
+def test_generator_exit_is_passed_on_and_leaves_no_deadline() -> None:
     class Leaving:
         def catalog(self) -> Catalog:
             return Catalog()
@@ -197,13 +197,13 @@ def test_what_is_no_exception_is_passed_on_and_leaves_no_deadline() -> None:
 
 
 @pytest.mark.requirement("D-34")
-def test_one_caller_cannot_take_the_place_of_all_others() -> None:
+def test_one_caller_cannot_occupy_all_running_calls() -> None:
     def of(principal: str) -> Call:
         return Call(Tool(name="wait"), {}, "c", Context(principal=principal))
 
     async def crowd() -> list[Result]:
         box = Box()
-        service = serving(box, limits=ServerLimits(running=4))
+        service = build_service(box, limits=ServerLimits(running=4))
         first = [asyncio.create_task(service.run(of("greedy"))) for _ in range(2)]
         await asyncio.sleep(0)
         refused, _ = await service.run(of("greedy"))
@@ -225,7 +225,7 @@ def test_one_caller_cannot_take_the_place_of_all_others() -> None:
 
 @pytest.mark.requirement("A-53", "OTC-029")
 @pytest.mark.parametrize("debug", [False, True])
-def test_what_is_for_developers_is_told_in_debug_alone_and_never_a_traceback(debug: bool) -> None:
+def test_developer_message_is_sent_only_in_debug_and_without_traceback(debug: bool) -> None:
     said = "KeyError: 'x'\nTraceback (most recent call last):\n  File \"secret.py\", line 1"
     problem = Problem(kind=Kind.TOOL_FAILED, message="It failed.", developer_message=said)
 

@@ -84,7 +84,7 @@ def run(work: Callable[[list[App]], Coroutine[Any, Any, None]], apps: list[App])
 @pytest.mark.requirement("ST-01", "ST-02")
 @pytest.mark.parametrize("how", ["parameter", "environment"])
 @pytest.mark.parametrize("protocol", ["openapi", "otc", "opentool", "mcp"])
-def test_a_call_runs_once_whichever_server_gets_it(
+def test_call_runs_once_on_servers_with_shared_state(
     state: str, protocol: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[str] = []
@@ -114,7 +114,7 @@ def test_a_rate_limit_counts_the_calls_of_all_servers(state: str) -> None:
 
 
 @pytest.mark.requirement("ST-01")
-def test_memory_is_of_one_server_whatever_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_in_memory_is_not_shared_despite_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLWIRE_STATE", str(tmp_path / "unused"))
     ran: list[str] = []
     apps = [asgi(build_kit(ran), state="memory") for _ in range(2)]
@@ -130,14 +130,14 @@ def test_memory_is_of_one_server_whatever_the_environment_says(tmp_path: Path, m
 
 @pytest.mark.requirement("ST-01")
 @pytest.mark.parametrize("where", ["redis://localhost", "mysql://root:canary-db@localhost/x"])
-def test_state_at_another_url_is_refused_in_a_sentence(where: str) -> None:
+def test_unsupported_state_url_is_refused_in_one_sentence(where: str) -> None:
     with pytest.raises(DefinitionError, match=r"^State is kept in memory, in a folder or at a URL") as raised:
         asgi(build_kit([]), state=where)
     assert "canary" not in str(raised.value)
 
 
 @pytest.mark.requirement("ST-05", "R11")
-def test_a_database_that_hangs_stops_only_what_needs_it(postgres: Postgres) -> None:
+def test_hanging_database_stops_only_calls_that_need_it(postgres: Postgres) -> None:
     wait_until_answering(postgres)
     ran: list[str] = []
     app = asgi(build_kit(ran), state=postgres.create_database(), rates_fail="closed")

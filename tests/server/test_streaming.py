@@ -49,20 +49,18 @@ def tools(record: list[str]) -> Toolkit:
 
 
 @pytest.mark.requirement("A-28")
-def test_progress_comes_between_the_opening_and_the_closing(send: Send, tools: Toolkit) -> None:
+def test_progress_is_sent_between_start_and_done_events(send: Send, tools: Toolkit) -> None:
     response = send(asgi(tools), request("drops", most=3))
     assert response.status == 200
     assert dict(response.headers)[b"content-type"] == b"text/event-stream"
     assert events(response.body) == ["start", "data", "data", "data", "done"]
 
 
-def test_a_stream_without_progress_has_both_ends(send: Send, tools: Toolkit) -> None:
+def test_stream_without_progress_has_start_and_done_events(send: Send, tools: Toolkit) -> None:
     assert events(send(asgi(tools), request("drops", most=0)).body) == ["start", "done"]
 
 
-def test_progress_is_sent_while_the_tool_runs_and_the_tool_ends_when_the_client_goes(
-    tools: Toolkit, record: list[str]
-) -> None:
+def test_progress_is_sent_live_and_a_disconnect_ends_the_tool(tools: Toolkit, record: list[str]) -> None:
     async def leave() -> tuple[bytes, int]:
         app = asgi(tools)
         async with asyncio.timeout(10), run_app(app, request("drops", most=1)) as answer:
@@ -81,7 +79,7 @@ def test_progress_is_sent_while_the_tool_runs_and_the_tool_ends_when_the_client_
 
 
 @pytest.mark.requirement("D-34")
-def test_a_stream_that_takes_too_long_ends_with_the_reason(send: Send, tools: Toolkit, record: list[str]) -> None:
+def test_stream_above_the_time_limit_ends_with_an_error(send: Send, tools: Toolkit, record: list[str]) -> None:
     response = send(asgi(tools, limits=ServerLimits(tool_s=0.05)), request("drops", most=1))
     assert events(response.body) == ["start", "data", "error"]
     assert b"longer than 0.05 seconds" in response.body
@@ -89,19 +87,19 @@ def test_a_stream_that_takes_too_long_ends_with_the_reason(send: Send, tools: To
 
 
 @pytest.mark.requirement("R1")
-def test_a_stream_above_the_limit_does_not_begin(send: Send, tools: Toolkit) -> None:
+def test_stream_above_the_concurrency_limit_is_503(send: Send, tools: Toolkit) -> None:
     response = send(asgi(tools, limits=ServerLimits(running=0)), request("drops", most=0))
     assert response.status == 503
     assert dict(response.headers)[b"retry-after"] == b"1"
 
 
-def test_arguments_that_do_not_fit_are_said_before_anything_is_streamed(send: Send, tools: Toolkit) -> None:
+def test_invalid_arguments_are_reported_before_the_stream_starts(send: Send, tools: Toolkit) -> None:
     response = send(asgi(tools), request("drops", most="many"))
     assert events(response.body) == ["error"]
     assert b"most" in response.body
 
 
-def test_only_a_client_that_goes_ends_a_stream(drip: Callable[..., Response], tools: Toolkit) -> None:
+def test_extra_request_message_does_not_end_a_stream(drip: Callable[..., Response], tools: Toolkit) -> None:
     body = {"type": "http.request", "body": request("drops", most=2).body}
     more = {"type": "http.request", "body": b""}
     response = drip(asgi(tools), request("drops", most=2), [body, more])

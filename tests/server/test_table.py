@@ -22,13 +22,13 @@ def answer(method: str, path: str) -> Response:
     return response
 
 
-def test_no_two_protocols_want_the_same_path() -> None:
+def test_protocols_have_no_path_in_common() -> None:
     catalog = build_kit().catalog()
     wanted = [route for codec in BUILTIN for route in codec.routes(catalog, Site())]
     assert len(wanted) == len(set(wanted))
 
 
-def test_an_unknown_path_is_refused_in_the_words_of_the_protocol_it_lies_under() -> None:
+def test_unknown_path_is_refused_in_the_format_of_its_protocol() -> None:
     nothing = Problem(kind=Kind.NOT_FOUND, message="There is nothing at this path; GET / lists what is here.")
     by_name = {codec.name: codec for codec in BUILTIN}
     assert answer("GET", "/opentool/nope") == by_name["opentool"].refuse(nothing)
@@ -38,7 +38,7 @@ def test_an_unknown_path_is_refused_in_the_words_of_the_protocol_it_lies_under()
     assert answer("GET", "nope") == build_plain_refusal(nothing)
 
 
-def test_a_wrong_method_names_the_right_ones(codec: Codec) -> None:
+def test_wrong_method_is_405_with_the_allowed_ones(codec: Codec) -> None:
     for method, path in codec.routes(build_kit().catalog(), Site()):
         response = answer("PATCH", path)
         assert response.status == 405
@@ -53,7 +53,7 @@ def test_get_allows_head_and_post_does_not() -> None:
 
 
 @pytest.mark.parametrize("kind", Kind)
-def test_every_protocol_can_refuse_for_every_reason(codec: Codec, kind: Kind) -> None:
+def test_every_protocol_can_refuse_every_kind_of_problem(codec: Codec, kind: Kind) -> None:
     problem = Problem(kind=kind, message="No.", developer_message="inside", retry_after_ms=1_500)
     response = codec.refuse(problem)
     assert response.status >= 400 or kind.value in (

@@ -60,7 +60,7 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
 
 
 @pytest.mark.requirement("D-34")
-def test_a_caller_with_many_slow_jobs_leaves_threads_to_others() -> None:
+def test_slow_jobs_of_one_caller_leave_threads_to_others() -> None:
     async def story() -> None:
         pool, gate = ThreadPool(SIZE), Gate()
         slow = [asyncio.create_task(pool.run("greedy", gate.pass_through)) for _ in range(256)]
@@ -94,7 +94,7 @@ def test_jobs_that_wait_start_round_robin_among_callers() -> None:
 
 
 @pytest.mark.requirement("D-34")
-def test_a_job_that_is_cancelled_while_it_waits_leaves_nothing_behind() -> None:
+def test_job_cancelled_while_waiting_is_removed_completely() -> None:
     async def story() -> None:
         pool, gate, ran = ThreadPool(SIZE), Gate(), list[int]()
         slow = [asyncio.create_task(pool.run("a", gate.pass_through)) for _ in range(SHARE)]
@@ -116,7 +116,7 @@ def test_a_job_that_is_cancelled_while_it_waits_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.requirement("D-34")
-def test_jobs_that_were_cancelled_while_they_ran_keep_their_threads_until_they_end() -> None:
+def test_job_cancelled_while_running_keeps_its_thread_until_it_ends() -> None:
     async def story() -> None:
         pool, gate = ThreadPool(SIZE, SIZE), Gate()
         stuck = [asyncio.create_task(pool.run("a", gate.pass_through)) for _ in range(50)]
@@ -136,7 +136,7 @@ def test_jobs_that_were_cancelled_while_they_ran_keep_their_threads_until_they_e
     run(story)
 
 
-def test_threads_start_on_demand_and_end_when_they_are_idle() -> None:
+def test_threads_start_on_demand_and_end_when_idle() -> None:
     async def story() -> None:
         pool = ThreadPool(SIZE, idle_s=0.01)
         assert pool.threads == 0
@@ -149,7 +149,7 @@ def test_threads_start_on_demand_and_end_when_they_are_idle() -> None:
     run(story)
 
 
-def test_a_burst_of_short_jobs_is_done_whatever_threads_end_meanwhile() -> None:
+def test_burst_of_short_jobs_completes_while_idle_threads_end() -> None:
     async def story() -> None:
         pool = ThreadPool(SIZE, idle_s=0.000_01)
         for number in range(300):
@@ -168,7 +168,7 @@ def test_context_variables_reach_the_function() -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit, StopIteration, SystemExit, ValueError])
-def test_whatever_a_function_raises_ends_its_call_and_no_more(error: type[BaseException]) -> None:
+def test_exception_in_a_function_ends_only_its_own_call(error: type[BaseException]) -> None:
     kit = Toolkit("Failing")
 
     def fail() -> None:
@@ -186,13 +186,13 @@ def test_whatever_a_function_raises_ends_its_call_and_no_more(error: type[BaseEx
     run(story)
 
 
-def named(box: FunctionToolbox, name: str, principal: str = "anonymous", **arguments: Json) -> Call:
+def build_named_call(box: FunctionToolbox, name: str, principal: str = "anonymous", **arguments: Json) -> Call:
     return Call(box.catalog().names[name], arguments, context=Context(principal=principal))
 
 
 @pytest.mark.requirement("D-34")
 @pytest.mark.parametrize("by", ["name", "address"])
-def test_callers_are_told_apart_by_name_and_without_one_by_address(by: str) -> None:
+def test_callers_are_distinguished_by_name_or_else_by_address(by: str) -> None:
     gate, kit = Gate(), Toolkit("Gate")
     kit.add(gate.pass_through, name="slow")
     kit.add(lambda: 1, name="quick")
@@ -200,7 +200,7 @@ def test_callers_are_told_apart_by_name_and_without_one_by_address(by: str) -> N
 
     def call(tool: str, number: int) -> Call:
         PEER_ADDRESS.set(f"192.0.2.{number}" if by == "address" else "192.0.2.1")
-        return named(box, tool, f"caller {number}" if by == "name" else "anonymous")
+        return build_named_call(box, tool, f"caller {number}" if by == "name" else "anonymous")
 
     async def story() -> None:
         slow = [asyncio.create_task(box.run(call("slow", 1))) for _ in range(10)]
@@ -217,7 +217,7 @@ def test_callers_are_told_apart_by_name_and_without_one_by_address(by: str) -> N
 
 
 @pytest.mark.requirement("D-34")
-def test_a_cancelled_function_can_see_it_and_sends_nothing_more() -> None:
+def test_cancelled_function_sees_the_cancellation_and_sends_no_progress() -> None:
     kit, begun, seen = Toolkit("Cancelled"), threading.Event(), list[bool]()
     ended = threading.Event()
     heard: list[Any] = []
@@ -240,7 +240,7 @@ def test_a_cancelled_function_can_see_it_and_sends_nothing_more() -> None:
 
     async def story() -> None:
         wait = asyncio.get_running_loop().run_in_executor
-        task = asyncio.create_task(box.run(named(box, "work"), hear))
+        task = asyncio.create_task(box.run(build_named_call(box, "work"), hear))
         assert await wait(None, begun.wait, HANG_S)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -251,7 +251,7 @@ def test_a_cancelled_function_can_see_it_and_sends_nothing_more() -> None:
     assert (seen, heard) == ([False, True], [])
 
 
-def test_a_cancelled_generator_is_closed_and_gives_its_thread_back() -> None:
+def test_cancelled_generator_is_closed_and_releases_its_thread() -> None:
     kit, closed = Toolkit("Endless"), threading.Event()
 
     @kit.tool
@@ -273,7 +273,7 @@ def test_a_cancelled_generator_is_closed_and_gives_its_thread_back() -> None:
             heard += 1
             enough.set()
 
-        task = asyncio.create_task(box.run(named(box, "endless"), hear))
+        task = asyncio.create_task(box.run(build_named_call(box, "endless"), hear))
         await enough.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -285,7 +285,7 @@ def test_a_cancelled_generator_is_closed_and_gives_its_thread_back() -> None:
 
 
 @pytest.mark.requirement("D-34")
-def test_the_deadline_of_a_call_counts_from_its_acceptance_and_not_from_its_thread() -> None:
+def test_deadline_of_a_call_starts_at_its_acceptance() -> None:
     gate, kit, ran = Gate(), Toolkit("Gate"), list[int]()
     kit.add(gate.pass_through, name="slow")
 
@@ -297,9 +297,9 @@ def test_the_deadline_of_a_call_counts_from_its_acceptance_and_not_from_its_thre
     service = Service(box, checks=(), limits=ServerLimits(), scheduler=DeadlineScheduler())
 
     async def story() -> None:
-        slow = asyncio.create_task(service.run(named(box, "slow")))
+        slow = asyncio.create_task(service.run(build_named_call(box, "slow")))
         await gate.begun(1)
-        result, _ = await service.run(named(box, "late"))
+        result, _ = await service.run(build_named_call(box, "late"))
         assert isinstance(result, Problem)
         assert result.kind is Kind.TIMEOUT
         gate.open()

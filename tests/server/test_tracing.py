@@ -25,7 +25,7 @@ PARENT = f"00-{TRACE}-{SPAN}-01"
 Ask = Callable[..., Response]
 
 
-def traced() -> tuple[InMemorySpanExporter, Telemetry]:
+def build_tracing() -> tuple[InMemorySpanExporter, Telemetry]:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -46,16 +46,16 @@ def tools() -> Toolkit:
     return kit
 
 
-def called(codec: Codec, name: str) -> Request:
+def record_call_request(codec: Codec, name: str) -> Request:
     with open_session(codec, tools()) as joined:
         joined.send(Call(joined.peer.catalog.names[name], {}, "c1"))
         return joined.exchanges[-1].request
 
 
 def test_each_protocol_gives_one_span_below_the_traceparent_of_http(codec: Codec) -> None:
-    exporter, telemetry = traced()
+    exporter, telemetry = build_tracing()
     app = asgi(tools(), telemetry=telemetry)
-    requests = {name: called(codec, name) for name in ("which", "fails")}
+    requests = {name: record_call_request(codec, name) for name in ("which", "fails")}
 
     async def within() -> None:
         for name, request in requests.items():
@@ -75,7 +75,7 @@ def test_each_protocol_gives_one_span_below_the_traceparent_of_http(codec: Codec
 
 @pytest.mark.requirement("OTC-020")
 def test_a_trace_id_in_the_body_is_accepted_reaches_the_tool_and_is_the_trace(ask: Ask) -> None:
-    exporter, telemetry = traced()
+    exporter, telemetry = build_tracing()
     app = asgi(tools(), telemetry=telemetry)
     fields = {"content-type": "application/json"}
     for given in (TRACE, "any text at all"):
@@ -88,7 +88,7 @@ def test_a_trace_id_in_the_body_is_accepted_reaches_the_tool_and_is_the_trace(as
 
 
 @pytest.mark.requirement("OTC-020")
-def test_without_telemetry_the_trace_id_still_reaches_the_tool(ask: Ask) -> None:
+def test_trace_id_reaches_the_tool_without_telemetry(ask: Ask) -> None:
     kit = Toolkit("Plain")
 
     @kit.tool(approval="auto")
@@ -105,8 +105,8 @@ def test_without_telemetry_the_trace_id_still_reaches_the_tool(ask: Ask) -> None
 
 
 @pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
-def test_what_a_client_calls_within_a_span_joins_its_trace(protocol: str) -> None:
-    exporter, telemetry = traced()
+def test_client_call_inside_a_span_joins_its_trace(protocol: str) -> None:
+    exporter, telemetry = build_tracing()
     assert isinstance(telemetry.tracer_provider, TracerProvider)
     with (
         background(asgi(tools(), telemetry=telemetry)) as url,
@@ -139,7 +139,7 @@ def test_progress_of_a_tool_reaches_a_caller_that_listens(ask: Ask) -> None:
     assert b'"percent":50' in answer.body
 
 
-def test_a_progress_is_no_part_of_what_a_stream_returns() -> None:
+def test_progress_is_no_part_of_a_stream_result() -> None:
     kit = Toolkit("Slow")
 
     @kit.tool(approval="auto")

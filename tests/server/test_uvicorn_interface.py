@@ -55,14 +55,14 @@ def test_only_the_process_imports_uvicorn() -> None:
 
 
 @pytest.mark.parametrize("name", attributes_of(UvicornConfig))
-def test_the_configuration_of_uvicorn_has_what_a_connection_reads(name: str) -> None:
+def test_uvicorn_config_has_the_attributes_a_connection_reads(name: str) -> None:
     config = uvicorn.Config(app)
     config.load()
     assert hasattr(config, name), f"uvicorn.Config has no {name!r} any more, which server/http/connection.py reads."
 
 
 @pytest.mark.parametrize("name", attributes_of(UvicornState))
-def test_the_server_state_of_uvicorn_has_what_a_connection_uses(name: str) -> None:
+def test_uvicorn_server_state_has_the_attributes_a_connection_uses(name: str) -> None:
     state = uvicorn.Server(uvicorn.Config(app)).server_state
     assert hasattr(state, name), f"uvicorn's server_state has no {name!r} any more, which server/http uses."
 
@@ -83,7 +83,7 @@ def test_the_server_state_of_uvicorn_has_what_a_connection_uses(name: str) -> No
         (uvicorn.supervisors.ChangeReload, "should_restart"),
     ],
 )
-def test_uvicorn_has_what_the_process_calls(owner: Any, name: str) -> None:
+def test_uvicorn_has_the_functions_the_process_calls(owner: Any, name: str) -> None:
     assert hasattr(owner, name), f"{owner.__name__} has no {name!r} any more, which server/http/process.py uses."
 
 
@@ -121,7 +121,7 @@ class Recorder(asyncio.Protocol):
         self.transport.close()
 
 
-def test_uvicorn_gives_a_protocol_what_a_connection_takes_and_calls_its_shutdown() -> None:
+def test_uvicorn_creates_our_protocol_and_calls_its_shutdown() -> None:
     server = uvicorn.Server(uvicorn.Config(app, http=Recorder, lifespan="off", log_config=None))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -156,7 +156,7 @@ def test_a_keyword_that_a_later_uvicorn_adds_is_ignored() -> None:
     ("before", "after"),
     [((700, 10, 10), (10_000, 10, 10)), ((50_000, 5, 5), (50_000, 5, 5)), ((0, 10, 10), (0, 10, 10))],
 )
-def test_a_server_collects_garbage_less_often_unless_the_program_chose(
+def test_server_raises_the_gc_threshold_unless_the_program_set_one(
     before: tuple[int, int, int], after: tuple[int, int, int]
 ) -> None:
     own = gc.get_threshold()
@@ -168,7 +168,7 @@ def test_a_server_collects_garbage_less_often_unless_the_program_chose(
         gc.set_threshold(*own)
 
 
-def test_a_server_in_the_process_of_somebody_else_leaves_its_garbage_collector_alone() -> None:
+def test_server_inside_another_process_keeps_its_gc_threshold() -> None:
     before = gc.get_threshold()
     ServerConfig(app).load()
     assert gc.get_threshold() == before

@@ -9,7 +9,7 @@ import pytest
 from toolwire.server.deadline_scheduler import DeadlineExceeded, DeadlineScheduler
 
 
-async def waiting(watch: DeadlineScheduler, seconds: float) -> bool:
+async def wait_under_deadline(watch: DeadlineScheduler, seconds: float) -> bool:
     """Wait for ever under a deadline; return whether it was the deadline that ended it."""
     task = watch.start(seconds)
     try:
@@ -22,7 +22,7 @@ async def waiting(watch: DeadlineScheduler, seconds: float) -> bool:
     return False
 
 
-def timed(work: Callable[[DeadlineScheduler], Awaitable[object]]) -> object:
+def run_with_timeout(work: Callable[[DeadlineScheduler], Awaitable[object]]) -> object:
     async def within() -> object:
         async with asyncio.timeout(10):
             return await work(DeadlineScheduler())
@@ -30,35 +30,35 @@ def timed(work: Callable[[DeadlineScheduler], Awaitable[object]]) -> object:
     return asyncio.run(within())
 
 
-def test_a_task_is_cancelled_at_its_deadline_and_goes_on() -> None:
-    assert timed(lambda watch: waiting(watch, 0.01)) is True
+def test_task_is_interrupted_at_its_deadline_and_can_continue() -> None:
+    assert run_with_timeout(lambda watch: wait_under_deadline(watch, 0.01)) is True
 
 
-def test_a_cancelled_deadline_is_taken_back() -> None:
+def test_expired_deadline_leaves_no_pending_cancellation() -> None:
     async def work(watch: DeadlineScheduler) -> int:
-        await waiting(watch, 0.01)
+        await wait_under_deadline(watch, 0.01)
         task = asyncio.current_task()
         assert task is not None
         return task.cancelling()
 
-    assert timed(work) == 0
+    assert run_with_timeout(work) == 0
 
 
-def test_a_task_that_ends_in_time_is_left_alone() -> None:
+def test_task_that_ends_in_time_is_not_cancelled() -> None:
     async def work(watch: DeadlineScheduler) -> bool:
         task = watch.start(0.01)
         expired = watch.stop(task)
-        assert await waiting(watch, 0.02)
+        assert await wait_under_deadline(watch, 0.02)
         return expired
 
-    assert timed(work) is False
+    assert run_with_timeout(work) is False
 
 
-def test_deadlines_pass_in_their_own_order() -> None:
+def test_deadlines_expire_in_time_order() -> None:
     ended: list[float] = []
 
     async def one(watch: DeadlineScheduler, seconds: float) -> None:
-        await waiting(watch, seconds)
+        await wait_under_deadline(watch, seconds)
         ended.append(seconds)
 
     async def work(watch: DeadlineScheduler) -> None:
@@ -66,29 +66,29 @@ def test_deadlines_pass_in_their_own_order() -> None:
             for seconds in (0.06, 0.02, 0.04):
                 group.create_task(one(watch, seconds))
 
-    timed(work)
+    run_with_timeout(work)
     assert ended == [0.02, 0.04, 0.06]
 
 
-def test_a_cancellation_from_elsewhere_is_not_a_deadline() -> None:
+def test_external_cancellation_is_not_reported_as_a_deadline() -> None:
     async def work(watch: DeadlineScheduler) -> bool:
-        task = asyncio.create_task(waiting(watch, 60))
+        task = asyncio.create_task(wait_under_deadline(watch, 60))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         return task.cancelled()
 
-    assert timed(work) is True
+    assert run_with_timeout(work) is True
 
 
-def test_a_watch_serves_one_event_loop_after_another() -> None:
+def test_scheduler_works_in_successive_event_loops() -> None:
     watch = DeadlineScheduler()
     for _ in range(2):
-        assert asyncio.run(waiting(watch, 0.01)) is True
+        assert asyncio.run(wait_under_deadline(watch, 0.01)) is True
 
 
-def test_a_deadline_needs_a_task() -> None:
+def test_deadline_outside_a_task_raises_runtime_error() -> None:
     async def work(watch: DeadlineScheduler) -> None:
         failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -101,7 +101,7 @@ def test_a_deadline_needs_a_task() -> None:
         asyncio.get_running_loop().call_soon(start)
         assert "needs a task" in await failed
 
-    timed(work)
+    run_with_timeout(work)
 
 
 def test_work_that_never_waits_needs_no_timer_and_no_loop() -> None:
@@ -113,7 +113,7 @@ def test_work_that_never_waits_needs_no_timer_and_no_loop() -> None:
     assert end.value.value == 3
 
 
-def test_work_that_waits_too_long_is_late_and_cancelled() -> None:
+def test_work_above_its_time_limit_is_cancelled() -> None:
     ended: list[str] = []
 
     async def endless() -> None:
@@ -129,11 +129,11 @@ def test_work_that_waits_too_long_is_late_and_cancelled() -> None:
         assert task is not None
         return task.cancelling()
 
-    assert timed(work) == 0
+    assert run_with_timeout(work) == 0
     assert ended == ["cleaned up"]
 
 
-def test_work_that_swallows_its_cancellation_is_late_all_the_same() -> None:
+def test_work_that_suppresses_its_cancellation_still_exceeds_the_deadline() -> None:
     async def stubborn() -> str:
         with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
@@ -143,10 +143,10 @@ def test_work_that_swallows_its_cancellation_is_late_all_the_same() -> None:
         with pytest.raises(DeadlineExceeded):
             await watch.run_within(stubborn(), 0.01)
 
-    timed(work)
+    run_with_timeout(work)
 
 
-def test_what_work_returns_raises_and_is_told_passes_through() -> None:
+def test_results_exceptions_and_sent_values_pass_through() -> None:
     async def told(first: asyncio.Future[int], second: asyncio.Future[int]) -> list[object]:
         said: list[object] = [await first]
         try:
@@ -172,10 +172,10 @@ def test_what_work_returns_raises_and_is_told_passes_through() -> None:
         loop.call_soon(third.set_result, "an awaitable of any kind")
         return [*said, await watch.run_within(third, 60)]
 
-    assert timed(work) == [1, "two", "an awaitable of any kind"]
+    assert run_with_timeout(work) == [1, "two", "an awaitable of any kind"]
 
 
-def test_work_that_others_cancel_is_cancelled_and_not_late() -> None:
+def test_externally_cancelled_work_is_not_reported_as_late() -> None:
     async def work(watch: DeadlineScheduler) -> bool:
         async def endless() -> None:
             await asyncio.Event().wait()
@@ -190,10 +190,10 @@ def test_work_that_others_cancel_is_cancelled_and_not_late() -> None:
             await task
         return task.cancelled()
 
-    assert timed(work) is True
+    assert run_with_timeout(work) is True
 
 
-def test_work_that_is_dropped_is_closed() -> None:
+def test_abandoned_work_is_closed() -> None:
     closed: list[bool] = []
 
     async def endless() -> None:
@@ -207,5 +207,5 @@ def test_work_that_is_dropped_is_closed() -> None:
         outer.send(None)
         outer.close()
 
-    timed(work)
+    run_with_timeout(work)
     assert closed == [True]

@@ -11,7 +11,7 @@ from toolwire.server.http.messages import read_body, split_mount_path
 from toolwire.server.limits import ServerLimits
 
 
-def test_a_request_that_is_given_up_is_not_a_slow_one() -> None:
+def test_cancelled_request_is_not_reported_as_slow() -> None:
     async def give_up() -> None:
         asked = asyncio.Event()
 
@@ -40,5 +40,5 @@ def test_a_request_that_is_given_up_is_not_a_slow_one() -> None:
         ("/root", "/a", ("/root", "/a")),
     ],
 )
-def test_a_path_is_that_below_the_mount(root: str, path: str, found: tuple[str, str]) -> None:
+def test_path_is_relative_to_the_mount_path(root: str, path: str, found: tuple[str, str]) -> None:
     assert split_mount_path(root, path) == found

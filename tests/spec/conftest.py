@@ -20,7 +20,7 @@ def refuse(uri: str) -> NoReturn:
 
 
 @pytest.fixture(scope="session")
-def accepted() -> Callable[[Any], bool]:
+def is_accepted() -> Callable[[Any], bool]:
     """Say whether the schema of its version accepts a document; two validators must say the same."""
     validators = {}
     for version in ("1.1.0", "1.0.0"):

@@ -17,7 +17,7 @@ def test_every_file_that_the_architecture_names_exists() -> None:
     assert [name for name in sorted(names) if not any(file.endswith(f"/{name}") for file in files)] == []
 
 
-def test_every_symbol_of_a_walk_stands_in_the_file_beside_it() -> None:
+def test_every_symbol_of_a_walk_is_in_its_file() -> None:
     walks = PAGE[PAGE.index("## Walk 1") : PAGE.index("## To add")]
     pairs = re.findall(r"`(\w+(?:\.\w+)?)` in `([\w/]+\.py)`", walks)
     assert len(pairs) >= 5

@@ -24,7 +24,7 @@ def names() -> Any:
     return module
 
 
-def test_no_function_is_a_bare_participle_and_no_old_word_comes_back(names: Any) -> None:
+def test_source_contains_no_forbidden_names(names: Any) -> None:
     assert [str(fault) for fault in names.find_faults()] == []
 
 
@@ -40,11 +40,11 @@ def test_no_function_is_a_bare_participle_and_no_old_word_comes_back(names: Any)
         ("a.py", "def find_person(): ..."),
     ],
 )
-def test_a_name_that_breaks_a_rule_is_found(names: Any, tmp_path: Path, file: str, text: str) -> None:
+def test_forbidden_name_is_found(names: Any, tmp_path: Path, file: str, text: str) -> None:
     (tmp_path / file).write_text(text)
     assert len(list(names.find_faults(tmp_path))) == 1
 
 
-def test_a_verb_and_its_object_is_no_fault(names: Any, tmp_path: Path) -> None:
+def test_verb_with_object_is_accepted(names: Any, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def parse_scope(): ...\n\n\nclass Transport:\n    def send(self): ...\n")
     assert list(names.find_faults(tmp_path)) == []

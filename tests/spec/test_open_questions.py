@@ -22,7 +22,7 @@ SDKS = ("openai", "anthropic", "google.genai", "langchain_core", "pydantic_ai", 
 
 
 @pytest.mark.requirement("OQ-1")
-def test_a_server_is_found_by_its_file_and_by_convention_alone() -> None:
+def test_server_is_found_by_llm_json_or_by_convention() -> None:
     routes = openapi.CODEC.routes(Catalog(title="Shop", tools=(Tool(name="find", toolkit="Shop"),)), Site())
     conventions = {"/.well-known/openapi.json", "/openapi.json"}
     assert {"/.well-known/llm.json", "/.well-known/api-catalog", *conventions} <= {path for _, path in routes}
@@ -42,7 +42,7 @@ def test_a_server_is_found_by_its_file_and_by_convention_alone() -> None:
 
 
 @pytest.mark.requirement("OQ-8")
-def test_the_prefix_is_x_llm_and_no_neighbour_s_offers_anything() -> None:
+def test_only_x_llm_offers_an_operation() -> None:
     def tools(**extension: Any) -> int:
         operation = {"operationId": "a", "responses": {}, **extension}
         document = {"openapi": "3.1.0", "x-llm": {}, "paths": {"/a": {"get": operation}}}
@@ -53,7 +53,7 @@ def test_the_prefix_is_x_llm_and_no_neighbour_s_offers_anything() -> None:
 
 
 @pytest.mark.requirement("OQ-9")
-def test_the_library_needs_neither_an_sdk_nor_the_sample_app() -> None:
+def test_library_imports_no_sdk_and_no_sample_app() -> None:
     code = (
         "import sys, toolwire.adapters.schema, toolwire.adapters.tool_declarations, toolwire.client\n"
         f"print([name for name in {SDKS!r} if name in sys.modules], 'examples' in sys.modules)"
@@ -63,13 +63,13 @@ def test_the_library_needs_neither_an_sdk_nor_the_sample_app() -> None:
 
 
 @pytest.mark.requirement("OQ-13")
-def test_a_namespace_is_joined_by_an_underscore() -> None:
+def test_toolkit_and_tool_name_are_joined_by_an_underscore() -> None:
     catalog = Catalog(tools=(Tool(name="find", toolkit="Shop"), Tool(name="find", toolkit="Desk")))
     assert set(catalog.names) == {"Shop_find", "Desk_find"}
 
 
 @pytest.mark.requirement("XL-076", "XL-077")
-def test_methods_say_what_is_idempotent_and_posts_carry_a_key() -> None:
+def test_http_methods_determine_idempotence_and_posts_carry_a_key() -> None:
     headers = [{"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}}]
     said: dict[str, dict[str, Any]] = {
         "get": {}, "put": {}, "delete": {}, "post": {"parameters": headers},

@@ -51,7 +51,7 @@ def spots(data: Any) -> Iterator[tuple[Any, Any]]:
 
 
 @st.composite
-def mutated(draw: st.DrawFn) -> Any:
+def draw_mutated_document(draw: st.DrawFn) -> Any:
     """A valid document with up to three members gone, added or replaced."""
     data = deepcopy(draw(st.sampled_from(SAMPLES)))
     for _ in range(draw(st.integers(1, 3))):
@@ -77,7 +77,7 @@ def has_structural_error(data: Any) -> bool:
 
 @pytest.mark.parametrize("version", ["1.1.0", "1.0.0"])
 @pytest.mark.requirement("OT-031")
-def test_the_schema_is_one_has_a_name_of_its_own_and_refers_to_nothing_else(version: str) -> None:
+def test_schema_is_valid_and_self_contained_with_its_own_id(version: str) -> None:
     text = (SPEC / version / "opentool.schema.json").read_text(encoding="utf-8")
     schema = json.loads(text)
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -89,20 +89,20 @@ def test_the_schema_is_one_has_a_name_of_its_own_and_refers_to_nothing_else(vers
 
 
 @pytest.mark.requirement("OT-003")
-def test_only_the_newer_version_knows_a_server(accepted: Callable[[Any], bool]) -> None:
+def test_only_the_newer_version_knows_a_server(is_accepted: Callable[[Any], bool]) -> None:
     document = json.loads((EXAMPLES / "valid" / "full.json").read_bytes())
-    assert accepted(document)
-    assert not accepted(document | {"server": {}})
-    assert accepted(document | {"opentool": "1.0.0", "server": {}})
+    assert is_accepted(document)
+    assert not is_accepted(document | {"server": {}})
+    assert is_accepted(document | {"opentool": "1.0.0", "server": {}})
 
 
 @pytest.mark.parametrize("file", VALID, ids=lambda file: file.stem)
-def test_the_schema_accepts_every_valid_example(file: Path, accepted: Callable[[Any], bool]) -> None:
-    assert accepted(json.loads(file.read_bytes()))
+def test_the_schema_accepts_every_valid_example(file: Path, is_accepted: Callable[[Any], bool]) -> None:
+    assert is_accepted(json.loads(file.read_bytes()))
 
 
 @pytest.mark.parametrize("name", sorted(INDEX))
-def test_the_schema_refuses_what_one_object_can_do_wrong(name: str, accepted: Callable[[Any], bool]) -> None:
+def test_schema_refuses_structural_faults(name: str, is_accepted: Callable[[Any], bool]) -> None:
     data = jsontext.read((EXAMPLES / "faulty" / name).read_bytes())
     if isinstance(data, Problem):
         assert INDEX[name]["rule"] == "OT-029"
@@ -112,38 +112,38 @@ def test_the_schema_refuses_what_one_object_can_do_wrong(name: str, accepted: Ca
         due["severity"] == "warning" and due["rule"] != "C-4"
     )  # nulls are tolerated, and no part of the standard
     passes = is_advice or due["rule"] == "D-16" or name in BETWEEN_OBJECTS
-    assert accepted(data) is passes
+    assert is_accepted(data) is passes
 
 
-@given(data=mutated() | ODD)
+@given(data=draw_mutated_document() | ODD)
 @settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @pytest.mark.requirement("D-18")
-def test_schema_and_validator_refuse_the_same_documents(data: Any, accepted: Callable[[Any], bool]) -> None:
-    assert accepted(data) is not has_structural_error(data)
+def test_schema_and_validator_refuse_the_same_documents(data: Any, is_accepted: Callable[[Any], bool]) -> None:
+    assert is_accepted(data) is not has_structural_error(data)
 
 
-@given(data=mutated())
+@given(data=draw_mutated_document())
 @settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @pytest.mark.requirement("OT-029")
-def test_what_the_validator_accepts_the_objects_give_back(data: Any) -> None:
+def test_document_accepted_by_the_validator_survives_a_round_trip(data: Any) -> None:
     document = objects.read(data)
     if not has_structural_error(data):
         assert isinstance(document, objects.OpenTool)
         assert objects.write(document) == data
 
 
-@given(data=mutated() | ODD)
+@given(data=draw_mutated_document() | ODD)
 @settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @pytest.mark.requirement("A-04", "C-4")
-def test_whatever_the_objects_read_is_written_without_errors(data: Any, accepted: Callable[[Any], bool]) -> None:
+def test_any_document_that_is_read_is_written_without_errors(data: Any, is_accepted: Callable[[Any], bool]) -> None:
     document = objects.read(data)
     if isinstance(document, Problem):
         assert has_structural_error(data)
     else:
-        assert accepted(objects.write(document))
+        assert is_accepted(objects.write(document))
 
 
 @pytest.mark.requirement("D-18")
-def test_a_document_that_refers_elsewhere_fetches_nothing(accepted: Callable[[Any], bool]) -> None:
+def test_external_reference_is_refused_without_a_request(is_accepted: Callable[[Any], bool]) -> None:
     for name in ("reference_to_web.json", "reference_to_file.json", "reference_to_other_document.json"):
-        assert not accepted(json.loads((EXAMPLES / "faulty" / name).read_bytes()))
+        assert not is_accepted(json.loads((EXAMPLES / "faulty" / name).read_bytes()))

@@ -86,7 +86,7 @@ def office() -> Toolkit:
     return toolkit
 
 
-def asked(app: App, method: str, path: str, headers: dict[str, str], body: bytes) -> Response:
+def send_request(app: App, method: str, path: str, headers: dict[str, str], body: bytes) -> Response:
     fields = tuple((name.encode(), value.encode()) for name, value in {"host": "127.0.0.1:9627", **headers}.items())
 
     async def within() -> Response:
@@ -100,7 +100,7 @@ def call(tool_id: Any, **members: Any) -> bytes:
     return json.dumps({"request": {"tool_id": tool_id, **members}}).encode()
 
 
-def documented(method: str, path: str, response: Response, conforms: Conforms) -> None:
+def check_documented(method: str, path: str, response: Response, conforms: Conforms) -> None:
     """Fail unless the description names the status for the path, and the headers and the body are as it says."""
     operation = DESCRIPTION["paths"][path].get(method.lower()) or next(iter(DESCRIPTION["paths"][path].values()))
     status = str(response.status)
@@ -123,12 +123,12 @@ def documented(method: str, path: str, response: Response, conforms: Conforms) -
     assert conforms(f"{where}/content/application~1json/schema", json.loads(response.body)), response.body
 
 
-def test_it_is_a_valid_description() -> None:
+def test_description_is_valid_openapi() -> None:
     validate(DESCRIPTION)
 
 
 @pytest.mark.requirement("OTC-018")
-def test_the_definitions_of_the_rfc_fit(conforms: Conforms) -> None:
+def test_rfc_definitions_match_the_description(conforms: Conforms) -> None:
     assert len(definitions()) == 5
     assert all(conforms("components/schemas/ToolDefinition", tool) for tool in definitions())
 
@@ -153,7 +153,7 @@ def test_the_definitions_of_the_rfc_fit(conforms: Conforms) -> None:
     ],
 )
 @pytest.mark.requirement("OTC-001", "OTC-003", "OTC-005", "OTC-008", "OTC-009", "OTC-010", "OTC-011", "OTC-012")
-def test_a_definition_that_breaks_the_rfc_does_not_fit(conforms: Conforms, member: str, value: Any) -> None:
+def test_invalid_rfc_definition_does_not_match_the_description(conforms: Conforms, member: str, value: Any) -> None:
     good = definitions()[0]
     assert not conforms("components/schemas/ToolDefinition", {**good, member: value})
     if member != "requirements":
@@ -161,7 +161,7 @@ def test_a_definition_that_breaks_the_rfc_does_not_fit(conforms: Conforms, membe
 
 
 @pytest.mark.requirement("OXP-005", "A-46")
-def test_oxp_has_no_room_for_more_members_and_an_answer_has_room_for_its_value(conforms: Conforms) -> None:
+def test_oxp_definition_allows_no_extra_members(conforms: Conforms) -> None:
     good = definitions()[0]
     oxp = {**good, "input_schema": good["input_schema"]["parameters"]}
     assert conforms("components/schemas/OxpToolDefinition", oxp)
@@ -185,7 +185,7 @@ def test_a_required_token_needs_an_id_and_a_list_takes_no_body(conforms: Conform
 
 
 @pytest.mark.requirement("OTC-038")
-def test_the_requests_and_responses_of_the_rfc_fit(conforms: Conforms) -> None:
+def test_rfc_requests_and_responses_match_the_description(conforms: Conforms) -> None:
     requests = [entry for entry in VECTORS if entry["half"] == "request" and "seed 003" in entry["source"]]
     responses = [
         entry for entry in VECTORS if entry["half"] == "response" and "seed 003 section 5.2" in entry["source"]
@@ -199,31 +199,31 @@ def test_the_requests_and_responses_of_the_rfc_fit(conforms: Conforms) -> None:
 
 @pytest.mark.parametrize("path", ["/health", "/info", "/ok", "/tools"])
 @pytest.mark.requirement("OTC-033", "OTC-034", "OTC-044", "S-8", "S-9", "S-12")
-def test_what_is_read_is_described(path: str, conforms: Conforms) -> None:
+def test_every_get_response_is_described(path: str, conforms: Conforms) -> None:
     app = asgi(office(), api_keys=["K1"])
     answers = [
-        asked(app, "GET", path, KEY, b""),
-        asked(app, "GET", path, {}, b""),
-        asked(app, "PUT", path, KEY, b""),
-        asked(app, "GET", path, {**KEY, "host": "elsewhere.example"}, b""),
-        asked(app, "GET", path, {**KEY, "origin": "https://elsewhere.example"}, b""),
+        send_request(app, "GET", path, KEY, b""),
+        send_request(app, "GET", path, {}, b""),
+        send_request(app, "PUT", path, KEY, b""),
+        send_request(app, "GET", path, {**KEY, "host": "elsewhere.example"}, b""),
+        send_request(app, "GET", path, {**KEY, "origin": "https://elsewhere.example"}, b""),
     ]
     app.drain()
-    answers.append(asked(app, "GET", path, KEY, b""))
+    answers.append(send_request(app, "GET", path, KEY, b""))
     # A probe of a load balancer asks for /health by any name and without a key.
     any_host = path == "/health"
     expected = [200, 200 if any_host else 401, 405, 200 if any_host else 421, 403, 503]
     assert [answer.status for answer in answers] == expected
     for answer in answers:
-        documented("GET", path, answer, conforms)
+        check_documented("GET", path, answer, conforms)
 
 
-def test_a_list_that_has_not_changed_is_described(conforms: Conforms) -> None:
+def test_unchanged_list_response_is_described(conforms: Conforms) -> None:
     app = asgi(office())
-    etag = dict(asked(app, "GET", "/tools", {}, b"").headers)[b"etag"].decode()
-    answer = asked(app, "GET", "/tools", {"if-none-match": etag}, b"")
+    etag = dict(send_request(app, "GET", "/tools", {}, b"").headers)[b"etag"].decode()
+    answer = send_request(app, "GET", "/tools", {"if-none-match": etag}, b"")
     assert answer.status == 304
-    documented("GET", "/tools", answer, conforms)
+    check_documented("GET", "/tools", answer, conforms)
 
 
 CALLS: list[tuple[int, dict[str, str], bytes]] = [
@@ -256,21 +256,21 @@ CALLS: list[tuple[int, dict[str, str], bytes]] = [
 @pytest.mark.requirement(
     "OTC-036", "OTC-040", "OTC-041", "OTC-044", "OXP-002", "OXP-008", "OXP-009", "S-10", "S-11", "S-12", "A-52"
 )
-def test_what_a_call_is_answered_is_described(path: str, conforms: Conforms) -> None:
+def test_every_call_response_is_described(path: str, conforms: Conforms) -> None:
     app = asgi(office(), api_keys=["K1"], limits=ServerLimits(body_bytes=4_096))
     for status, headers, body in CALLS:
-        answer = asked(app, "POST", path, headers, body)
+        answer = send_request(app, "POST", path, headers, body)
         assert (answer.status, body) == (status, body)
-        documented("POST", path, answer, conforms)
-    answer = asked(app, "GET", path, KEY, b"")
+        check_documented("POST", path, answer, conforms)
+    answer = send_request(app, "GET", path, KEY, b"")
     assert answer.status == 405
-    documented("POST", path, answer, conforms)
+    check_documented("POST", path, answer, conforms)
     app.drain()
-    answer = asked(app, "POST", path, KEY, call("add"))
+    answer = send_request(app, "POST", path, KEY, call("add"))
     assert answer.status == 503
-    documented("POST", path, answer, conforms)
+    check_documented("POST", path, answer, conforms)
 
 
-def test_every_description_of_the_file_is_plain_text() -> None:
+def test_descriptions_contain_no_placeholders_or_local_addresses() -> None:
     text = json.dumps(DESCRIPTION, ensure_ascii=False)
     assert not re.search(r"TODO|localhost|127\.0\.0\.1", text)

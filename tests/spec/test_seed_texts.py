@@ -14,7 +14,7 @@ READ_AS = ("cp1252", "latin-1")
 
 
 @pytest.mark.requirement("A-09")
-def test_the_full_stop_that_was_read_in_a_wrong_encoding_is_carried_nowhere() -> None:
+def test_wrongly_decoded_full_stop_of_the_seeds_is_in_no_file() -> None:
     wrong = {"\u3002".encode().decode(encoding) for encoding in READ_AS}
     texts = [
         file
@@ -29,7 +29,7 @@ def test_the_full_stop_that_was_read_in_a_wrong_encoding_is_carried_nowhere() ->
 
 
 @pytest.mark.requirement("A-09")
-def test_in_a_document_it_is_text_like_any_other() -> None:
+def test_wrongly_decoded_full_stop_in_a_document_is_ordinary_text() -> None:
     stop = "\u3002".encode().decode("latin-1")
     document = {
         "opentool": "1.1.0",

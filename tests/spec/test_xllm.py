@@ -67,7 +67,7 @@ def builder() -> Any:
 
 @pytest.mark.requirement("XL-140", "XL-144")
 @pytest.mark.parametrize("file", FILES)
-def test_each_schema_is_valid_and_has_an_id_with_its_version(file: str) -> None:
+def test_each_schema_is_valid_and_has_a_versioned_id(file: str) -> None:
     one = schema(file)
     jsonschema.Draft202012Validator.check_schema(one)
     assert jsonschema_rs.meta.is_valid(one)
@@ -76,7 +76,7 @@ def test_each_schema_is_valid_and_has_an_id_with_its_version(file: str) -> None:
 
 
 @pytest.mark.requirement("XL-144")
-def test_the_text_for_the_registry_of_extensions_names_what_is_published() -> None:
+def test_registration_text_names_the_published_schemas() -> None:
     page = (SPEC.parent / "docs/spec/x-llm.md").read_text()
     text = page.partition("## 10. Registration")[2].split("```")[1]
     assert "Name:        x-llm\n" in text
@@ -88,7 +88,7 @@ def test_the_text_for_the_registry_of_extensions_names_what_is_published() -> No
 
 
 @pytest.mark.requirement("XL-142")
-def test_there_are_enough_examples_good_and_bad() -> None:
+def test_there_are_enough_valid_and_invalid_examples() -> None:
     verdicts = [one.values[1]["open"] for one in EXAMPLES]
     assert len(verdicts) >= 60
     assert min(verdicts.count(True), verdicts.count(False)) >= 20
@@ -96,7 +96,7 @@ def test_there_are_enough_examples_good_and_bad() -> None:
 
 @pytest.mark.requirement("XL-031", "XL-140", "XL-141", "XL-142")
 @pytest.mark.parametrize(("name", "example"), EXAMPLES)
-def test_an_example_is_judged_as_it_says(name: str, example: Mapping[str, Any]) -> None:
+def test_each_example_gets_its_expected_verdict(name: str, example: Mapping[str, Any]) -> None:
     assert accepts(f"{name}.schema.json", example["data"]) is example["open"]
     assert accepts(f"strict/{name}.schema.json", example["data"]) is example["strict"]
     if name in FAULTS:
@@ -106,7 +106,7 @@ def test_an_example_is_judged_as_it_says(name: str, example: Mapping[str, Any]) 
 
 
 @pytest.mark.requirement("XL-142")
-def test_files_and_documentation_are_what_is_generated() -> None:
+def test_files_and_documentation_equal_the_generated_ones() -> None:
     built = builder()
     for file, one in built.schemas().items():
         assert (HERE / file).read_text(encoding="utf-8") == built.written(one)

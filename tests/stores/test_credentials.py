@@ -36,7 +36,7 @@ def _careless_umask() -> Iterator[None]:
 
 
 @pytest.mark.requirement("AC-10", "XL-111", "OQ-12")
-def test_a_credential_is_kept_in_a_file_of_ones_own_and_found_after_a_restart(tmp_path: Path) -> None:
+def test_credential_is_stored_in_a_private_file_and_found_after_a_restart(tmp_path: Path) -> None:
     folder = tmp_path / "credentials"
     CredentialStore(folder).put(credential())
     assert CredentialStore(folder).list_all() == [credential()]
@@ -48,7 +48,7 @@ def test_a_credential_is_kept_in_a_file_of_ones_own_and_found_after_a_restart(tm
 
 @pytest.mark.requirement("AC-10")
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o666])
-def test_a_file_that_others_can_read_or_write_is_not_used(tmp_path: Path, mode: int) -> None:
+def test_credential_file_that_others_can_read_or_write_is_refused(tmp_path: Path, mode: int) -> None:
     kept = CredentialStore(tmp_path / "credentials")
     kept.put(credential())
     (path,) = (tmp_path / "credentials").iterdir()
@@ -59,7 +59,7 @@ def test_a_file_that_others_can_read_or_write_is_not_used(tmp_path: Path, mode: 
 
 
 @pytest.mark.requirement("AC-10")
-def test_a_folder_of_everybody_and_a_link_are_not_used(tmp_path: Path) -> None:
+def test_shared_credential_folder_or_symlink_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "credentials"
     folder.mkdir(0o755)
     with pytest.raises(CredentialError):
@@ -89,7 +89,7 @@ def test_a_damaged_file_is_no_credential(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("AC-10")
-def test_a_passphrase_seals_the_secrets(tmp_path: Path) -> None:
+def test_passphrase_encrypts_stored_secrets(tmp_path: Path) -> None:
     folder = tmp_path / "credentials"
     CredentialStore(folder, passphrase=Secret("open sesame")).put(credential())
     (path,) = folder.iterdir()
@@ -121,7 +121,7 @@ class Ring:
 
 
 @pytest.mark.requirement("AC-10")
-def test_with_a_keyring_no_secret_is_in_a_file(tmp_path: Path) -> None:
+def test_keyring_keeps_secrets_out_of_files(tmp_path: Path) -> None:
     ring = Ring()
     kept = CredentialStore(tmp_path / "credentials", vault=SystemVault(ring))
     kept.put(credential())
@@ -134,7 +134,7 @@ def test_with_a_keyring_no_secret_is_in_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("AC-10", "AC-11", "AC-04")
-def test_the_credential_for_a_url_is_the_nearest_and_another_persons_is_none(tmp_path: Path) -> None:
+def test_lookup_returns_the_nearest_credential_of_the_same_principal(tmp_path: Path) -> None:
     kept = CredentialStore(tmp_path / "credentials")
     site, api, mcp = "https://x.example", "https://x.example/api", "https://x.example/mcp"
     for resource in (site, api, mcp):
@@ -150,7 +150,7 @@ def test_the_credential_for_a_url_is_the_nearest_and_another_persons_is_none(tmp
     assert below is not None
 
 
-def test_the_same_client_at_two_issuers_is_kept_apart(tmp_path: Path) -> None:
+def test_same_client_at_two_issuers_has_two_credentials(tmp_path: Path) -> None:
     one, two = (
         credential(),
         Credential(

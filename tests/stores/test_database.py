@@ -12,25 +12,25 @@ SCHEMA = "CREATE TABLE IF NOT EXISTS words (word TEXT)"
 LOCKS = Path("/proc/locks")
 
 
-def locked(file: Path) -> bool:
+def is_locked(file: Path) -> bool:
     """Return whether this machine knows of a lock on ``file``."""
     number = str(file.stat().st_ino)
     return any(line.split()[5].rpartition(":")[2] == number for line in LOCKS.read_text().splitlines())
 
 
 @pytest.mark.skipif(not LOCKS.exists(), reason="only Linux says which files are locked")
-def test_a_second_connection_of_a_process_takes_no_lock_from_the_first(tmp_path: Path) -> None:
+def test_closing_a_second_connection_keeps_the_file_lock_of_the_first(tmp_path: Path) -> None:
     file = tmp_path / "words.sqlite3"
     first = Database(file, SCHEMA)
-    assert locked(file)
+    assert is_locked(file)
     second = Database(file, SCHEMA)
-    assert locked(file)
+    assert is_locked(file)
     second.close()
-    assert locked(file)
+    assert is_locked(file)
     first.close()
 
 
-def test_a_new_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_new_database_file_is_private_to_its_owner(tmp_path: Path) -> None:
     Database(tmp_path / "new" / "words.sqlite3", SCHEMA).close()
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "new" / "words.sqlite3").stat().st_mode & 0o777 == 0o600

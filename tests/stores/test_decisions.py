@@ -40,7 +40,7 @@ def clock() -> Clock:
 
 
 @pytest.mark.requirement("XL-050")
-def test_a_question_survives_who_asked_and_is_answered_from_elsewhere(tmp_path: Path, clock: Clock) -> None:
+def test_stored_question_survives_a_restart_and_can_be_answered_elsewhere(tmp_path: Path, clock: Clock) -> None:
     first = Approvals(tmp_path, clock=clock)
     id_ = first.ask(QUESTION)
     assert first.take(id_, "b1") is None
@@ -57,7 +57,7 @@ def test_a_question_survives_who_asked_and_is_answered_from_elsewhere(tmp_path: 
 
 
 @pytest.mark.requirement("XL-050", "D-20")
-def test_an_answer_is_for_its_question_once_and_in_time(tmp_path: Path, clock: Clock) -> None:
+def test_answer_is_accepted_once_for_its_question_before_its_timeout(tmp_path: Path, clock: Clock) -> None:
     approvals = Approvals(tmp_path, clock=clock)
     no = Answer(allowed=False, reason="timeout", channel="store")
     id_ = approvals.ask(QUESTION)
@@ -76,7 +76,7 @@ def test_an_answer_is_for_its_question_once_and_in_time(tmp_path: Path, clock: C
     approvals.close()
 
 
-def test_what_a_question_showed_is_forgotten_when_it_is_over(tmp_path: Path, clock: Clock) -> None:
+def test_question_contents_are_deleted_after_the_answer(tmp_path: Path, clock: Clock) -> None:
     approvals = Approvals(tmp_path, clock=clock)
     id_ = approvals.ask(QUESTION)
     approvals.answer(id_, Answer(allowed=True))
@@ -107,7 +107,7 @@ def test_an_approver_waits_for_the_answer_of_another_thread(tmp_path: Path) -> N
 
 
 @pytest.mark.requirement("XL-055", "CC-07")
-def test_the_record_is_a_chain_that_shows_every_change(tmp_path: Path) -> None:
+def test_audit_chain_reveals_every_change(tmp_path: Path) -> None:
     audit = StoredAudit(tmp_path)
     for number in range(5):
         audit.append(replace(RECORD, at=float(number)))
@@ -140,7 +140,7 @@ def test_two_processes_add_to_one_chain(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("XL-055", "CC-07")
-def test_the_record_goes_on_in_a_new_file_and_its_chain_does_too(tmp_path: Path) -> None:
+def test_audit_chain_continues_across_files(tmp_path: Path) -> None:
     first, second = (StoredAudit(tmp_path, file_bytes=40_000) for _ in range(2))
     for number in range(200):
         (first if number % 3 else second).append(replace(RECORD, at=float(number)))
@@ -162,7 +162,7 @@ def test_the_record_goes_on_in_a_new_file_and_its_chain_does_too(tmp_path: Path)
 
 
 @pytest.mark.requirement("XL-055", "CC-07")
-def test_a_record_in_memory_that_is_full_drops_the_oldest_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_full_audit_in_memory_drops_the_oldest_record_and_logs_once(caplog: pytest.LogCaptureFixture) -> None:
     audit = MemoryAudit(3)
     for number in range(5):
         audit.append(replace(RECORD, at=float(number)))

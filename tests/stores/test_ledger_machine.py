@@ -20,7 +20,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from tests.postgres import LedgerDatabase, running_postgres, wait_until_answering
+from tests.postgres import LedgerDatabase, run_postgres, wait_until_answering
 from toolwire.core.ledger import CallEnding, Claim, ClaimOutcome, Ledger, Ticket
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result, Tool, Value
 from toolwire.core.toolbox import Notify, ignore_progress
@@ -341,8 +341,8 @@ class InPostgres(Machine):
 
 
 @pytest.mark.requirement("ST-02", "R8", "A-42", "OTC-019")
-def test_no_order_of_events_runs_a_call_twice_on_several_machines() -> None:
-    with running_postgres() as server:
+def test_random_events_on_several_machines_never_run_a_call_twice() -> None:
+    with run_postgres() as server:
         wait_until_answering(server)
         with closing(LedgerDatabase(server)) as InPostgres.database:
             cases = settings(max_examples=5_000 if HUNT else 40, stateful_step_count=30)
@@ -351,5 +351,5 @@ def test_no_order_of_events_runs_a_call_twice_on_several_machines() -> None:
 
 @pytest.mark.requirement("R8", "R14", "A-42", "OTC-019")
 @pytest.mark.parametrize(("machine", "few"), [(InMemory, 120), (InFile, 80)])
-def test_no_order_of_events_runs_a_call_twice_or_loses_its_answer(machine: type[Machine], few: int) -> None:
+def test_random_events_never_run_a_call_twice_or_lose_its_result(machine: type[Machine], few: int) -> None:
     run_state_machine_as_test(machine, settings=settings(max_examples=5_000 if HUNT else few, stateful_step_count=30))

@@ -50,13 +50,13 @@ asyncio.run(fill())
 
 @pytest.mark.requirement("D-34")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_what_a_ledger_in_memory_holds_is_what_it_takes() -> None:
+def test_memory_ledger_size_estimate_matches_its_real_memory() -> None:
     ran = subprocess.run([sys.executable, "-c", MEASURED], capture_output=True, text=True, check=True, timeout=60)
     assert 0.5 < float(ran.stdout) < 1.5
 
 
 @pytest.mark.requirement("D-34", "A-42")
-def test_a_call_that_runs_again_takes_the_room_of_how_it_ended_last() -> None:
+def test_rerun_call_uses_the_size_of_its_last_ending() -> None:
     later = CallEnding(
         CallState.FAILED, Problem(kind=Kind.TOOL_FAILED, message="Later." * 50, can_retry=True), pinned=False
     )

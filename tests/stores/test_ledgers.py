@@ -108,7 +108,7 @@ def run(ledger: Ledger, name: str = "a", result: Result = ONE) -> ClaimOutcome:
 
 
 @pytest.mark.requirement("A-42")
-def test_a_call_is_kept_for_a_day_and_no_longer(make: Open, clock: Clock) -> None:
+def test_recorded_call_expires_after_one_day(make: Open, clock: Clock) -> None:
     ledger = make()
     assert isinstance(run(ledger), Ticket)
     clock.now += DAY_S - 1
@@ -132,7 +132,7 @@ def test_a_call_is_kept_for_a_day_and_no_longer(make: Open, clock: Clock) -> Non
         ),
     ],
 )
-def test_an_answer_comes_back_as_it_was_with_a_mark(make: Open, result: Result) -> None:
+def test_stored_result_is_returned_unchanged_and_marked_as_replayed(make: Open, result: Result) -> None:
     ledger = make()
     run(ledger, result=result)
     again = run(ledger)
@@ -148,7 +148,7 @@ def test_an_answer_comes_back_as_it_was_with_a_mark(make: Open, result: Result) 
 
 
 @pytest.mark.parametrize(("value", "why"), [("x" * 2_000, "too large to keep"), (object(), "cannot be written")])
-def test_an_answer_that_cannot_be_kept_is_not_run_for_again(make: Open, value: Any, why: str) -> None:
+def test_call_with_an_unstorable_result_does_not_run_again(make: Open, value: Any, why: str) -> None:
     ledger = make(answer_bytes=1_000)
     run(ledger, result=Value(value))
     again = run(ledger)
@@ -159,7 +159,7 @@ def test_an_answer_that_cannot_be_kept_is_not_run_for_again(make: Open, value: A
 
 @pytest.mark.requirement("A-42")
 @pytest.mark.parametrize("length", [64, 65, 10_000])
-def test_another_call_under_a_key_is_refused_however_long_it_is(make: Open, length: int) -> None:
+def test_different_call_under_a_used_key_is_refused_at_any_size(make: Open, length: int) -> None:
     ledger = make()
     ticket = do(ledger.claim(claim(fingerprint=b"a" * length)))
     do(ledger.settle(ticket, CallEnding(CallState.DONE, ONE, pinned=True)))
@@ -171,7 +171,7 @@ def test_another_call_under_a_key_is_refused_however_long_it_is(make: Open, leng
 
 @pytest.mark.requirement("A-42")
 @pytest.mark.parametrize("limited", ["rows", "bytes"])
-def test_the_oldest_ended_calls_make_room_and_running_ones_do_not(
+def test_full_ledger_drops_the_oldest_ended_calls_but_no_running_call(
     make: Open, limited: str, request: pytest.FixtureRequest
 ) -> None:
     room_for_three = {"memory": 2_800, "sqlite": 1_900, "postgres": 1_900}[request.node.callspec.params["make"]]
@@ -201,7 +201,7 @@ def pay(ledger: Ledger, principal: str, name: str, answer: str = "paid") -> Clai
 
 @pytest.mark.requirement("A-42", "D-34")
 @pytest.mark.parametrize("limits", [{"rows": 100}, {"bytes": 100_000}])
-def test_no_caller_makes_room_with_the_calls_of_another(make: Open, limits: dict[str, int]) -> None:
+def test_one_caller_cannot_evict_calls_of_another_caller(make: Open, limits: dict[str, int]) -> None:
     ledger = make(**limits)
     first = [f"first-{number}" for number in range(10)]
     for name in first:
@@ -215,7 +215,7 @@ def test_no_caller_makes_room_with_the_calls_of_another(make: Open, limits: dict
 
 
 @pytest.mark.requirement("A-42", "D-34")
-def test_callers_who_come_late_find_room_however_many_there_are(make: Open) -> None:
+def test_late_callers_get_room_beside_earlier_callers(make: Open) -> None:
     ledger = make(rows=200)
     for caller in range(6):
         for number in range(100):
@@ -243,7 +243,7 @@ def test_a_lowered_limit_is_reached_by_a_few_rows_a_call(tmp_path: Path, clock: 
 
 
 @pytest.mark.requirement("A-42")
-def test_many_calls_whose_time_is_over_are_forgotten_by_a_few_a_call(clock: Clock) -> None:
+def test_expired_calls_are_deleted_a_few_for_each_call(clock: Clock) -> None:
     ledger = MemoryLedger(clock=clock)
     for number in range(1_000):
         pay(ledger, f"caller-{number % 3}", str(number))
@@ -271,7 +271,7 @@ class Tasks:
 
 
 @pytest.mark.requirement("R13")
-def test_a_locked_file_stops_nothing_but_the_calls_that_need_it(tmp_path: Path) -> None:
+def test_locked_ledger_file_delays_only_calls_that_write_to_it(tmp_path: Path) -> None:
     ledger = SqliteLedger(tmp_path / "calls.sqlite")
     others = Tasks(tmp_path / "calls.sqlite")
 
@@ -297,7 +297,7 @@ def test_a_locked_file_stops_nothing_but_the_calls_that_need_it(tmp_path: Path) 
 
 
 @pytest.mark.requirement("R8", "A-42")
-def test_who_leaves_before_the_answer_leaves_no_call_that_seems_to_run(tmp_path: Path) -> None:
+def test_cancelled_claim_leaves_no_running_call_in_the_ledger(tmp_path: Path) -> None:
     ledger = SqliteLedger(tmp_path / "calls.sqlite")
     others = Tasks(tmp_path / "calls.sqlite")
 
@@ -321,7 +321,7 @@ def test_who_leaves_before_the_answer_leaves_no_call_that_seems_to_run(tmp_path:
     do(ledger.end())
 
 
-def test_a_change_that_cannot_be_made_fails_alone(tmp_path: Path) -> None:
+def test_failed_change_does_not_affect_others_in_its_transaction(tmp_path: Path) -> None:
     database = sqlite3.connect(tmp_path / "any.sqlite", isolation_level=None, check_same_thread=False)
     database.execute("CREATE TABLE rows (number INTEGER)")
     commits = GroupCommit(
@@ -355,7 +355,7 @@ def test_a_change_that_cannot_be_made_fails_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("R13")
-def test_changes_that_come_while_the_file_is_locked_go_into_the_same_transaction() -> None:
+def test_changes_during_a_file_lock_are_committed_in_one_transaction() -> None:
     batches: list[list[int]] = []
     came, is_locked = threading.Event(), threading.Event()
 
@@ -392,7 +392,7 @@ def test_changes_that_come_while_the_file_is_locked_go_into_the_same_transaction
     assert [number for batch in batches for number in batch] == list(range(300))
 
 
-def test_a_call_of_which_nothing_ran_is_forgotten(make: Open) -> None:
+def test_settling_a_call_that_did_not_run_frees_its_key(make: Open) -> None:
     ledger = make()
     ticket = do(ledger.claim(claim()))
     assert do(ledger.claim(claim())) == InFlight(1)
@@ -408,7 +408,7 @@ LEFT = CallEnding(CallState.CANCELLED, Problem(kind=Kind.CANCELLED, message="Lef
 
 @pytest.mark.requirement("R8", "A-42")
 @pytest.mark.parametrize("ended", [LATER, LEFT])
-def test_a_run_of_which_nothing_ran_leaves_the_key_to_the_call_that_came_first(make: Open, ended: CallEnding) -> None:
+def test_rerun_that_did_not_run_keeps_the_key_for_the_first_call(make: Open, ended: CallEnding) -> None:
     ledger = make()
     first = do(ledger.claim(claim(rerun=True)))
     do(ledger.settle(first, ended))
@@ -424,7 +424,7 @@ def test_a_run_of_which_nothing_ran_leaves_the_key_to_the_call_that_came_first(m
 
 
 @pytest.mark.requirement("R8", "A-42")
-def test_a_run_that_died_with_its_process_keeps_its_key_when_the_next_did_not_run(tmp_path: Path, clock: Clock) -> None:
+def test_rerun_after_a_crash_keeps_its_key_if_it_did_not_run(tmp_path: Path, clock: Clock) -> None:
     dead, ledger = (SqliteLedger(tmp_path / "calls.sqlite", clock=clock, boot="one") for _ in range(2))
     do(dead.claim(claim(rerun=True)))
     do(dead.end())
@@ -438,7 +438,7 @@ def test_a_run_that_died_with_its_process_keeps_its_key_when_the_next_did_not_ru
 
 @pytest.mark.requirement("R8")
 @pytest.mark.parametrize("second", [CallEnding(CallState.DONE, Value(2), pinned=True), None])
-def test_what_comes_second_for_one_ticket_changes_nothing(make: Open, second: CallEnding | None) -> None:
+def test_second_settlement_of_a_ticket_changes_nothing(make: Open, second: CallEnding | None) -> None:
     ledger = make()
     ticket = do(ledger.claim(claim()))
     do(ledger.settle(ticket, CallEnding(CallState.DONE, ONE, pinned=True)))
@@ -454,7 +454,7 @@ def test_what_comes_second_for_one_ticket_changes_nothing(make: Open, second: Ca
     assert do(ledger.claim(claim("b"))).attempt == 2
 
 
-def test_the_room_of_a_call_that_ran_again_is_counted_once(make: Open) -> None:
+def test_size_of_a_rerun_call_is_counted_once(make: Open) -> None:
     ledger = make(bytes=3_000)
     for _ in range(20):
         ticket = do(ledger.claim(claim()))
@@ -469,7 +469,7 @@ def test_the_room_of_a_call_that_ran_again_is_counted_once(make: Open) -> None:
 
 
 @pytest.mark.requirement("R3", "R14")
-def test_what_was_running_when_its_process_died_is_interrupted_or_runs_again(tmp_path: Path, clock: Clock) -> None:
+def test_crashed_call_is_interrupted_or_rerun_if_repeatable(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "calls.sqlite"
     first = SqliteLedger(path, clock=clock, boot="one")
     do(first.claim(claim("once")))
@@ -489,7 +489,7 @@ def test_what_was_running_when_its_process_died_is_interrupted_or_runs_again(tmp
 
 
 @pytest.mark.requirement("R14")
-def test_time_goes_forward_through_restarts_and_reboots_whatever_the_clock_says(tmp_path: Path, clock: Clock) -> None:
+def test_ledger_time_moves_forward_across_restarts_and_clock_changes(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "calls.sqlite"
     ledger = SqliteLedger(path, clock=clock, boot="one")
     run(ledger)
@@ -505,7 +505,7 @@ def test_time_goes_forward_through_restarts_and_reboots_whatever_the_clock_says(
     do(ledger.end())
 
 
-def test_an_age_without_a_boot_to_compare_with_stands_still() -> None:
+def test_ledger_age_does_not_advance_without_a_boot_id() -> None:
     assert resume_age(None, "", 7.0) == 0.0
     assert resume_age(ClockMark("", 1.0, 5.0), "", 7.0) == 5.0
     assert resume_age(ClockMark("b", 1.0, 5.0), "b", 7.0) == 11.0
@@ -514,7 +514,7 @@ def test_an_age_without_a_boot_to_compare_with_stands_still() -> None:
 
 
 @pytest.mark.requirement("R13")
-def test_a_full_disk_refuses_new_calls_and_nothing_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_full_disk_refuses_only_new_recorded_calls(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "calls.sqlite"
     ledger = SqliteLedger(path)
     run(ledger, "before", Value("x" * 3_000))
@@ -538,7 +538,7 @@ def test_a_full_disk_refuses_new_calls_and_nothing_else(tmp_path: Path, caplog: 
 
 
 @pytest.mark.requirement("R13")
-def test_a_server_whose_ledger_is_gone_answers_503_and_its_reading_tools_go_on(tmp_path: Path) -> None:
+def test_lost_ledger_answers_503_while_read_only_tools_still_run(tmp_path: Path) -> None:
     kit = Toolkit("Kit")
     ran: list[str] = []
 
@@ -566,7 +566,7 @@ def test_a_server_whose_ledger_is_gone_answers_503_and_its_reading_tools_go_on(t
 
 
 @pytest.mark.requirement("D-26")
-def test_no_token_and_no_secret_of_a_call_is_in_the_file(tmp_path: Path) -> None:
+def test_ledger_file_contains_no_token_or_secret(tmp_path: Path) -> None:
     kit = Toolkit("Kit")
 
     @kit.tool(safe=False, requirements=Requirements(secrets=("PIN",)))
@@ -589,7 +589,7 @@ def test_no_token_and_no_secret_of_a_call_is_in_the_file(tmp_path: Path) -> None
     assert b"canary" not in stored
 
 
-def test_what_is_no_ledger_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_file_that_is_no_ledger_is_refused_in_one_sentence(tmp_path: Path) -> None:
     text, other, version = tmp_path / "notes.txt", tmp_path / "other.sqlite", tmp_path / "version.sqlite"
     text.write_text("This is no database at all, and long enough to be read as one. " * 20)
     with closing(sqlite3.connect(other)) as db:
@@ -603,7 +603,7 @@ def test_what_is_no_ledger_is_refused_in_one_sentence(tmp_path: Path) -> None:
     assert text.read_text().startswith("This is no database")
 
 
-def test_a_ledger_that_ended_can_begin_again_and_leaves_one_file(tmp_path: Path) -> None:
+def test_closed_ledger_can_reopen_and_leaves_one_file(tmp_path: Path) -> None:
     ledger = SqliteLedger(tmp_path / "calls.sqlite")
     run(ledger)
     do(ledger.end())
@@ -616,7 +616,7 @@ def test_a_ledger_that_ended_can_begin_again_and_leaves_one_file(tmp_path: Path)
 
 
 @pytest.mark.parametrize("rows", [40, 400])
-def test_several_processes_hold_no_more_than_they_may_together(tmp_path: Path, rows: int) -> None:
+def test_processes_together_respect_the_ledger_limits(tmp_path: Path, rows: int) -> None:
     path = tmp_path / "calls.sqlite"
     ledgers = [SqliteLedger(path, LedgerLimits(rows=rows)) for _ in range(2)]
     for number in range(600):

@@ -49,7 +49,7 @@ def grants(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iter
 
 
 @pytest.mark.requirement("XL-047")
-def test_a_grant_is_for_exactly_its_key(grants: Grants) -> None:
+def test_grant_covers_only_its_exact_key(grants: Grants) -> None:
     grants.add(KEY)
     assert grants.has_grant(KEY)
     for part in KEY._fields:
@@ -57,7 +57,7 @@ def test_a_grant_is_for_exactly_its_key(grants: Grants) -> None:
 
 
 @pytest.mark.requirement("XL-047")
-def test_a_grant_holds_for_thirty_days(grants: Grants, clock: Clock) -> None:
+def test_grant_expires_after_30_days(grants: Grants, clock: Clock) -> None:
     grants.add(KEY)
     clock.now += 30 * 86_400 - 1
     assert grants.has_grant(KEY)
@@ -78,7 +78,7 @@ def test_a_grant_is_listed_and_can_be_revoked(grants: Grants) -> None:
 
 
 @pytest.mark.requirement("XL-048", "D-04")
-def test_a_new_definition_ends_the_grants_of_the_old_one_and_of_no_other_tool(grants: Grants) -> None:
+def test_new_definition_revokes_grants_of_the_old_definition_only(grants: Grants) -> None:
     other = KEY._replace(tool="Recipes.other@1.0.0")
     grants.add(KEY)
     grants.add(other)
@@ -88,7 +88,7 @@ def test_a_new_definition_ends_the_grants_of_the_old_one_and_of_no_other_tool(gr
 
 
 @pytest.mark.requirement("D-04")
-def test_the_definition_that_was_approved_last_is_remembered(grants: Grants) -> None:
+def test_last_approved_definition_is_stored(grants: Grants) -> None:
     assert grants.find_pinned(KEY) is None
     grants.pin_definition(KEY, {"name": "note", "description": "old"})
     grants.pin_definition(KEY, {"name": "note", "description": "new"})
@@ -96,7 +96,7 @@ def test_the_definition_that_was_approved_last_is_remembered(grants: Grants) -> 
 
 
 @pytest.mark.requirement("XL-047")
-def test_a_stored_grant_outlives_the_process_and_is_nobody_elses_business(tmp_path: Path) -> None:
+def test_stored_grant_survives_a_restart_in_a_private_file(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     first = StoredGrants(folder, clock=lambda: 1.0)
     first.add(KEY)
@@ -108,7 +108,7 @@ def test_a_stored_grant_outlives_the_process_and_is_nobody_elses_business(tmp_pa
     assert (folder / "grants.sqlite3").stat().st_mode & 0o777 == 0o600
 
 
-def test_what_is_full_remembers_nothing_more() -> None:
+def test_full_grant_store_accepts_no_further_grant() -> None:
     grants = MemoryGrants()
     for number in range(10_000):
         grants.add(KEY._replace(tool=str(number)))
@@ -125,7 +125,7 @@ SMALL = GrantBounds(conditions=[Condition("/amount", "le", 50)], uses=2)
 
 
 @pytest.mark.requirement("CC-03")
-def test_a_bounded_grant_is_spent_and_gone(grants: Grants) -> None:
+def test_bounded_grant_ends_after_its_last_use(grants: Grants) -> None:
     grants.add(KEY, SMALL)
     assert not grants.has_grant(KEY)
     assert grants.has_bounded_grant(KEY)
@@ -139,7 +139,7 @@ def test_a_bounded_grant_is_spent_and_gone(grants: Grants) -> None:
 
 
 @pytest.mark.requirement("CC-03")
-def test_no_conditions_at_all_cover_no_call_and_none_means_any(grants: Grants) -> None:
+def test_empty_conditions_cover_no_call_and_none_covers_any(grants: Grants) -> None:
     grants.add(KEY, GrantBounds(conditions=[], uses=5))
     assert not take(grants, {"amount": 1})
     assert not take(grants, {})
@@ -148,7 +148,7 @@ def test_no_conditions_at_all_cover_no_call_and_none_means_any(grants: Grants) -
 
 
 @pytest.mark.requirement("CC-03")
-def test_a_bounded_grant_ends_at_its_time_and_never_after_thirty_days(grants: Grants, clock: Clock) -> None:
+def test_bounded_grant_expires_at_its_time_and_after_at_most_30_days(grants: Grants, clock: Clock) -> None:
     month = 30 * 86_400
     grants.add(KEY, GrantBounds(until=clock.now + 10))
     assert take(grants, {})
@@ -167,7 +167,7 @@ def test_a_bounded_grant_ends_at_its_time_and_never_after_thirty_days(grants: Gr
 
 
 @pytest.mark.requirement("CC-03")
-def test_a_bounded_grant_can_be_revoked_and_ends_with_its_definition(grants: Grants) -> None:
+def test_bounded_grant_can_be_revoked_and_ends_with_its_definition(grants: Grants) -> None:
     grants.add(KEY, SMALL)
     [listed] = grants.list_grants()
     assert (listed.is_bounded, listed.conditions) == (True, (Condition("/amount", "le", 50),))
@@ -181,7 +181,7 @@ def test_a_bounded_grant_can_be_revoked_and_ends_with_its_definition(grants: Gra
 
 
 @pytest.mark.requirement("CC-03")
-def test_several_grants_stand_beside_each_other_and_one_that_is_not_counted_is_used_first(grants: Grants) -> None:
+def test_uncounted_grant_is_used_before_counted_grants(grants: Grants) -> None:
     grants.add(KEY, GrantBounds(conditions=[Condition("/to", "eq", "Bob")], uses=1))
     grants.add(KEY, SMALL)
     grants.add(KEY, GrantBounds(conditions=[Condition("/amount", "le", 5)]))
@@ -198,7 +198,7 @@ def test_several_grants_stand_beside_each_other_and_one_that_is_not_counted_is_u
      ("conditions", '[{"pointer":"/amount","op":"le","value":50,"only":"x"}]'), ("uses_left", "many"),
      ("uses_left", 0), ("uses_left", -1), ("expires_at", "later")],
 )  # fmt: skip
-def test_a_row_that_cannot_be_read_covers_no_call(tmp_path: Path, column: str, value: Any) -> None:
+def test_unreadable_grant_row_covers_no_call(tmp_path: Path, column: str, value: Any) -> None:
     stored = StoredGrants(tmp_path / "state", clock=lambda: 1_000.0)
     stored.add(KEY, SMALL)
     with closing(sqlite3.connect(tmp_path / "state" / "grants.sqlite3")) as database:
@@ -223,7 +223,7 @@ print(sum(stored.spend(GrantKey(*sys.argv[2:]), lambda _: True) for _ in range(2
 
 
 @pytest.mark.requirement("CC-03")
-def test_many_processes_never_take_one_use_more_than_there_is(tmp_path: Path) -> None:
+def test_concurrent_processes_never_exceed_the_uses_of_a_grant(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     stored = StoredGrants(folder)
     stored.add(KEY, GrantBounds(uses=50))
@@ -248,7 +248,7 @@ def test_many_processes_never_take_one_use_more_than_there_is(tmp_path: Path) ->
 
 
 @pytest.mark.requirement("CC-03")
-def test_many_threads_never_take_one_use_more_than_there_is(grants: Grants) -> None:
+def test_concurrent_threads_never_exceed_the_uses_of_a_grant(grants: Grants) -> None:
     grants.add(KEY, GrantBounds(uses=30))
     with ThreadPoolExecutor(8) as pool:
         taken = list(pool.map(lambda _: take(grants, {}), range(60)))

@@ -43,7 +43,7 @@ def database(shared_postgres: Postgres) -> Iterator[LedgerDatabase]:
 
 @pytest.mark.requirement("ST-02")
 @pytest.mark.parametrize("rerun", [False, True])
-def test_an_owner_whose_lease_another_took_up_cannot_settle(database: LedgerDatabase, rerun: bool) -> None:
+def test_owner_that_lost_its_lease_cannot_settle(database: LedgerDatabase, rerun: bool) -> None:
     slow, other = PostgresLedger(database.url), PostgresLedger(database.url)
 
     async def check() -> None:
@@ -93,7 +93,7 @@ def test_a_lease_lasts_while_its_process_renews_it(database: LedgerDatabase) -> 
 
 
 @pytest.mark.requirement("ST-02", "R11")
-def test_what_a_lost_connection_left_on_its_way_changes_nothing(database: LedgerDatabase) -> None:
+def test_uncommitted_claim_of_a_lost_connection_has_no_effect(database: LedgerDatabase) -> None:
     ledger = PostgresLedger(database.url)
 
     async def check() -> None:
@@ -119,7 +119,7 @@ def test_what_a_lost_connection_left_on_its_way_changes_nothing(database: Ledger
 
 
 @pytest.mark.requirement("ST-05", "R11")
-def test_a_database_that_hangs_delays_nobody_for_longer_than_the_deadline(
+def test_hanging_database_delays_a_call_no_longer_than_its_deadline(
     postgres: Postgres,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -174,7 +174,7 @@ def test_a_database_that_is_killed_loses_no_ending(postgres: Postgres) -> None:
 
 
 @pytest.mark.requirement("ST-02")
-def test_an_id_that_the_database_cannot_store_is_refused_alone(database: LedgerDatabase) -> None:
+def test_id_with_invalid_characters_is_refused_without_affecting_others(database: LedgerDatabase) -> None:
     ledger = PostgresLedger(database.url)
 
     async def check() -> None:
@@ -188,7 +188,7 @@ def test_an_id_that_the_database_cannot_store_is_refused_alone(database: LedgerD
 
 
 @pytest.mark.requirement("ST-04")
-def test_tables_go_forward_from_every_version_and_keep_their_rows(shared_postgres: Postgres) -> None:
+def test_migrations_upgrade_from_every_version_and_keep_rows(shared_postgres: Postgres) -> None:
     steps = [
         Migration("CREATE TABLE things (name text); INSERT INTO things VALUES ('kept')"),
         Migration("ALTER TABLE things ADD COLUMN size integer DEFAULT 7"),
@@ -205,7 +205,7 @@ def test_tables_go_forward_from_every_version_and_keep_their_rows(shared_postgre
 
 
 @pytest.mark.requirement("ST-04")
-def test_an_older_program_works_beside_a_newer_one_until_the_tables_say_otherwise(database: LedgerDatabase) -> None:
+def test_older_program_is_refused_once_the_tables_require_a_newer_one(database: LedgerDatabase) -> None:
     database.connection.execute("UPDATE toolwire_schema SET version = 2")
     old = PostgresLedger(database.url)
     assert isinstance(asyncio.run(_claim_and_end(old)), Ticket)

@@ -38,7 +38,7 @@ def name(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.mark.requirement("D-20")
-def test_a_folder_or_file_that_others_can_write_to_is_not_used(name: str, tmp_path: Path) -> None:
+def test_folder_or_file_writable_by_others_is_refused(name: str, tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / name):
         before = path.stat().st_mode
         for more in (0o020, 0o002):
@@ -61,7 +61,7 @@ def test_a_folder_or_file_of_another_user_is_not_used(name: str, tmp_path: Path)
 
 
 @pytest.mark.requirement("D-20")
-def test_a_link_is_judged_by_the_file_that_it_leads_to(name: str, tmp_path: Path, tmp_path_factory: Any) -> None:
+def test_symlink_is_judged_by_its_target(name: str, tmp_path: Path, tmp_path_factory: Any) -> None:
     theirs = tmp_path_factory.mktemp("theirs") / name
     (tmp_path / name).rename(theirs)
     theirs.chmod(0o666)
@@ -71,7 +71,7 @@ def test_a_link_is_judged_by_the_file_that_it_leads_to(name: str, tmp_path: Path
 
 
 @pytest.mark.requirement("XL-042", "D-20")
-def test_levels_that_another_user_could_loosen_meanwhile_are_not_read_again(tmp_path: Path) -> None:
+def test_preferences_are_not_reread_while_others_can_write_their_file(tmp_path: Path) -> None:
     store = StoredPreferences(tmp_path)
     store.set("https://a.example", "order", Approval.DENY)
     before = store.find("https://a.example")
@@ -83,7 +83,7 @@ def test_levels_that_another_user_could_loosen_meanwhile_are_not_read_again(tmp_
 
 
 @pytest.mark.requirement("D-20")
-def test_the_command_says_it_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_reports_an_unsafe_folder_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tmp_path.chmod(0o777)
     assert main(["approvals", "--path", str(tmp_path)]) != 0
     said = capsys.readouterr().err

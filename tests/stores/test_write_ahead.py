@@ -23,7 +23,7 @@ for number in range(40):
 """
 
 
-def test_processes_that_open_a_new_file_together_all_get_it(tmp_path: Path) -> None:
+def test_processes_that_create_a_database_together_all_open_it(tmp_path: Path) -> None:
     line = [sys.executable, "-c", _OPENS, str(tmp_path)]
     processes = [subprocess.Popen(line, stdin=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)]
     for process in processes:
@@ -34,7 +34,7 @@ def test_processes_that_open_a_new_file_together_all_get_it(tmp_path: Path) -> N
     assert ended == [(b"", 0)] * 4
 
 
-def test_a_file_that_somebody_just_writes_is_waited_for(tmp_path: Path) -> None:
+def test_opening_waits_for_a_database_locked_by_a_writer(tmp_path: Path) -> None:
     writer, late = (sqlite3.connect(tmp_path / "file", timeout=10, isolation_level=None) for _ in range(2))
     writer.execute("BEGIN IMMEDIATE")
     tries: list[str] = []
@@ -52,7 +52,7 @@ def test_a_file_that_somebody_just_writes_is_waited_for(tmp_path: Path) -> None:
     late.close()
 
 
-def test_a_file_that_is_none_of_a_database_is_not_waited_for(tmp_path: Path) -> None:
+def test_opening_does_not_wait_for_a_file_that_is_no_database(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"no database" * 100)
     connection = sqlite3.connect(tmp_path / "file")
     with pytest.raises(sqlite3.DatabaseError, match="not a database"):

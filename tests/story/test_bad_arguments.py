@@ -39,26 +39,26 @@ def bank(moved: list[int]) -> Toolkit:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[tuple[list[int], str]]:
+def served_bank() -> Iterator[tuple[list[int], str]]:
     moved: list[int] = []
     with background(toolwire.asgi(bank(moved))) as url:
         yield moved, url
 
 
 @pytest.fixture
-def moved(served: tuple[list[int], str]) -> list[int]:
-    served[0].clear()
-    return served[0]
+def money_moves(served_bank: tuple[list[int], str]) -> list[int]:
+    served_bank[0].clear()
+    return served_bank[0]
 
 
 @pytest.fixture
-def site(served: tuple[list[int], str], moved: list[int]) -> str:
-    return served[1]
+def site(served_bank: tuple[list[int], str], money_moves: list[int]) -> str:
+    return served_bank[1]
 
 
 @pytest.mark.requirement("XL-086")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_our_client_names_the_argument_before_anybody_is_asked(site: str, moved: list[int], protocol: str) -> None:
+def test_client_names_the_invalid_argument_without_a_question(site: str, money_moves: list[int], protocol: str) -> None:
     asked: list[Any] = []
     with connect_sync(site, protocol=protocol, approve=lambda question: asked.append(question) is None) as remote:
         result = remote.call("move", {"to": "Ann", "cents": "ten"})
@@ -67,9 +67,9 @@ def test_our_client_names_the_argument_before_anybody_is_asked(site: str, moved:
         missing = remote.call("move", {"cents": 5})
         assert isinstance(missing, Problem)
         assert missing.parameter_errors == {"to": "is required"}
-        assert (asked, moved) == ([], [])
+        assert (asked, money_moves) == ([], [])
         assert remote.call("move", {"to": "Ann", "cents": 5}) == Value(5)
-    assert (len(asked), moved) == (1, [5])
+    assert (len(asked), money_moves) == (1, [5])
 
 
 def refusal(url: str, body: Any) -> tuple[int, Any]:
@@ -83,7 +83,7 @@ def refusal(url: str, body: Any) -> tuple[int, Any]:
 
 
 @pytest.mark.requirement("OXP-009", "S-15", "OTC-040")
-def test_our_server_trusts_no_client(site: str, moved: list[int]) -> None:
+def test_server_validates_arguments_of_every_client(site: str, money_moves: list[int]) -> None:
     wrong = {"to": "Ann", "cents": -5}
     call = {"request": {"tool_id": "Bank.move", "input": wrong}}
     for path, body in (("/api/move", wrong), ("/call", call), ("/tools/call", call)):
@@ -92,12 +92,12 @@ def test_our_server_trusts_no_client(site: str, moved: list[int]) -> None:
     body = {"jsonrpc": "2.0", "id": "1", "method": "move", "params": wrong}
     status, answer = refusal(f"{site}/opentool/call", body)
     assert (status, answer["error"]["code"]) == (200, -32602)
-    assert moved == []
+    assert money_moves == []
 
 
 @pytest.mark.requirement("OTC-028", "OTC-031")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_tool_says_what_is_wrong_to_a_person_and_to_a_model(site: str, protocol: str) -> None:
+def test_tool_error_has_a_message_for_the_user_and_a_text_for_the_model(site: str, protocol: str) -> None:
     with connect_sync(site, protocol=protocol, approve=lambda _: True) as remote:
         result = remote.call("move", {"to": "Ann", "cents": 2_000})
     assert isinstance(result, Problem)
@@ -106,7 +106,7 @@ def test_a_tool_says_what_is_wrong_to_a_person_and_to_a_model(site: str, protoco
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_bug_in_a_tool_stays_in_the_log(site: str, protocol: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_exception_in_a_tool_is_only_logged(site: str, protocol: str, caplog: pytest.LogCaptureFixture) -> None:
     with connect_sync(site, protocol=protocol, agree=lambda _: True) as remote:
         result = remote.call("balance")
     assert isinstance(result, Problem)

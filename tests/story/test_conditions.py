@@ -54,7 +54,7 @@ def pay(remote: Any, amount: Any, **more: Any) -> Any:
 
 @pytest.mark.requirement("CC-01", "CC-02")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_blocking_client_asks_for_these_arguments_alone(bank: Bank, protocol: str) -> None:
+def test_blocking_client_asks_only_for_matching_arguments(bank: Bank, protocol: str) -> None:
     asked: list[Question] = []
 
     def approve(question: Question) -> Answer:
@@ -75,7 +75,7 @@ def test_the_blocking_client_asks_for_these_arguments_alone(bank: Bank, protocol
 
 @pytest.mark.requirement("CC-01")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_asynchronous_client_asks_too(bank: Bank, protocol: str) -> None:
+def test_asynchronous_client_asks_for_matching_arguments(bank: Bank, protocol: str) -> None:
     async def story() -> None:
         async with connect(bank.url, protocol=protocol, agree=lambda _: True) as remote:
             assert await pay(remote, 5) == Value("paid")
@@ -87,7 +87,7 @@ def test_the_asynchronous_client_asks_too(bank: Bank, protocol: str) -> None:
 
 @pytest.mark.requirement("CC-01", "CC-02")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_gateway_keeps_it_on_every_wire(bank: Bank, protocol: str) -> None:
+def test_gateway_keeps_approval_conditions_in_every_protocol(bank: Bank, protocol: str) -> None:
     settings = ServeSettings(targets=[bank.url], agree=True)
     with (
         background(build_app(settings, open_toolboxes(settings))) as front,
@@ -116,7 +116,7 @@ def test_the_command_line_shows_the_conditions_and_asks(bank: Bank, capsys: pyte
 
 
 @pytest.mark.requirement("CC-01")
-def test_an_overlay_adds_conditions_to_the_document_of_another(tmp_path: Path) -> None:
+def test_overlay_can_add_approval_conditions_to_a_foreign_document(tmp_path: Path) -> None:
     kit, paid = Toolkit("Plain"), list[float]()
 
     @kit.tool(approval="auto", safe=False)
@@ -144,9 +144,7 @@ def test_an_overlay_adds_conditions_to_the_document_of_another(tmp_path: Path) -
 
 
 @pytest.mark.requirement("CC-01", "CC-02")
-def test_check_finds_conditions_and_questions_that_are_not_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_reports_invalid_conditions_and_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy = {
         "approvalWhen": [
             {"pointer": "/a", "op": "matches", "value": "(?=x)"},
@@ -187,7 +185,7 @@ def test_check_finds_conditions_and_questions_that_are_not_read(
         {"question": "x" * 501},
     ],
 )
-def test_a_condition_that_no_client_could_read_is_refused_where_it_is_written(options: Any) -> None:
+def test_invalid_approval_condition_is_refused_at_definition(options: Any) -> None:
     with pytest.raises(DefinitionError):
 
         @Toolkit("Bank").tool(**options)

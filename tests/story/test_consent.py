@@ -73,28 +73,28 @@ class Person:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[tuple[Garden, str]]:
+def served_garden() -> Iterator[tuple[Garden, str]]:
     garden = Garden()
     with background(garden) as url:
         yield garden, url
 
 
 @pytest.fixture
-def garden(served: tuple[Garden, str]) -> Garden:
-    garden, _ = served
+def garden(served_garden: tuple[Garden, str]) -> Garden:
+    garden, _ = served_garden
     garden.planted.clear()
     garden.requests.clear()
     return garden
 
 
 @pytest.fixture
-def site(served: tuple[Garden, str], garden: Garden) -> str:
-    return served[1]
+def site(served_garden: tuple[Garden, str], garden: Garden) -> str:
+    return served_garden[1]
 
 
 @pytest.mark.requirement("XL-043", "XL-052")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_user_can_say_no_and_nothing_is_sent(site: str, garden: Garden, protocol: str) -> None:
+def test_denied_call_sends_nothing(site: str, garden: Garden, protocol: str) -> None:
     person = Person(Answer(False, reason="it is winter"))
     with connect_sync(site, protocol=protocol, approve=person) as remote:
         sent = len(garden.requests)
@@ -107,7 +107,7 @@ def test_a_user_can_say_no_and_nothing_is_sent(site: str, garden: Garden, protoc
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_yes_is_for_one_call(site: str, garden: Garden, protocol: str) -> None:
+def test_approval_covers_one_call(site: str, garden: Garden, protocol: str) -> None:
     person = Person(True)
     with connect_sync(site, protocol=protocol, approve=person) as remote:
         assert remote.call("plant", {"name": "rose"}) == Value(1)
@@ -117,7 +117,7 @@ def test_a_yes_is_for_one_call(site: str, garden: Garden, protocol: str) -> None
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_only_reads_runs_without_a_question_once_the_list_is_agreed_to(site: str, protocol: str) -> None:
+def test_read_only_tool_runs_without_a_question_after_agreement(site: str, protocol: str) -> None:
     person = Person(False)
     with connect_sync(site, protocol=protocol, approve=person, agree=lambda _: True) as remote:
         assert remote.call("look") == Value([])
@@ -125,7 +125,7 @@ def test_what_only_reads_runs_without_a_question_once_the_list_is_agreed_to(site
 
 
 @pytest.mark.requirement("XL-049", "D-21")
-def test_the_question_shows_where_it_goes_and_every_argument(site: str) -> None:
+def test_question_shows_the_target_and_every_argument(site: str) -> None:
     person = Person(False)
     long = "x" * 10_000
     with connect_sync(site, approve=person) as remote:
@@ -138,7 +138,7 @@ def test_the_question_shows_where_it_goes_and_every_argument(site: str) -> None:
 
 @pytest.mark.requirement("XL-053")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_nobody_to_ask_means_no(site: str, garden: Garden, protocol: str) -> None:
+def test_call_without_an_approver_is_denied(site: str, garden: Garden, protocol: str) -> None:
     with connect_sync(site, protocol=protocol, agree=lambda _: True) as remote:
         sent = len(garden.requests)
         result = remote.call("plant", {"name": "rose"})
@@ -155,7 +155,7 @@ def test_only_true_or_an_answer_is_a_yes(site: str, garden: Garden, said: Any) -
 
 
 @pytest.mark.requirement("XL-040", "XL-044")
-def test_a_site_cannot_talk_the_client_out_of_asking(site: str) -> None:
+def test_site_cannot_prevent_the_question(site: str) -> None:
     person = Person(False)
     with connect_sync(site, approve=person) as remote:
         assert not remote.call("water", {"litres": 10}).ok
@@ -184,7 +184,7 @@ def test_a_user_can_tighten_but_not_loosen(site: str, garden: Garden) -> None:
 
 
 @pytest.mark.requirement("XL-045", "XL-046")
-def test_one_yes_covers_later_calls_only_where_the_site_says_so(site: str) -> None:
+def test_allow_always_covers_later_calls_only_if_the_site_permits_it(site: str) -> None:
     person = Person(Answer(True, always=True))
     with connect_sync(site, approve=person) as remote:
         for name, arguments in (("plant", {"name": "rose"}), ("plant", {"name": "oak"}), ("mow", {}), ("mow", {})):
@@ -194,7 +194,7 @@ def test_one_yes_covers_later_calls_only_where_the_site_says_so(site: str) -> No
 
 
 @pytest.mark.requirement("XL-045")
-def test_whoever_asks_for_more_consent_is_asked_each_time(site: str) -> None:
+def test_user_who_requires_each_approval_is_asked_each_time(site: str) -> None:
     person = Person(Answer(True, always=True))
     wishes = Preferences(tools={"plant": toolwire.Approval.PER_CALL})
     with connect_sync(site, approve=person, preferences=wishes) as remote:
@@ -202,7 +202,7 @@ def test_whoever_asks_for_more_consent_is_asked_each_time(site: str) -> None:
     assert [question.always_allowed for question in person.asked] == [False, False]
 
 
-def test_a_coroutine_can_ask(site: str, garden: Garden) -> None:
+def test_coroutine_can_be_an_approver(site: str, garden: Garden) -> None:
     async def approve(question: Question) -> bool:
         await anyio.lowlevel.checkpoint()
         return question.call.arguments["name"] == "rose"

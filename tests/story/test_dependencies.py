@@ -83,7 +83,7 @@ class Desk:
 
 
 @pytest.mark.requirement("FU-11")
-def test_nobody_sees_what_is_filled() -> None:
+def test_injected_parameters_are_not_in_the_schema() -> None:
     tool: Any = Desk().kit.catalog().find("sell")
     assert list(tool.parameters) == ["name", "how_many"]
     assert tool.required_parameters == ("name",)
@@ -92,7 +92,7 @@ def test_nobody_sees_what_is_filled() -> None:
 
 @pytest.mark.requirement("FU-11")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_lifespan_is_entered_once_and_left_at_the_end_on_every_wire(protocol: str) -> None:
+def test_lifespan_is_entered_once_and_exited_in_every_protocol(protocol: str) -> None:
     desk = Desk()
     with (
         background(toolwire.asgi(desk.kit)) as url,
@@ -109,7 +109,7 @@ def test_a_lifespan_is_entered_once_and_left_at_the_end_on_every_wire(protocol: 
 
 
 @pytest.mark.requirement("FU-11")
-def test_what_a_dependency_began_is_undone_where_the_tool_fails() -> None:
+def test_dependency_is_rolled_back_if_the_tool_fails() -> None:
     desk = Desk()
     with connect_sync(desk.kit, agree=lambda _: True) as remote:
         problem = remote.call("sell", {"name": "tea", "how_many": 9})
@@ -121,7 +121,7 @@ def test_what_a_dependency_began_is_undone_where_the_tool_fails() -> None:
 
 @pytest.mark.requirement("FU-11")
 @pytest.mark.parametrize("plain", [True, False])
-def test_a_mounted_application_begins_with_its_first_call(plain: bool) -> None:
+def test_mounted_application_starts_with_its_first_call(plain: bool) -> None:
     desk = Desk(plain=plain)
     outer = Starlette(routes=[Mount("/tools", toolwire.asgi(desk.kit))])
     with background(outer) as url, connect_sync(f"{url}/tools/openapi.json", agree=lambda _: True) as remote:
@@ -132,7 +132,7 @@ def test_a_mounted_application_begins_with_its_first_call(plain: bool) -> None:
 
 
 @pytest.mark.requirement("FU-11")
-def test_many_first_calls_at_once_open_it_once() -> None:
+def test_concurrent_first_calls_start_the_lifespan_once() -> None:
     desk = Desk()
 
     async def call_often(url: str) -> list[Any]:
@@ -146,7 +146,7 @@ def test_many_first_calls_at_once_open_it_once() -> None:
 
 
 @pytest.mark.requirement("FU-11")
-def test_a_plain_function_and_what_it_needs_stay_in_one_thread(tmp_path: Path) -> None:
+def test_sync_function_and_its_dependencies_run_in_one_thread(tmp_path: Path) -> None:
     file, threads = tmp_path / "desk.sqlite3", list[int]()
 
     def connect_database() -> Iterator[sqlite3.Connection]:
@@ -186,7 +186,7 @@ def test_a_plain_function_and_what_it_needs_stay_in_one_thread(tmp_path: Path) -
 
 
 @pytest.mark.requirement("FU-11")
-def test_a_cancelled_call_is_cleaned_up() -> None:
+def test_cancelled_call_closes_its_dependencies() -> None:
     closed = threading.Event()
 
     async def cancel_call() -> None:
@@ -220,7 +220,7 @@ def test_a_cancelled_call_is_cleaned_up() -> None:
 
 
 @pytest.mark.requirement("FU-11")
-def test_a_lifespan_that_fails_says_so_and_is_tried_again() -> None:
+def test_failed_lifespan_is_reported_and_retried() -> None:
     tries: list[int] = []
 
     @asynccontextmanager
@@ -253,7 +253,7 @@ def loop_of(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @pytest.mark.requirement("FU-11")
-def test_what_cannot_be_filled_is_refused_when_the_tool_is_defined() -> None:
+def test_invalid_dependency_is_refused_at_definition() -> None:
     kit = Toolkit("Desk")
 
     def needs_more(name: str) -> str:
@@ -284,7 +284,7 @@ def test_what_cannot_be_filled_is_refused_when_the_tool_is_defined() -> None:
 
 
 @pytest.mark.requirement("FU-11")
-def test_the_mark_may_be_the_default() -> None:
+def test_depends_can_be_the_parameter_default() -> None:
     kit = Toolkit("Desk")
 
     def get_limit(most: int = 3) -> int:
@@ -301,7 +301,7 @@ def test_the_mark_may_be_the_default() -> None:
 
 
 @pytest.mark.requirement("FU-11")
-def test_the_command_line_opens_and_closes_it_too(tmp_path: Path) -> None:
+def test_command_line_enters_and_exits_dependencies(tmp_path: Path) -> None:
     file = tmp_path / "desk.py"
     file.write_text(
         textwrap.dedent(

@@ -61,7 +61,7 @@ def through(far: str, spoken: str, use: Callable[[str], None], approve: Callable
 
 
 @pytest.mark.parametrize("spoken", PROTOCOLS)
-def test_a_remote_box_is_served_again_on_every_other_protocol(serve: Callable[..., str], spoken: str) -> None:
+def test_gateway_serves_a_remote_server_over_every_other_protocol(serve: Callable[..., str], spoken: str) -> None:
     def use(gateway: str) -> None:
         for protocol in PROTOCOLS:
             with connect_sync(gateway, protocol=protocol, agree=lambda _: True) as remote:
@@ -76,7 +76,7 @@ def test_a_remote_box_is_served_again_on_every_other_protocol(serve: Callable[..
 
 
 @pytest.mark.parametrize("spoken", PROTOCOLS)
-def test_consent_travels_through_it(serve: Callable[..., str], spoken: str) -> None:
+def test_gateway_passes_consent_through(serve: Callable[..., str], spoken: str) -> None:
     notes: list[str] = []
     far = serve(far_away(notes))
 
@@ -104,6 +104,6 @@ def test_consent_travels_through_it(serve: Callable[..., str], spoken: str) -> N
     assert notes == ["both said yes"]
 
 
-def test_two_tools_of_the_same_id_are_refused_at_the_start() -> None:
+def test_duplicate_tool_id_is_refused_at_start() -> None:
     with pytest.raises(DefinitionError, match=r"Near\.shout@1\.0\.0"):
         merge_toolboxes([FunctionToolbox(nearby()), FunctionToolbox(nearby())])

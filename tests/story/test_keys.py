@@ -42,34 +42,34 @@ class Safe:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[tuple[Safe, str]]:
+def served_safe() -> Iterator[tuple[Safe, str]]:
     safe = Safe(api_keys=(KEY, "another"))
     with background(safe) as url:
         yield safe, url
 
 
 @pytest.fixture
-def safe(served: tuple[Safe, str]) -> Safe:
-    served[0].runs = 0
-    served[0].given.clear()
-    return served[0]
+def safe(served_safe: tuple[Safe, str]) -> Safe:
+    served_safe[0].runs = 0
+    served_safe[0].given.clear()
+    return served_safe[0]
 
 
 @pytest.fixture
-def site(served: tuple[Safe, str], safe: Safe) -> str:
-    return served[1]
+def site(served_safe: tuple[Safe, str], safe: Safe) -> str:
+    return served_safe[1]
 
 
 @pytest.mark.requirement("OTC-042", "A-30")
 @pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
 @pytest.mark.parametrize("key", [KEY, "another", Secret(KEY)])
-def test_whoever_has_a_key_may_call(site: str, protocol: str, key: Any) -> None:
+def test_caller_with_a_valid_key_can_call(site: str, protocol: str, key: Any) -> None:
     with connect_sync(site, protocol=protocol, agree=lambda _: True, api_key=key) as remote:
         assert remote.call("open_it") == Value("gold")
 
 
 @pytest.mark.requirement("OTC-042", "A-40")
-def test_whoever_has_none_or_a_wrong_one_may_not(site: str, safe: Safe) -> None:
+def test_caller_without_a_valid_key_is_refused(site: str, safe: Safe) -> None:
     for key in (None, "wrong"):
         with connect_sync(site, api_key=key) as remote:
             result = remote.call("open_it")
@@ -82,14 +82,14 @@ def test_whoever_has_none_or_a_wrong_one_may_not(site: str, safe: Safe) -> None:
 
 
 @pytest.mark.requirement("XL-014")
-def test_looking_sends_no_key_unless_it_is_asked_for(site: str, safe: Safe) -> None:
+def test_discovery_sends_no_key_unless_asked_for(site: str, safe: Safe) -> None:
     with connect_sync(site, api_key=KEY) as remote:
         assert {given for _, given in safe.given} == {None}
         remote.call("open_it")
     assert safe.given[-1] == ("/api/open_it", f"Bearer {KEY}".encode())
 
 
-def test_a_key_never_shows_itself(site: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_key_is_never_printed_or_logged(site: str, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ConnectError) as error, connect_sync(site, protocol="otc", api_key="wrong-horse"):
         pass
     for text in (str(error.value), repr(error.value.probes), caplog.text, repr(Secret(KEY)), f"{Secret(KEY)}"):

@@ -46,7 +46,7 @@ def test_one_call_turns_a_url_into_tools(site: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_answer_is_the_same_on_every_protocol(site: str, protocol: str) -> None:
+def test_result_is_equal_over_every_protocol(site: str, protocol: str) -> None:
     with connect_sync(site, protocol=protocol, agree=lambda _: True) as remote:
         assert remote.protocol == protocol
         assert [tool.id for tool in remote.tools] == ["Library.find@1.0.0"]
@@ -60,7 +60,7 @@ def test_the_answer_is_the_same_on_every_protocol(site: str, protocol: str) -> N
 
 @pytest.mark.requirement("XL-006")
 @pytest.mark.parametrize("path", ["", "/", "/a/page.html", "/.well-known/llm.json", "/openapi.json"])
-def test_whatever_a_person_pastes_is_understood(site: str, path: str) -> None:
+def test_any_pasted_url_of_a_site_is_recognized(site: str, path: str) -> None:
     for url in (f"{site}{path}", f"{site.removeprefix('http://')}{path}"):
         with connect_sync(url) as remote:
             assert [tool.name for tool in remote.tools] == ["find"]
@@ -76,20 +76,20 @@ def test_whatever_a_person_pastes_is_understood(site: str, path: str) -> None:
         ("/mcp", "mcp"),
     ],
 )
-def test_a_path_of_the_protocol_itself_is_understood_too(site: str, path: str, protocol: str) -> None:
+def test_protocol_url_of_a_site_is_recognized(site: str, path: str, protocol: str) -> None:
     with connect_sync(f"{site}{path}", protocol=protocol, agree=lambda _: True) as remote:
         assert [tool.name for tool in remote.tools] == ["find"]
 
 
 @pytest.mark.requirement("XL-001", "XL-005")
-def test_every_look_is_kept_and_the_first_document_wins(site: str) -> None:
+def test_every_probe_is_recorded_and_the_first_document_wins(site: str) -> None:
     with connect_sync(site) as remote:
         assert remote.protocol == "openapi"
         looks = [(probe.url.removeprefix(site), probe.status, probe.accepted) for probe in remote.probes]
     assert looks == [("/.well-known/llm.json", 200, False), ("/openapi.json", 200, True)]
 
 
-def test_nobody_there_is_said_in_one_sentence() -> None:
+def test_unreachable_server_is_reported_in_one_sentence() -> None:
     with (
         pytest.raises(ConnectError, match=r"http://127\.0\.0\.1:1 could not be reached") as error,
         connect_sync("http://127.0.0.1:1"),
@@ -98,6 +98,6 @@ def test_nobody_there_is_said_in_one_sentence() -> None:
     assert [probe.status for probe in error.value.probes][:1] == [None]
 
 
-def test_a_name_that_is_no_protocol_is_a_mistake_in_the_program() -> None:
+def test_unknown_protocol_name_raises_value_error() -> None:
     with pytest.raises(ValueError, match="openapi, opentool, otc, mcp"):
         connect("http://127.0.0.1:1", protocol="soap", agree=lambda _: True)

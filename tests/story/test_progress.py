@@ -16,7 +16,7 @@ from toolwire.testing.loopback import background
 SAID: list[Any] = ["a text", 1, {"progress": 2, "total": 3, "message": "two of three"}, {"rows": [1]}, None]
 
 
-def working_kit() -> Toolkit:
+def build_working_kit() -> Toolkit:
     kit = Toolkit("Working")
 
     @kit.tool(approval="per-call", blanket_allowed=True)
@@ -43,7 +43,7 @@ def working_kit() -> Toolkit:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with background(asgi(working_kit())) as base:
+    with background(asgi(build_working_kit())) as base:
         yield base
 
 
@@ -70,9 +70,7 @@ def hear_async(url: str, protocol: str, name: str) -> tuple[Any, list[Progress]]
 @pytest.mark.parametrize("hear", [hear_blocking, hear_async])
 @pytest.mark.parametrize("protocol", ["mcp", "opentool"])
 @pytest.mark.parametrize("name", ["work", "work_in_thread"])
-def test_what_a_tool_says_while_it_runs_reaches_the_caller(
-    hear: Callable[..., Any], protocol: str, name: str, url: str
-) -> None:
+def test_progress_of_a_tool_reaches_the_caller(hear: Callable[..., Any], protocol: str, name: str, url: str) -> None:
     came, heard = hear(url, protocol, name)
     assert came == Value("done")
     assert [(one.value, one.event) for one in heard] == [(said, "progress") for said in SAID]
@@ -80,7 +78,7 @@ def test_what_a_tool_says_while_it_runs_reaches_the_caller(
 
 @pytest.mark.parametrize("protocol", ["mcp", "opentool", "otc", "openapi"])
 @pytest.mark.parametrize("name", ["work", "quiet"])
-def test_without_a_listener_or_a_word_for_it_the_result_is_the_same(protocol: str, name: str, url: str) -> None:
+def test_result_is_the_same_without_a_listener_or_progress_support(protocol: str, name: str, url: str) -> None:
     with connect_sync(url, protocol=protocol, approve=lambda question: True) as remote:
         assert remote.call(name) == Value("done")
     assert hear_blocking(url, protocol, "quiet") == (Value("done"), [])
@@ -90,7 +88,7 @@ def test_without_a_listener_or_a_word_for_it_the_result_is_the_same(protocol: st
 
 @pytest.mark.requirement("FU-05", "MC-05")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_a_client_of_the_official_sdk_hears_numbers_that_grow(mode: Any, url: str) -> None:
+def test_official_sdk_client_receives_increasing_progress_numbers(mode: Any, url: str) -> None:
     heard: list[tuple[float, float | None, str | None]] = []
 
     async def take(progress: float, total: float | None, message: str | None) -> None:
@@ -112,7 +110,7 @@ def test_a_client_of_the_official_sdk_hears_numbers_that_grow(mode: Any, url: st
 
 
 @pytest.mark.requirement("FU-05")
-def test_the_command_line_shows_it(url: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_command_line_shows_progress(url: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["call", url, "work", "--protocol", "mcp", "--yes"]) == 0
     said = capfd.readouterr()
     assert said.out == "done\n"
@@ -120,7 +118,7 @@ def test_the_command_line_shows_it(url: str, capfd: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.requirement("FU-05")
-def test_a_gateway_passes_it_on(url: str) -> None:
+def test_gateway_passes_progress_on(url: str) -> None:
     from toolwire.client.connection.connection import open_connection
     from toolwire.client.connection.remote import Remote
     from toolwire.client.discovery.discover import discover

@@ -61,7 +61,7 @@ BOOK = {"workflowId": "book", "summary": "Book a table", "steps": [
 ARAZZO = {"arazzo": "1.0.1", "info": {"title": "Tables", "version": "1.0.0"}, "workflows": [LOOK, BOOK]}
 
 
-def test_published_recipes_are_read_with_the_tools_that_they_call() -> None:
+def test_published_recipes_are_read_with_their_tools() -> None:
     asked: list[tuple[str, int | None]] = []
 
     def approve(question: Any) -> bool:
@@ -86,7 +86,7 @@ def test_published_recipes_are_read_with_the_tools_that_they_call() -> None:
     assert asked == [("reserve", 2), ("confirm", 3), ("confirm", 3), ("cancel", 4)]
 
 
-def test_below_a_path_the_recipes_name_the_document_of_that_path() -> None:
+def test_mounted_recipes_name_the_document_of_their_path() -> None:
     app = Starlette(routes=[Mount("/desk", app=asgi(build_kit(), workflows=ARAZZO))])
     with background(app) as url:
         document = httpx.get(f"{url}/desk/openapi.json").json()
@@ -100,7 +100,7 @@ def test_below_a_path_the_recipes_name_the_document_of_that_path() -> None:
             assert [recipe.id for recipe in remote.recipes] == ["look", "book"]
 
 
-def test_a_caller_does_not_see_the_recipes_of_tools_that_it_may_not_see() -> None:
+def test_caller_sees_no_recipes_of_invisible_tools() -> None:
     keys = [ApiKey(key=Secret("all"), name="all"), ApiKey(key=Secret("few"), name="few", scopes=frozenset({"see"}))]
     app = asgi(build_kit(), api_keys=keys, workflows=ARAZZO)
     with background(app) as url:
@@ -109,7 +109,7 @@ def test_a_caller_does_not_see_the_recipes_of_tools_that_it_may_not_see() -> Non
             assert [one["workflowId"] for one in answer.json()["workflows"]] == seen
 
 
-def test_a_server_without_recipes_has_no_such_path() -> None:
+def test_server_without_recipes_has_no_recipe_route() -> None:
     with background(asgi(build_kit())) as url:
         assert "workflows" not in httpx.get(f"{url}/openapi.json").json()["x-llm"]
         assert httpx.get(f"{url}/workflows.json").status_code == 404
@@ -124,13 +124,13 @@ def test_a_server_without_recipes_has_no_such_path() -> None:
         (None, "it has no workflows"),
     ],
 )
-def test_recipes_that_do_not_fit_the_tools_are_not_served(workflows: Any, said: str) -> None:
+def test_recipes_with_unknown_tools_are_not_served(workflows: Any, said: str) -> None:
     document = ARAZZO | {"workflows": workflows}
     with pytest.raises(DefinitionError, match=f"The workflows do not fit the tools.*{said}"):
         asgi(build_kit(), workflows=document)
 
 
-def test_the_site_of_a_recipe_is_asked_for_no_less_consent() -> None:
+def test_recipe_steps_keep_the_consent_level_of_their_tools() -> None:
     with background(asgi(build_kit(), workflows=ARAZZO)) as url, connect_sync(url) as remote:
         assert [remote.find_level(remote.find(step.tool)) for step in remote.recipes[1].steps] == [  # type: ignore[arg-type]
             Approval.AUTO, Approval.PER_CALL, Approval.PER_CALL, Approval.PER_CALL]  # fmt: skip

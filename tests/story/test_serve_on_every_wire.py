@@ -43,7 +43,7 @@ def post(url: str, body: Any, **headers: str) -> Any:
 
 
 @pytest.mark.requirement("OTRPC-001", "OTRPC-009", "OTRPC-013")
-def test_opentool(site: str) -> None:
+def test_server_speaks_opentool(site: str) -> None:
     assert get(f"{site}/opentool/version") == {"version": "1.0.0"}
     assert [function["name"] for function in get(f"{site}/opentool/load")["functions"]] == ["add"]
     call = {"jsonrpc": "2.0", "id": "7", "method": "add", "params": {"a": 1, "b": 2}}
@@ -51,7 +51,7 @@ def test_opentool(site: str) -> None:
 
 
 @pytest.mark.requirement("OTC-033", "OTC-034", "OTC-036", "S-11")
-def test_the_open_tool_calling_rfc(site: str) -> None:
+def test_server_speaks_the_open_tool_calling_rfc(site: str) -> None:
     assert get(f"{site}/health") == {"status": "OK"}
     assert [tool["id"] for tool in get(f"{site}/tools")["tools"]] == ["Calculator.add@1.0.0"]
     call = {"request": {"tool_id": "Calculator.add@1.0.0", "call_id": "c7", "input": {"a": 1, "b": 2}}}
@@ -60,7 +60,7 @@ def test_the_open_tool_calling_rfc(site: str) -> None:
 
 
 @pytest.mark.requirement("OXP-001", "OXP-002", "OXP-003")
-def test_oxp(site: str) -> None:
+def test_server_speaks_oxp(site: str) -> None:
     assert [tool["id"] for tool in get(f"{site}/tools")["items"]] == ["Calculator.add@1.0.0"]
     call = {"$schema": "urn:oxp:1.0", "request": {"tool_id": "Calculator.add", "input": {"a": 1, "b": 2}}}
     answer = post(f"{site}/tools/call", call)
@@ -68,7 +68,7 @@ def test_oxp(site: str) -> None:
 
 
 @pytest.mark.requirement("XL-019", "XL-020", "XL-031")
-def test_openapi_with_x_llm(site: str) -> None:
+def test_server_speaks_openapi_with_x_llm(site: str) -> None:
     assert get(f"{site}/.well-known/llm.json")["openapi"] == "/openapi.json"
     document = get(f"{site}/openapi.json")
     assert document == get(f"{site}/.well-known/openapi.json")
@@ -76,7 +76,7 @@ def test_openapi_with_x_llm(site: str) -> None:
     assert get(f"{site}/api/add?a=1&b=2") == 3
 
 
-def test_mcp(site: str) -> None:
+def test_server_speaks_mcp(site: str) -> None:
     accept = "application/json, text/event-stream"
     call = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
     answer = post(f"{site}/mcp", call, accept=accept, mcp_protocol_version="2025-06-18")
@@ -84,7 +84,7 @@ def test_mcp(site: str) -> None:
     assert answer["result"]["content"] == [{"type": "text", "text": "3"}]
 
 
-def test_a_person_with_a_browser_sees_what_is_here(site: str) -> None:
+def test_browser_shows_a_page_of_the_tools(site: str) -> None:
     with urlopen(site, timeout=30) as response:
         page = response.read().decode()
     assert "Calculator" in page

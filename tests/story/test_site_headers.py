@@ -70,7 +70,7 @@ def toolwire_command(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[
 
 @pytest.mark.requirement("XL-089")
 @pytest.mark.parametrize("wire", WIRES)
-def test_they_go_with_every_request_on_every_wire_also_beside_a_key(site: Site, url: str, wire: str) -> None:
+def test_site_headers_are_sent_with_every_request_beside_a_key(site: Site, url: str, wire: str) -> None:
     headers = {"X-Tenant": "acme", "X-Key": Secret(HIDDEN)}
     options: Any = {"protocol": wire, "headers": headers, "agree": lambda _: True, "name": "desk"}
     with connect_sync(url, **options) as remote:
@@ -89,7 +89,7 @@ def test_they_go_with_every_request_on_every_wire_also_beside_a_key(site: Site, 
 
 
 @pytest.mark.requirement("XL-089", "D-26")
-def test_a_question_shows_them_and_a_secret_one_is_not_shown_nor_given_back(site: Site, url: str) -> None:
+def test_question_shows_site_headers_and_hides_secret_ones(site: Site, url: str) -> None:
     asked: list[Question] = []
     headers = {"X-Tenant": "acme", "X-Key": Secret(HIDDEN)}
     with connect_sync(url, headers=headers, approve=lambda question: asked.append(question) is None) as remote:
@@ -107,7 +107,7 @@ def test_a_question_shows_them_and_a_secret_one_is_not_shown_nor_given_back(site
 
 
 @pytest.mark.requirement("XL-089", "D-08")
-def test_another_origin_gets_none_of_them(site: Site, url: str) -> None:
+def test_site_headers_are_not_sent_to_another_origin(site: Site, url: str) -> None:
     elsewhere = Site()
     with background(elsewhere) as other:
         document = {
@@ -152,13 +152,13 @@ def test_another_origin_gets_none_of_them(site: Site, url: str) -> None:
     ],
     ids=str,
 )
-def test_a_header_that_a_call_sets_itself_is_refused_at_once(headers: dict[str, str]) -> None:
+def test_reserved_site_header_is_refused_at_once(headers: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="header"):
         connect_sync("https://a.example", headers=headers)
 
 
 @pytest.mark.requirement("XL-089")
-def test_adapters_send_them(site: Site, url: str) -> None:
+def test_adapters_send_site_headers(site: Site, url: str) -> None:
     with connect_sync(url, headers={"X-Tenant": "acme"}) as remote:
         assert isinstance(remote, SyncRemote)
         told = run_named_call_sync(remote, Provider.OPENAI, "look", {"name": "x-tenant"})
@@ -166,7 +166,7 @@ def test_adapters_send_them(site: Site, url: str) -> None:
 
 
 @pytest.mark.requirement("XL-089")
-def test_every_command_that_takes_a_key_takes_them(
+def test_every_command_with_a_key_option_accepts_site_headers(
     site: Site,
     url: str,
     toolwire_command: Callable[..., tuple[int, str, str]],
@@ -205,7 +205,7 @@ def test_every_command_that_takes_a_key_takes_them(
 
 
 @pytest.mark.requirement("XL-089")
-def test_a_gateway_sends_them_and_its_callers_do_not(site: Site, url: str) -> None:
+def test_gateway_sends_site_headers_and_ignores_those_of_callers(site: Site, url: str) -> None:
     from toolwire.cli.serve_app import open_toolbox
     from toolwire.cli.targets.open_target import UrlOptions
     from toolwire.cli.targets.target import UrlTarget

@@ -12,7 +12,7 @@ from toolwire.testing.loopback import background
 
 @pytest.mark.requirement("OQ-2")
 @pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
-def test_the_handle_of_one_user_is_refused_for_another_on_every_wire(protocol: str) -> None:
+def test_handle_of_one_user_is_refused_for_another_in_every_protocol(protocol: str) -> None:
     kit = Toolkit("Forms")
     titles: dict[tuple[str, str], str] = {}
 

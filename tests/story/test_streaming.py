@@ -46,7 +46,7 @@ class Kitchen:
 
 
 @pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
-def test_everywhere_a_stream_can_be_had_as_a_list(serve: Callable[..., str], protocol: str) -> None:
+def test_stream_result_is_a_list_in_every_protocol(serve: Callable[..., str], protocol: str) -> None:
     kitchen = Kitchen()
     kitchen.eaten.set()
     with connect_sync(serve(kitchen.toolkit), protocol=protocol, agree=lambda _: True) as remote:
@@ -55,7 +55,7 @@ def test_everywhere_a_stream_can_be_had_as_a_list(serve: Callable[..., str], pro
         assert remote.call("courses") == Value(["soup", "cake"])
 
 
-def test_a_piece_is_sent_when_it_is_made_and_not_at_the_end(serve: Callable[..., str]) -> None:
+def test_stream_item_is_sent_as_soon_as_it_is_made(serve: Callable[..., str]) -> None:
     kitchen = Kitchen()
     body = json.dumps({"jsonrpc": "2.0", "id": "1", "method": "courses", "params": {}}).encode()
     request = Request(f"{serve(kitchen.toolkit)}/opentool/streamCall", body, {"content-type": "application/json"})
@@ -69,7 +69,7 @@ def test_a_piece_is_sent_when_it_is_made_and_not_at_the_end(serve: Callable[...,
     assert kitchen.closed.wait(WAIT_S)
 
 
-def test_our_client_hears_each_piece_while_the_tool_runs(serve: Callable[..., str]) -> None:
+def test_our_client_receives_each_item_while_the_tool_runs(serve: Callable[..., str]) -> None:
     kitchen = Kitchen()
     heard: list[str] = []
 
@@ -84,7 +84,7 @@ def test_our_client_hears_each_piece_while_the_tool_runs(serve: Callable[..., st
 
 @pytest.mark.requirement("MC-05")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_official_mcp_client_hears_each_piece_while_the_tool_runs(serve: Callable[..., str], mode: Any) -> None:
+def test_official_mcp_client_receives_each_item_while_the_tool_runs(serve: Callable[..., str], mode: Any) -> None:
     kitchen = Kitchen()
     heard: list[str | None] = []
 
@@ -101,7 +101,7 @@ def test_the_official_mcp_client_hears_each_piece_while_the_tool_runs(serve: Cal
 
 
 @pytest.mark.requirement("MC-05")
-def test_our_client_hears_each_piece_over_mcp_while_the_tool_runs(serve: Callable[..., str]) -> None:
+def test_our_client_receives_each_item_over_mcp_while_the_tool_runs(serve: Callable[..., str]) -> None:
     kitchen = Kitchen()
     heard: list[str] = []
 
@@ -114,7 +114,7 @@ def test_our_client_hears_each_piece_over_mcp_while_the_tool_runs(serve: Callabl
     assert heard == ["soup", "cake"]
 
 
-def test_a_gateway_passes_the_pieces_on_as_they_come(serve: Callable[..., str]) -> None:
+def test_gateway_passes_items_on_as_they_arrive(serve: Callable[..., str]) -> None:
     kitchen = Kitchen()
     far = serve(kitchen.toolkit)
     heard: list[str] = []

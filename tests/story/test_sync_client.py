@@ -35,7 +35,7 @@ def site() -> Iterator[str]:
 
 
 @pytest.mark.requirement("XL-089")
-def test_both_clients_say_the_same(site: str) -> None:
+def test_blocking_and_asynchronous_client_give_the_same_results(site: str) -> None:
     calls = [("add", {"a": 1, "b": 2}), ("add", {"a": "one", "b": 2}), ("forget", {}), ("subtract", {})]
     with connect_sync(site) as remote:
         blocking = [remote.call(name, arguments) for name, arguments in calls]
@@ -51,7 +51,7 @@ def test_both_clients_say_the_same(site: str) -> None:
     assert [result.ok for result in blocking] == [True, False, False, False]
 
 
-def test_one_connection_serves_several_threads(site: str) -> None:
+def test_threads_can_share_one_connection(site: str) -> None:
     with connect_sync(site) as remote, ThreadPoolExecutor(8) as threads:
         results = threads.map(lambda number: remote.call("add", {"a": number, "b": 1}), range(48))
         assert [result.value for result in results if isinstance(result, Value)] == list(range(1, 49))
@@ -63,7 +63,7 @@ def test_a_tool_is_called_by_name_or_id_with_or_without_a_version(site: str) -> 
             assert remote.call(name, {"a": 1, "b": 2}) == Value(3)
 
 
-def test_a_blocking_connection_cannot_be_asked_by_a_coroutine(site: str) -> None:
+def test_blocking_connection_refuses_a_coroutine_approver(site: str) -> None:
     async def approve(question: object) -> bool:
         return True
 

@@ -30,12 +30,12 @@ def demo() -> subprocess.CompletedProcess[str]:
     return run()
 
 
-def test_every_step_comes_out_as_it_should(demo: subprocess.CompletedProcess[str]) -> None:
+def test_demo_completes_every_step(demo: subprocess.CompletedProcess[str]) -> None:
     assert (demo.returncode, demo.stderr) == (0, "")
     assert "Every step came out as it should" in demo.stdout
 
 
-def test_it_shows_the_whole_job(demo: subprocess.CompletedProcess[str]) -> None:
+def test_demo_shows_the_whole_workflow(demo: subprocess.CompletedProcess[str]) -> None:
     for told in (
         "OpenAPI + x-llm is chosen: it was found first",
         "OXP 1.0; tools: 5",
@@ -61,7 +61,7 @@ def test_the_user_flow_of_the_proposal_asks_exactly_one_question(demo: subproces
 
 
 @pytest.mark.requirement("XL-132", "XL-110")
-def test_a_person_signs_up_lets_toolwire_in_and_takes_it_back(demo: subprocess.CompletedProcess[str]) -> None:
+def test_demo_user_signs_up_connects_toolwire_and_revokes_it(demo: subprocess.CompletedProcess[str]) -> None:
     _, _, product = demo.stdout.partition("A product with accounts")
     assert "Ada has an account, and a book of recipes of her own: You have no favorites yet" in product
     assert product.index("searchRecipes") < product.index("She takes it back on the page of connected apps")
@@ -69,7 +69,7 @@ def test_a_person_signs_up_lets_toolwire_in_and_takes_it_back(demo: subprocess.C
 
 
 @pytest.mark.requirement("CC-01", "CC-05")
-def test_our_server_has_an_unchanged_mcp_client_ask_its_user(demo: subprocess.CompletedProcess[str]) -> None:
+def test_demo_server_makes_an_unchanged_mcp_client_ask_its_user(demo: subprocess.CompletedProcess[str]) -> None:
     _, _, told = demo.stdout.partition("The official MCP client, unchanged")
     small, large, gone = (part.partition("\n\nWhat does")[0] for part in told.split("-> ")[:3])
     assert "Allow this call?" not in small
@@ -83,7 +83,7 @@ def test_our_server_has_an_unchanged_mcp_client_ask_its_user(demo: subprocess.Co
 
 
 @pytest.mark.requirement("CC-03")
-def test_a_bounded_grant_is_spent_and_gone(demo: subprocess.CompletedProcess[str]) -> None:
+def test_demo_bounded_grant_ends_after_its_last_use(demo: subprocess.CompletedProcess[str]) -> None:
     _, _, told = demo.stdout.partition('An "always" within bounds')
     first, second, third, last = (part.partition("\n\n")[0] for part in told.split("pay(to=")[1:5])
     for part, asked, left in (
@@ -99,11 +99,11 @@ def test_a_bounded_grant_is_spent_and_gone(demo: subprocess.CompletedProcess[str
     assert "-> denied: pay was not called" in last
 
 
-def test_there_is_no_colour_in_a_pipe(demo: subprocess.CompletedProcess[str]) -> None:
+def test_demo_output_in_a_pipe_has_no_colors(demo: subprocess.CompletedProcess[str]) -> None:
     assert "\x1b" not in demo.stdout
 
 
-def test_asking_needs_somebody_to_ask() -> None:
+def test_demo_with_questions_requires_a_terminal() -> None:
     asked = run("--ask")
     assert (asked.returncode, asked.stdout) == (2, "")
     assert "terminal" in asked.stderr

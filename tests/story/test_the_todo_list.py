@@ -52,7 +52,7 @@ def test_a_task_is_made_changed_and_deleted(site: str, database: Path) -> None:
         assert (gone.kind, gone.message) == (Kind.TOOL_FAILED, "There is no task 1.")
 
 
-def test_reading_asks_nobody_and_everything_else_asks() -> None:
+def test_only_reading_tools_run_without_a_question() -> None:
     toolkit = load_code(FileTarget(APP))
     assert isinstance(toolkit, Toolkit)
     consent = {tool.name: str(effective_level(tool)) for tool in toolkit.catalog().tools}
@@ -60,7 +60,7 @@ def test_reading_asks_nobody_and_everything_else_asks() -> None:
     assert consent == {**reading, "create_task": "per-call", "update_task": "per-call", "delete_task": "per-call"}
 
 
-def test_several_at_once_lose_nothing(site: str) -> None:
+def test_concurrent_calls_lose_no_task(site: str) -> None:
     with (
         connect_sync(site, approve=lambda _: Answer(allowed=True, always=True)) as remote,
         ThreadPoolExecutor(8) as threads,

@@ -40,22 +40,22 @@ def shop(deleted: list[str]) -> Toolkit:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[tuple[list[str], str]]:
+def served_shop() -> Iterator[tuple[list[str], str]]:
     deleted: list[str] = []
     with background(toolwire.asgi(shop(deleted))) as url:
         yield deleted, url
 
 
 @pytest.fixture
-def site(served: tuple[list[str], str]) -> Iterator[str]:
-    deleted, url = served
+def site(served_shop: tuple[list[str], str]) -> Iterator[str]:
+    deleted, url = served_shop
     deleted.clear()
     yield url
     assert deleted == []
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_our_client_refuses_it_before_anybody_is_asked(site: str, protocol: str) -> None:
+def test_client_refuses_an_undeclared_argument_without_a_question(site: str, protocol: str) -> None:
     asked: list[Any] = []
     with connect_sync(site, protocol=protocol, approve=lambda question: asked.append(question) is None) as remote:
         refused = remote.call("delete_orders", {"tag": "old"})
@@ -78,7 +78,7 @@ def answer(url: str, body: Any = None) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
-def test_our_server_refuses_it_whatever_the_client(site: str) -> None:
+def test_server_refuses_an_undeclared_argument_of_any_client(site: str) -> None:
     wrong = {"tag": "old"}
     mcp = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "delete_orders", "arguments": wrong}}
     initialize: dict[str, Any] = {
@@ -101,13 +101,13 @@ def test_our_server_refuses_it_whatever_the_client(site: str) -> None:
         assert "takes no `tag`: did you mean `tag_name`?" in text, path
 
 
-def test_a_client_of_the_typescript_sdk_may_go_on_adding_its_session(site: str) -> None:
+def test_session_id_argument_of_the_typescript_sdk_is_accepted(site: str) -> None:
     call = {"jsonrpc": "2.0", "id": "1", "method": "count_orders", "params": {"tag_name": "new", "sessionId": "s"}}
     status, text = answer(f"{site}/opentool/call", call)
     assert (status, json.loads(text)["result"]) == (200, {"result": 3})
 
 
-def test_a_model_gets_the_sentence_back_through_any_sdk(site: str) -> None:
+def test_model_receives_the_refusal_through_each_sdk(site: str) -> None:
     from anthropic.types import ToolUseBlock
     from google.genai.types import FunctionCall
     from openai.types.chat import ChatCompletionMessageFunctionToolCall
@@ -131,7 +131,7 @@ def test_a_model_gets_the_sentence_back_through_any_sdk(site: str) -> None:
         assert SENTENCE in text
 
 
-def test_a_model_gets_the_sentence_back_from_a_toolkit_in_this_process() -> None:
+def test_model_receives_the_refusal_from_a_local_toolkit() -> None:
     from toolwire.adapters import langchain
     from toolwire.server.run.function_toolbox import FunctionToolbox
 
@@ -142,7 +142,7 @@ def test_a_model_gets_the_sentence_back_from_a_toolkit_in_this_process() -> None
     assert deleted == []
 
 
-def test_a_tool_that_takes_nothing_says_so(site: str) -> None:
+def test_refusal_states_that_a_tool_takes_no_arguments(site: str) -> None:
     toolkit = Toolkit("Clock")
 
     @toolkit.tool(safe=True)

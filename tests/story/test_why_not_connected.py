@@ -31,7 +31,7 @@ def test_a_missing_and_a_wrong_key_are_unauthorized(protocol: str) -> None:
         assert kinds(url, protocol=protocol, api_key="wrong") == {Kind.UNAUTHORIZED}
 
 
-def test_a_server_that_speaks_no_protocol_is_not_found() -> None:
+def test_server_without_a_known_protocol_is_not_found() -> None:
     async def nothing(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
             return
@@ -42,7 +42,7 @@ def test_a_server_that_speaks_no_protocol_is_not_found() -> None:
         assert kinds(url, protocol="opentool") == {Kind.NOT_FOUND}
 
 
-def test_where_no_server_is_it_is_unreachable() -> None:
+def test_closed_port_is_unreachable() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     assert kinds(url) == {Kind.UNREACHABLE}

@@ -46,7 +46,7 @@ def tool(name: str) -> Any:
 
 
 @pytest.mark.requirement("FU-13")
-def test_a_method_is_refused_with_what_to_write_instead() -> None:
+def test_method_as_a_tool_is_refused_with_advice() -> None:
     kit = Toolkit("Desk")
     with pytest.raises(DefinitionError, match=r"Desk\.open\(\) takes self, .* with kit\.add\(Desk\(\)\.open\)\."):
 
@@ -69,7 +69,7 @@ def test_a_method_is_refused_with_what_to_write_instead() -> None:
 
 
 @pytest.mark.requirement("FU-13")
-def test_the_methods_of_an_object_are_added_after_its_class() -> None:
+def test_methods_of_an_object_can_be_added_after_its_class() -> None:
     class Counter:
         def __init__(self, start: int) -> None:
             self.count = start
@@ -87,7 +87,7 @@ def test_the_methods_of_an_object_are_added_after_its_class() -> None:
 
 
 @pytest.mark.requirement("OTC-001", "OTC-011")
-def test_types_become_the_schema_and_the_docstring_the_description() -> None:
+def test_schema_comes_from_types_and_description_from_the_docstring() -> None:
     free = tool("free_rooms")
     assert (free.id, free.description) == ("Hotel.free_rooms@2.0.0", "Say which rooms are free.")
     assert free.parameters["day"] == {"type": "string", "format": "date", "description": "The first night."}
@@ -97,13 +97,13 @@ def test_types_become_the_schema_and_the_docstring_the_description() -> None:
     assert free.output_schema["type"] == "array"
 
 
-def test_the_policy_is_written_above_the_function() -> None:
+def test_decorator_options_define_the_policy() -> None:
     assert (tool("free_rooms").approval, tool("free_rooms").safe) == (Approval.AUTO, True)
     assert (tool("cancel").approval, tool("cancel").destructive) == (Approval.PER_CALL, True)
     assert tool("cancel").output_schema is None
 
 
-def test_a_decorated_function_stays_what_it_was() -> None:
+def test_decorator_returns_the_original_function() -> None:
     toolkit = Toolkit("Kit")
 
     @toolkit.tool
@@ -115,7 +115,7 @@ def test_a_decorated_function_stays_what_it_was() -> None:
 
 
 @pytest.mark.requirement("OTC-002", "OTC-003")
-def test_what_cannot_be_a_tool_is_refused_in_a_sentence_that_names_it() -> None:
+def test_invalid_tool_function_is_refused_by_name() -> None:
     toolkit = Toolkit("Kit")
 
     def greet(*names: str) -> str:
@@ -140,7 +140,7 @@ def test_what_cannot_be_a_tool_is_refused_in_a_sentence_that_names_it() -> None:
 
 
 @pytest.mark.requirement("FU-06")
-def test_a_duration_fits_its_schema_on_every_wire_and_no_description_is_made_up() -> None:
+def test_duration_result_matches_its_schema_in_every_protocol() -> None:
     kit = Toolkit("Kitchen")
 
     @kit.tool(approval="auto")

@@ -26,7 +26,7 @@ TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"
 
 
-def test_a_call_is_one_span_with_these_attributes() -> None:
+def test_call_is_recorded_as_one_span_with_its_attributes() -> None:
     sdk = Sdk()
     assert sdk.run(Context(principal="ada")) == Value(1)
     assert sdk.span.name == "execute_tool add"
@@ -51,7 +51,7 @@ def test_a_call_is_one_span_with_these_attributes() -> None:
     assert sdk.span.status.is_unset
 
 
-def test_a_failure_is_an_error_of_few_words_whatever_status_the_protocol_gives_it() -> None:
+def test_failure_has_a_short_error_type_independent_of_the_http_status() -> None:
     problem = Problem(kind=Kind.TOOL_FAILED, message="No milk for Ada.")
     sdk = Sdk()
     ended = sdk.run(result=problem)
@@ -79,21 +79,21 @@ def test_a_trace_id_of_the_caller_is_the_trace_of_the_span(trace_id: str) -> Non
 
 
 @pytest.mark.requirement("OTC-020")
-def test_a_trace_id_of_any_other_form_is_an_attribute() -> None:
+def test_caller_trace_id_in_another_form_becomes_an_attribute() -> None:
     sdk = Sdk()
     sdk.run(Context(trace_id="my trace " + "x" * 200))
     assert attributes(sdk.span)["toolwire.client_trace_id"] == ("my trace " + "x" * 200)[:128]
     assert sdk.span.parent is None
 
 
-def test_a_traceparent_is_the_parent_and_comes_before_a_trace_id() -> None:
+def test_traceparent_takes_precedence_over_a_trace_id() -> None:
     sdk = Sdk()
     sdk.run(Context(trace_id="f" * 32, traceparent=PARENT))
     assert sdk.span.parent is not None
     assert (f"{sdk.span.context.trace_id:032x}", f"{sdk.span.parent.span_id:016x}") == (TRACE, SPAN)
 
 
-def test_the_protocols_own_traceparent_comes_before_that_of_http() -> None:
+def test_traceparent_of_the_protocol_takes_precedence_over_that_of_http() -> None:
     own = add_trace(Context(trace_id="a" * 32, traceparent=f"00-{'a' * 32}-{SPAN}-01"), PARENT)
     assert own.trace_id == "a" * 32
     assert add_trace(ANONYMOUS, PARENT) == Context(trace_id=TRACE, traceparent=PARENT)
@@ -102,7 +102,7 @@ def test_the_protocols_own_traceparent_comes_before_that_of_http() -> None:
     assert add_trace(ANONYMOUS, "") is ANONYMOUS
 
 
-def test_another_trace_that_is_there_already_is_linked_and_the_same_one_is_the_parent() -> None:
+def test_different_active_trace_is_linked_and_the_same_one_is_the_parent() -> None:
     sdk = Sdk()
     with sdk.tracers.get_tracer("http").start_as_current_span("POST") as outer:
         sdk.run(Context(traceparent=PARENT))
@@ -113,14 +113,14 @@ def test_another_trace_that_is_there_already_is_linked_and_the_same_one_is_the_p
     assert child.parent == outer.get_span_context()
 
 
-def test_whether_a_trace_without_flags_is_kept_is_this_servers_choice() -> None:
+def test_server_sampler_decides_about_a_trace_without_flags() -> None:
     for sampler, kept in ((None, 1), (ParentBased(ALWAYS_OFF), 0)):
         sdk = Sdk(sampler)
         sdk.run(Context(trace_id=TRACE))
         assert len(sdk.spans.get_finished_spans()) == kept
 
 
-def test_what_the_tool_does_is_traced_below_the_span_and_sent_on() -> None:
+def test_outgoing_calls_of_a_tool_are_traced_below_its_span() -> None:
     sdk = Sdk()
     sdk.run()
     assert sdk.inside == sdk.span.context
@@ -154,7 +154,7 @@ def test_durations_are_counted_by_tool_protocol_and_error() -> None:
         (Problem(kind=Kind.DENIED, message=""), "toolwire.approvals", {"decision": "denied"}),
     ],
 )
-def test_calls_that_were_turned_away_are_counted_by_why(problem: Problem, name: str, labels: dict[str, str]) -> None:
+def test_refused_calls_are_counted_by_reason(problem: Problem, name: str, labels: dict[str, str]) -> None:
     sdk = Sdk()
     sdk.run(result=problem)
     assert [(point.value, dict(point.attributes)) for point in sdk.points(name)] == [(1, labels)]
@@ -168,7 +168,7 @@ def test_calls_that_were_turned_away_are_counted_by_why(problem: Problem, name: 
         (Problem(kind=Kind.INTERRUPTED, message=""), "interrupted"),
     ],
 )
-def test_what_became_of_a_call_that_should_run_once_is_counted(result: Result, outcome: str) -> None:
+def test_idempotency_outcomes_are_counted(result: Result, outcome: str) -> None:
     sdk = Sdk()
     sdk.run(result=result, key="k")
     assert attributes(sdk.span)["toolwire.idempotency"] == outcome
@@ -177,7 +177,7 @@ def test_what_became_of_a_call_that_should_run_once_is_counted(result: Result, o
     ]
 
 
-def test_a_call_that_nobody_waits_for_any_more_is_cancelled() -> None:
+def test_abandoned_call_is_recorded_as_cancelled() -> None:
     sdk = Sdk()
 
     async def for_ever(call: Call, notify: Notify) -> tuple[Result, float]:
@@ -199,7 +199,7 @@ def test_a_call_that_nobody_waits_for_any_more_is_cancelled() -> None:
     assert [point.value for point in sdk.points("toolwire.inflight_calls")] == [0]
 
 
-def test_without_an_sdk_nothing_is_observed_and_opentelemetry_is_not_even_loaded() -> None:
+def test_telemetry_without_an_sdk_does_not_load_opentelemetry() -> None:
     assert create_observer(Telemetry()) is None
     code = (
         "import sys; from toolwire import Toolkit, asgi; asgi(Toolkit('T')); "
@@ -210,7 +210,7 @@ def test_without_an_sdk_nothing_is_observed_and_opentelemetry_is_not_even_loaded
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def test_a_call_is_a_line_of_json_where_the_log_wants_it() -> None:
+def test_call_is_logged_as_one_json_line() -> None:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())

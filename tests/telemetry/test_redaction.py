@@ -21,7 +21,7 @@ CONTEXT = Context(tokens={"google": Secret(CANARY)}, secrets={"KEY": Secret("oth
 
 
 @pytest.mark.requirement("D-26", "A-45")
-def test_the_secrets_of_a_call_are_taken_out_of_text_while_it_runs_and_only_then() -> None:
+def test_secrets_of_a_call_are_removed_from_text_only_while_it_runs() -> None:
     with hide_secrets(CONTEXT):
         assert scrub_text(f"a {CANARY}, b other-{CANARY}, 1") == "a ***, b ***, 1"
     assert scrub_text(CANARY) == CANARY
@@ -44,13 +44,13 @@ def test_the_secrets_of_a_call_are_taken_out_of_text_while_it_runs_and_only_then
         f"client_assertion={CANARY}",
     ],
 )
-def test_what_stands_behind_a_name_of_secrets_is_taken_out(text: str) -> None:
+def test_value_after_a_secret_name_is_redacted(text: str) -> None:
     assert CANARY not in redact_text(text)
     assert "***" in redact_text(text)
 
 
 @pytest.mark.parametrize("text", ["status code: 200", "the token was refused", "a secret tool", "tokens", "éàü"])
-def test_other_text_is_left_as_it_is(text: str) -> None:
+def test_text_without_secrets_is_unchanged(text: str) -> None:
     assert redact_text(text) == text
 
 
@@ -76,7 +76,7 @@ def test_data_is_redacted_by_type_by_name_and_by_text() -> None:
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     )
 )
-def test_any_data_can_be_redacted(data: Any) -> None:
+def test_redaction_accepts_any_data(data: Any) -> None:
     json.dumps(redact_data("fields", data)).encode()
 
 
@@ -101,7 +101,7 @@ def test_a_record_of_any_formatter_loses_the_secrets_of_the_call() -> None:
 
 
 @pytest.mark.requirement("D-26")
-def test_the_secrets_of_a_call_are_known_in_its_threads() -> None:
+def test_secrets_of_a_call_are_redacted_in_its_threads() -> None:
     import contextvars
 
     found: list[str] = []
@@ -130,7 +130,7 @@ def test_a_problem_loses_the_secrets_of_the_call() -> None:
     assert scrub_problem(problem) is problem
 
 
-def test_the_log_of_a_process_can_be_json_and_says_what_was_raised() -> None:
+def test_process_log_can_be_json_with_the_exception() -> None:
     names = ("toolwire", "uvicorn.error", "uvicorn.access")
     before = [(logging.getLogger(name), [*logging.getLogger(name).handlers]) for name in names]
     states = [(logger.level, logger.propagate) for logger, _ in before]
@@ -149,12 +149,12 @@ def test_the_log_of_a_process_can_be_json_and_says_what_was_raised() -> None:
     assert line["exception"].rstrip().endswith("LookupError: inside")
 
 
-def test_half_a_character_does_not_break_the_log() -> None:
+def test_lone_surrogate_does_not_break_the_log() -> None:
     line = json.loads(JsonLines().format(record("\ud800 and %s", "\udfff")))
     assert line["event"] == "? and ?"
 
 
-def test_records_are_looked_at_once_whoever_else_makes_them() -> None:
+def test_log_records_are_redacted_once_with_another_record_factory() -> None:
     made: list[logging.LogRecord] = []
     before = logging.getLogRecordFactory()
 

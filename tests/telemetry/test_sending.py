@@ -56,7 +56,7 @@ def kit() -> Toolkit:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[tuple[str, Sdk]]:
+def traced_server() -> Iterator[tuple[str, Sdk]]:
     """A server whose own spans go to an SDK of their own."""
     sdk = Sdk()
     with background(asgi(kit(), telemetry=sdk.telemetry)) as url:
@@ -70,8 +70,8 @@ def call(url: str, sdk: Sdk, tool: str, arguments: Any = None, protocol: str = "
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_call_that_is_sent_is_a_span_and_the_server_is_below_it(served: tuple[str, Sdk], protocol: str) -> None:
-    url, server = served
+def test_client_call_has_a_span_that_contains_the_server_span(traced_server: tuple[str, Sdk], protocol: str) -> None:
+    url, server = traced_server
     server.spans.clear()
     sdk = Sdk()
     assert call(url, sdk, "add", {"a": 2}, protocol) == Value(3)
@@ -93,12 +93,12 @@ def test_a_call_that_is_sent_is_a_span_and_the_server_is_below_it(served: tuple[
     assert below.parent.span_id == sdk.span.context.span_id
 
 
-def test_an_asynchronous_connection_says_the_same(served: tuple[str, Sdk]) -> None:
+def test_asynchronous_client_call_has_the_same_span(traced_server: tuple[str, Sdk]) -> None:
     sdk = Sdk()
 
     async def story() -> None:
         async with connect(
-            served[0], protocol="mcp", agree=lambda _: True, session=Session(telemetry=sdk.telemetry)
+            traced_server[0], protocol="mcp", agree=lambda _: True, session=Session(telemetry=sdk.telemetry)
         ) as remote:
             with trace.use_span(trace.NonRecordingSpan(OUTER)):
                 assert await remote.call("add", {"a": 1}) == Value(2)
@@ -117,11 +117,11 @@ def test_an_asynchronous_connection_says_the_same(served: tuple[str, Sdk]) -> No
         (Answer(allowed=False, reason="timeout"), "denied", "timeout"),
     ],
 )
-def test_what_a_person_decides_is_an_attribute_and_counted(
-    served: tuple[str, Sdk], answer: Answer, approval: str, decision: str
+def test_approval_decision_is_an_attribute_and_a_count(
+    traced_server: tuple[str, Sdk], answer: Answer, approval: str, decision: str
 ) -> None:
     sdk = Sdk()
-    call(served[0], sdk, "change", {"password": CANARY}, approve=lambda _: answer)
+    call(traced_server[0], sdk, "change", {"password": CANARY}, approve=lambda _: answer)
     said = attributes(sdk.span)
     assert said["toolwire.approval"] == approval
     assert said.get("error.type") == (None if answer.allowed else "approval_denied")
@@ -131,8 +131,8 @@ def test_what_a_person_decides_is_an_attribute_and_counted(
     assert CANARY not in sdk.span.to_json()
 
 
-def test_arguments_and_results_are_said_only_where_they_are_asked_for_and_never_a_secret(
-    served: tuple[str, Sdk],
+def test_arguments_and_results_are_recorded_only_if_enabled_and_without_secrets(
+    traced_server: tuple[str, Sdk],
 ) -> None:
     sdk = Sdk()
     said = {}
@@ -141,8 +141,8 @@ def test_arguments_and_results_are_said_only_where_they_are_asked_for_and_never_
             tracer_provider=sdk.tracers, meter_provider=sdk.meters, descriptions=contents, contents=contents
         )
         allowed = {"approve": lambda _: Answer(allowed=True), "telemetry": telemetry}
-        call(served[0], sdk, "change", {"password": CANARY}, **allowed)
-        call(served[0], sdk, "add", {"a": 41}, telemetry=telemetry)
+        call(traced_server[0], sdk, "change", {"password": CANARY}, **allowed)
+        call(traced_server[0], sdk, "add", {"a": 41}, telemetry=telemetry)
         said[contents] = [attributes(span) for span in sdk.spans.get_finished_spans()]
         assert CANARY not in "".join(span.to_json() for span in sdk.spans.get_finished_spans())
         sdk.spans.clear()
@@ -155,11 +155,11 @@ def test_arguments_and_results_are_said_only_where_they_are_asked_for_and_never_
 
 
 @pytest.mark.parametrize(("protocol", "code"), [("mcp", None), ("opentool", "500"), ("otc", None)])
-def test_a_failure_is_an_error_with_the_code_that_was_answered(
-    served: tuple[str, Sdk], protocol: str, code: str | None
+def test_failed_client_call_records_the_response_code(
+    traced_server: tuple[str, Sdk], protocol: str, code: str | None
 ) -> None:
     sdk = Sdk()
-    result = call(served[0], sdk, "fail", protocol=protocol)
+    result = call(traced_server[0], sdk, "fail", protocol=protocol)
     assert isinstance(result, Problem)
     said = attributes(sdk.span)
     assert (said["error.type"], said.get("rpc.response.status_code")) == ("tool_error", code)
@@ -172,18 +172,18 @@ def test_a_failure_is_an_error_with_the_code_that_was_answered(
     )
 
 
-def test_a_limit_is_allowed_until_it_is_not(served: tuple[str, Sdk]) -> None:
+def test_rate_limit_result_is_recorded_as_allowed_or_limited(traced_server: tuple[str, Sdk]) -> None:
     sdk = Sdk()
     with connect_sync(
-        served[0], protocol="otc", agree=lambda _: True, session=Session(telemetry=sdk.telemetry), retries=0
+        traced_server[0], protocol="otc", agree=lambda _: True, session=Session(telemetry=sdk.telemetry), retries=0
     ) as remote:
         assert [remote.call("rare").ok for _ in range(2)] == [True, False]
     results = [attributes(span)["toolwire.ratelimit.result"] for span in sdk.spans.get_finished_spans()]
     assert results == ["allowed", "limited"]
 
 
-def test_a_gateway_is_a_chain_of_spans_that_names_its_upstream(served: tuple[str, Sdk]) -> None:
-    url, server = served
+def test_gateway_span_names_its_upstream_and_contains_the_upstream_span(traced_server: tuple[str, Sdk]) -> None:
+    url, server = traced_server
     server.spans.clear()
     sdk = Sdk()
 
@@ -206,10 +206,10 @@ def test_a_gateway_is_a_chain_of_spans_that_names_its_upstream(served: tuple[str
     assert attributes(sent)["gen_ai.tool.type"] == "function"
 
 
-def test_without_an_sdk_a_client_does_not_even_load_opentelemetry(served: tuple[str, Sdk]) -> None:
+def test_client_without_an_sdk_does_not_load_opentelemetry(traced_server: tuple[str, Sdk]) -> None:
     code = (
         "import sys; from toolwire import connect_sync\n"
-        f"with connect_sync({served[0]!r}, protocol='otc', agree=lambda _: True) as remote:\n"
+        f"with connect_sync({traced_server[0]!r}, protocol='otc', agree=lambda _: True) as remote:\n"
         "    assert remote.call('add', {'a': 1}).ok\n"
         "    assert remote._connection.observer._observer is None\n"
         "assert 'opentelemetry' not in sys.modules and 'toolwire.telemetry.spans' not in sys.modules"

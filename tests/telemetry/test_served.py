@@ -42,7 +42,7 @@ def arrival(protocol: str, body: bytes | None = None) -> Arrival:
 
 
 @pytest.mark.parametrize(("protocol", "id_"), [("mcp", "m-7"), ("opentool", "7")])
-def test_the_message_a_call_came_in_is_part_of_its_span(protocol: str, id_: str) -> None:
+def test_server_span_contains_the_request_id_and_protocol_version(protocol: str, id_: str) -> None:
     sdk = Sdk()
     sdk.run(protocol=protocol, arrival=arrival(protocol))
     said = attributes(sdk.span)
@@ -54,7 +54,7 @@ def test_the_message_a_call_came_in_is_part_of_its_span(protocol: str, id_: str)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"id": {}}', b'{"id": 1e999, "params": 7}', b"\xff"])
-def test_a_message_of_any_other_form_says_nothing(body: bytes) -> None:
+def test_unreadable_request_message_adds_no_span_attributes(body: bytes) -> None:
     sdk = Sdk()
     assert sdk.run(protocol="mcp", arrival=arrival("mcp", body)) == Value(1)
     assert "jsonrpc.request.id" not in attributes(sdk.span)
@@ -62,7 +62,7 @@ def test_a_message_of_any_other_form_says_nothing(body: bytes) -> None:
 
 @pytest.mark.parametrize("protocol", ["mcp", "opentool"])
 @pytest.mark.parametrize("kind", list(Kind))
-def test_the_code_of_a_failure_is_the_one_that_is_answered(protocol: str, kind: Kind) -> None:
+def test_recorded_error_code_equals_the_answered_code(protocol: str, kind: Kind) -> None:
     (codec,) = (codec for codec in BUILTIN if codec.name == protocol)
     read = codec.routes(Catalog(title="Calc", tools=(TOOL,)), Site())["POST", PATHS[protocol]].read
     pending = read(arrival(protocol).request)
@@ -71,7 +71,7 @@ def test_the_code_of_a_failure_is_the_one_that_is_answered(protocol: str, kind: 
     assert rpc_code(protocol, kind) == (answer.get("error") or {}).get("code")
 
 
-def test_what_the_ledger_makes_of_a_call_is_said_and_timed() -> None:
+def test_ledger_outcomes_are_recorded_and_timed() -> None:
     sdk = Sdk()
     once = IdempotencyRunner(sdk.observer.observe_ledger(MemoryLedger()), MemoryLedger(), wait_s=10.0)
 
@@ -117,7 +117,7 @@ def test_what_the_ledger_makes_of_a_call_is_said_and_timed() -> None:
     assert timed["claim"][1] >= 5, "the one that waited asked again"
 
 
-def test_a_ledger_is_left_alone_where_nobody_would_hear_of_it() -> None:
+def test_ledger_is_not_wrapped_without_telemetry() -> None:
     ledger = MemoryLedger()
     assert Observer(None, None).observe_ledger(ledger) is ledger
 
@@ -130,7 +130,7 @@ def test_a_ledger_is_left_alone_where_nobody_would_hear_of_it() -> None:
         ("", Problem(kind=Kind.UNCONFIRMED, message=""), "denied"),
     ],
 )
-def test_what_consent_the_server_saw_is_said(confirmation: str, result: Result, approval: str) -> None:
+def test_span_contains_the_consent_that_the_server_saw(confirmation: str, result: Result, approval: str) -> None:
     sdk = Sdk()
     sdk.run(Context(confirmation=confirmation), result)
     assert attributes(sdk.span)["toolwire.approval"] == approval
@@ -140,7 +140,7 @@ def test_what_consent_the_server_saw_is_said(confirmation: str, result: Result, 
     ("problem", "reason"),
     [(FULL, "ledger"), (Problem(kind=Kind.OVERLOADED, message="", details={"uncounted": True}), "rates")],
 )
-def test_a_store_that_is_gone_is_a_reason_of_its_own(problem: Problem, reason: str) -> None:
+def test_lost_store_has_its_own_reason_for_refused_calls(problem: Problem, reason: str) -> None:
     sdk = Sdk()
     sdk.run(result=problem)
     assert [dict(point.attributes) for point in sdk.points("toolwire.shed")] == [{"reason": reason}]
@@ -149,7 +149,7 @@ def test_a_store_that_is_gone_is_a_reason_of_its_own(problem: Problem, reason: s
 @pytest.mark.parametrize(
     ("result", "said"), [(Value(1), "allowed"), (Problem(kind=Kind.RATE_LIMITED, message=""), "limited")]
 )
-def test_what_its_limit_said_is_an_attribute_of_a_tool_with_one(result: Result, said: str) -> None:
+def test_rate_limit_result_is_an_attribute_of_limited_tools(result: Result, said: str) -> None:
     sdk = Sdk()
     tool = Tool(name="rare", rate_limit=RateLimit(max=1, window="1h"))
 
@@ -170,7 +170,7 @@ def test_calls_by_mcp_and_the_version_that_runs_are_counted() -> None:
         assert (build.value, list(build.attributes)) == (1, ["version"])
 
 
-def test_the_log_says_from_where_a_call_came() -> None:
+def test_log_line_names_the_origin_of_a_call() -> None:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
@@ -185,7 +185,7 @@ def test_the_log_says_from_where_a_call_came() -> None:
     assert json.loads(stream.getvalue())["client_addr"] == "192.0.2.7"
 
 
-def test_tokens_are_counted_by_grant_and_result_and_no_word_of_a_strangers_is_a_label() -> None:
+def test_issued_tokens_are_counted_by_known_grants_and_results() -> None:
     sdk = Sdk()
     count = TokenCount(sdk.telemetry)
     for grant, result in (

@@ -16,7 +16,7 @@ from .sdk import Sdk, attributes
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/tools/call"])
-def test_a_server_says_how_a_call_came_and_what_its_ledger_made_of_it(path: str) -> None:
+def test_server_span_records_protocol_and_ledger_outcome(path: str) -> None:
     sdk = Sdk()
     kit = Toolkit("Calc", version="2.1.0")
 

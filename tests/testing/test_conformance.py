@@ -58,17 +58,17 @@ def test_a_codec_that_tells_secrets_does_not_conform(name: str) -> None:
     assert "the problem reveals internal details" in faults(always(LEAK), name)
 
 
-def test_a_codec_that_changes_what_is_said_of_retrying_does_not_conform() -> None:
+def test_codec_that_changes_retry_hints_does_not_conform() -> None:
     assert faults(always(LEAK), "check_retry_hints") == ["retry_after_ms: 1 arrived for 1500"]
     assert faults(always(ODD), "check_retry_hints") == ["the prompt became 'Nothing.'"]
     assert faults(always(Value(1)), "check_retry_hints")
 
 
-def test_a_tool_that_returns_nothing_gives_nothing_else() -> None:
+def test_codec_that_changes_a_none_result_does_not_conform() -> None:
     assert faults(always(Value({})), "check_none_result") == ["forget({}) gives Value(value={}), not None"]
 
 
-def altered(change: Callable[[Tool], Tool | None]) -> Callable[[CodecConnection], CodecConnection]:
+def alter_tools(change: Callable[[Tool], Tool | None]) -> Callable[[CodecConnection], CodecConnection]:
     def alter(joined: CodecConnection) -> CodecConnection:
         tools = tuple(tool for each in joined.peer.catalog.tools if (tool := change(each)) is not None)
         return replace(joined, peer=replace(joined.peer, catalog=replace(joined.peer.catalog, tools=tools)))
@@ -86,12 +86,12 @@ def altered(change: Callable[[Tool], Tool | None]) -> Callable[[CodecConnection]
         lambda tool: replace(tool, destructive=not tool.destructive),
     ],
 )
-def test_a_list_that_is_changed_on_the_way_does_not_conform(change: Callable[[Tool], Tool | None]) -> None:
+def test_codec_that_changes_the_tool_list_does_not_conform(change: Callable[[Tool], Tool | None]) -> None:
     with open_session(GOOD) as joined:
-        assert list(BEHAVIOURS["check_listing"](altered(change)(joined)))
+        assert list(BEHAVIOURS["check_listing"](alter_tools(change)(joined)))
 
 
-def test_a_codec_that_sends_before_it_asks_does_not_conform() -> None:
+def test_client_that_sends_before_asking_does_not_conform() -> None:
     with open_session(GOOD) as joined:
 
         def hasty(name: str, arguments: Any) -> Result:
@@ -100,11 +100,11 @@ def test_a_codec_that_sends_before_it_asks_does_not_conform() -> None:
         found = list(BEHAVIOURS["check_consent"](replace(joined, call=hasty)))
     assert found[1:] == ["something was sent"]
     with open_session(GOOD) as joined:
-        eager = altered(lambda tool: replace(tool, approval=None))(joined)
+        eager = alter_tools(lambda tool: replace(tool, approval=None))(joined)
         assert list(BEHAVIOURS["check_consent"](eager)) == ["the approval arrived as None"]
 
 
-def test_a_client_that_sends_what_is_no_data_does_not_conform() -> None:
+def test_client_that_sends_unencodable_arguments_does_not_conform() -> None:
     with open_session(GOOD) as joined:
 
         def hasty(name: str, arguments: Any) -> Result:
@@ -113,7 +113,7 @@ def test_a_client_that_sends_what_is_no_data_does_not_conform() -> None:
         assert "something was sent" in list(BEHAVIOURS["check_unencodable_arguments"](replace(joined, call=hasty)))
 
 
-def test_a_client_that_asks_for_what_is_not_there_does_not_conform() -> None:
+def test_client_that_sends_unknown_tools_does_not_conform() -> None:
     with open_session(GOOD) as joined:
 
         def asking(name: str, arguments: Any) -> Result:
@@ -122,7 +122,7 @@ def test_a_client_that_asks_for_what_is_not_there_does_not_conform() -> None:
         assert len(list(BEHAVIOURS["check_unknown_tools"](replace(joined, call=asking)))) >= 1
 
 
-def test_halves_that_do_not_find_each_other_cannot_be_joined() -> None:
+def test_client_and_server_half_that_do_not_match_cannot_be_joined() -> None:
     with (
         pytest.raises(LookupError, match="does not find its server half"),
         open_session(replace(GOOD, find=BUILTIN[2].find)),
@@ -137,7 +137,7 @@ def route(read: Callable[[Request], Any]) -> Any:
     return {("POST", "/x"): Route(read)}
 
 
-def raising(*_: Any) -> Any:
+def raise_lookup_error(*_: Any) -> Any:
     raise LookupError("inside")
 
 
@@ -148,20 +148,20 @@ POST = Request("POST", "/x?y")
 @pytest.mark.parametrize(
     "read",
     [
-        raising,
+        raise_lookup_error,
         lambda _: None,
         lambda _: Response(0),
         lambda _: Response(200, (), b"Traceback (most recent call last)"),
-        lambda _: Pending(CALL, raising),
+        lambda _: Pending(CALL, raise_lookup_error),
         lambda _: Pending(CALL, lambda *_: "no response"),  # type: ignore[arg-type, return-value]  # that is the fault
         lambda _: Streaming(CALL, (), b"", lambda _: "", lambda *_: b"", lambda _: Response(503)),  # type: ignore[arg-type, return-value]  # likewise
     ],
 )
-def test_a_reader_that_does_not_answer_is_a_fault(read: Callable[[Request], Any]) -> None:
+def test_reader_without_a_valid_answer_is_a_fault(read: Callable[[Request], Any]) -> None:
     assert list(find_reading_faults(route(read), POST))
 
 
-def test_a_reader_that_answers_is_none() -> None:
+def test_reader_with_a_valid_answer_has_no_fault() -> None:
     stream = Streaming(CALL, (), b"", lambda _: b"", lambda *_: b"", lambda _: Response(503))
     assert list(find_reading_faults(route(lambda _: stream), POST)) == []
     assert list(find_reading_faults({}, POST)) == []
@@ -180,19 +180,19 @@ def endless(*_: Any) -> Any:
         yield Request("GET", HERE)
 
 
-def found(codec: Codec) -> Finding:
+def find_server(codec: Codec) -> Finding:
     with open_session(codec, build_kit()) as joined:
         return joined.finding
 
 
-def test_a_client_half_that_does_not_answer_is_a_fault() -> None:
-    known = found(GOOD)
+def test_client_half_without_a_valid_answer_is_a_fault() -> None:
+    known = find_server(GOOD)
     assert known.peer is not None
     nothing = lambda _: Response(404)  # noqa: E731 - as short as what it does
     whole = replace(GOOD, find=flow(known), send=flow(Value(1)))
     assert list(find_replying_faults(whole, HERE, nothing)) == []
     wrong = [
-        replace(whole, find=raising),
+        replace(whole, find=raise_lookup_error),
         replace(whole, find=flow(None)),
         replace(whole, find=endless),
         replace(whole, target=lambda *_: 7),  # type: ignore[arg-type, return-value]  # that is the fault
@@ -201,10 +201,10 @@ def test_a_client_half_that_does_not_answer_is_a_fault() -> None:
     ]
     for codec in wrong:
         assert list(find_replying_faults(codec, HERE, nothing))
-    assert list(find_replying_faults(replace(whole, send=raising), HERE, nothing, (known.peer, CALL)))
+    assert list(find_replying_faults(replace(whole, send=raise_lookup_error), HERE, nothing, (known.peer, CALL)))
 
 
-def test_a_toolkit_of_ones_own_can_be_tried() -> None:
+def test_custom_toolkit_can_be_tested() -> None:
     tools = Toolkit("Own")
 
     @tools.tool(approval="auto")

@@ -50,7 +50,7 @@ def test_an_app_is_served_on_a_free_port_while_the_block_runs() -> None:
         assert read(one) == read(two + "/any/path") == b"hello"
 
 
-def test_nothing_is_left_when_the_block_ends() -> None:
+def test_block_end_leaves_no_thread_or_server() -> None:
     before = set(threading.enumerate())
     with background(Hello()) as url:
         read(url)
@@ -73,7 +73,7 @@ def test_a_failing_block_stops_the_server_as_well() -> None:
     assert set(threading.enumerate()) <= before
 
 
-def test_a_server_that_cannot_start_is_said_where_the_block_ends() -> None:
+def test_server_that_cannot_start_raises_at_the_block_end() -> None:
     failing = pytest.raises(RuntimeError, match="the server on loopback failed")
     with failing, background(Broken()) as url, pytest.raises(OSError, match=r".*"):
         read(url)

@@ -20,7 +20,7 @@ STREAM = Request(
 STOP = Problem(kind=Kind.BAD_ANSWER, message="Enough.")
 
 
-def test_both_doors_give_the_applications_answer_and_keep_it() -> None:
+def test_both_app_transports_return_and_record_the_response() -> None:
     request = Request("GET", f"{HERE}/health")
     door, sync_door = AppTransport(asgi(build_kit())), SyncAppTransport(asgi(build_kit()))
     response = asyncio.run(door.send(request))
@@ -31,7 +31,7 @@ def test_both_doors_give_the_applications_answer_and_keep_it() -> None:
     asyncio.run(door.aclose())
 
 
-def test_a_stream_is_heard_while_it_comes_and_its_body_not_given_again() -> None:
+def test_stream_is_received_live_and_its_body_not_repeated() -> None:
     door = SyncAppTransport(asgi(build_kit()))
     pieces: list[bytes] = []
     response = door.listen(STREAM, pieces.append)
@@ -43,7 +43,7 @@ def test_a_stream_is_heard_while_it_comes_and_its_body_not_given_again() -> None
     door.close()
 
 
-def test_what_is_no_stream_is_not_heard() -> None:
+def test_response_that_is_no_stream_is_returned_whole() -> None:
     door = SyncAppTransport(asgi(build_kit()))
     response = door.listen(Request("GET", f"{HERE}/health"), lambda _: STOP)
     assert isinstance(response, Response)
@@ -51,7 +51,7 @@ def test_what_is_no_stream_is_not_heard() -> None:
     door.close()
 
 
-def test_what_an_application_raises_is_raised() -> None:
+def test_exception_of_an_application_is_raised() -> None:
     async def broken(scope: Any, receive: Any, send: Any) -> None:
         raise LookupError("inside")
 
@@ -71,7 +71,7 @@ def test_a_scope_is_that_of_a_server_on_loopback() -> None:
     assert build_scope(Request("GET", HERE, ((b"host", b"other"),)))["headers"] == [(b"host", b"other")]
 
 
-def test_canned_answers_come_to_an_end() -> None:
+def test_canned_transport_limits_its_requests() -> None:
     door = CannedTransport(lambda _: STOP, most=2)
     assert door.send(STREAM) is door.listen(STREAM, lambda _: None) is STOP
     assert door.sent == [STREAM, STREAM]
@@ -80,7 +80,7 @@ def test_canned_answers_come_to_an_end() -> None:
     door.close()
 
 
-def test_a_canned_stream_is_heard_in_pieces() -> None:
+def test_canned_stream_is_received_in_chunks() -> None:
     stream = Response(200, ((b"content-type", b"text/event-stream"),), b"event:a\ndata:b\n\n")
     pieces: list[bytes] = []
     assert CannedTransport(lambda _: stream).listen(STREAM, pieces.append) == stream._replace(body=b"")

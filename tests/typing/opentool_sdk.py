@@ -48,7 +48,7 @@ def blocking_calls(client: SyncOpenToolClient) -> None:
     assert_type(client.call(FunctionCall("1", "f")), ToolReturn)
 
 
-def serving() -> int:
+def check_serve() -> int:
     with OpenToolServer(Plain(), port=0, api_keys=["K1"]) as server:
         assert_type(server.url, str)
     return main(Plain, ["--help"])

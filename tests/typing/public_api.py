@@ -98,7 +98,7 @@ def lines(text: str) -> Generator[str, None, None]:
     yield from text.splitlines()
 
 
-def decorated() -> None:
+def check_decorated() -> None:
     """A decorated function keeps its type."""
     assert_type(add(1, 2), int)
     calculator.tool(approval="always")  # type: ignore[call-overload]  # pyright: ignore  # no such approval
@@ -131,7 +131,7 @@ async def asynchronous(url: str) -> Result:
         return result
 
 
-def blocking(url: str) -> str:
+def check_blocking(url: str) -> str:
     """Connect and call, blocking."""
     with connect_sync(url, approve=approve, protocol="otc") as remote:
         assert_type(remote, SyncRemote)

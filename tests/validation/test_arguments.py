@@ -38,23 +38,23 @@ def errors(schema: Any, arguments: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.requirement("OXP-009")
-def test_each_argument_that_does_not_fit_is_named() -> None:
+def test_each_invalid_argument_is_named() -> None:
     found = errors(PERSON, {"tags": [{"of": 1}, {"of": "x"}]})
     assert found == {"name": "is required", "tags": '[1].of "x" is not of type "integer"'}
 
 
-def test_the_sentence_says_all_of_it() -> None:
+def test_message_lists_all_argument_errors() -> None:
     problem = verdict(PERSON, {})
     assert problem is not None
     assert problem.message == "The arguments do not fit: name: is required."
 
 
-def test_an_argument_that_is_missing_further_in_is_not_a_parameter() -> None:
+def test_missing_nested_member_is_reported_at_its_parent_argument() -> None:
     schema = {"properties": {"a": {"type": "object", "required": ["b"]}}}
     assert errors(schema, {"a": {}}) == {"a": '"b" is a required property'}
 
 
-def test_what_concerns_all_arguments_is_said_and_has_no_name() -> None:
+def test_error_about_all_arguments_is_in_the_message_without_a_name() -> None:
     assert errors({"minProperties": 1}, {}) == {}
     problem = compile_schema({"minProperties": 1})({})
     assert problem is not None
@@ -62,7 +62,7 @@ def test_what_concerns_all_arguments_is_said_and_has_no_name() -> None:
 
 
 @pytest.mark.requirement("OXP-009")
-def test_an_argument_that_may_not_be_there_is_named() -> None:
+def test_forbidden_additional_argument_is_named() -> None:
     assert errors({"properties": {"a": {}}, "additionalProperties": False}, {"a": 1, "b": 2, "c": 3}) == {
         "b": "is not an argument: it takes `a`.",
         "c": "is not an argument: it takes `a`.",
@@ -108,7 +108,7 @@ def test_an_undeclared_argument_is_refused_with_the_name_that_was_meant() -> Non
         {"properties": {"a": {}}, "$dynamicRef": "#here", "$defs": {"Here": {"$dynamicAnchor": "here"}}},
     ],
 )
-def test_an_argument_that_a_schema_names_or_asks_for_anywhere_is_let_through(schema: Any) -> None:
+def test_argument_named_or_required_anywhere_in_the_schema_is_accepted(schema: Any) -> None:
     assert verdict(schema, {"b": "s"}) is None
 
 
@@ -123,13 +123,13 @@ def test_an_argument_that_a_schema_names_or_asks_for_anywhere_is_let_through(sch
         {"properties": {"a": {}}, "not": {"properties": {"b": {"const": 1}}}},
     ],
 )
-def test_a_name_that_a_schema_says_elsewhere_is_no_argument(schema: Any) -> None:
+def test_argument_named_only_inside_another_schema_part_is_refused(schema: Any) -> None:
     problem = verdict(schema, {"b": "s"})
     assert problem is not None
     assert problem.message.startswith("x takes no `b`: ")
 
 
-def test_many_and_long_undeclared_names_are_cut_short() -> None:
+def test_list_of_undeclared_names_is_cut() -> None:
     problem = verdict(
         {"properties": {f"p{number}": {} for number in range(300)}},
         {"x" * 1_000_000 + str(one): 1 for one in range(50)},
@@ -154,7 +154,7 @@ def test_a_schema_is_compiled_once_for_a_tool() -> None:
 
 @pytest.mark.requirement("D-18")
 @pytest.mark.parametrize("uri", ["http://127.0.0.1:9/schema.json", "file:///etc/hostname", "other.json#/$defs/A"])
-def test_a_reference_that_leaves_the_schema_is_never_followed(uri: str) -> None:
+def test_reference_outside_the_schema_is_never_fetched(uri: str) -> None:
     with pytest.raises(ValueError, match="this input schema cannot be used"):
         compile_schema({"$ref": uri})
 
@@ -162,7 +162,7 @@ def test_a_reference_that_leaves_the_schema_is_never_followed(uri: str) -> None:
 @pytest.mark.parametrize(
     "schema", [{"type": "no such type"}, {"$ref": "#/nowhere"}, {"properties": 7}, {"minimum": "x"}]
 )
-def test_a_tool_whose_schema_is_none_cannot_be_called(schema: Any) -> None:
+def test_tool_with_an_invalid_schema_cannot_be_called(schema: Any) -> None:
     problem = verdict(schema, {})
     assert problem is not None
     assert problem.kind is Kind.INVALID_ARGUMENTS
@@ -173,7 +173,7 @@ def test_a_tool_whose_schema_is_none_cannot_be_called(schema: Any) -> None:
 @pytest.mark.parametrize(
     "pattern", [r"^(a+)+$", r"^(a|aa)+$", r"^(a|a)*$", r"^([a-zA-Z]+)*$", r"^(.*a){20}$", r"(?=(a+)+b)^a*$"]
 )
-def test_no_pattern_keeps_the_server_busy(pattern: str) -> None:
+def test_no_pattern_blocks_the_server(pattern: str) -> None:
     schema = {"properties": {"a": {"type": "string", "pattern": pattern}}}
     assert verdict(schema, {"a": "a" * 50_000 + "!"}) is not None
 
@@ -204,13 +204,13 @@ DOG = {"properties": {"kind": {"const": "dog"}, "name": {"type": "string"}}, "re
         ({"anyOf": [{"anyOf": [{"type": "null"}, {"type": "array"}]}, {"type": "null"}]}, 3, None),
     ],
 )
-def test_a_choice_that_nothing_fits_says_what_each_form_asks_for(schema: Any, value: Any, text: str | None) -> None:
+def test_error_for_a_failed_union_lists_what_each_form_requires(schema: Any, value: Any, text: str | None) -> None:
     said = errors({"properties": {"a": schema}}, {"a": value})["a"]
     assert said == text if text else "listed in the" not in said
 
 
 @pytest.mark.requirement("FU-16")
-def test_many_forms_are_told_in_a_bounded_text_with_one_full_stop() -> None:
+def test_error_for_many_forms_is_bounded_and_ends_with_one_full_stop() -> None:
     forms = [{"required": [f"member{number}"]} for number in range(50)]
     problem = verdict({"properties": {"a": {"anyOf": forms}}}, {"a": {"x": "y" * 1_000}})
     assert problem is not None
@@ -225,7 +225,7 @@ def test_many_forms_are_told_in_a_bounded_text_with_one_full_stop() -> None:
 
 @pytest.mark.requirement("CV-33")
 @given(st.integers())
-def test_integers_of_any_size_are_integers(number: int) -> None:
+def test_schema_type_integer_accepts_integers_of_any_size(number: int) -> None:
     schema = {"properties": {"a": {"type": "integer", "minimum": 0}}}
     assert (verdict(schema, {"a": number}) is None) == (number >= 0)
 
@@ -233,13 +233,13 @@ def test_integers_of_any_size_are_integers(number: int) -> None:
 @given(
     st.dictionaries(st.text(), st.none() | st.booleans() | st.floats(allow_nan=False) | st.text() | st.lists(st.text()))
 )
-def test_any_arguments_get_a_verdict(arguments: dict[str, Any]) -> None:
+def test_any_arguments_are_accepted_or_refused_as_invalid(arguments: dict[str, Any]) -> None:
     found = verdict(PERSON, arguments)
     assert found is None or found.kind is Kind.INVALID_ARGUMENTS
 
 
 @pytest.mark.requirement("CV-33")
-def test_a_decimal_argument_keeps_its_value_or_is_refused() -> None:
+def test_decimal_argument_keeps_its_value_or_is_refused() -> None:
     tool = Tool(name="pay")
 
     def copied(text: str) -> Any:

@@ -23,7 +23,7 @@ def verdict(schema: Any, arguments: dict[str, Any]) -> Problem | None:
     return found.problem
 
 
-def doubling(keyword: str, levels: int) -> dict[str, Any]:
+def build_doubling_schema(keyword: str, levels: int) -> dict[str, Any]:
     """Return a schema each level of which looks twice at the next, for the same value."""
     twice = {f"a{level}": {keyword: [{"$ref": f"#/$defs/a{level + 1}"}] * 2} for level in range(levels)}
     return {"properties": {"x": {"$ref": "#/$defs/a0"}}, "$defs": {**twice, f"a{levels}": {"type": "string"}}}
@@ -35,7 +35,7 @@ def levels(level: Callable[[dict[str, str]], dict[str, Any]]) -> dict[str, Any]:
     return {"$ref": "#/$defs/a0", "$defs": {**made, "a40": {}}}
 
 
-def nested(levels: int, inner: Any = 1) -> Any:
+def nest_data(levels: int, inner: Any = 1) -> Any:
     for _ in range(levels):
         inner = {"a": inner}
     return inner
@@ -58,17 +58,17 @@ EMBEDDED = {
 }
 
 BOMBS = {
-    "allOf": (doubling("allOf", 40), {"x": "y"}),
-    "anyOf": (doubling("anyOf", 40), {"x": 1}),
-    "oneOf": (doubling("oneOf", 40), {"x": 1}),
+    "allOf": (build_doubling_schema("allOf", 40), {"x": "y"}),
+    "anyOf": (build_doubling_schema("anyOf", 40), {"x": 1}),
+    "oneOf": (build_doubling_schema("oneOf", 40), {"x": 1}),
     "if": (levels(lambda after: {"if": after, "then": after}), {}),
     "dependentSchemas": (levels(lambda after: {"dependentSchemas": {"a": after, "b": after}}), {"a": 1, "b": 1}),
-    "recursion": (RECURSIVE, {"x": nested(60)}),
-    "dynamic references": (DYNAMIC, nested(60)),
-    "embedded identifiers": (EMBEDDED, {"x": nested(60)}),
+    "recursion": (RECURSIVE, {"x": nest_data(60)}),
+    "dynamic references": (DYNAMIC, nest_data(60)),
+    "embedded identifiers": (EMBEDDED, {"x": nest_data(60)}),
     "unevaluated properties": (UNEVALUATED, {f"p{number}": 1 for number in range(20)}),
     "a clique": ({"$ref": "#/$defs/k0", "$defs": CLIQUE}, {}),
-    "levels that double": (levels(lambda after: {"allOf": [{"properties": {"a": after}}] * 2}), nested(60)),
+    "levels that double": (levels(lambda after: {"allOf": [{"properties": {"a": after}}] * 2}), nest_data(60)),
     "large repeats on a long text": ({"properties": {"x": {"pattern": "^(a{1000}){100}$"}}}, {"x": "a" * 100_000}),
     "many large patterns": ({"properties": {f"p{n}": {"pattern": rf"^\w{{{400 + n}}}$"} for n in range(500)}}, {}),
     "many choices of many items": (
@@ -84,7 +84,7 @@ BOMBS = {
 
 @pytest.mark.requirement("D-17")
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_no_schema_and_no_arguments_keep_the_check_busy(bomb: str) -> None:
+def test_validation_of_hostile_schemas_and_arguments_is_bounded(bomb: str) -> None:
     schema, arguments = BOMBS[bomb]
     problem = verdict(schema, arguments)  # it would hang here
     assert problem is not None
@@ -97,10 +97,10 @@ def test_no_schema_and_no_arguments_keep_the_check_busy(bomb: str) -> None:
     [
         ({"properties": {"x": {"items": {"type": "string"}}}}, {"x": [1] * 200_000}),
         ({"properties": {"x": {"items": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}}, {"x": [1] * 200_000}),
-        (RECURSIVE, {"x": nested(12, {"a": {"a": 1}})}),
+        (RECURSIVE, {"x": nest_data(12, {"a": {"a": 1}})}),
     ],
 )
-def test_describing_what_is_wrong_is_bounded_too(schema: Any, arguments: Any) -> None:
+def test_describing_validation_errors_is_bounded(schema: Any, arguments: Any) -> None:
     assert not SchemaCost(schema).allows(arguments, MOST_ERROR_WORK)
     schema = {**schema, "required": ["gone"]}
     problem = verdict(schema, arguments)
@@ -109,12 +109,12 @@ def test_describing_what_is_wrong_is_bounded_too(schema: Any, arguments: Any) ->
 
 
 @pytest.mark.requirement("D-17")
-def test_recursion_that_doubles_is_checked_as_deep_as_that_takes_little_work() -> None:
-    assert verdict(RECURSIVE, {"x": nested(5)}) is None
+def test_doubling_recursion_is_checked_up_to_a_bounded_depth() -> None:
+    assert verdict(RECURSIVE, {"x": nest_data(5)}) is None
     assert SchemaCost(RECURSIVE).units_per_part > ORDINARY
 
 
-def test_types_that_contain_their_subtypes_and_the_other_way_round_are_checked() -> None:
+def test_mutually_containing_types_are_validated() -> None:
     kinds = [f"K{number}" for number in range(20)]
     base = {"oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in kinds], "properties": {"kind": {"type": "string"}}}
     own = {
@@ -138,7 +138,7 @@ def test_types_that_contain_their_subtypes_and_the_other_way_round_are_checked()
         },
     ],
 )
-def test_what_is_ordinary_is_not_counted_call_by_call(schema: Any) -> None:
+def test_ordinary_schema_needs_no_cost_count_for_each_call(schema: Any) -> None:
     assert SchemaCost(schema).units_per_part <= ORDINARY
 
 
@@ -158,12 +158,12 @@ def test_what_is_ordinary_is_not_counted_call_by_call(schema: Any) -> None:
         ("\\", 1),
     ],
 )
-def test_the_size_of_a_pattern_counts_what_is_repeated(pattern: str, states: int) -> None:
+def test_regex_size_counts_repetitions(pattern: str, states: int) -> None:
     assert measure_regex(pattern).states == states
 
 
 @given(st.text(alphabet="ab(){},0123456789[]\\^w.*?", max_size=60))
-def test_the_size_of_any_text_as_a_pattern_is_found(pattern: str) -> None:
+def test_regex_size_is_computed_for_any_text(pattern: str) -> None:
     assert measure_regex(pattern).states >= 0
 
 
@@ -211,15 +211,15 @@ VALUES = st.recursive(
 )
 
 
-def marked(schema: Any) -> Any:
+def mark_schema(schema: Any) -> Any:
     """Return ``schema`` with the counted keyword in each schema of it."""
     if isinstance(schema, list):
-        return [marked(one) for one in schema]
+        return [mark_schema(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
     named = ("properties", "patternProperties", "dependentSchemas", "$defs")
     inner = {
-        key: {name: marked(one) for name, one in value.items()} if key in named else marked(value)
+        key: {name: mark_schema(one) for name, one in value.items()} if key in named else mark_schema(value)
         for key, value in schema.items()
         if key != "type"
     }
@@ -229,7 +229,7 @@ def marked(schema: Any) -> Any:
 @pytest.mark.requirement("D-17")
 @given(SCHEMAS, SCHEMAS, SCHEMAS, VALUES)
 @settings(deadline=None)
-def test_the_validator_never_works_more_than_was_counted(root: Any, p: Any, q: Any, data: Any) -> None:
+def test_validator_work_never_exceeds_the_counted_cost(root: Any, p: Any, q: Any, data: Any) -> None:
     schema = {**root, "$defs": {"p": p, "q": q}}
     try:
         cost = SchemaCost(schema)
@@ -237,7 +237,9 @@ def test_the_validator_never_works_more_than_was_counted(root: Any, p: Any, q: A
         return
     if not cost.allows(data, 20_000):
         return
-    compiled = jsonschema_rs.Draft202012Validator(marked(cost.remove_circles(schema)), keywords={"x-counted": Counted})
+    compiled = jsonschema_rs.Draft202012Validator(
+        mark_schema(cost.remove_circles(schema)), keywords={"x-counted": Counted}
+    )
     for check, often in ((compiled.is_valid, 1), (lambda value: list(compiled.iter_errors(value)), LEVELS)):
         Counted.looks = 0
         check(data)

@@ -29,7 +29,7 @@ DATA = st.recursive(
     [math.nan, math.inf, "\ud800", {"\ud800": 1}, {1}, b"x", object(), CYCLE, 10**5_000],
     ids=["nan", "infinity", "surrogate", "surrogate key", "set", "bytes", "object", "cycle", "5,001 digits"],
 )
-def test_what_json_cannot_say_is_refused(value: Any) -> None:
+def test_arguments_without_json_equivalent_are_refused(value: Any) -> None:
     problem = copy_arguments(Call(Tool(name="x"), {"a": [value]}))
     assert isinstance(problem, Problem)
     assert problem.kind is Kind.INVALID_ARGUMENTS
@@ -38,7 +38,7 @@ def test_what_json_cannot_say_is_refused(value: Any) -> None:
 
 
 @pytest.mark.parametrize("arguments", [7, [1], "x", None, {1: 2}, {"a": {1: 2}}])
-def test_arguments_that_are_no_object_with_names_are_refused(arguments: Any) -> None:
+def test_arguments_must_be_an_object_with_string_names(arguments: Any) -> None:
     assert isinstance(copy_arguments(Call(Tool(name="x"), arguments)), Problem)
 
 
@@ -59,7 +59,7 @@ class Pair(NamedTuple):
     second: int
 
 
-def test_kinds_of_plain_types_are_taken_as_what_they_are() -> None:
+def test_subclasses_of_plain_types_become_plain_json_values() -> None:
     given = MappingProxyType(
         {"c": Colour.RED, "l": Level.HIGH, "r": Ratio(0.5), "t": (1, OrderedDict(a=None)), "n": Pair(1, 2)}
     )
@@ -70,7 +70,7 @@ def test_kinds_of_plain_types_are_taken_as_what_they_are() -> None:
 
 
 @pytest.mark.requirement("D-20")
-def test_what_is_changed_afterwards_is_not_in_the_call() -> None:
+def test_later_changes_to_given_arguments_do_not_change_the_call() -> None:
     given: dict[str, Any] = {"a": {"path": ["/tmp/a"]}}
     taken = copy_arguments(Call(Tool(name="x"), given))
     given["a"]["path"][0] = "/etc/passwd"
@@ -80,7 +80,7 @@ def test_what_is_changed_afterwards_is_not_in_the_call() -> None:
 
 @pytest.mark.requirement("S-16")
 @given(st.dictionaries(st.text(), DATA))
-def test_what_is_let_through_comes_back_the_same(arguments: dict[str, Any]) -> None:
+def test_accepted_arguments_are_copied_unchanged(arguments: dict[str, Any]) -> None:
     taken = copy_arguments(Call(Tool(name="x"), arguments))
     if isinstance(taken, Call):
         assert taken.arguments == arguments

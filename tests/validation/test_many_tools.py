@@ -5,7 +5,7 @@ from toolwire.core.model import Call, Tool
 from toolwire.validation import build_arguments_check
 
 
-def test_a_check_that_has_seen_very_many_tools_still_checks() -> None:
+def test_validation_still_works_after_very_many_tools() -> None:
     check = build_arguments_check()
     tools = [Tool(name="t", input_schema={"type": "object"}) for _ in range(20_001)]
     assert all(check(Call(tool, {})) is ALLOW for tool in tools)

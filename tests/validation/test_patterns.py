@@ -11,5 +11,5 @@ from toolwire.validation.patterns import MAX_CHARACTERS, is_pattern
     [("^a+$", True), ("", True), ("(", False), ("[z-a]", False), ("a" * MAX_CHARACTERS, True),
      ("a" * (MAX_CHARACTERS + 1), False)],
 )  # fmt: skip
-def test_a_pattern_is_short_and_one_that_the_validator_takes(text: str, usable: bool) -> None:
+def test_is_pattern_accepts_only_short_patterns_that_the_validator_supports(text: str, usable: bool) -> None:
     assert is_pattern(text) is usable

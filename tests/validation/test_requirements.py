@@ -15,12 +15,12 @@ NEEDY = Tool(
 )
 
 
-def test_a_tool_that_requires_nothing_is_let_through() -> None:
+def test_tool_without_requirements_is_allowed() -> None:
     assert check_requirements(Call(Tool(name="x"), {})) is ALLOW
 
 
 @pytest.mark.requirement("OXP-011")
-def test_everything_that_is_missing_is_named_with_where_to_get_it() -> None:
+def test_refusal_names_each_missing_requirement_and_where_to_get_it() -> None:
     verdict = check_requirements(Call(NEEDY, {}))
     assert isinstance(verdict, Deny)
     assert verdict.problem.kind is Kind.MISSING_REQUIREMENTS
@@ -31,13 +31,13 @@ def test_everything_that_is_missing_is_named_with_where_to_get_it() -> None:
     }
 
 
-def test_a_call_that_brings_all_of_it_is_let_through() -> None:
+def test_call_with_all_required_credentials_is_allowed() -> None:
     context = Context(tokens={"google": Secret("t")}, secrets={"KEY": Secret("s")}, user_id="u")
     assert check_requirements(Call(NEEDY, {}, "c", context)) is ALLOW
 
 
 @pytest.mark.parametrize("hints", [{}, {"otc": 7}, {"otc": {"authorization": {"google": "https://example.com"}}}])
-def test_without_a_page_to_go_to_the_url_is_empty(hints: dict[str, object]) -> None:
+def test_missing_requirement_has_an_empty_url_without_a_grant_page(hints: dict[str, object]) -> None:
     tool = Tool(name="mail", requirements=Requirements(authorization=(Authorization(id="google"),)), hints=hints)
     verdict = check_requirements(Call(tool, {}))
     assert isinstance(verdict, Deny)
@@ -45,7 +45,7 @@ def test_without_a_page_to_go_to_the_url_is_empty(hints: dict[str, object]) -> N
 
 
 @pytest.mark.requirement("OXP-011")
-def test_the_page_of_the_site_comes_before_the_one_of_the_tool() -> None:
+def test_grant_page_of_the_site_takes_precedence_over_that_of_the_tool() -> None:
     check = build_requirements_check(
         GrantPages({"google": GrantPage("https://site.example/grant", "https://site.example/done"), "x": "/x"})
     )
@@ -59,7 +59,7 @@ def test_the_page_of_the_site_comes_before_the_one_of_the_tool() -> None:
     assert check(Call(Tool(name="x"), {})) is ALLOW
 
 
-def test_where_the_site_has_no_page_the_one_of_the_tool_is_said() -> None:
+def test_grant_page_of_the_tool_is_used_if_the_site_has_none() -> None:
     pages = GrantPages({"github": "https://site.example"})
     assert pages.find_page(Authorization(id="github"), "ada") == GrantPage("https://site.example")
     verdict = build_requirements_check(pages)(Call(NEEDY, {}))
@@ -68,7 +68,7 @@ def test_where_the_site_has_no_page_the_one_of_the_tool_is_said() -> None:
     assert said["url"] == "https://example.com/grant"
 
 
-def test_a_page_to_look_at_is_said_where_the_tool_names_one() -> None:
+def test_refusal_includes_the_check_url_of_the_tool() -> None:
     hints = {"otc": {"authorization": {"google": {"url": "https://a.example", "check_url": "https://b.example"}}}}
     tool = Tool(name="mail", requirements=Requirements(authorization=(Authorization(id="google"),)), hints=hints)
     verdict = check_requirements(Call(tool, {}))

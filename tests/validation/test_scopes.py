@@ -30,7 +30,7 @@ def test_a_call_needs_every_scope_of_its_tool(scopes: frozenset[str] | None, all
     assert verdict.problem.details == {"scopes": ["mail:read", "mail:send"]}
 
 
-def test_a_caller_sees_what_they_may_call() -> None:
+def test_caller_sees_only_tools_allowed_by_their_scopes() -> None:
     assert has_scopes(CATALOG)
     assert filter_visible(CATALOG, frozenset()).tools == (OPEN,)
     assert filter_visible(CATALOG, BOTH) is CATALOG

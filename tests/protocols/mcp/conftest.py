@@ -96,11 +96,11 @@ def _drive(flow: Flow[Any], door: Door) -> Any:
             asked = flow.send(said)
         except StopIteration as stop:
             return stop.value
-        said = door(asked) if isinstance(asked, Request) else _heard(asked, door)
+        said = door(asked) if isinstance(asked, Request) else _feed_stream(asked, door)
     raise AssertionError("a conversation of more than 1,000 requests")
 
 
-def _heard(asked: Any, door: Door) -> Response | Problem:
+def _feed_stream(asked: Any, door: Door) -> Response | Problem:
     """Give a stream to whoever hears it, byte by byte; what is sent meanwhile goes to the door too."""
     assert isinstance(asked, Listen)
     answer = door(asked.request)

@@ -59,7 +59,7 @@ class Scripted:
         return [json.loads(request.body)["method"] for request in self.seen if request.method == "POST"]
 
 
-def initialized(version="2025-11-25"):
+def build_initialize_result(version="2025-11-25"):
     return {"result": {"protocolVersion": version, "serverInfo": {"name": "Old", "version": "1"}, "capabilities": {}}}
 
 
@@ -67,12 +67,12 @@ def tools(*names, **more):
     return {"result": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names], **more}}
 
 
-def called(**result):
+def build_call_result(**result):
     return {"result": {"content": [], **result}}
 
 
 def old_server(call=None, **options):
-    answers = {"initialize": initialized(), "tools/list": tools("get"), "tools/call": call}
+    answers = {"initialize": build_initialize_result(), "tools/list": tools("get"), "tools/call": call}
     return Scripted(answers, **options)
 
 
@@ -99,14 +99,14 @@ def outcome(drive, connect):
 
 
 @pytest.mark.parametrize("url", [URL, f"{URL}/", f"{URL}/mcp", f"{URL}/mcp/", f"{URL}/mcp#top"])
-def test_our_server_is_found_however_its_url_is_pasted(serve, connect, catalog, url):
+def test_discovery_finds_our_server_at_any_pasted_url(serve, connect, catalog, url):
     peer = connect(serve(), url)
     assert (peer.protocol, peer.url, peer.site) == ("mcp", f"{URL}/mcp", "Desk")
     assert list(peer.catalog.names) == list(catalog.names)
 
 
 @pytest.mark.requirement("XL-005")
-def test_every_look_is_recorded_and_the_first_is_a_get(serve, drive):
+def test_discovery_records_every_probe_and_starts_with_get(serve, drive):
     requests = []
 
     def door(request):
@@ -133,16 +133,16 @@ def test_every_look_is_recorded_and_the_first_is_a_get(serve, drive):
     ],
 )
 @pytest.mark.requirement("XL-005")
-def test_nothing_is_posted_where_a_get_shows_no_mark_of_mcp(drive, look):
-    server = Scripted({"initialize": initialized()}, look=look)
+def test_discovery_posts_nothing_if_a_get_shows_no_sign_of_mcp(drive, look):
+    server = Scripted({"initialize": build_initialize_result()}, look=look)
     finding = drive(CODEC.find(URL), server)
     assert finding.peer is None
     assert len(finding.probes) == len(server.seen) == 1
 
 
-def test_a_server_behind_a_key_is_said_to_need_one(drive):
+def test_server_behind_a_key_is_reported_to_need_one(drive):
     assert "key" in drive(CODEC.find(URL), Scripted({}, look=Response(401))).probes[0].meaning
-    locked = Scripted({"server/discover": Response(401), "initialize": initialized()})
+    locked = Scripted({"server/discover": Response(401), "initialize": build_initialize_result()})
     finding = drive(CODEC.find(URL), locked)
     assert finding.peer is None
     assert (finding.probes[-1].status, finding.probes[-1].meaning) == (401, "needs a key")
@@ -150,7 +150,7 @@ def test_a_server_behind_a_key_is_said_to_need_one(drive):
 
 @pytest.mark.parametrize("look", [Response(404), Response(200, [(b"content-type", b"text/html")], b"<html>")])
 @pytest.mark.requirement("XL-005")
-def test_a_server_without_a_mark_is_posted_to_once_every_get_has_found_nothing(drive, look):
+def test_server_without_signs_of_mcp_is_posted_to_after_every_get_failed(drive, look):
     named = old_server(look=look)
     peer = drive(discover(URL, protocol="mcp"), named).peer
     assert list(peer.catalog.names) == ["get"]
@@ -162,21 +162,21 @@ def test_a_server_without_a_mark_is_posted_to_once_every_get_has_found_nothing(d
     assert {request.url for request in unnamed.seen if request.method == "POST"} == {f"{URL}/mcp"}
 
 
-def test_where_nobody_answers_nothing_is_posted(drive):
+def test_discovery_posts_nothing_to_an_unreachable_server(drive):
     sent = []
     drive(discover(URL), lambda request: sent.append(request.method) or UNREACHED)
     assert set(sent) == {"GET"}
 
 
-def test_a_named_server_that_wants_credentials_only_of_a_post_is_said_to_need_a_key_once(drive):
-    locked = Scripted({"server/discover": Response(401), "initialize": initialized()}, look=Response(404))
+def test_named_server_that_refuses_post_without_credentials_is_probed_once(drive):
+    locked = Scripted({"server/discover": Response(401), "initialize": build_initialize_result()}, look=Response(404))
     finding = drive(CODEC.find_explicit(URL), locked)
     assert (finding.peer, [probe.status for probe in finding.probes]) == (None, [401])
     assert locked.methods == ["server/discover"]
 
 
 @pytest.mark.parametrize("url", [f"{URL}/", f"{URL}/docs", f"{URL}/docs?team=7#top"])
-def test_a_named_server_may_be_where_its_url_says_and_not_below_it(drive, url):
+def test_named_server_is_found_at_its_exact_url(drive, url):
     server, missed = old_server(), []
 
     def door(request):
@@ -192,13 +192,13 @@ def test_a_named_server_may_be_where_its_url_says_and_not_below_it(drive, url):
 
 
 @pytest.mark.parametrize("url", [f"{URL}/mcp", f"{URL}/mcp/", f"{URL}/mcp?team=7"])
-def test_nobody_is_asked_twice_where_a_named_server_is_not(drive, url):
+def test_missing_named_server_is_asked_once_for_each_handshake(drive, url):
     server = Scripted({"server/discover": Response(404), "initialize": Response(404)})
     assert drive(CODEC.find_explicit(url), server).peer is None
     assert server.methods == ["server/discover", "initialize"]
 
 
-def test_what_is_named_mcp_and_is_no_url_is_said_so(drive):
+def test_named_server_with_an_invalid_url_is_reported(drive):
     finding = drive(CODEC.find_explicit("https://[::1"), old_server())
     assert (finding.peer, finding.probes[0].meaning) == (None, "is not a URL")
 
@@ -214,7 +214,7 @@ def test_what_is_named_mcp_and_is_no_url_is_said_so(drive):
         Response(200, [(b"content-type", b"text/event-stream")]),
     ],
 )
-def test_the_marks_of_an_mcp_endpoint_are_known(drive, look):
+def test_signs_of_an_mcp_endpoint_are_recognized(drive, look):
     assert drive(CODEC.find(URL), old_server(look=look)).peer is not None
 
 
@@ -230,15 +230,17 @@ def test_an_older_server_is_opened_by_the_handshake(connect):
 
 
 @pytest.mark.parametrize("session", [b"a\x7fb", b"x" * 2_000, "ü".encode()])
-def test_a_session_id_that_is_no_header_value_is_not_sent(connect, session):
+def test_invalid_session_id_is_not_sent_as_a_header(connect, session):
     server = old_server(session=session)
     connect(server)
     assert get_header(server.seen[-1].headers, b"mcp-session-id") == ""
 
 
 @pytest.mark.parametrize("version", ["1999-01-01", None, 7, {}, "2026-07-28"])
-def test_a_revision_we_do_not_speak_is_no_peer(drive, version):
-    finding = drive(CODEC.find(URL), Scripted({"initialize": initialized(version), "tools/list": tools("get")}))
+def test_server_with_an_unknown_revision_is_no_peer(drive, version):
+    finding = drive(
+        CODEC.find(URL), Scripted({"initialize": build_initialize_result(version), "tools/list": tools("get")})
+    )
     assert finding.peer is None
 
 
@@ -249,20 +251,20 @@ def test_every_page_of_tools_is_read(connect):
     assert list(connect(server).catalog.names) == ["a", "b", "c"]
 
 
-def test_a_server_that_repeats_a_cursor_is_not_followed(connect):
+def test_repeated_page_cursor_ends_the_tool_list(connect):
     server = old_server()
     server.answers["tools/list"] = tools("a", nextCursor="again")
     assert list(connect(server).catalog.names) == ["a"]
     assert server.methods.count("tools/list") == 2
 
 
-def test_pages_without_end_stop_at_a_hundred(connect):
+def test_tool_list_ends_after_100_pages(connect):
     server = old_server()
     server.answers["tools/list"] = lambda said: tools(f"t{said['id']}", nextCursor=str(said["id"]))
     assert len(connect(server).catalog.tools) == 100
 
 
-def test_no_more_than_ten_thousand_tools_are_read(connect):
+def test_tool_list_is_limited_to_10000_tools(connect):
     server = old_server()
     server.answers["tools/list"] = lambda said: tools(
         *(f"t{said['id']}_{number}" for number in range(4_000)), nextCursor=str(said["id"])
@@ -271,7 +273,7 @@ def test_no_more_than_ten_thousand_tools_are_read(connect):
 
 
 @pytest.mark.parametrize("answer", [{"result": {"tools": {}}}, UNREACHED, Response(500), None])
-def test_a_list_that_cannot_be_read_is_no_peer(drive, answer):
+def test_unreadable_tool_list_is_no_peer(drive, answer):
     server = old_server()
     server.answers["tools/list"] = answer
     finding = drive(CODEC.find(URL), server)
@@ -287,12 +289,12 @@ def test_a_server_that_discovers_but_is_not_stateless_gets_the_handshake(connect
     assert "initialize" in server.methods
 
 
-def unsupported(supported):
+def build_unsupported_error(supported):
     return {"error": {"code": -32022, "message": "Unsupported protocol version", "data": {"supported": supported}}}
 
 
-def test_a_server_that_refuses_the_revision_it_says_it_speaks_is_asked_once_more(connect):
-    answers = iter([unsupported(["2026-07-28"]), {"result": {"supportedVersions": ["2026-07-28"]}}])
+def test_server_that_contradicts_its_revisions_is_asked_once_more(connect):
+    answers = iter([build_unsupported_error(["2026-07-28"]), {"result": {"supportedVersions": ["2026-07-28"]}}])
     server = Scripted({"server/discover": lambda _: next(answers), "tools/list": tools("get")})
     assert connect(server).memo.session.version == "2026-07-28"
     assert server.methods == ["server/discover", "server/discover", "tools/list"]
@@ -309,29 +311,29 @@ def test_a_server_that_refuses_the_revision_it_says_it_speaks_is_asked_once_more
         (None, "2025-11-25"),
     ],
 )
-def test_a_server_that_refuses_the_stateless_revision_gets_the_handshake_of_one_it_speaks(connect, supported, wanted):
+def test_server_that_refuses_the_stateless_revision_gets_a_supported_handshake(connect, supported, wanted):
     server = old_server()
-    server.answers["server/discover"] = unsupported(supported)
+    server.answers["server/discover"] = build_unsupported_error(supported)
     connect(server)
     said = [json.loads(request.body) for request in server.seen if request.method == "POST"]
     assert [each["params"]["protocolVersion"] for each in said if each["method"] == "initialize"] == [wanted]
     assert server.methods.count("server/discover") <= 2
 
 
-def marked(name, mark):
+def build_marked_tool(name, mark):
     return {"name": name, "inputSchema": {"type": "object", "properties": {"a": {"type": "string", **mark}}}}
 
 
 MARKED = [
-    marked("plain", {}),
-    marked("fine", {"x-mcp-header": "Region"}),
-    marked("empty", {"x-mcp-header": ""}),
-    {**marked("", {"x-mcp-header": 7}), "name": {"no": "name"}},
+    build_marked_tool("plain", {}),
+    build_marked_tool("fine", {"x-mcp-header": "Region"}),
+    build_marked_tool("empty", {"x-mcp-header": ""}),
+    {**build_marked_tool("", {"x-mcp-header": 7}), "name": {"no": "name"}},
     "not a tool",
 ]
 
 
-def test_a_tool_with_a_wrong_mark_is_left_out_and_told_of_and_the_others_stay(drive):
+def test_tool_with_an_invalid_header_mark_is_skipped_and_reported(drive):
     discovery = {"result": {"supportedVersions": ["2026-07-28"]}}
     server = Scripted({"server/discover": discovery, "tools/list": {"result": {"tools": MARKED}}})
     finding = drive(CODEC.find(URL), server)
@@ -342,22 +344,22 @@ def test_a_tool_with_a_wrong_mark_is_left_out_and_told_of_and_the_others_stay(dr
     assert finding.probes[-1].accepted
 
 
-def test_no_more_than_twenty_tools_that_are_left_out_are_told_of(drive):
-    wrong = [marked(f"wrong{number}", {"x-mcp-header": " "}) for number in range(50)]
+def test_at_most_20_skipped_tools_are_reported(drive):
+    wrong = [build_marked_tool(f"wrong{number}", {"x-mcp-header": " "}) for number in range(50)]
     discovery = {"result": {"supportedVersions": ["2026-07-28"]}}
     server = Scripted({"server/discover": discovery, "tools/list": {"result": {"tools": wrong}}})
     finding = drive(CODEC.find(URL), server)
     assert (finding.peer.catalog.tools, sum("leaves out" in probe.meaning for probe in finding.probes)) == ((), 20)
 
 
-def test_before_the_stateless_revision_a_mark_means_nothing(connect):
+def test_header_marks_are_ignored_before_the_stateless_revision(connect):
     server = old_server()
     server.answers["tools/list"] = {"result": {"tools": MARKED}}
     assert list(connect(server).catalog.names) == ["empty", "fine", "plain"]
 
 
-def test_a_server_that_is_gone_after_the_look_is_not_asked_twice(drive):
-    server = Scripted({"server/discover": UNREACHED, "initialize": initialized()})
+def test_unreachable_server_is_not_probed_twice(drive):
+    server = Scripted({"server/discover": UNREACHED, "initialize": build_initialize_result()})
     finding = drive(CODEC.find(URL), server)
     assert finding.peer is None
     assert (server.methods, finding.probes[-1].meaning) == (["server/discover"], UNREACHED.message)
@@ -366,18 +368,18 @@ def test_a_server_that_is_gone_after_the_look_is_not_asked_twice(drive):
 @pytest.mark.parametrize(
     ("result", "value"),
     [
-        (called(structuredContent={"result": 3}), {"result": 3}),
-        (called(content=[{"type": "text", "text": "7"}]), "7"),
-        (called(content=[{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), "a\nb"),
-        (called(), None),
-        (called(structuredContent=None, content=[{"type": "text", "text": "x"}]), "x"),
+        (build_call_result(structuredContent={"result": 3}), {"result": 3}),
+        (build_call_result(content=[{"type": "text", "text": "7"}]), "7"),
+        (build_call_result(content=[{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), "a\nb"),
+        (build_call_result(), None),
+        (build_call_result(structuredContent=None, content=[{"type": "text", "text": "x"}]), "x"),
     ],
 )
 def test_a_value_is_structured_content_else_text(outcome, result, value):
     assert outcome(result) == Value(value)
 
 
-def embedded(uri, **said):
+def build_embedded_resource(uri, **said):
     return {"type": "resource", "resource": {"uri": uri, **said}}
 
 
@@ -392,39 +394,39 @@ HALF = {"type": "image", "data": "AA==", "mimeType": "image/png\r\nx: y"}
     [
         ({"type": "image", "data": "+/8=", "mimeType": "image/png"}, Image(b"\xfb\xff", "image/png")),
         ({"type": "audio", "data": "AA==", "mimeType": "audio/wav"}, Audio(b"\0", "audio/wav")),
-        (embedded("file:///a/b%20c.bin", blob="AA==", mimeType="a/b"), File(b"\0", "a/b", "b c.bin")),
-        (embedded("file:///..%2F..%2Fetc", blob="AA=="), File(b"\0", name="etc")),
-        (embedded("file://[", blob="AA=="), File(b"\0")),
-        (embedded("note:a", text="read me"), embedded("note:a", text="read me")),
-        (embedded(7, blob="no base64!"), embedded(7, blob="no base64!")),
+        (build_embedded_resource("file:///a/b%20c.bin", blob="AA==", mimeType="a/b"), File(b"\0", "a/b", "b c.bin")),
+        (build_embedded_resource("file:///..%2F..%2Fetc", blob="AA=="), File(b"\0", name="etc")),
+        (build_embedded_resource("file://[", blob="AA=="), File(b"\0")),
+        (build_embedded_resource("note:a", text="read me"), build_embedded_resource("note:a", text="read me")),
+        (build_embedded_resource(7, blob="no base64!"), build_embedded_resource(7, blob="no base64!")),
         ({"type": "resource", "resource": None}, {"type": "resource", "resource": None}),
         (PAGE, PAGE),
         (HALF, HALF),
         (LINK, LINK),
     ],
 )
-def test_content_of_any_server_is_read_by_its_type(outcome, block, value):
-    assert read_content(outcome(called(content=[block])).unwrap()) == value
-    mixed = outcome(called(content=[{"type": "text", "text": "A dot."}, block])).unwrap()
+def test_content_blocks_of_any_server_are_read_by_type(outcome, block, value):
+    assert read_content(outcome(build_call_result(content=[block])).unwrap()) == value
+    mixed = outcome(build_call_result(content=[{"type": "text", "text": "A dot."}, block])).unwrap()
     assert read_content(mixed) == ["A dot.", value]
 
 
-def test_text_is_read_as_json_where_the_tool_says_what_it_returns(drive, connect):
-    server = old_server(called(content=[{"type": "text", "text": '{"x": 1}'}]))
+def test_text_content_is_read_as_json_if_the_tool_declares_an_output_schema(drive, connect):
+    server = old_server(build_call_result(content=[{"type": "text", "text": '{"x": 1}'}]))
     server.answers["tools/list"]["result"]["tools"][0]["outputSchema"] = {"type": "object"}
     peer = connect(server)
     call = Call(peer.catalog.names["get"], {})
     assert drive(CODEC.send(peer, call), server) == Value({"x": 1})
-    server.answers["tools/call"] = called(content=[{"type": "text", "text": "sorry"}])
+    server.answers["tools/call"] = build_call_result(content=[{"type": "text", "text": "sorry"}])
     assert drive(CODEC.send(peer, call), server) == Value("sorry")
 
 
-def test_an_answer_may_come_among_other_events(outcome):
-    assert outcome(called(structuredContent={"x": 1}), events=True) == Value({"x": 1})
+def test_response_is_found_among_other_events(outcome):
+    assert outcome(build_call_result(structuredContent={"x": 1}), events=True) == Value({"x": 1})
 
 
-def test_an_event_beyond_the_limit_is_a_bad_answer(outcome):
-    huge = called(content=[{"type": "text", "text": "x" * 1_100_000}])
+def test_event_above_the_limit_is_a_bad_answer(outcome):
+    huge = build_call_result(content=[{"type": "text", "text": "x" * 1_100_000}])
     server_sent = outcome(lambda said: Response(200, [(b"content-type", b"text/event-stream")], _event(said, huge)))
     assert server_sent.kind is Kind.BAD_ANSWER
 
@@ -433,8 +435,8 @@ def _event(said, answer):
     return b"data: " + json.dumps({"jsonrpc": "2.0", "id": said["id"], **answer}).encode() + b"\n\n"
 
 
-def test_a_failed_tool_is_a_problem_in_its_own_words(outcome):
-    problem = outcome(called(isError=True, content=[{"type": "text", "text": "No such city."}]))
+def test_failed_tool_is_a_problem_with_the_text_of_the_server(outcome):
+    problem = outcome(build_call_result(isError=True, content=[{"type": "text", "text": "No such city."}]))
     assert (problem.kind, problem.message) == (Kind.TOOL_FAILED, "No such city.")
 
 
@@ -459,25 +461,25 @@ def test_a_failed_tool_is_a_problem_in_its_own_words(outcome):
         ({"id": "other", "result": {"content": []}}, Kind.BAD_ANSWER),
     ],
 )
-def test_what_is_no_result_is_a_problem_that_says_why(outcome, answer, kind):
+def test_invalid_result_is_a_problem_with_a_reason(outcome, answer, kind):
     problem = outcome(answer)
     assert problem.kind is kind
     assert problem.message
 
 
-def test_a_busy_server_says_when_to_come_back(outcome):
+def test_busy_server_states_when_to_retry(outcome):
     body = b'{"jsonrpc":"2.0","id":null,"error":{"code":503,"message":"Busy."}}'
     problem = outcome(Response(503, [*JSON, (b"retry-after", b"4")], body))
     assert (problem.kind, problem.message, problem.retry_after_ms) == (Kind.OVERLOADED, "Busy.", 4_000)
 
 
-def test_a_call_whose_sessions_all_end_asks_to_connect_again(outcome):
+def test_call_whose_new_session_also_ends_asks_to_connect_again(outcome):
     problem = outcome(Response(404, JSON, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600}}'), session=b"s")
     assert problem.kind is Kind.UNREACHABLE
     assert "connect" in problem.message
 
 
-def test_a_server_that_opens_no_other_session_is_not_called_again(drive, connect):
+def test_call_is_not_repeated_if_the_server_opens_no_new_session(drive, connect):
     server = old_server(Response(404), session=b"s")
     peer = connect(server)
     server.answers["initialize"] = Response(400)
@@ -495,16 +497,16 @@ def test_two_calls_of_an_ended_session_leave_one_session(drive, connect):
     server.session = b"second"  # another call renews it while this one waits for its answer
     other = CODEC.send(peer, call)
     next(other)
-    drive(_going_on(other, Response(404)), server)
+    drive(_continue_flow(other, Response(404)), server)
     assert CODEC.end_session(peer).headers[-1] == (b"mcp-session-id", b"second")
     assert get_header(asked.request.headers, b"mcp-session-id") == "first"
     before = server.methods.count("initialize")
-    drive(_going_on(slow, Response(404)), server)
+    drive(_continue_flow(slow, Response(404)), server)
     assert server.methods.count("initialize") == before  # the session of the other call serves
     assert get_header(server.seen[-1].headers, b"mcp-session-id") == "second"
 
 
-def _going_on(flow, answer):
+def _continue_flow(flow, answer):
     """Go on with a conversation that waits for ``answer``."""
     while True:
         try:
@@ -514,8 +516,8 @@ def _going_on(flow, answer):
         answer = yield asked
 
 
-def test_a_call_says_its_name_as_the_server_wrote_it(drive, connect):
-    server = old_server(called())
+def test_call_uses_the_tool_name_as_the_server_wrote_it(drive, connect):
+    server = old_server(build_call_result())
     server.answers["tools/list"] = tools("files.read")
     peer = connect(server)
     drive(CODEC.send(peer, Call(peer.catalog.names["files_read"], {"p": 1}, "k")), server)
@@ -528,13 +530,13 @@ def test_a_call_says_its_name_as_the_server_wrote_it(drive, connect):
     }
 
 
-def test_a_stateless_call_says_who_calls_and_mirrors_what_is_asked_for(drive, connect):
+def test_stateless_call_names_its_client_and_mirrors_marked_arguments(drive, connect):
     schema = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
     server = Scripted(
         {
             "server/discover": {"result": {"supportedVersions": ["2026-07-28"], "capabilities": {}}},
             "tools/list": {"result": {"tools": [{"name": "get", "inputSchema": schema}]}},
-            "tools/call": called(),
+            "tools/call": build_call_result(),
         }
     )
     peer = connect(server)
@@ -551,12 +553,12 @@ def test_a_stateless_call_says_who_calls_and_mirrors_what_is_asked_for(drive, co
 
 
 @pytest.mark.parametrize("password", ["pw", "p/w", "p?w"])
-def test_the_target_shows_no_secret_of_the_url(catalog, password):
+def test_target_hides_secrets_of_the_url(catalog, password):
     peer = Peer(protocol="mcp", url=f"https://me:{password}@desk.example/mcp?key=abc", catalog=catalog)
     assert CODEC.target(peer, Call(catalog.names["add"], {})) == "POST https://desk.example/mcp?key=***"
 
 
-def test_a_problem_crosses_the_wire_whole(serve, drive, connect):
+def test_problem_survives_a_round_trip_unchanged(serve, drive, connect):
     sent = Problem(
         kind=Kind.RATE_LIMITED,
         message="Too many calls.",
@@ -573,7 +575,7 @@ def test_a_problem_crosses_the_wire_whole(serve, drive, connect):
     assert got == replace(sent, developer_message=None)
 
 
-def test_a_url_that_is_none_is_no_peer(drive):
+def test_invalid_url_is_no_peer(drive):
     finding = drive(CODEC.find("http://[bad"), Scripted({}))
     assert finding.peer is None
     assert finding.probes[0].status is None

@@ -25,7 +25,7 @@ def test_a_description_is_followed_by_its_hint(catalog):
 
 
 @pytest.mark.requirement("XL-076")
-def test_annotations_say_what_the_tool_declares(catalog):
+def test_annotations_state_what_the_tool_declares(catalog):
     add, remove, *_ = document.write(catalog)
     assert add["annotations"] == {
         "title": "Add two numbers.",
@@ -39,7 +39,7 @@ def test_annotations_say_what_the_tool_declares(catalog):
 
 
 @pytest.mark.requirement("XL-076")
-def test_what_was_listed_reads_back_the_same(catalog):
+def test_written_tool_list_is_read_back_unchanged(catalog):
     back = document.read({"name": "Desk", "version": "3.1.0"}, "Small things.", document.write(catalog)).catalog
     assert (back.title, back.version, back.description) == ("Desk", "3.1.0", "Small things.")
     stripped = [_without_hints(tool) for tool in back.tools]
@@ -67,7 +67,7 @@ def test_an_output_that_is_no_object_is_wrapped_and_unwrapped(schema):
     assert document.read({}, "", [listed]).catalog.tools[0].output_schema == schema
 
 
-def test_the_wrapper_of_fastmcp_is_taken_off():
+def test_fastmcp_result_wrapper_is_removed():
     output = {"type": "object", "properties": {"result": {"type": "integer"}}, "x-fastmcp-wrap-result": True}
     (tool,) = document.read(
         {}, "", [{"name": "add", "inputSchema": {"type": "object"}, "outputSchema": output}]
@@ -76,7 +76,7 @@ def test_the_wrapper_of_fastmcp_is_taken_off():
     assert result.read(tool, {"content": [], "structuredContent": {"result": 3}}) == Value(3)
 
 
-def test_a_wrapped_schema_still_refers_to_its_definitions():
+def test_wrapped_schema_still_refers_to_its_definitions():
     schema = {"$ref": "#/$defs/Node", "$defs": {"Node": {"type": "array", "items": {"$ref": "#/$defs/Node"}}}}
     (listed,) = document.write(Catalog(tools=(Tool(name="x", output_schema=schema),)))
     validator = jsonschema_rs.Draft202012Validator(listed["outputSchema"])
@@ -84,7 +84,7 @@ def test_a_wrapped_schema_still_refers_to_its_definitions():
     assert not validator.is_valid({"result": [1]})
 
 
-def test_a_schema_that_refers_to_its_own_root_is_not_declared():
+def test_output_schema_that_refers_to_its_root_is_not_declared():
     schema = {"type": "array", "items": {"$ref": "#"}}
     (listed,) = document.write(Catalog(tools=(Tool(name="x", output_schema=schema),)))
     assert listed["outputSchema"]["properties"] == {"result": {}}
@@ -96,7 +96,7 @@ def test_a_tool_that_returns_nothing_declares_no_output():
     assert document.read({}, "", [listed]).catalog.tools[0].output_schema is None
 
 
-def test_two_tools_of_one_name_are_listed_apart_and_read_back():
+def test_tools_with_one_name_are_listed_with_their_toolkits():
     catalog = Catalog(tools=(Tool(name="get", toolkit="A"), Tool(name="get", toolkit="B")))
     listed = document.write(catalog)
     assert [tool["name"] for tool in listed] == ["A_get", "B_get"]
@@ -139,27 +139,27 @@ def test_a_tool_whose_policy_hides_it_is_left_out(policy):
         {"name": "x", "inputSchema": {"required": [7]}},
     ],
 )
-def test_a_tool_that_cannot_be_read_is_left_out_and_the_others_stay(bad):
+def test_invalid_tool_is_skipped_and_the_others_stay(bad):
     assert [tool.name for tool in read(entry("first"), bad, entry("last")).tools] == ["first", "last"]
 
 
-def test_a_property_that_may_be_anything_is_an_empty_schema():
+def test_property_schema_true_becomes_an_empty_schema():
     (tool,) = read({"name": "x", "inputSchema": {"type": "object", "properties": {"a": True}}}).tools
     assert tool.parameters == {"a": {}}
 
 
-def test_an_illegal_name_becomes_legal_and_is_remembered():
+def test_illegal_tool_name_is_made_legal_and_the_original_kept():
     (tool,) = read(entry("files.read file")).tools
     assert (tool.name, tool.original_name) == ("files_read_file", "files.read file")
 
 
-def test_names_that_become_alike_stay_apart():
+def test_names_that_become_equal_stay_distinct():
     tools = read(entry("a.b"), entry("a_b"), entry("a b")).tools
     assert {tool.hints["mcp"]["name"] for tool in tools} == {"a.b", "a_b", "a b"}
     assert len({tool.name for tool in tools}) == 3
 
 
-def test_of_two_tools_with_one_name_the_first_stays():
+def test_first_of_two_tools_with_one_name_is_kept():
     (tool,) = read(entry("x", description="first"), entry("x", description="second")).tools
     assert tool.description == "first"
 
@@ -172,7 +172,7 @@ def test_of_two_tools_with_one_name_the_first_stays():
         [("../..", "x"), ("A", "<b>")],
     ],
 )
-def test_declared_identities_that_cannot_be_never_lose_the_list(identities):
+def test_invalid_declared_identity_never_drops_the_tool_list(identities):
     entries = [
         entry(f"tool{number}", _meta={"toolwire/tool": {"toolkit": toolkit, "name": name, "version": "1.0.0"}})
         for number, (toolkit, name) in enumerate(identities)
@@ -184,7 +184,7 @@ def test_a_server_without_a_name_is_called_tools():
     assert document.read({"name": 7}, "", []).catalog.title == "Tools"
 
 
-def test_the_nulls_that_java_writes_are_one_finding_and_the_tools_can_be_called() -> None:
+def test_null_members_written_by_java_are_ignored_with_one_finding() -> None:
     unset = dict.fromkeys(["description", "enum", "items", "properties", "required", "format"])
     java = {
         "type": "object",
@@ -198,7 +198,7 @@ def test_the_nulls_that_java_writes_are_one_finding_and_the_tools_can_be_called(
         assert tool.input_schema["properties"] == {"a": {"type": "string"}, "b": {"type": "array", "items": {}}}
 
 
-def test_a_null_that_is_a_value_stays() -> None:
+def test_null_that_is_a_value_is_kept() -> None:
     schema = {"type": "object", "properties": {"a": {"default": None}, "b": {"const": None}, "c": {"enum": [None]}}}
     found = document.read({}, "", [{"name": "x", "inputSchema": schema}])
     assert (found.findings, found.catalog.tools[0].input_schema) == ((), schema)

@@ -18,11 +18,11 @@ def test_any_text_is_a_legal_header_value_and_reads_back(text):
 
 
 @pytest.mark.parametrize("value", ["=?base64?*?=", "=?base64?/w==?="])
-def test_a_broken_base64_value_is_no_text(value):
+def test_invalid_base64_header_value_is_refused(value):
     assert headers.read(value) is None
 
 
-def test_marked_scalars_are_mirrored_and_nothing_else():
+def test_only_marked_scalar_arguments_are_mirrored_in_headers():
     schema = {
         "properties": {
             "region": {"type": "string", "x-mcp-header": "Region"},
@@ -43,7 +43,7 @@ def test_marked_scalars_are_mirrored_and_nothing_else():
     ]
 
 
-def test_a_schema_without_end_is_walked_to_a_limit():
+def test_search_for_header_marks_has_a_depth_limit():
     schema: dict = {"type": "string", "x-mcp-header": "Deep"}
     for _ in range(100):
         schema = {"properties": {"in": schema}}

@@ -13,7 +13,7 @@ def text(mark, **more):
     return {"type": "string", "x-mcp-header": mark, **more}
 
 
-def holding(**properties):
+def build_object_schema(**properties):
     return {"type": "object", "properties": properties}
 
 
@@ -21,12 +21,12 @@ def holding(**properties):
     "schema",
     [
         {},
-        holding(a=text("Region"), b={"type": "integer", "x-mcp-header": "Priority"}),
-        holding(a={"type": "boolean", "x-mcp-header": "!#$%&'*+-.^_`|~09"}),
-        holding(deep=holding(deeper=holding(a=text("Region")))),
-        holding(**{"x-mcp-header": {"type": "array"}}),  # an argument of that name is no mark
-        holding(a={"type": "string", "default": {"x-mcp-header": ""}, "enum": [{"x-mcp-header": ""}]}),
-        {"$ref": "https://elsewhere.example/schema", **holding(a={"$ref": "#/$defs/a"})},
+        build_object_schema(a=text("Region"), b={"type": "integer", "x-mcp-header": "Priority"}),
+        build_object_schema(a={"type": "boolean", "x-mcp-header": "!#$%&'*+-.^_`|~09"}),
+        build_object_schema(deep=build_object_schema(deeper=build_object_schema(a=text("Region")))),
+        build_object_schema(**{"x-mcp-header": {"type": "array"}}),  # an argument of that name is no mark
+        build_object_schema(a={"type": "string", "default": {"x-mcp-header": ""}, "enum": [{"x-mcp-header": ""}]}),
+        {"$ref": "https://elsewhere.example/schema", **build_object_schema(a={"$ref": "#/$defs/a"})},
     ],
 )
 def test_marks_that_are_right_have_no_fault(schema):
@@ -35,31 +35,33 @@ def test_marks_that_are_right_have_no_fault(schema):
 
 @pytest.mark.parametrize("mark", ["", " ", "My Region", "Region:Primary", "Région", "Region\t1", "a\r\nb", "x" * 201])
 def test_a_mark_that_is_no_name_of_a_header_is_a_fault(mark):
-    assert "HTTP cannot have" in header_arguments.find_fault(holding(a=text(mark)))
+    assert "HTTP cannot have" in header_arguments.find_fault(build_object_schema(a=text(mark)))
 
 
 @pytest.mark.parametrize("mark", [None, 7, True, {}, ["Region"]])
 def test_a_mark_that_is_no_text_is_a_fault(mark):
-    assert "HTTP cannot have" in header_arguments.find_fault(holding(a=text(mark)))
+    assert "HTTP cannot have" in header_arguments.find_fault(build_object_schema(a=text(mark)))
 
 
 @pytest.mark.parametrize("type_", ["number", "object", "array", "null", ["string", "null"], {}, None])
-def test_a_mark_on_what_is_no_plain_value_is_a_fault(type_):
+def test_header_mark_on_a_non_scalar_is_a_fault(type_):
     assert "no string, integer or boolean" in header_arguments.find_fault(
-        holding(a={"type": type_, "x-mcp-header": "Region"})
+        build_object_schema(a={"type": type_, "x-mcp-header": "Region"})
     )
 
 
-def test_a_mark_on_the_whole_of_the_arguments_is_a_fault():
+def test_header_mark_on_the_root_schema_is_a_fault():
     assert header_arguments.find_fault({"type": "object", "x-mcp-header": "All"})
 
 
 @pytest.mark.parametrize("second", ["Region", "region", "REGION"])
 def test_two_arguments_for_one_header_are_a_fault(second):
-    assert "two arguments" in header_arguments.find_fault(holding(a=text("Region"), deep=holding(b=text(second))))
+    assert "two arguments" in header_arguments.find_fault(
+        build_object_schema(a=text("Region"), deep=build_object_schema(b=text(second)))
+    )
 
 
-MARKED = holding(a=text("Region"))
+MARKED = build_object_schema(a=text("Region"))
 
 
 @pytest.mark.parametrize(
@@ -69,19 +71,19 @@ MARKED = holding(a=text("Region"))
         *({keyword: MARKED} for keyword in ("not", "if", "then", "else", "propertyNames", "unevaluatedItems")),
         *({keyword: [{}, MARKED]} for keyword in ("allOf", "anyOf", "oneOf", "prefixItems", "items")),
         *({keyword: {"x": MARKED}} for keyword in ("$defs", "definitions", "patternProperties", "dependentSchemas")),
-        holding(a={"type": "array", "items": text("Item")}),
-        holding(a={"anyOf": [text("Region"), {"type": "null"}]}),
+        build_object_schema(a={"type": "array", "items": text("Item")}),
+        build_object_schema(a={"anyOf": [text("Region"), {"type": "null"}]}),
     ],
 )
-def test_a_mark_that_properties_alone_do_not_lead_to_is_a_fault(schema):
+def test_header_mark_outside_of_properties_is_a_fault(schema):
     assert "alone do not lead" in header_arguments.find_fault(schema)
 
 
-def test_a_mark_deeper_than_is_mirrored_is_a_fault():
+def test_header_mark_below_the_mirrored_depth_is_a_fault():
     def nested(depth):
         schema = text("Deep")
         for _ in range(depth):
-            schema = holding(a=schema)
+            schema = build_object_schema(a=schema)
         return schema
 
     assert header_arguments.find_fault(nested(20)) == ""
@@ -103,5 +105,5 @@ JSONS = st.recursive(
 
 
 @given(JSONS)
-def test_whatever_a_schema_is_it_is_judged_and_nothing_is_raised(schema):
+def test_checking_header_marks_of_any_schema_raises_no_exception(schema):
     assert isinstance(header_arguments.find_fault(schema), str)

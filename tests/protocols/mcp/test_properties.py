@@ -64,20 +64,20 @@ TOOLS = st.builds(
 
 
 @given(body=BODIES, version=st.sampled_from([b"", b"2025-06-18", b"2026-07-28", b"\xff"]))
-def test_any_bytes_to_the_server_are_answered(catalog, body, version):
+def test_server_answers_any_request_bytes(catalog, body, version):
     headers = [(b"content-type", b"application/json"), (b"mcp-protocol-version", version)]
     reading = CODEC.routes(catalog, Site())["POST", "/mcp"].read(Request("POST", "/mcp", headers, body, "r"))
     assert isinstance(reading, Response | Pending)
 
 
 @given(data=st.data())
-def test_any_answers_to_a_search_end_it(drive, data):
+def test_discovery_ends_for_any_responses(drive, data):
     finding = drive(CODEC.find("https://x.example"), lambda _: data.draw(RESPONSES))
     assert isinstance(finding, Finding)
 
 
 @given(entries=st.lists(st.dictionaries(WORDS, ODD, max_size=6) | ODD, max_size=5))
-def test_any_list_of_tools_is_a_catalog(entries):
+def test_any_tool_list_is_read_as_a_catalog(entries):
     assert isinstance(document.read({"name": "x"}, "", entries).catalog, Catalog)
 
 
@@ -89,7 +89,7 @@ def test_any_answer_to_a_call_is_a_value_or_a_problem(serve, drive, response):
 
 
 @given(value=JSON)
-def test_any_value_crosses_the_wire_unchanged(serve, drive, value):
+def test_any_value_survives_a_round_trip(serve, drive, value):
     door = serve(run=lambda call: Value(call.arguments["value"]))
     peer = drive(CODEC.find("https://x.example"), door).peer
     result = drive(CODEC.send(peer, Call(peer.catalog.names["echo"], {"value": value}, "c")), door)
@@ -98,7 +98,7 @@ def test_any_value_crosses_the_wire_unchanged(serve, drive, value):
 
 
 @given(st.lists(TOOLS, max_size=4, unique_by=lambda tool: (tool.toolkit, tool.name)))
-def test_any_catalog_crosses_the_wire_unchanged(serve, drive, tools):
+def test_any_catalog_survives_a_round_trip(serve, drive, tools):
     try:
         catalog = Catalog(title="Any", tools=tuple(tools))
     except ValueError:

@@ -46,12 +46,12 @@ class Driven:
                 else:
                     assert isinstance(asked, Listen)
                     self.requests.append(asked.request)
-                    said = heard(asked, next(coming))
+                    said = feed_stream(asked, next(coming))
         except StopIteration as stop:
             self.ended: Response | Problem = stop.value
 
 
-def heard(asked: Listen, came: list[bytes] | Response | Problem) -> Response | Problem:
+def feed_stream(asked: Listen, came: list[bytes] | Response | Problem) -> Response | Problem:
     if not isinstance(came, list):
         return came
     try:
@@ -75,7 +75,7 @@ def heard(asked: Listen, came: list[bytes] | Response | Problem) -> Response | P
         Response(200, ((b"content-type", b"application/json"),), b"id: 1\ndata:\n\n"),
     ],
 )
-def test_what_is_answered_or_names_no_event_is_left_as_it_is(first: Response) -> None:
+def test_complete_response_or_stream_without_event_ids_is_not_resumed(first: Response) -> None:
     assert Driven(first).ended is first
 
 
@@ -83,7 +83,7 @@ def test_what_is_answered_or_names_no_event_is_left_as_it_is(first: Response) ->
     ("first", "wait_s"),
     [(b"id: 7\ndata:\n\n", 1.0), (b"id: 7\nretry: 250\ndata:\n\n", 0.25), (b"retry: 999999999\nid: 7\n\n", 60.0)],
 )
-def test_the_answer_is_fetched_from_the_last_event_on_after_the_wait(first: bytes, wait_s: float) -> None:
+def test_resume_requests_the_stream_after_the_last_event_id_after_the_wait(first: bytes, wait_s: float) -> None:
     driven = Driven(stream(first), [[ANSWER[:20], ANSWER[20:], b"never heard"]])
     assert driven.ended == stream(ANSWER)
     assert driven.waits == [wait_s]
@@ -94,24 +94,24 @@ def test_the_answer_is_fetched_from_the_last_event_on_after_the_wait(first: byte
     assert get_header(request.headers, b"mcp-protocol-version") == "2025-11-25"
 
 
-def test_it_goes_on_where_the_last_stream_said_something_and_from_there_if_it_said_nothing() -> None:
+def test_resume_continues_from_the_latest_event_id_over_several_streams() -> None:
     driven = Driven(stream(b"id: 1\ndata:\n\n"), [[b"id: 2\ndata:\n\n"], [b": no event\n\n"], [], [ANSWER]])
     assert driven.ended == stream(ANSWER)
     assert [get_header(one.headers, b"last-event-id") for one in driven.requests] == ["1", "2", "2", "2"]
 
 
 @pytest.mark.parametrize("came", [LOST, Response(405, (), b""), Response(404, (), b"")])
-def test_a_server_that_does_not_go_on_is_taken_at_its_word(came: Response | Problem) -> None:
+def test_resume_returns_the_response_of_a_server_that_cannot_resume(came: Response | Problem) -> None:
     assert Driven(stream(b"id: 1\ndata:\n\n"), [came]).ended is came
 
 
-def test_it_is_not_tried_for_ever() -> None:
+def test_resume_stops_after_a_limited_number_of_streams() -> None:
     driven = Driven(stream(b"id: 1\ndata:\n\n"), [[b"id: 1\ndata:\n\n"]] * 100)
     assert len(driven.requests) == resume_stream.MOST_STREAMS
     assert driven.ended == stream(b"id: 1\ndata:\n\n")
 
 
-def test_a_stream_without_end_is_left_where_it_is_too_long() -> None:
+def test_resume_stops_at_a_stream_above_the_size_limit() -> None:
     driven = Driven(stream(b"id: 1\ndata:\n\n"), [[b": " + b"x" * 65_536 + b"\n\n"] * 400, [ANSWER]])
     assert driven.ended == stream(ANSWER)
 
@@ -177,7 +177,7 @@ async def answer(send: Any, status: int, media: bytes, body: bytes, *more: tuple
 
 
 @pytest.mark.requirement("R17")
-def test_a_call_is_answered_by_a_server_that_lets_its_clients_come_back() -> None:
+def test_call_is_answered_by_a_server_that_lets_clients_reconnect() -> None:
     server = Polled()
 
     async def story(url: str) -> None:

@@ -35,7 +35,7 @@ def raw(body: bytes, content_type: bytes = b"application/json") -> Request:
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"])
-def test_initialize_agrees_to_a_revision_we_speak(ask, message, version):
+def test_initialize_agrees_to_a_supported_revision(ask, message, version):
     params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     status, answer = ask(message("initialize", params))
     assert status == 200
@@ -51,7 +51,7 @@ def test_initialize_offers_the_newest_handshake_revision_for_any_other(ask, mess
     assert answer["result"]["protocolVersion"] == "2025-11-25"
 
 
-def test_discovery_names_every_revision_and_how_long_it_may_be_kept(ask, message):
+def test_discovery_lists_every_revision_and_its_cache_time(ask, message):
     _, answer = ask(message("server/discover", version=STATELESS))
     result = answer["result"]
     assert result["supportedVersions"][0] == STATELESS
@@ -61,13 +61,13 @@ def test_discovery_names_every_revision_and_how_long_it_may_be_kept(ask, message
     assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "Desk"
 
 
-def test_a_list_behind_a_key_may_not_be_shared(serve, message):
+def test_tool_list_behind_a_key_is_not_cached_publicly(serve, message):
     response = serve(site=Site(keys=True))(message("tools/list", version=STATELESS))
     assert json.loads(response.body)["result"]["cacheScope"] == "private"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_revision_lists_and_calls(ask, message, version):
+def test_every_revision_can_list_and_call_tools(ask, message, version):
     _, listed = ask(message("tools/list", version=version))
     assert [tool["name"] for tool in listed["result"]["tools"]] == ["add", "remove-all", "echo", "forget"]
     status, called = ask(
@@ -78,7 +78,7 @@ def test_every_revision_lists_and_calls(ask, message, version):
     assert called["result"]["content"] == [{"type": "text", "text": "3"}]
 
 
-def test_ping_is_answered_with_nothing(ask, message):
+def test_ping_gets_an_empty_result(ask, message):
     _, answer = ask(message("ping"))
     assert answer["result"] == {}
 
@@ -102,7 +102,7 @@ def test_a_notification_is_accepted_without_a_body(serve):
         (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}', -32602),
     ],
 )
-def test_what_is_no_request_gets_one_error_and_status_400(ask, body, code):
+def test_invalid_request_gets_one_error_with_status_400(ask, body, code):
     status, answer = ask(raw(body))
     assert (status, answer["error"]["code"]) == (400, code)
     assert answer["jsonrpc"] == "2.0"
@@ -119,7 +119,7 @@ def test_an_unknown_method_is_method_not_found(ask, message, version, status):
     assert ask(message("tools/destroy", version=version))[1]["error"]["code"] == -32601
 
 
-def test_the_handshake_is_no_method_of_the_stateless_revision(ask, message):
+def test_initialize_is_unknown_in_the_stateless_revision(ask, message):
     assert ask(message("initialize", version=STATELESS))[1]["error"]["code"] == -32601
     assert ask(message("server/discover", version="2025-11-25"))[1]["error"]["code"] == -32601
 
@@ -143,22 +143,22 @@ def test_an_unknown_tool_or_broken_parameters_are_invalid_params(ask, message, v
     assert (got, answer["error"]["code"]) == (status, -32602)
 
 
-def test_an_unknown_tool_is_told_what_there_is(ask, message):
+def test_error_for_an_unknown_tool_lists_the_known_tools(ask, message):
     _, answer = ask(message("tools/call", {"name": "subtract"}))
     assert "Calculator.add@1.2.0" in answer["error"]["message"]
 
 
-def test_a_tool_is_found_by_its_id_too(ask, message):
+def test_tool_is_also_found_by_its_id(ask, message):
     _, answer = ask(message("tools/call", {"name": "Calculator.add@1.2.0", "arguments": {"a": 2, "b": 2}}))
     assert answer["result"]["structuredContent"] == {"result": 4}
 
 
-def test_a_cursor_that_the_list_does_not_have_is_refused(ask, message):
+def test_unknown_cursor_is_refused(ask, message):
     assert ask(message("tools/list", {"cursor": "2"}))[1]["error"]["code"] == -32602
 
 
 @pytest.mark.parametrize("version", ["1999-01-01", "2027-01-01"])
-def test_a_revision_we_do_not_speak_is_refused_with_those_we_do(ask, message, version):
+def test_unsupported_revision_is_refused_with_the_supported_ones(ask, message, version):
     status, answer = ask(message("tools/list", version=version))
     assert (status, answer["error"]["code"]) == (400, -32022)
     assert answer["error"]["data"]["requested"] == version
@@ -167,7 +167,7 @@ def test_a_revision_we_do_not_speak_is_refused_with_those_we_do(ask, message, ve
 
 @pytest.mark.parametrize("field", [b"mcp-protocol-version", b"mcp-method", b"mcp-name"])
 @pytest.mark.parametrize("change", ["missing", "another"])
-def test_a_stateless_request_whose_headers_say_something_else_is_refused(ask, message, field, change):
+def test_stateless_request_with_contradicting_headers_is_refused(ask, message, field, change):
     request = message("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}, version=STATELESS)
     headers = [pair for pair in request.headers if pair[0] != field]
     if change == "another":
@@ -177,7 +177,7 @@ def test_a_stateless_request_whose_headers_say_something_else_is_refused(ask, me
     assert (status, answer["error"]["code"]) == (400, expected)
 
 
-def test_a_stateless_request_must_say_what_its_client_can(ask, message):
+def test_stateless_request_must_state_client_capabilities(ask, message):
     request = message("tools/list", version=STATELESS)
     body = json.loads(request.body)
     del body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]
@@ -191,14 +191,14 @@ def test_a_stateless_call_without_a_name_is_refused_for_that(ask, message):
     assert "name" in answer["error"]["message"]
 
 
-def test_a_name_in_base64_is_the_same_name(ask, message):
+def test_name_header_in_base64_is_decoded(ask, message):
     request = message("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}, version=STATELESS)
     headers = [(name, b"=?base64?YWRk?=" if name == b"mcp-name" else value) for name, value in request.headers]
     assert ask(request._replace(headers=headers))[0] == 200
 
 
 @pytest.mark.parametrize("kind", TOLD)
-def test_what_a_model_can_act_on_is_a_result_with_is_error(ask, message, kind):
+def test_tool_errors_that_a_model_can_act_on_are_results_with_is_error(ask, message, kind):
     problem = Problem(kind=kind, message="It did not work.", additional_prompt_content="Try b.", can_retry=True)
     status, answer = ask(message("tools/call", {"name": "echo"}), lambda _: problem)
     assert status == 200
@@ -232,7 +232,7 @@ def test_refusals_before_any_message_are_json_rpc_errors(kind):
 
 
 @pytest.mark.parametrize(("wait", "seconds"), [(None, "1"), (0, "1"), (1_500, "2"), (60_000, "60")])
-def test_an_overloaded_server_says_when_to_come_back(serve, message, wait, seconds):
+def test_overloaded_server_states_when_to_retry(serve, message, wait, seconds):
     problem = Problem(kind=Kind.OVERLOADED, message="Busy.", can_retry=True, retry_after_ms=wait)
     response = serve(run=lambda _: problem)(message("tools/call", {"name": "echo"}, id_=9))
     assert (response.status, get_header(response.headers, b"retry-after")) == (503, seconds)
@@ -273,7 +273,7 @@ def test_only_post_is_routed(catalog):
     assert list(CODEC.routes(catalog, Site())) == [("POST", "/mcp")]
 
 
-def test_a_text_is_sent_as_it_is_and_nothing_as_no_content(ask, message):
+def test_text_result_is_sent_unchanged_and_no_value_as_empty_content(ask, message):
     _, answer = ask(message("tools/call", {"name": "echo", "arguments": {"value": 'grün \u2028 "q"'}}))
     assert answer["result"]["content"] == [{"type": "text", "text": 'grün \u2028 "q"'}]
     _, answer = ask(message("tools/call", {"name": "forget"}))
@@ -281,20 +281,20 @@ def test_a_text_is_sent_as_it_is_and_nothing_as_no_content(ask, message):
     assert "structuredContent" not in answer["result"]
 
 
-def test_a_call_is_read_without_running_anything(catalog, message):
+def test_reading_a_call_does_not_run_the_tool(catalog, message):
     reading = CODEC.routes(catalog, Site())["POST", "/mcp"].read(message("tools/call", {"name": "forget"}))
     assert isinstance(reading, Pending)
     assert reading.call.arguments == {}
 
 
-def test_an_object_is_structured_content_as_it_is(ask, message):
+def test_object_result_is_sent_as_structured_content_if_it_matches_its_schema(ask, message):
     _, answer = ask(message("tools/call", {"name": "remove-all"}))
     assert answer["result"]["structuredContent"] == {"count": 0}
     _, answer = ask(message("tools/call", {"name": "remove-all"}), lambda _: Value("not what was declared"))
     assert "structuredContent" not in answer["result"]
 
 
-def test_initialize_must_say_its_revision(ask, message):
+def test_initialize_without_a_revision_is_refused(ask, message):
     assert ask(message("initialize", {"protocolVersion": 7}))[1]["error"]["code"] == -32602
 
 

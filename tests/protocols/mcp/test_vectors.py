@@ -51,7 +51,7 @@ def test_the_server_answers_every_request_of_a_real_client(serve, vector):
         ("initialized", "2025-11-25", "notifications/initialized", None),
     ],
 )
-def test_the_client_writes_what_a_real_client_writes(name, version, method, id_):
+def test_client_writes_requests_like_a_real_client(name, version, method, id_):
     vector = REQUESTS[name]
     params = {key: value for key, value in vector["body"].get("params", {}).items() if key != "_meta"}
     request = post_message.write(Session(endpoint="https://x.example/mcp", version=version), method, params, id_)
@@ -64,7 +64,7 @@ def test_the_client_writes_what_a_real_client_writes(name, version, method, id_)
     assert {name.decode(): value.decode() for name, value in request.headers} == vector["headers"]
 
 
-def test_the_client_opens_a_real_server_of_either_kind(drive):
+def test_client_opens_real_stateless_and_session_servers(drive):
     for stateless in (True, False):
         discovered = _response("discovered") if stateless else Response(404)
         answers = {
@@ -104,5 +104,5 @@ def test_the_client_reads_every_answer_of_a_real_server(drive, catalog, name, ex
     assert result == expected
 
 
-def test_every_vector_is_marked_as_json():
+def test_every_vector_has_the_json_media_type():
     assert all(get_header(_headers(vector), b"content-type") == "application/json" for vector in VECTORS)

@@ -189,7 +189,7 @@ def _properties(draw: st.DrawFn, version: str, form: str, name: str) -> tuple[Ma
     return Made("form", name, node, tuple(draw(st.lists(values, min_size=2, max_size=2))), draw(st.booleans())), said
 
 
-def _marked(prefix: str, made: list[Made]) -> dict[str, Made]:
+def _add_prefix(prefix: str, made: list[Made]) -> dict[str, Made]:
     return {f"{prefix}{number}:": one for number, one in enumerate(made)}
 
 
@@ -223,9 +223,10 @@ def documents(draw: st.DrawFn) -> Document:
         draw(st.sampled_from(("/{%s}", "/a/{%s}/z", "/{%s}.json"))) % one.name for one in made if one.place == "path"
     )
     listed = [
-        {"name": one.name, "in": one.place, "description": mark, **one.node} for mark, one in _marked("P", made).items()
+        {"name": one.name, "in": one.place, "description": mark, **one.node}
+        for mark, one in _add_prefix("P", made).items()
     ]
-    marked = _marked("F", properties)
+    marked = _add_prefix("F", properties)
     operation: dict[str, Any] = {"operationId": "a", "x-llm": {}, "responses": {"200": {"description": ""}}}
     if old:
         listed += [

@@ -79,7 +79,7 @@ def _arrays(inner: st.SearchStrategy[Any], old: bool) -> st.SearchStrategy[dict[
     return st.fixed_dictionaries({}, optional=optional)
 
 
-def _combined(inner: st.SearchStrategy[Any], old: bool) -> st.SearchStrategy[dict[str, Any]]:
+def _build_combined_schemas(inner: st.SearchStrategy[Any], old: bool) -> st.SearchStrategy[dict[str, Any]]:
     branches = st.lists(inner, min_size=1, max_size=3)
     told = st.fixed_dictionaries({"propertyName": st.just("kind")}, optional={"mapping": _mappings()})
     optional: dict[str, Any] = {
@@ -108,7 +108,12 @@ def schemas(version: str) -> st.SearchStrategy[Any]:
     leaves = _some(old) | references
     return st.recursive(
         leaves,
-        lambda inner: _objects(inner, old) | _arrays(inner, old) | _combined(inner, old) | _combined(inner, old),
+        lambda inner: (
+            _objects(inner, old)
+            | _arrays(inner, old)
+            | _build_combined_schemas(inner, old)
+            | _build_combined_schemas(inner, old)
+        ),
         max_leaves=10,
     )
 

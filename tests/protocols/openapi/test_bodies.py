@@ -30,7 +30,7 @@ def plan(media_type: str, *names: str, encodings: dict[str, Encoding] | None = N
     return Plan(**{"method": "POST", "base": "https://a.test", "path": "/x", **whole, **members})
 
 
-def sent(wanted: Plan, resources: Resources | None = None, **arguments: Any) -> Request:
+def build_sent_request(wanted: Plan, resources: Resources | None = None, **arguments: Any) -> Request:
     request = build_request(wanted, arguments, resources=resources)
     assert isinstance(request, Request), request
     return request
@@ -52,32 +52,32 @@ def errors(wanted: Plan, resources: Resources | None = None, **arguments: Any) -
 
 @pytest.mark.requirement("CV-11", "CV-33")
 @pytest.mark.parametrize("media_type", ["application/json", "application/vnd.api+json"])
-def test_json_is_exact_and_names_its_media_type(media_type: str) -> None:
-    request = sent(plan(media_type, "id", "price"), id=2**63 + 7, price=0.1)
+def test_json_body_is_exact_and_names_its_media_type(media_type: str) -> None:
+    request = build_sent_request(plan(media_type, "id", "price"), id=2**63 + 7, price=0.1)
     assert request.body == b'{"id":9223372036854775815,"price":0.1}'
     assert get_header(request.headers, b"content-type") == media_type
 
 
 @pytest.mark.requirement("CV-32")
-def test_only_what_is_given_is_sent() -> None:
-    assert sent(plan("application/json", "a", "b"), b=None).body == b'{"b":null}'
-    nothing = sent(plan("application/json", "a", "b"))
+def test_json_body_contains_only_given_arguments() -> None:
+    assert build_sent_request(plan("application/json", "a", "b"), b=None).body == b'{"b":null}'
+    nothing = build_sent_request(plan("application/json", "a", "b"))
     assert (nothing.body, get_header(nothing.headers, b"content-type")) == (b"", "")
-    assert sent(plan("application/json", "a", body_required=True)).body == b"{}"
-    assert sent(plan(FORM, "a", "b"), a=1, b=None).body == b"a=1"
+    assert build_sent_request(plan("application/json", "a", body_required=True)).body == b"{}"
+    assert build_sent_request(plan(FORM, "a", "b"), a=1, b=None).body == b"a=1"
 
 
 @pytest.mark.requirement("CV-15")
 @pytest.mark.parametrize("value", [[1, "a"], "text", 7, None, {"a": {"b": []}}])
-def test_a_body_that_is_one_argument_is_sent_as_it_is(value: object) -> None:
+def test_body_that_is_one_argument_is_sent_unchanged(value: object) -> None:
     wanted = plan("application/json", whole_body="body")
-    assert json.loads(sent(wanted, body=value).body) == value
-    assert sent(wanted).body == b""
+    assert json.loads(build_sent_request(wanted, body=value).body) == value
+    assert build_sent_request(wanted).body == b""
 
 
 @pytest.mark.requirement("CV-12")
 def test_a_form_repeats_arrays_and_writes_objects_as_json() -> None:
-    request = sent(
+    request = build_sent_request(
         plan(FORM, "name", "tags", "address", "yes"), name="a b&c=ü", tags=["x,y", "z"], address={"zip": 1}, yes=True
     )
     assert request.body == b"name=a%20b%26c%3D%C3%BC&tags=x%2Cy&tags=z&address=%7B%22zip%22%3A1%7D&yes=true"
@@ -104,10 +104,10 @@ DEEP = Encoding(style="deepObject", explode=True)
         (DEEP, None, []),
     ],
 )
-def test_an_encoding_object_says_how_a_field_of_a_form_is_written(
+def test_encoding_object_defines_how_a_form_field_is_written(
     encoding: Encoding, value: object, fields: list[tuple[str, str]]
 ) -> None:
-    body = sent(plan(FORM, "v", encodings={"v": encoding}), v=value).body.decode()
+    body = build_sent_request(plan(FORM, "v", encodings={"v": encoding}), v=value).body.decode()
     assert parse_qsl(body, keep_blank_values=True) == fields
 
 
@@ -129,7 +129,7 @@ def test_a_multipart_has_a_part_for_each_property_and_each_item() -> None:
     }
     photo = base64.b64encode(CAT).decode()
     wanted = plan(MULTIPART, "name", "tags", "address", "meta", "photos", "note", "gone", encodings=encodings)
-    request = sent(
+    request = build_sent_request(
         wanted, name="Ä", tags=[1, True], address={"zip": 1}, meta=[1], photos=[photo, photo], note="# x", gone=None
     )
     read = [
@@ -157,7 +157,7 @@ def test_a_multipart_has_a_part_for_each_property_and_each_item() -> None:
 
 @pytest.mark.requirement("CV-13", "D-11")
 @given(name=TEXT.filter(bool), value=TEXT)
-def test_no_name_and_no_value_ends_its_part(name: str, value: str) -> None:
+def test_no_name_or_value_can_end_its_multipart_part(name: str, value: str) -> None:
     wanted = plan(MULTIPART, properties=(("a", name), ("b", "last")))
     request = build_request(wanted, {"a": value, "b": f"\r\n--toolwire\r\ncontent-type: x\r\n\r\n{value}"})
     if isinstance(request, Request):
@@ -170,7 +170,7 @@ def test_no_name_and_no_value_ends_its_part(name: str, value: str) -> None:
 
 
 @pytest.mark.requirement("CV-13")
-def test_a_file_by_handle_keeps_its_type_and_a_harmless_name() -> None:
+def test_file_by_handle_keeps_its_media_type_and_gets_a_safe_name() -> None:
     kept = Resources(b"salt")
     wanted = plan(MULTIPART, "file", encodings={"file": Encoding(binary=True)})
     for name, shown in [
@@ -178,7 +178,7 @@ def test_a_file_by_handle_keeps_its_type_and_a_harmless_name() -> None:
         ("..", "file"), ("", "file"), ("a" * 300 + ".png", "a" * 96 + ".png"),
     ]:  # fmt: skip
         handle = kept.keep(Resource(data=CAT, media_type="image/webp", name=name))
-        (part,) = parts(sent(wanted, kept, file=handle))
+        (part,) = parts(build_sent_request(wanted, kept, file=handle))
         assert (part.get_filename(), part["content-type"], part.get_payload(decode=True)) == (shown, "image/webp", CAT)
 
 
@@ -203,7 +203,7 @@ NO_FILES: list[object] = [
 
 @pytest.mark.requirement("D-35", "CV-13", "CV-14")
 @pytest.mark.parametrize("value", NO_FILES)
-def test_a_model_can_name_no_file_of_the_machine(value: object) -> None:
+def test_model_cannot_send_a_local_file_by_its_path(value: object) -> None:
     whole = plan("application/octet-stream", whole_body="body", binary=True)
     part = plan(MULTIPART, "file", encodings={"file": Encoding(binary=True)})
     assert list(errors(whole, Resources(b"salt"), body=value)) == ["body"]
@@ -221,14 +221,14 @@ def test_a_binary_body_is_base64_text_or_a_handle(text: str) -> None:
     kept = Resources(b"salt")
     wanted = plan("image/png", whole_body="body", binary=True)
     for value in (text, kept.keep(Resource(data=CAT, media_type="image/png"))):
-        request = sent(wanted, kept, body=value)
+        request = build_sent_request(wanted, kept, body=value)
         assert (request.body, get_header(request.headers, b"content-type")) == (CAT, "image/png")
 
 
-def test_a_binary_body_of_any_type_is_sent_as_what_it_is() -> None:
+def test_binary_body_keeps_its_declared_media_type() -> None:
     wanted = plan("image/*", whole_body="body", binary=True)
     kept = Resources(b"salt")
-    request = sent(wanted, kept, body=kept.keep(Resource(data=CAT, media_type="image/webp")))
+    request = build_sent_request(wanted, kept, body=kept.keep(Resource(data=CAT, media_type="image/webp")))
     assert get_header(request.headers, b"content-type") == "image/webp"
 
 
@@ -243,26 +243,26 @@ def test_a_binary_body_of_any_type_is_sent_as_what_it_is() -> None:
         ("application/graphql", "{ me }", b"{ me }"),
     ],
 )
-def test_text_and_xml_are_sent_as_they_are(media_type: str, value: object, body: bytes) -> None:
-    request = sent(plan(media_type, whole_body="body"), body=value)
+def test_text_and_xml_bodies_are_sent_unchanged(media_type: str, value: object, body: bytes) -> None:
+    request = build_sent_request(plan(media_type, whole_body="body"), body=value)
     assert (request.body, get_header(request.headers, b"content-type")) == (body, media_type)
 
 
 @pytest.mark.parametrize("media_type", [FORM, MULTIPART])
 def test_a_form_that_is_one_argument_must_be_an_object(media_type: str) -> None:
     assert list(errors(plan(media_type, whole_body="body"), body=[1])) == ["body"]
-    assert sent(plan(media_type, whole_body="body"), body={"a": 1}).body
+    assert build_sent_request(plan(media_type, whole_body="body"), body={"a": 1}).body
 
 
 @pytest.mark.requirement("CV-11", "CV-28")
 @pytest.mark.parametrize("method", ["GET", "DELETE", "QUERY"])
 def test_a_body_is_sent_with_any_method_whose_plan_has_one(method: str) -> None:
-    request = sent(plan("application/json", "a", method=method), a=1)
+    request = build_sent_request(plan("application/json", "a", method=method), a=1)
     assert (request.method, request.body) == (method, b'{"a":1}')
 
 
 @pytest.mark.requirement("XL-077")
-def test_a_call_with_an_idempotency_key_says_its_id_unless_an_argument_does() -> None:
+def test_idempotency_key_is_the_call_id_unless_an_argument_sets_it() -> None:
     wanted = plan("application/json", "a", idempotency="Idempotency-Key")
     request = build_request(wanted, {"a": 1}, call_id="c-1")
     assert isinstance(request, Request)

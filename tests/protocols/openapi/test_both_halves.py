@@ -31,7 +31,7 @@ def echo(call: Call) -> Value:
     return Value([call.tool.id, dict(call.arguments)])
 
 
-def test_what_is_published_is_found_as_the_same_tools(
+def test_published_tools_are_found_unchanged(
     drive: Callable[..., Any], server: Callable[..., Any], kitchen: Catalog
 ) -> None:
     found = connect(drive, server(kitchen, echo)).catalog
@@ -51,7 +51,7 @@ def test_what_is_published_is_found_as_the_same_tools(
     assert found.names["search"].description == "Search.\nUse it first."
 
 
-def test_what_was_found_is_published_and_found_again_the_same(
+def test_found_tools_can_be_published_and_found_again_unchanged(
     drive: Callable[..., Any], server: Callable[..., Any], kitchen: Catalog
 ) -> None:
     first = connect(drive, server(kitchen, echo)).catalog
@@ -72,7 +72,7 @@ def test_what_was_found_is_published_and_found_again_the_same(
         ("reset", {}),
     ],
 )
-def test_a_call_arrives_as_it_was_sent(
+def test_call_arrives_as_it_was_sent(
     drive: Callable[..., Any], server: Callable[..., Any], kitchen: Catalog, name: str, arguments: dict[str, Any]
 ) -> None:
     answer = server(kitchen, echo)
@@ -104,7 +104,7 @@ def test_a_problem_of_the_tool_reaches_the_caller_whole(
     assert drive(CODEC.send(peer, Call(peer.catalog.names["reset"], {})), answer) == problem
 
 
-def test_a_server_that_is_not_reached_is_the_problem_of_the_door(
+def test_unreachable_server_gives_the_problem_of_the_transport(
     drive: Callable[..., Any], server: Callable[..., Any], kitchen: Catalog
 ) -> None:
     peer = connect(drive, server(kitchen, echo))
@@ -112,7 +112,7 @@ def test_a_server_that_is_not_reached_is_the_problem_of_the_door(
     assert drive(CODEC.send(peer, Call(peer.catalog.names["reset"], {})), lambda _: problem) == problem
 
 
-def test_a_tool_that_the_site_does_not_have_is_said_without_a_request(
+def test_unknown_tool_is_refused_without_a_request(
     drive: Callable[..., Any], server: Callable[..., Any], kitchen: Catalog
 ) -> None:
     peer = connect(drive, server(kitchen, echo))
@@ -123,7 +123,7 @@ def test_a_tool_that_the_site_does_not_have_is_said_without_a_request(
 
 
 @pytest.mark.requirement("XL-132")
-def test_the_recipes_are_called_as_the_seed_declares_them(
+def test_recipe_tools_are_called_as_their_document_declares(
     drive: Callable[..., Any], peer: Callable[..., Peer], recipes: dict[str, Any]
 ) -> None:
     found = peer(recipes)
@@ -146,7 +146,9 @@ def test_the_recipes_are_called_as_the_seed_declares_them(
 
 @pytest.mark.requirement("XL-018", "XL-019", "XL-020", "XL-021")
 @pytest.mark.parametrize(("site", "auth"), [(Site(), "none"), (Site(keys=True), "api-key")])
-def test_the_documents_are_open_and_llm_json_is_for_every_origin(kitchen: Catalog, site: Site, auth: str) -> None:
+def test_published_documents_are_public_and_llm_json_permits_every_origin(
+    kitchen: Catalog, site: Site, auth: str
+) -> None:
     routes = CODEC.routes(kitchen, site)
     for path in ("/.well-known/llm.json", "/openapi.json", "/.well-known/openapi.json"):
         route = routes["GET", path]
@@ -218,7 +220,7 @@ def schema_and_value(draw: st.DrawFn) -> tuple[dict[str, Any], Any]:
 
 
 @given(schema_and_value(), TEXT.filter(bool), st.booleans())
-def test_any_argument_that_fits_comes_back_the_same_from_a_query_and_from_a_body(
+def test_any_valid_argument_arrives_unchanged_in_a_query_and_a_body(
     pair: tuple[dict[str, Any], Any], name: str, safe: bool
 ) -> None:
     schema, value = pair
@@ -261,7 +263,7 @@ def edits(node: Any) -> Iterator[tuple[Any, Any]]:
 
 @pytest.mark.requirement("CV-30")
 @pytest.mark.parametrize("vector", ["recipes document", "llm.json"])
-def test_a_document_one_edit_away_never_raises(
+def test_document_with_one_random_edit_raises_no_exception(
     drive: Callable[..., Any], site: Callable[..., Any], vectors: list[dict[str, Any]], vector: str
 ) -> None:
     known = {one["name"]: one["body"] for one in vectors}
@@ -288,7 +290,7 @@ def test_a_document_one_edit_away_never_raises(
 
 
 @pytest.mark.requirement("XL-101")
-def test_an_answer_one_edit_away_is_a_result(
+def test_response_with_one_random_edit_is_a_result(
     drive: Callable[..., Any], peer: Callable[..., Peer], vectors: list[dict[str, Any]], recipes: dict[str, Any]
 ) -> None:
     found = peer(recipes)
@@ -306,7 +308,7 @@ def test_an_answer_one_edit_away_is_a_result(
 
 
 @pytest.mark.parametrize("name", ["reading call", "writing call", "call without arguments"])
-def test_the_requests_of_the_vectors_are_read_and_written_again(
+def test_vector_requests_are_read_and_written_back(
     kitchen: Catalog, vectors: list[dict[str, Any]], name: str, drive: Callable[..., Any], server: Callable[..., Any]
 ) -> None:
     vector = next(one for one in vectors if one["name"] == name)
@@ -330,7 +332,7 @@ def test_the_requests_of_the_vectors_are_read_and_written_again(
         ("arguments that do not fit", Kind.INVALID_ARGUMENTS),
     ],
 )
-def test_the_problems_of_the_vectors_are_read(
+def test_vector_problems_are_read(
     drive: Callable[..., Any], peer: Callable[..., Peer], recipes: dict[str, Any], vectors: list[dict[str, Any]],
     name: str, kind: Kind,
 ) -> None:  # fmt: skip

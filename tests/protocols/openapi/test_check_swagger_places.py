@@ -63,7 +63,7 @@ PLACES = {
 
 @pytest.mark.requirement("CV-29")
 @pytest.mark.parametrize("name", PLACES)
-def test_an_error_names_the_place_in_the_document_itself(name: str) -> None:
+def test_fault_in_swagger_2_points_into_the_original_document(name: str) -> None:
     data, pointer = PLACES[name]
     text = json.dumps(data, indent=1)
     (error,) = [fault for fault in check(text) if fault.severity == "error"]
@@ -72,7 +72,7 @@ def test_an_error_names_the_place_in_the_document_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_each_finding_names_a_place_that_is_there(name: str) -> None:
+def test_each_fault_points_to_an_existing_place(name: str) -> None:
     data, _ = PLACES[name]
     for fault in check(json.dumps(data)):
         node: Any = data

@@ -32,7 +32,7 @@ def looks(finding: Finding) -> list[str]:
     return [probe.url.removeprefix(HOME) for probe in finding.probes]
 
 
-def meaning(finding: Finding, path: str) -> str:
+def find_meaning(finding: Finding, path: str) -> str:
     return next(probe.meaning for probe in finding.probes if probe.url == HOME + path)
 
 
@@ -56,7 +56,7 @@ def test_llm_json_is_asked_first_and_names_the_document(find: Find, recipes: dic
         ("//recipes.test:443/b.json", "/b.json"),
     ],
 )
-def test_what_llm_json_names_is_resolved_against_its_own_url(
+def test_document_url_in_llm_json_is_resolved_against_its_own_url(
     find: Find, recipes: dict[str, Any], reference: str, path: str
 ) -> None:
     finding = find({LLM: {"openapi": reference}, path: recipes})
@@ -79,7 +79,7 @@ def test_what_llm_json_names_is_resolved_against_its_own_url(
         b"",
     ],
 )
-def test_an_llm_json_of_somebody_else_falls_through(find: Find, recipes: dict[str, Any], other: object) -> None:
+def test_unrelated_llm_json_is_skipped(find: Find, recipes: dict[str, Any], other: object) -> None:
     finding = find({LLM: other, KNOWN: recipes})
     assert looks(finding) == [LLM, KNOWN]
     assert finding.peer is not None
@@ -90,14 +90,14 @@ def test_the_conventional_places_count_only_with_a_root_x_llm(find: Find, recipe
     rootless = {key: value for key, value in recipes.items() if key != "x-llm"}
     finding = find({KNOWN: rootless, OPEN: recipes})
     assert looks(finding) == [LLM, KNOWN, OPEN]
-    assert "root has no x-llm" in meaning(finding, KNOWN)
+    assert "root has no x-llm" in find_meaning(finding, KNOWN)
     assert find({KNOWN: rootless, OPEN: rootless}).peer is None
     assert find({LLM: {"openapi": "/spec"}, "/spec": rootless}).peer is not None
 
 
 @pytest.mark.requirement("XL-006")
 @pytest.mark.parametrize("pasted", ["/v1/api.json", "/v1/api.json?key=1", "/openapi.json", "/.well-known/openapi.json"])
-def test_a_pasted_document_is_looked_at_first_and_needs_no_root(
+def test_pasted_document_url_is_fetched_first_and_needs_no_root_x_llm(
     find: Find, recipes: dict[str, Any], pasted: str
 ) -> None:
     rootless = {key: value for key, value in recipes.items() if key != "x-llm"}
@@ -107,17 +107,15 @@ def test_a_pasted_document_is_looked_at_first_and_needs_no_root(
 
 
 @pytest.mark.requirement("XL-006", "XL-007")
-def test_a_pasted_page_comes_after_the_conventional_places_and_its_directory_last(
-    find: Find, recipes: dict[str, Any]
-) -> None:
+def test_pasted_page_is_fetched_after_the_conventional_urls(find: Find, recipes: dict[str, Any]) -> None:
     finding = find({"/app/v1/openapi.json": recipes, "/app/v1/docs": b"<html>"}, f"{HOME}/app/v1/docs#top")
     assert looks(finding) == [LLM, KNOWN, OPEN, CATALOG, "/app/v1/docs", "/app/v1/openapi.json"]
-    assert meaning(finding, "/app/v1/docs") == "is a web page"
+    assert find_meaning(finding, "/app/v1/docs") == "is a web page"
     assert finding.peer is not None
 
 
 @pytest.mark.requirement("XL-006")
-def test_a_pasted_llm_json_anywhere_leads_on(find: Find, recipes: dict[str, Any]) -> None:
+def test_pasted_llm_json_at_any_url_is_followed(find: Find, recipes: dict[str, Any]) -> None:
     finding = find({"/shop/llm.json": {"openapi": "spec"}, "/shop/spec": recipes}, f"{HOME}/shop/llm.json")
     assert looks(finding) == ["/shop/llm.json", "/shop/spec"]
     assert finding.peer is not None
@@ -129,11 +127,11 @@ def test_a_pasted_llm_json_anywhere_leads_on(find: Find, recipes: dict[str, Any]
     ["https://evil.test/openapi.json", "//evil.test/x", "http://recipes.test/x", "https://recipes.test:444/x",
      "https://recipes.test@evil.test/x", "javascript:alert(1)", "file:///etc/passwd", "https://[::1/x"],
 )  # fmt: skip
-def test_a_document_elsewhere_is_refused_and_never_asked_for(find: Find, reference: str) -> None:
+def test_document_on_another_origin_is_refused_without_a_request(find: Find, reference: str) -> None:
     finding = find({LLM: {"openapi": reference}})
     assert finding.peer is None
     assert looks(finding) == [LLM, KNOWN, OPEN, CATALOG]
-    assert "refused" in meaning(finding, LLM) or "no URL" in meaning(finding, LLM)
+    assert "refused" in find_meaning(finding, LLM) or "no URL" in find_meaning(finding, LLM)
 
 
 @pytest.mark.requirement("XL-005")
@@ -160,23 +158,23 @@ def test_a_document_elsewhere_is_refused_and_never_asked_for(find: Find, referen
         ({"openapi": "3.1.0", "paths": {}, "x-llm": {"version": "1.0"}}, "later major version", 200),
     ],
 )
-def test_every_look_says_what_it_meant_and_does_not_stop_the_next(
+def test_each_failed_probe_states_its_meaning_and_the_next_one_follows(
     find: Find, recipes: dict[str, Any], answer: object, meant: str, status: int | None
 ) -> None:
     finding = find({KNOWN: answer, OPEN: recipes})
-    assert meant in meaning(finding, KNOWN)
+    assert meant in find_meaning(finding, KNOWN)
     assert finding.probes[1].status == status
     assert finding.peer is not None
 
 
 @pytest.mark.requirement("XL-012")
-def test_an_llm_json_or_document_over_its_limit_is_not_read(find: Find, recipes: dict[str, Any]) -> None:
+def test_llm_json_or_document_above_its_size_limit_is_not_read(find: Find, recipes: dict[str, Any]) -> None:
     padded = json.dumps({"openapi": "/spec"}).encode() + b" " * 64 * 1024
     huge = json.dumps(recipes).encode() + b" " * 64 * 1024 * 1024
     finding = find({LLM: padded, "/spec": recipes, OPEN: huge})
     assert finding.peer is None
-    assert "65,536 bytes" in meaning(finding, LLM)
-    assert "67,108,864 bytes" in meaning(finding, OPEN)
+    assert "65,536 bytes" in find_meaning(finding, LLM)
+    assert "67,108,864 bytes" in find_meaning(finding, OPEN)
 
 
 @pytest.mark.requirement("XL-013")
@@ -186,7 +184,7 @@ def test_a_byte_order_mark_and_a_wrong_content_type_are_tolerated(find: Find, re
 
 
 @pytest.mark.requirement("XL-014")
-def test_looking_is_get_alone_and_carries_no_credentials(drive: Callable[..., Any]) -> None:
+def test_discovery_sends_only_get_requests_without_credentials(drive: Callable[..., Any]) -> None:
     seen: list[Request] = []
     drive(CODEC.find(f"{HOME}/page"), lambda request: seen.append(request) or Response(404))
     assert len(seen) == 5
@@ -202,20 +200,20 @@ def test_every_openapi_3_is_read(find: Find, recipes: dict[str, Any], version: s
 
 
 @pytest.mark.parametrize("url", ["ftp://x/", "nonsense", "http://", "http://[::1", "https://a@b/", "http://a b/", ""])
-def test_what_is_no_url_of_a_site_is_said_so_without_a_request(find: Find, url: str) -> None:
+def test_invalid_site_url_is_reported_without_a_request(find: Find, url: str) -> None:
     finding = find({}, url)
     assert finding.peer is None
     assert [probe.status for probe in finding.probes] == [None]
 
 
-def test_no_url_is_asked_for_twice(find: Find) -> None:
+def test_discovery_requests_no_url_twice(find: Find) -> None:
     finding = find({LLM: {"openapi": "llm.json"}, OPEN: {"openapi": "/openapi.json"}}, f"{HOME}/openapi.json")
     assert sorted(looks(finding)) == sorted({LLM, KNOWN, OPEN, CATALOG})
 
 
 @pytest.mark.requirement("XL-002", "XL-003")
-def test_an_llm_json_leads_to_a_document_and_not_to_another_llm_json(find: Find, recipes: dict[str, Any]) -> None:
+def test_llm_json_cannot_name_another_llm_json(find: Find, recipes: dict[str, Any]) -> None:
     finding = find({LLM: {"openapi": "/a"}, "/a": {"openapi": "/b"}, "/b": recipes})
     assert looks(finding) == [LLM, "/a", KNOWN, OPEN, CATALOG]
-    assert meaning(finding, "/a") == "is another llm.json where the first one named the document"
+    assert find_meaning(finding, "/a") == "is another llm.json where the first one named the document"
     assert finding.peer is None

@@ -60,7 +60,7 @@ def test_the_document_is_valid_openapi_3_1(kitchen: Catalog, keys: bool) -> None
 
 
 @pytest.mark.requirement("XL-120", "XL-122")
-def test_schemas_with_odd_references_stay_valid_and_resolve_inside() -> None:
+def test_schemas_with_unusual_references_stay_valid_and_resolve_internally() -> None:
     published = write(
         Tool(name="write", input_schema=ODD, output_schema=ODD), Tool(name="look", input_schema=ODD, safe=True)
     )
@@ -73,7 +73,7 @@ def test_schemas_with_odd_references_stay_valid_and_resolve_inside() -> None:
 
 
 @pytest.mark.requirement("XL-019", "XL-087")
-def test_the_document_has_the_same_bytes_each_time_and_at_both_places(kitchen: Catalog) -> None:
+def test_document_has_the_same_bytes_at_both_urls_and_in_any_tool_order(kitchen: Catalog) -> None:
     turned = Catalog(title=kitchen.title, version=kitchen.version, description=kitchen.description,
                      tools=tuple(reversed(kitchen.tools)))  # fmt: skip
     first, second = CODEC.routes(kitchen, Site()), CODEC.routes(turned, Site())
@@ -124,7 +124,7 @@ def test_parameters_say_how_each_argument_is_written(kitchen: Catalog) -> None:
         (Tool(name="x", safe=True, approval=Approval.DENY), "per-call"),
     ],
 )
-def test_reading_is_auto_and_the_rest_per_call_unless_the_tool_says_otherwise(tool: Tool, approval: str) -> None:
+def test_safe_tools_are_written_as_auto_and_others_as_per_call_by_default(tool: Tool, approval: str) -> None:
     (item,) = write(tool)["paths"].values()
     (operation,) = item.values()
     assert operation["x-llm"]["approval"] == approval
@@ -132,7 +132,7 @@ def test_reading_is_auto_and_the_rest_per_call_unless_the_tool_says_otherwise(to
 
 
 @pytest.mark.requirement("XL-031", "XL-120")
-def test_the_policy_of_a_tool_is_on_its_operation() -> None:
+def test_tool_policy_is_written_on_its_operation() -> None:
     tool = Tool(
         name="x", description="D", hint="H", approval=Approval.PER_CALL, blanket_allowed=True, destructive=True,
         rate_limit=RateLimit(max=3, window="1h"), cost=Cost.CREDITS, idempotent=True, deprecated=True,
@@ -146,7 +146,7 @@ def test_the_policy_of_a_tool_is_on_its_operation() -> None:
 
 
 @pytest.mark.requirement("XL-025")
-def test_the_root_says_who_the_site_is(kitchen: Catalog) -> None:
+def test_document_root_states_name_and_description_of_the_site(kitchen: Catalog) -> None:
     published = document_writer.write(kitchen, Site())
     assert published["x-llm"] == {
         "version": "0.1", "name": "Kitchen", "description": "Keeps recipes.", "defaultApproval": "per-call",
@@ -162,13 +162,13 @@ def test_security_is_declared_where_calls_need_a_key() -> None:
     assert published["components"]["securitySchemes"][name] == {"type": "http", "scheme": "bearer"}
 
 
-def test_a_hint_already_in_a_description_is_not_said_twice() -> None:
+def test_hint_already_in_a_description_is_not_repeated() -> None:
     (item,) = write(Tool(name="x", description="D\nH", hint="H"))["paths"].values()
     assert item["post"]["summary"] == "D"
 
 
 @pytest.mark.parametrize("odd", [{"$defs": 7}, {"$ref": 7}, {"allOf": [7]}, {"properties": {"a": 7}}])
-def test_a_schema_that_is_none_does_not_break_the_document_of_the_others(odd: dict[str, Any]) -> None:
+def test_invalid_schema_of_one_tool_keeps_the_document_of_the_others(odd: dict[str, Any]) -> None:
     published = write(Tool(name="odd", input_schema={"properties": {"a": {}}}, output_schema=odd), Tool(name="even"))
     assert sorted(published["paths"]) == ["/api/even", "/api/odd"]
 

@@ -22,7 +22,7 @@ Sent = Callable[..., Request]
 
 
 @pytest.fixture
-def sent(peer: Any, one: Any) -> Sent:
+def send_operation(peer: Any, one: Any) -> Sent:
     """Return the request of a POST with a body, or with other members, of a document of some version."""
 
     def send(version: str, arguments: dict[str, Any], path: str = "/x", **operation: Any) -> Request:
@@ -69,9 +69,11 @@ def parts(request: Request) -> list[tuple[str, str, bytes]]:
         "application/vnd.a+json;v=1",
     ],
 )
-def test_a_json_part_is_json_whatever_stands_beside_its_type(sent: Sent, version: str, content_type: str) -> None:
+def test_json_part_is_json_with_any_media_type_parameters(
+    send_operation: Sent, version: str, content_type: str
+) -> None:
     body = form("multipart/form-data", {"request": {"contentType": content_type}}, request=DATA, name=TEXT)
-    request = sent(version, {"request": VALUE, "name": "n"}, requestBody=body)
+    request = send_operation(version, {"request": VALUE, "name": "n"}, requestBody=body)
     (first, second) = parts(request)
     assert first[:2] == ("request", content_type.replace("; ", ";"))
     assert json.loads(first[2]) == VALUE
@@ -83,9 +85,9 @@ def test_a_json_part_is_json_whatever_stands_beside_its_type(sent: Sent, version
     "content_type", ["application/sdp", "application/x-own", "text/plain; charset=utf-8", "application/xml"]
 )
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
-def test_a_string_that_no_schema_calls_binary_is_sent_as_its_text(sent: Sent, version: str, content_type: str) -> None:
+def test_string_without_binary_format_is_sent_as_text(send_operation: Sent, version: str, content_type: str) -> None:
     body = form("multipart/form-data", {"offer": {"contentType": content_type}}, offer=TEXT)
-    request = sent(version, {"offer": "v=0\r\no=- 1"}, requestBody=body)
+    request = send_operation(version, {"offer": "v=0\r\no=- 1"}, requestBody=body)
     assert parts(request) == [("offer", content_type.replace("; ", ";"), b"v=0\r\no=- 1")]
 
 
@@ -102,15 +104,15 @@ def test_a_string_that_no_schema_calls_binary_is_sent_as_its_text(sent: Sent, ve
         ({"type": "array", "items": {"type": "string", "format": "binary"}}, {}),
     ],
 )
-def test_what_is_sent_as_bytes_is_told_to_be_base64(
-    peer: Any, one: Any, sent: Sent, schema: Any, encoding: Any
+def test_argument_sent_as_bytes_is_declared_as_base64(
+    peer: Any, one: Any, send_operation: Sent, schema: Any, encoding: Any
 ) -> None:
     body = form("multipart/form-data", {"file": encoding}, file=schema)
     (tool,) = peer(one(method="post", requestBody=body)).catalog.tools
     told = tool.parameters["file"]
     assert told.get("items", told)["contentEncoding"] == "base64"
     value = ["aGk="] if "items" in told else "aGk="
-    ((name, _, data),) = parts(sent("3.1.0", {"file": value}, requestBody=body))
+    ((name, _, data),) = parts(send_operation("3.1.0", {"file": value}, requestBody=body))
     assert (name, data) == ("file", b"hi")
 
 
@@ -142,10 +144,10 @@ def test_what_is_sent_as_bytes_is_told_to_be_base64(
         ("3.1.0", "multipart/form-data", {}, [("d", "application/json", json.dumps(VALUE))]),
     ],
 )
-def test_a_style_counts_in_a_multipart_body_as_the_version_says(
-    sent: Sent, version: str, media_type: str, encoding: Any, expected: Any
+def test_style_in_a_multipart_body_follows_the_openapi_version(
+    send_operation: Sent, version: str, media_type: str, encoding: Any, expected: Any
 ) -> None:
-    request = sent(version, {"d": VALUE}, requestBody=form(media_type, {"d": encoding}, d=DATA))
+    request = send_operation(version, {"d": VALUE}, requestBody=form(media_type, {"d": encoding}, d=DATA))
     found = [
         (name, kind, json.dumps(json.loads(data)) if kind == "application/json" else data.decode())
         for name, kind, data in parts(request)
@@ -155,45 +157,45 @@ def test_a_style_counts_in_a_multipart_body_as_the_version_says(
 
 @pytest.mark.requirement("CV-12")
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
-def test_a_style_counts_in_a_form_of_any_version(sent: Sent, version: str) -> None:
+def test_style_in_a_form_body_is_used_in_every_version(send_operation: Sent, version: str) -> None:
     body = form("application/x-www-form-urlencoded; charset=UTF-8", {"d": {"style": "deepObject"}}, d=DATA)
-    request = sent(version, {"d": VALUE}, requestBody=body)
+    request = send_operation(version, {"d": VALUE}, requestBody=body)
     assert request.body == b"d%5Ba%5D=x%20y&d%5Bb%5D%5B0%5D=1"
     assert get_header(request.headers, b"content-type") == "application/x-www-form-urlencoded; charset=UTF-8"
 
 
 @pytest.mark.requirement("CV-13")
-def test_the_headers_of_a_part_are_sent_where_their_values_are_fixed(sent: Sent) -> None:
+def test_part_headers_with_a_fixed_value_are_sent(send_operation: Sent) -> None:
     headers = {
         "X-Kind": {"schema": {"const": "picture"}},
         "Content-Type": {"schema": {"const": "no/no"}},
         "X-Free": {"schema": TEXT},
     }
     body = form("multipart/form-data", {"name": {"headers": headers}}, name=TEXT)
-    assert b"X-Kind: picture\r\n" in (whole := sent("3.1.0", {"name": "n"}, requestBody=body).body)
+    assert b"X-Kind: picture\r\n" in (whole := send_operation("3.1.0", {"name": "n"}, requestBody=body).body)
     assert b"X-Free" not in whole
     assert b"no/no" not in whole
 
 
 @pytest.mark.requirement("CV-28")
-def test_the_encoding_of_a_whole_query_counts(sent: Sent) -> None:
+def test_the_encoding_of_a_whole_query_counts(send_operation: Sent) -> None:
     schema = {"type": "object", "properties": {"filter": DATA, "tags": {"type": "array", "items": TEXT}, "q": TEXT}}
     encoding = {"filter": {"style": "deepObject"}, "tags": {"style": "pipeDelimited", "explode": False}}
     content = {"application/x-www-form-urlencoded": {"schema": schema, "encoding": encoding}}
     parameters = [{"name": "all", "in": "querystring", "content": content}]
     arguments = {"all": {"filter": {"a": "x y"}, "tags": ["1", "2"], "q": "&"}}
-    request = sent("3.2.0", arguments, parameters=parameters)
+    request = send_operation("3.2.0", arguments, parameters=parameters)
     assert request.url.partition("?")[2] == "filter%5Ba%5D=x%20y&tags=1%7C2&q=%26"
 
 
 @pytest.mark.requirement("CV-02")
 @pytest.mark.parametrize(("version", "path"), [("3.0.4", "a%3Ab"), ("3.1.2", "a%3Ab"), ("3.2.0", "a:b")])
-def test_reserved_characters_stay_outside_queries_since_3_2(sent: Sent, version: str, path: str) -> None:
+def test_reserved_characters_in_a_path_are_kept_from_3_2_on(send_operation: Sent, version: str, path: str) -> None:
     parameters = [
         {"name": "id", "in": "path", "required": True, "allowReserved": True, "schema": TEXT},
         {"name": "q", "in": "query", "allowReserved": True, "schema": TEXT},
     ]
-    request = sent(version, {"id": "a:b", "q": "a:b"}, path="/x/{id}", parameters=parameters)
+    request = send_operation(version, {"id": "a:b", "q": "a:b"}, path="/x/{id}", parameters=parameters)
     assert request.url == f"https://recipes.test/x/{path}?q=a:b"
 
 
@@ -208,20 +210,20 @@ def test_reserved_characters_stay_outside_queries_since_3_2(sent: Sent, version:
         ("application/json; broken", "application/json"),
     ],
 )
-def test_the_parameters_of_a_media_type_are_sent_as_declared(sent: Sent, declared: str, said: str) -> None:
-    request = sent("3.1.0", {"a": "1"}, requestBody={"content": {declared: {"schema": DATA}}})
+def test_the_parameters_of_a_media_type_are_sent_as_declared(send_operation: Sent, declared: str, said: str) -> None:
+    request = send_operation("3.1.0", {"a": "1"}, requestBody={"content": {declared: {"schema": DATA}}})
     assert get_header(request.headers, b"content-type") == said
     assert json.loads(request.body) == {"a": "1"}
 
 
 @pytest.mark.requirement("CV-03")
-def test_a_parameter_of_json_is_json_whatever_stands_beside_its_type(sent: Sent) -> None:
+def test_json_parameter_is_json_with_any_media_type_parameters(send_operation: Sent) -> None:
     content = {"Application/Problem+JSON; charset=utf-8": {"schema": DATA}}
-    request = sent("3.1.0", {"d": {"a": "1"}}, parameters=[{"name": "d", "in": "query", "content": content}])
+    request = send_operation("3.1.0", {"d": {"a": "1"}}, parameters=[{"name": "d", "in": "query", "content": content}])
     assert request.url.endswith("?d=%7B%22a%22%3A%221%22%7D")
 
 
-def test_a_file_that_is_none_is_refused(peer: Any, one: Any) -> None:
+def test_invalid_file_argument_is_refused(peer: Any, one: Any) -> None:
     body = form("multipart/form-data", {}, file={"type": "string", "format": "binary"})
     found = peer(one(method="post", requestBody=body))
     with pytest.raises(StopIteration) as ended:

@@ -72,7 +72,7 @@ ARGS = {
 EXPECTED = {"id_path": "o1", "id_query": "t", "filter_size": 5}
 
 
-def followed(peer: Any, following: dict[str, Any]) -> list[Any]:
+def list_next_steps(peer: Any, following: dict[str, Any]) -> list[Any]:
     found = peer(document(following))
     search = next(one for one in declare_tools(found.catalog, Provider.OPENAI) if "search" in one.name)
     text = asyncio.run(run_named_call(Box(found.catalog), Provider.OPENAI, search.name, SAID)).text
@@ -88,30 +88,30 @@ def followed(peer: Any, following: dict[str, Any]) -> list[Any]:
 @pytest.mark.parametrize(
     "named", [{"operationId": "orders/get.one"}, {"operationRef": "#/paths/~1orders~1%7Bid%7D/get"}]
 )
-def test_a_link_names_the_tool_and_its_arguments_as_the_model_sees_them(peer: Any, named: dict[str, str]) -> None:
-    (step,) = followed(peer, links({**named, "parameters": ARGS}))
+def test_link_names_the_tool_and_arguments_as_the_model_sees_them(peer: Any, named: dict[str, str]) -> None:
+    (step,) = list_next_steps(peer, links({**named, "parameters": ARGS}))
     assert (step["tool"], step["arguments"]) == ("orders_get_one", EXPECTED)
 
 
-def test_x_llm_next_is_translated_too(peer: Any) -> None:
+def test_x_llm_next_names_tool_and_arguments_as_the_model_sees_them(peer: Any) -> None:
     said = {"next": [{"operationId": "orders/get.one", "when": "One is wanted.", "args": ARGS}]}
-    (step,) = followed(peer, {"x-llm": said})
+    (step,) = list_next_steps(peer, {"x-llm": said})
     assert step == {"tool": "orders_get_one", "when": "One is wanted.", "arguments": EXPECTED}
 
 
-def test_a_link_fills_a_body_and_reads_one(peer: Any) -> None:
+def test_link_can_fill_a_body_and_read_from_one(peer: Any) -> None:
     link = {
         "operationRef": "#/paths/~1orders~1{id}/put",
         "requestBody": "$request.body#/$filter",
         "parameters": {"id": "x"},
     }
-    (step,) = followed(peer, links(link))
+    (step,) = list_next_steps(peer, links(link))
     assert step["tool"] == "put_orders_id"
     assert step["arguments"] == {"body": "f", "id": "x"}
     back = {"operationId": "orders/search", "requestBody": {"$filter": "$request.body#/id", "other": "x"}}
-    (step,) = followed(peer, links(back))
+    (step,) = list_next_steps(peer, links(back))
     assert (step["tool"], step["arguments"]) == ("orders_search", {"filter": "i"})
 
 
 def test_an_operation_that_is_no_tool_is_not_named(peer: Any) -> None:
-    assert followed(peer, links({"operationId": "gone"}, {"operationRef": "#/paths/~1gone/get"}, {})) == []
+    assert list_next_steps(peer, links({"operationId": "gone"}, {"operationRef": "#/paths/~1gone/get"}, {})) == []

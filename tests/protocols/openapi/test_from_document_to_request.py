@@ -13,7 +13,7 @@ from toolwire.core.resources import Resource, Resources
 from toolwire.protocols.openapi import CODEC
 
 
-def sent(peer: Any, **arguments: Any) -> Request:
+def send_first(peer: Any, **arguments: Any) -> Request:
     """Return the first thing a call of the one tool of ``peer`` sends."""
     (tool,) = peer.catalog.tools
     flow = CODEC.send(peer, Call(tool, arguments, "call-1"))
@@ -24,7 +24,7 @@ def sent(peer: Any, **arguments: Any) -> Request:
     return request
 
 
-def refused(peer: Any, **arguments: Any) -> str:
+def read_refusal(peer: Any, **arguments: Any) -> str:
     """Return the sentence that refuses a call of the one tool of ``peer``."""
     (tool,) = peer.catalog.tools
     with pytest.raises(StopIteration) as ended:
@@ -43,8 +43,8 @@ def test_the_default_of_a_schema_is_not_sent_and_that_of_a_server_variable_is(pe
     servers = [{"url": "/{version}/api", "variables": {"version": {"default": "v7", "enum": ["v7", "v8"]}}}]
     parameters = [{"name": "limit", "in": "query", "schema": {"type": "integer", "default": 10}}]
     found = peer(one(parameters=parameters, servers=servers))
-    assert sent(found).url == "https://recipes.test/v7/api/x"
-    assert sent(found, limit=10).url == "https://recipes.test/v7/api/x?limit=10"
+    assert send_first(found).url == "https://recipes.test/v7/api/x"
+    assert send_first(found, limit=10).url == "https://recipes.test/v7/api/x?limit=10"
     assert "version" not in found.catalog.tools[0].parameters
 
 
@@ -55,8 +55,8 @@ def test_a_variable_that_is_the_host_is_no_argument(peer: Any, one: Any) -> None
     ]
     found = peer(one(servers=servers))
     assert not found.catalog.tools[0].parameters
-    assert sent(found).url == "https://recipes.test/v1/x"
-    assert "takes no `host`" in refused(found, host="evil.test")
+    assert send_first(found).url == "https://recipes.test/v1/x"
+    assert "takes no `host`" in read_refusal(found, host="evil.test")
 
 
 @pytest.mark.requirement("CV-11")
@@ -77,12 +77,12 @@ def test_the_media_type_of_a_body_is_chosen_by_a_fixed_preference(
 ) -> None:
     found = peer(one(method="post", requestBody=body(*declared)))
     argument = next(iter(found.catalog.tools[0].parameters))
-    request = sent(found, **{argument: "x"})
+    request = send_first(found, **{argument: "x"})
     assert get_header(request.headers, b"content-type").partition(";")[0] == chosen
 
 
 @pytest.mark.requirement("CV-12")
-def test_a_form_of_deep_objects_is_sent_as_its_document_encodes_it(peer: Any, one: Any) -> None:
+def test_form_of_deep_objects_is_encoded_as_the_document_declares(peer: Any, one: Any) -> None:
     schema = {
         "type": "object",
         "properties": {"card": {"type": "object"}, "expand": {"type": "array", "items": {"type": "string"}}},
@@ -91,18 +91,18 @@ def test_a_form_of_deep_objects_is_sent_as_its_document_encodes_it(peer: Any, on
     found = peer(
         one(method="post", requestBody=body("application/x-www-form-urlencoded", schema=schema, encoding=encoding))
     )
-    request = sent(found, card={"number": "42", "owner": {"name": "A B"}}, expand=["x", "y"])
+    request = send_first(found, card={"number": "42", "owner": {"name": "A B"}}, expand=["x", "y"])
     assert request.body == (b"card%5Bnumber%5D=42&card%5Bowner%5D%5Bname%5D=A%20B&expand%5B0%5D=x&expand%5B1%5D=y")
 
 
 @pytest.mark.requirement("CV-13")
 @pytest.mark.parametrize("file", [{"type": "string", "format": "binary"}, {}, {"contentMediaType": "image/png"}])
-def test_a_binary_property_is_a_file_whichever_version_says_so(peer: Any, one: Any, file: dict[str, str]) -> None:
+def test_binary_property_is_a_file_in_every_version(peer: Any, one: Any, file: dict[str, str]) -> None:
     schema = {"type": "object", "properties": {"photo": file, "title": {"type": "string"}}}
     found = peer(one(method="post", requestBody=body("multipart/form-data", schema=schema)))
     kept = Resources(b"salt")
     object.__setattr__(found, "resources", kept)
-    request = sent(found, photo=kept.keep(Resource(data=b"cat", media_type="image/png", name="c.png")), title="T")
+    request = send_first(found, photo=kept.keep(Resource(data=b"cat", media_type="image/png", name="c.png")), title="T")
     assert b'name="photo"; filename="c.png"\r\ncontent-type: image/png\r\n\r\ncat\r\n' in request.body
     assert b'name="title"\r\n\r\nT\r\n' in request.body
 
@@ -110,23 +110,25 @@ def test_a_binary_property_is_a_file_whichever_version_says_so(peer: Any, one: A
 @pytest.mark.requirement("XL-077")
 def test_a_declared_idempotency_key_is_filled_with_the_id_of_the_call(peer: Any, one: Any) -> None:
     parameters = [{"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}}]
-    assert get_header(sent(peer(one(method="post", parameters=parameters))).headers, b"idempotency-key") == "call-1"
-    assert get_header(sent(peer(one(parameters=parameters))).headers, b"idempotency-key") == ""
+    assert (
+        get_header(send_first(peer(one(method="post", parameters=parameters))).headers, b"idempotency-key") == "call-1"
+    )
+    assert get_header(send_first(peer(one(parameters=parameters))).headers, b"idempotency-key") == ""
     named = {"x-llm": {"idempotencyKey": "X-Once"}}
-    assert get_header(sent(peer(one(method="post", **named))).headers, b"x-once") == "call-1"
+    assert get_header(send_first(peer(one(method="post", **named))).headers, b"x-once") == "call-1"
 
 
 @pytest.mark.requirement("CV-24")
-def test_what_is_accepted_is_what_the_document_declares(peer: Any, one: Any) -> None:
+def test_accept_header_lists_the_declared_media_types(peer: Any, one: Any) -> None:
     responses = {"200": {"description": "", "content": {"application/vnd.a+json": {}, "text/csv": {}}}}
-    accept = get_header(sent(peer(one(responses=responses))).headers, b"accept")
+    accept = get_header(send_first(peer(one(responses=responses))).headers, b"accept")
     assert accept.startswith("application/vnd.a+json")
     assert "text/csv" in accept
 
 
 @pytest.mark.requirement("XL-106", "CV-28")
 @pytest.mark.parametrize("media_type", ["text/event-stream", "application/jsonl", "application/json-seq"])
-def test_an_operation_that_declares_a_stream_is_listened_to(peer: Any, one: Any, media_type: str) -> None:
+def test_operation_that_declares_a_stream_is_called_with_listen(peer: Any, one: Any, media_type: str) -> None:
     content = {media_type: {"itemSchema": {"type": "object"}}}
     found = peer({**one(responses={"200": {"description": "", "content": content}}), "openapi": "3.2.0"})
     flow = CODEC.send(found, Call(found.catalog.tools[0], {}))
@@ -137,13 +139,13 @@ def test_an_operation_that_declares_a_stream_is_listened_to(peer: Any, one: Any,
 def test_a_querystring_parameter_of_3_2_is_the_whole_query(peer: Any, one: Any) -> None:
     content = {"application/x-www-form-urlencoded": {"schema": {"type": "object"}}}
     document = one(parameters=[{"name": "all", "in": "querystring", "content": content}])
-    assert sent(peer({**document, "openapi": "3.2.0"}), all={"a": [1, 2], "b": "x y"}).url.endswith(
+    assert send_first(peer({**document, "openapi": "3.2.0"}), all={"a": [1, 2], "b": "x y"}).url.endswith(
         "/x?a=1&a=2&b=x%20y"
     )
 
 
 @pytest.mark.requirement("XL-086", "D-10")
-def test_what_cannot_be_sent_is_said_before_anything_is_asked_for(peer: Any, one: Any) -> None:
+def test_invalid_path_argument_is_refused_before_any_request(peer: Any, one: Any) -> None:
     parameters = [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}]
     found = peer(one(path="/x/{id}", parameters=parameters))
     flow = CODEC.send(found, Call(found.catalog.tools[0], {"id": ".."}))
@@ -153,24 +155,24 @@ def test_what_cannot_be_sent_is_said_before_anything_is_asked_for(peer: Any, one
 
 
 @pytest.mark.requirement("A-49")
-def test_an_argument_that_no_part_of_a_request_carries_is_refused(peer: Any, one: Any) -> None:
+def test_undeclared_argument_is_refused_with_a_suggestion(peer: Any, one: Any) -> None:
     parameters = [{"name": "tag_name", "in": "query", "schema": {"type": "string"}}]
     found = peer(one(method="delete", parameters=parameters))
-    assert refused(found, tag="old") == "x takes no `tag`: did you mean `tag_name`?"
-    assert sent(found, tag_name="old").url == "https://recipes.test/x?tag_name=old"
+    assert read_refusal(found, tag="old") == "x takes no `tag`: did you mean `tag_name`?"
+    assert send_first(found, tag_name="old").url == "https://recipes.test/x?tag_name=old"
 
 
 @pytest.mark.requirement("A-49", "CV-15")
 @pytest.mark.parametrize("media_type", ["application/json", "application/x-www-form-urlencoded"])
-def test_a_body_that_asks_for_other_properties_carries_them(peer: Any, one: Any, media_type: str) -> None:
+def test_body_with_additional_properties_sends_undeclared_arguments(peer: Any, one: Any, media_type: str) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": True}
     parameters = [{"name": "q", "in": "query", "schema": {"type": "string"}}]
     found = peer(one(method="post", parameters=parameters, requestBody=body(media_type, schema=schema)))
     assert found.catalog.tools[0].input_schema["additionalProperties"] is True
-    request = sent(found, a="1", q="2", other="3")
+    request = send_first(found, a="1", q="2", other="3")
     assert request.url == "https://recipes.test/x?q=2"
     expected = {"application/json": b'{"other":"3","a":"1"}'}.get(media_type, b"other=3&a=1")
     assert request.body == expected
     closed = {"allOf": [schema, {"type": "object", "additionalProperties": False}]}
     found = peer(one(method="post", requestBody=body(media_type, schema=closed)))
-    assert "takes no `other`" in refused(found, other="3")
+    assert "takes no `other`" in read_refusal(found, other="3")

@@ -24,7 +24,7 @@ Make = Callable[..., Peer]
 
 
 @pytest.fixture
-def made(peer: Callable[..., Peer]) -> Make:
+def make_peer(peer: Callable[..., Peer]) -> Make:
     """Make a peer of a document with one operation, ``a``, whose body has the given schema."""
 
     def make(schema: Any, media: str = "application/json", version: str = "3.1.0", **more: Any) -> Peer:
@@ -47,7 +47,7 @@ def document(paths: Any, version: str = "3.1.0", **components: Any) -> dict[str,
 
 
 @pytest.fixture
-def sent(drive: Callable[..., Any]) -> Callable[..., Request]:
+def send_call(drive: Callable[..., Any]) -> Callable[..., Request]:
     """Return the request of a call."""
 
     def send(peer: Peer, name: str, /, **arguments: Any) -> Request:
@@ -65,16 +65,16 @@ def sent(drive: Callable[..., Any]) -> Callable[..., Request]:
 
 @pytest.mark.requirement("XL-084", "XL-088", "CV-17")
 @pytest.mark.parametrize(("version", "names"), [("3.1.0", ["name", "extra"]), ("3.0.3", ["name"])])
-def test_what_stands_beside_a_reference_to_a_body_counts_from_3_1_on(
-    made: Make, sent: Callable[..., Request], version: str, names: list[str]
+def test_properties_beside_a_body_reference_count_from_3_1_on(
+    make_peer: Make, send_call: Callable[..., Request], version: str, names: list[str]
 ) -> None:
     beside = {"$ref": "#/components/schemas/Base", "properties": {"extra": TEXT}, "required": ["extra"]}
-    peer = made(beside, version=version)
+    peer = make_peer(beside, version=version)
     schema = peer.catalog.names["a"].input_schema
     assert (list(schema["properties"]), schema["required"]) == (names, names)
     given = dict.fromkeys(names, "x")
-    assert json.loads(sent(peer, "a", **given).body) == given
-    chosen = made({"$ref": "#/components/schemas/Base", "oneOf": [{"required": ["x"]}, {"required": ["y"]}]})
+    assert json.loads(send_call(peer, "a", **given).body) == given
+    chosen = make_peer({"$ref": "#/components/schemas/Base", "oneOf": [{"required": ["x"]}, {"required": ["y"]}]})
     assert list(chosen.catalog.names["a"].input_schema["properties"]) == ["body"]
 
 
@@ -88,25 +88,29 @@ def test_what_stands_beside_a_reference_to_a_body_counts_from_3_1_on(
         {"type": ["string", "null"], "contentMediaType": "application/octet-stream"},
     ],
 )
-def test_a_file_is_one_in_whatever_it_is_wrapped(made: Make, sent: Callable[..., Request], schema: Any) -> None:
-    peer = made({"type": "object", "properties": {"n": schema}}, "multipart/form-data")
+def test_file_property_is_recognized_inside_any_schema_wrapper(
+    make_peer: Make, send_call: Callable[..., Request], schema: Any
+) -> None:
+    peer = make_peer({"type": "object", "properties": {"n": schema}}, "multipart/form-data")
     assert peer.catalog.names["a"].input_schema["properties"]["n"]["contentEncoding"] == "base64"
-    body = sent(peer, "a", n="aGVsbG8=").body
+    body = send_call(peer, "a", n="aGVsbG8=").body
     assert b'filename="n"' in body
     assert b"\r\n\r\nhello\r\n" in body
 
 
 @pytest.mark.requirement("CV-12", "CV-13")
-def test_a_form_that_is_left_whole_is_encoded_as_it_says(made: Make, sent: Callable[..., Request]) -> None:
+def test_form_as_one_argument_is_encoded_as_declared(make_peer: Make, send_call: Callable[..., Request]) -> None:
     branches = {
         "type": "object",
         "anyOf": [{"properties": {"f": FILE}, "required": ["f"]}, {"properties": {"u": TEXT}}],
     }
-    picture = made(branches, "multipart/form-data", encoding={"f": {"contentType": "image/png"}})
-    body = sent(picture, "a", body={"f": "aGVsbG8="}).body
+    picture = make_peer(branches, "multipart/form-data", encoding={"f": {"contentType": "image/png"}})
+    body = send_call(picture, "a", body={"f": "aGVsbG8="}).body
     assert b"content-type: image/png\r\n\r\nhello\r\n" in body
-    form = made(branches, "application/x-www-form-urlencoded", encoding={"u": {"style": "deepObject", "explode": True}})
-    assert sent(form, "a", body={"u": {"x": 1}}).body == b"u%5Bx%5D=1"
+    form = make_peer(
+        branches, "application/x-www-form-urlencoded", encoding={"u": {"style": "deepObject", "explode": True}}
+    )
+    assert send_call(form, "a", body={"u": {"x": 1}}).body == b"u%5Bx%5D=1"
 
 
 @pytest.mark.requirement("CV-21")
@@ -122,25 +126,25 @@ def test_a_form_that_is_left_whole_is_encoded_as_it_says(made: Make, sent: Calla
         {"$ref": "#/components/schemas/Owned", "required": ["id"]},
     ],
 )
-def test_what_is_read_only_is_required_nowhere(made: Make, items: Any) -> None:
-    schema = made({"type": "array", "items": items}).catalog.names["a"].input_schema
+def test_read_only_property_is_never_required(make_peer: Make, items: Any) -> None:
+    schema = make_peer({"type": "array", "items": items}).catalog.names["a"].input_schema
     assert '"id"' not in json.dumps(schema, default=dict)
 
 
 @pytest.mark.requirement("XL-084", "XL-086", "CV-11")
-def test_a_body_that_may_be_left_out_is_given_whole_or_not_at_all(made: Make, sent: Callable[..., Request]) -> None:
-    peer = made({"required": ["a", "b"], "properties": {"a": TEXT, "b": TEXT, "c": TEXT}}, required=False)
+def test_a_body_that_may_be_left_out_is_given_whole_or_not_at_all(
+    make_peer: Make, send_call: Callable[..., Request]
+) -> None:
+    peer = make_peer({"required": ["a", "b"], "properties": {"a": TEXT, "b": TEXT, "c": TEXT}}, required=False)
     schema = peer.catalog.names["a"].input_schema
     assert schema["dependentRequired"] == {"a": ["b"], "b": ["a"], "c": ["a", "b"]}
     assert "required" not in schema
-    request = sent(peer, "a")
+    request = send_call(peer, "a")
     assert (request.body, get_header(request.headers, b"content-type")) == (b"", "")
 
 
 @pytest.mark.requirement("XL-084", "XL-086", "CV-11", "CV-25")
-def test_what_a_body_needs_is_said_once_however_many_properties_it_has(
-    peer: Callable[..., Peer], sent: Callable[..., Request]
-) -> None:
+def test_required_body_properties_are_listed_once(peer: Callable[..., Peer], send_call: Callable[..., Request]) -> None:
     names = [f"Option{number}" for number in range(35)]
     form = {"type": "object", "required": ["To", "From"], "properties": dict.fromkeys(["To", "From", *names], TEXT)}
     body = {"content": {"application/x-www-form-urlencoded": {"schema": form}}}
@@ -155,27 +159,27 @@ def test_what_a_body_needs_is_said_once_however_many_properties_it_has(
     refused = check({"Sid": "1", "Option9": "4"})
     assert refused is not None
     assert "To: is required" in refused.message
-    assert sent(found, "a", Sid="1").body == b""
+    assert send_call(found, "a", Sid="1").body == b""
 
 
 @pytest.mark.requirement("CV-15", "CV-21")
 @pytest.mark.parametrize("closed", [{}, {"additionalProperties": False}])
-def test_what_is_required_and_not_defined_can_be_given(
-    made: Make, sent: Callable[..., Request], closed: dict[str, bool]
+def test_required_but_undefined_property_can_be_given(
+    make_peer: Make, send_call: Callable[..., Request], closed: dict[str, bool]
 ) -> None:
     inner = {"type": "object", "required": ["deep"], "properties": {"x": TEXT}, **closed}
-    peer = made({"type": "object", "required": ["a", "b"], "properties": {"a": TEXT, "in": inner}, **closed})
+    peer = make_peer({"type": "object", "required": ["a", "b"], "properties": {"a": TEXT, "in": inner}, **closed})
     given = {"a": "x", "b": [1], "in": {"deep": 7}}
     tool = peer.catalog.names["a"]
     assert compile_schema(tool.input_schema)(given) is None
     assert compile_schema(tool.input_schema)({"a": "x"}) is not None
-    assert json.loads(sent(peer, "a", **given).body) == given
+    assert json.loads(send_call(peer, "a", **given).body) == given
     said = "\n".join(peer.memo.findings)
     assert ("does not define it" in said) is bool(closed)
 
 
 @pytest.mark.requirement("CV-17")
-def test_a_property_that_is_called_like_a_reference_is_a_property(drive: Callable[..., Any], site: Any) -> None:
+def test_property_named_ref_is_read_as_a_property(drive: Callable[..., Any], site: Any) -> None:
     text = b"""
 openapi: 3.1.0
 info: {title: T, version: '1'}
@@ -210,8 +214,8 @@ paths:
 
 
 @pytest.mark.requirement("XL-088", "CV-07")
-def test_what_stands_beside_a_reference_of_a_path_is_there_too(
-    peer: Callable[..., Peer], sent: Callable[..., Request]
+def test_members_beside_a_path_item_reference_are_merged(
+    peer: Callable[..., Peer], send_call: Callable[..., Request]
 ) -> None:
     def operation(name: str) -> dict[str, Any]:
         return {"operationId": name, "x-llm": True, "responses": {"200": {"description": ""}}}
@@ -224,12 +228,12 @@ def test_what_stands_beside_a_reference_of_a_path_is_there_too(
     }
     found = peer(document({"/i": item}, pathItems={"Item": {"get": operation("got")}}))
     assert sorted(found.catalog.names) == ["got", "made"]
-    request = sent(found, "got", y="1")
+    request = send_call(found, "got", y="1")
     assert (request.method, request.url.partition("/s/")[2]) == ("GET", "i?y=1")
 
 
 @pytest.mark.requirement("CV-17")
-def test_a_response_called_default_is_no_data(peer: Callable[..., Peer]) -> None:
+def test_default_response_schema_is_used_if_no_success_is_declared(peer: Callable[..., Peer]) -> None:
     said = {"description": "", "content": {"application/json": {"schema": {"$ref": "#flag"}}}}
     operation = {"operationId": "a", "x-llm": True, "responses": {"default": said}}
     found = peer(document({"/a": {"get": operation}}))
@@ -237,7 +241,7 @@ def test_a_response_called_default_is_no_data(peer: Callable[..., Peer]) -> None
 
 
 @pytest.mark.requirement("XL-088", "D-11")
-def test_a_method_that_calls_do_not_use_is_counted_and_not_offered(peer: Callable[..., Peer]) -> None:
+def test_unsupported_http_method_is_counted_and_not_offered(peer: Callable[..., Peer]) -> None:
     def operation(name: str) -> dict[str, Any]:
         return {"operationId": name, "x-llm": True, "responses": {"200": {"description": ""}}}
 
@@ -248,9 +252,7 @@ def test_a_method_that_calls_do_not_use_is_counted_and_not_offered(peer: Callabl
 
 @pytest.mark.requirement("D-34", "XL-012")
 @pytest.mark.parametrize("direct", [True, False])
-def test_references_round_in_a_circle_or_through_thousands_of_schemas_come_to_an_end(
-    peer: Callable[..., Peer], direct: bool
-) -> None:
+def test_circular_and_very_long_reference_chains_terminate(peer: Callable[..., Peer], direct: bool) -> None:
     chain: dict[str, Any] = {
         f"S{number}": {
             "type": "object",

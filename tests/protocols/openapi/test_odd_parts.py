@@ -21,7 +21,7 @@ from toolwire.protocols.openapi.schema.combine import join_branches, mark_branch
         ({"$ref": "#/nowhere"}, "which is not there"),
     ],
 )
-def test_a_reference_that_leads_nowhere_is_said_to(node: Any, said: str) -> None:
+def test_dangling_reference_is_reported(node: Any, said: str) -> None:
     document = {"a": {"$ref": "#/a"}, "b": [], "c": {"d": 1}}
     with pytest.raises(Unusable, match=said):
         follow(document, node, "body")
@@ -38,12 +38,12 @@ def test_a_reference_that_leads_nowhere_is_said_to(node: Any, said: str) -> None
         ("C:\\dir\\cat.png", "", "cat.png"),
     ],
 )
-def test_a_file_is_sent_under_a_plain_name(name: str, otherwise: str, sent: str) -> None:
+def test_file_is_sent_with_a_safe_file_name(name: str, otherwise: str, sent: str) -> None:
     assert choose_file_name(Resource(data=b"", name=name), otherwise) == sent
 
 
 @pytest.mark.requirement("CV-19")
-def test_a_discriminator_that_names_nothing_changes_nothing() -> None:
+def test_discriminator_without_matching_branches_changes_nothing() -> None:
     schemas = {"Cat": {"type": "object"}, "Dog": {"properties": {"kind": {"enum": ["dog"]}}}, "Eel": {}}
     references = References({"components": {"schemas": schemas}})
     branches = [{"$ref": f"#/components/schemas/{name}"} for name in schemas] + [{"type": "object"}, "odd"]
@@ -63,7 +63,7 @@ def test_a_discriminator_that_names_nothing_changes_nothing() -> None:
 
 
 @pytest.mark.requirement("CV-19")
-def test_objects_of_an_all_of_are_one_object_and_what_is_no_object_stays_apart() -> None:
+def test_join_branches_merges_only_objects_of_an_all_of() -> None:
     first, second = {"type": "object", "properties": {"a": {}}}, {"properties": {"c": {}}, "required": ["c"]}
     assert join_branches({"properties": {"b": {}}, "allOf": [first, second]}) == {
         "type": "object", "properties": {"b": {}, "a": {}, "c": {}}, "required": ["c"],

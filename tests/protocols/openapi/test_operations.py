@@ -40,7 +40,7 @@ def document(paths: dict[str, Any], **members: Any) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("XL-031", "XL-032", "XL-070", "XL-080", "XL-132")
-def test_the_recipes_of_the_seed_are_three_tools(peer: Read, recipes: dict[str, Any]) -> None:
+def test_recipe_document_gives_three_tools(peer: Read, recipes: dict[str, Any]) -> None:
     found = peer(recipes)
     tools = {one.name: one for one in found.catalog.tools}
     assert sorted(tools) == ["addFavorite", "deleteRecipe", "searchRecipes"]
@@ -80,7 +80,7 @@ ON, OFF, BROKEN = Approval.AUTO, Approval.PER_CALL, {"enabled": "yes"}
         ({"enabled": False, "approval": "sometimes"}, False),
     ],
 )
-def test_only_an_x_llm_that_does_not_say_otherwise_offers_an_operation(
+def test_operation_is_offered_only_if_its_x_llm_enables_it(
     peer: Read, root: object, extension: object, offered: bool
 ) -> None:
     other = {"operationId": "other", "x-llm": True}
@@ -100,7 +100,7 @@ def test_an_operation_without_x_llm_is_hidden_and_counted(peer: Read) -> None:
 
 
 @pytest.mark.requirement("XL-033")
-def test_an_x_llm_elsewhere_offers_nothing(peer: Read) -> None:
+def test_x_llm_on_a_path_item_offers_no_operation(peer: Read) -> None:
     found = peer(document({"/x": {"x-llm": {}, "get": {"operationId": "x"}}}))
     assert found.catalog.tools == ()
 
@@ -126,7 +126,7 @@ def test_the_operation_decides_the_approval_then_the_root_then_per_call(
 
 
 @pytest.mark.requirement("XL-035")
-def test_each_member_that_is_broken_fails_closed_alone(peer: Read, one: One) -> None:
+def test_each_invalid_x_llm_member_fails_closed_alone(peer: Read, one: One) -> None:
     broken = {"approval": "auto", "blanketApprovalAllowed": 1, "destructive": "no", "hint": 7, "costIndicator": "cheap"}
     found = tool(peer(one(**{"x-llm": broken, "summary": "S"})))
     assert (found.approval, found.blanket_allowed, found.destructive) == (Approval.AUTO, False, True)
@@ -134,7 +134,7 @@ def test_each_member_that_is_broken_fails_closed_alone(peer: Read, one: One) -> 
 
 
 @pytest.mark.requirement("XL-038")
-def test_the_alias_is_read_where_there_is_no_x_llm(peer: Read) -> None:
+def test_x_opentools_is_read_if_x_llm_is_absent(peer: Read) -> None:
     whole = document({
         "/a": {"get": {"operationId": "a", "x-opentools": {"hint": "H"}}},
         "/b": {"get": {"operationId": "b", "x-opentools": {}, "x-llm": {"enabled": False}}},
@@ -145,7 +145,7 @@ def test_the_alias_is_read_where_there_is_no_x_llm(peer: Read) -> None:
 
 
 @pytest.mark.requirement("XL-039")
-def test_extensions_of_neighbours_only_tighten(peer: Read) -> None:
+def test_vendor_extensions_can_only_tighten_the_policy(peer: Read) -> None:
     auto = {"approval": "auto", "blanketApprovalAllowed": True}
     whole = document({
         "/a": {"get": {"operationId": "a", "x-llm": auto, "x-openai-isConsequential": True}},
@@ -176,7 +176,7 @@ def test_a_later_minor_version_is_read_with_caution(peer: Read, version: object,
 
 
 @pytest.mark.requirement("XL-026", "XL-030")
-def test_a_root_that_is_no_object_counts_as_absent_and_names_fall_back(peer: Read, one: One) -> None:
+def test_root_x_llm_that_is_no_object_counts_as_absent(peer: Read, one: One) -> None:
     found = peer({**one(), "x-llm": 7})
     assert (found.site, tool(found).approval) == ("One", Approval.PER_CALL)
     assert "counts as absent" in findings(found)
@@ -203,21 +203,21 @@ def test_an_operation_id_becomes_a_legal_name(peer: Read, one: One, operation_id
 
 
 @pytest.mark.requirement("XL-082", "CV-22")
-def test_a_long_name_is_cut_with_a_hash_of_its_own(peer: Read, one: One) -> None:
+def test_long_tool_name_is_cut_with_a_unique_hash(peer: Read, one: One) -> None:
     long = tool(peer(one(operationId="n" * 65))).name
     assert (len(long), long[:56]) == (64, "n" * 55 + "_")
     assert tool(peer(one("/y", operationId="n" * 65))).name != long
 
 
 @pytest.mark.requirement("XL-083")
-def test_without_an_id_method_and_path_are_the_name(peer: Read, one: One) -> None:
+def test_tool_name_without_operation_id_is_method_and_path(peer: Read, one: One) -> None:
     whole = one("/users/{id}/pets.json", "delete", parameters=[{"name": "id", "in": "path"}])
     del whole["paths"]["/users/{id}/pets.json"]["delete"]["operationId"]
     assert tool(peer(whole)).name == "delete_users_id_pets_json"
 
 
 @pytest.mark.requirement("XL-082", "XL-087", "CV-22")
-def test_names_that_collide_are_told_apart_whatever_the_order(peer: Read) -> None:
+def test_colliding_tool_names_are_distinguished_in_any_order(peer: Read) -> None:
     ids = {
         "/a": "get a",
         "/b": "get_a",
@@ -244,7 +244,7 @@ PLACES = ["path", "query", "header", "cookie"]
 
 
 @pytest.mark.requirement("CV-16")
-def test_arguments_of_one_name_get_their_place_and_the_body_keeps_its_own(peer: Read, one: One) -> None:
+def test_arguments_with_one_name_get_their_location_as_suffix(peer: Read, one: One) -> None:
     body = {"required": True, "content": {"application/json": {"schema": {"properties": {"id": {"type": "integer"}}}}}}
     parameters = [{"name": "id", "in": place, "schema": {"const": place}} for place in PLACES]
     found = peer(one("/x/{id}", "post", parameters=parameters, requestBody=body))
@@ -255,7 +255,7 @@ def test_arguments_of_one_name_get_their_place_and_the_body_keeps_its_own(peer: 
 
 
 @pytest.mark.requirement("CV-16", "CV-23")
-def test_every_argument_stands_for_one_parameter_even_where_suffixes_collide(peer: Read, one: One) -> None:
+def test_each_argument_maps_to_one_parameter_despite_colliding_suffixes(peer: Read, one: One) -> None:
     named = [("id", "query"), ("id", "header"), ("id_query", "query"), ("page[size]", "query"), ("page_size", "query"),
              ("$filter", "query"), ("filter", "header"), ("é", "query"), ("ü", "query"),
              ("n" * 70, "query")]  # fmt: skip
@@ -269,7 +269,7 @@ def test_every_argument_stands_for_one_parameter_even_where_suffixes_collide(pee
 
 
 @pytest.mark.requirement("CV-07")
-def test_parameters_of_the_path_hold_and_those_of_the_operation_win(peer: Read, one: One) -> None:
+def test_operation_parameters_override_path_parameters(peer: Read, one: One) -> None:
     whole = one(parameters=[{"name": "a", "in": "query", "schema": {"type": "integer"}}])
     whole["paths"]["/x"]["parameters"] = [
         {"name": "a", "in": "query", "schema": {"type": "string"}},
@@ -337,7 +337,7 @@ def test_recursive_schemas_keep_their_references(peer: Read, one: One) -> None:
         ({"properties": {"a": 7}}, "not an object"),
     ],
 )
-def test_what_no_schema_may_hold_costs_that_part_alone_and_leaves_a_finding(
+def test_invalid_schema_part_is_replaced_with_a_finding(
     peer: Read, one: One, schema: dict[str, Any], reason: str
 ) -> None:
     whole = one("/x", "post", requestBody={"required": True, "content": {"application/json": {"schema": schema}}})
@@ -349,7 +349,7 @@ def test_what_no_schema_may_hold_costs_that_part_alone_and_leaves_a_finding(
 
 
 @pytest.mark.requirement("CV-17", "CV-30", "XL-088")
-def test_a_reference_that_leads_nowhere_is_a_finding_before_anybody_looks_at_it(peer: Read, one: One) -> None:
+def test_dangling_reference_is_a_finding_before_the_schema_is_used(peer: Read, one: One) -> None:
     schema = {"properties": {"a": {"$ref": "#/components/schemas/None"}, "b": {"$ref": "other.json#/B"}}}
     found = peer(one("/x", "post", requestBody={"content": {"application/json": {"schema": schema}}}))
     assert "#/components/schemas/None" in findings(found)
@@ -481,7 +481,7 @@ def test_read_only_properties_are_neither_arguments_nor_required(peer: Read, one
         ({"properties": {"nullable": {"type": "string"}}}, {"properties": {"nullable": {"type": "string"}}}),
     ],
 )
-def test_schemas_of_3_0_are_said_in_the_words_of_2020_12(
+def test_schemas_of_3_0_are_converted_to_json_schema_2020_12(
     peer: Read, one: One, schema: dict[str, Any], modern: dict[str, Any]
 ) -> None:
     whole = {**one(parameters=[{"name": "a", "in": "query", "schema": schema}]), "openapi": "3.0.4"}
@@ -507,7 +507,7 @@ def test_schemas_of_3_0_are_said_in_the_words_of_2020_12(
         ({}, ["body"]),
     ],
 )
-def test_an_object_body_is_taken_apart_and_any_other_is_one_argument(
+def test_object_body_is_split_into_arguments_and_any_other_is_one_argument(
     peer: Read, one: One, schema: object, arguments: list[str]
 ) -> None:
     body = {"required": True, "content": {"application/json": {"schema": schema}}}
@@ -549,7 +549,7 @@ def test_json_is_preferred_among_the_media_types(peer: Read, one: One, types: li
         {"parameters": [{"$ref": "other.json#/x"}]},
     ],
 )
-def test_what_cannot_be_sent_costs_its_own_tool_alone(peer: Read, one: One, operation: dict[str, Any]) -> None:
+def test_operation_that_cannot_be_sent_drops_only_its_own_tool(peer: Read, one: One, operation: dict[str, Any]) -> None:
     whole = one("/x", "post", **operation)
     whole["paths"]["/y"] = {"get": {"operationId": "y", "x-llm": {}}}
     found = peer(whole)
@@ -559,7 +559,7 @@ def test_what_cannot_be_sent_costs_its_own_tool_alone(peer: Read, one: One, oper
 
 
 @pytest.mark.requirement("CV-30", "XL-088")
-def test_no_operation_is_lost_without_a_word(peer: Read) -> None:
+def test_every_dropped_operation_leaves_a_finding(peer: Read) -> None:
     odd = {
         "/a": {"get": 7, "post": {"operationId": "ok", "x-llm": {}}},
         "/b/{id}": {"get": {"operationId": "b", "x-llm": {}}},
@@ -591,7 +591,7 @@ def test_no_operation_is_lost_without_a_word(peer: Read) -> None:
         ("3.2.0", "delete", False, True),
     ],
 )
-def test_a_body_without_a_meaning_in_http_is_kept_where_the_version_or_the_operation_needs_it(
+def test_body_of_get_or_delete_is_kept_if_version_or_operation_requires_it(
     peer: Read, one: One, drive: Any, version: str, method: str, required: bool, kept: bool
 ) -> None:
     content = {"application/json": {"schema": {"properties": {"a": {}}}}}
@@ -635,7 +635,7 @@ def test_the_description_is_the_summary_and_the_hint(
 
 
 @pytest.mark.requirement("XL-070", "CV-25")
-def test_of_a_long_description_what_a_caller_must_know_is_told(peer: Read, one: One) -> None:
+def test_long_description_keeps_the_sentences_with_rules_for_callers(peer: Read, one: One) -> None:
     talk = "We made it with love and hope that all of you will like it as much as we do. "
     rules = ["The amount must be in cents.", "`currency` can be EUR or USD."]
     long = f"Pays. {talk * 9}{rules[0]} {talk * 9}{rules[1]} {talk * 9}"
@@ -661,7 +661,7 @@ def test_of_a_long_description_what_a_caller_must_know_is_told(peer: Read, one: 
         ("trace", False),
     ],
 )
-def test_only_the_methods_that_read_are_safe_whatever_the_site_says(
+def test_only_reading_methods_are_safe_whatever_the_site_declares(
     peer: Read, one: One, method: str, safe: bool
 ) -> None:
     assert tool(peer(one("/x", method, **{"x-llm": {"readOnly": True}}))).safe is safe
@@ -687,12 +687,12 @@ def test_only_the_methods_that_read_are_safe_whatever_the_site_says(
         ({}, {}),
     ],
 )
-def test_the_output_schema_is_that_of_success(peer: Read, one: One, responses: object, schema: object) -> None:
+def test_output_schema_comes_from_the_success_response(peer: Read, one: One, responses: object, schema: object) -> None:
     assert tool(peer(one(responses=responses))).output_schema == schema
 
 
 @pytest.mark.requirement("D-17")
-def test_a_schema_bomb_is_never_expanded(peer: Read, one: One) -> None:
+def test_doubling_schema_references_are_never_expanded(peer: Read, one: One) -> None:
     bomb = {f"A{n}": {"anyOf": [{"$ref": f"#/components/schemas/A{n + 1}"}] * 2} for n in range(60)}
     bomb["A60"] = {"type": "string"}
     whole = one(parameters=[{"name": "q", "in": "query", "schema": {"$ref": "#/components/schemas/A0"}}])
@@ -701,7 +701,7 @@ def test_a_schema_bomb_is_never_expanded(peer: Read, one: One) -> None:
 
 
 @pytest.mark.requirement("D-17")
-def test_an_all_of_that_holds_itself_is_left_whole(peer: Read, one: One) -> None:
+def test_recursive_all_of_is_kept_as_one_argument(peer: Read, one: One) -> None:
     loop = {"allOf": [{"$ref": "#/components/schemas/L"}] * 9, "type": "object"}
     body = {"required": True, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/L"}}}}
     found = tool(peer({**one("/x", "post", requestBody=body), "components": {"schemas": {"L": loop}}}))
@@ -709,14 +709,14 @@ def test_an_all_of_that_holds_itself_is_left_whole(peer: Read, one: One) -> None
 
 
 @pytest.mark.requirement("XL-087")
-def test_the_same_document_gives_the_same_tools_in_any_order(peer: Read, recipes: dict[str, Any]) -> None:
+def test_document_order_does_not_change_the_tools(peer: Read, recipes: dict[str, Any]) -> None:
     turned = {**recipes, "paths": dict(reversed(recipes["paths"].items()))}
     assert peer(turned).catalog == peer(recipes).catalog
     assert peer(turned).memo == peer(recipes).memo
 
 
 @pytest.mark.requirement("XL-012", "D-17", "CV-25")
-def test_a_schema_is_cut_where_it_would_be_endless(peer: Read) -> None:
+def test_endless_schema_is_cut_to_its_size_limit(peer: Read) -> None:
     schemas = {
         f"S{n}": {"properties": {"next": {"$ref": f"#/components/schemas/S{(n + 1) % 6000}"}}} for n in range(6000)
     }
@@ -729,7 +729,7 @@ def test_a_schema_is_cut_where_it_would_be_endless(peer: Read) -> None:
 
 
 @pytest.mark.requirement("XL-082")
-def test_a_name_that_was_made_to_collide_costs_the_later_operation_alone(peer: Read) -> None:
+def test_deliberately_colliding_name_drops_only_the_later_operation(peer: Read) -> None:
     paths = {"/a": {"get": {"operationId": "a b", "x-llm": {}}}, "/b": {"get": {"operationId": "a.b", "x-llm": {}}}}
     stolen = next(iter(peer(document(paths)).catalog.names))
     paths["/c"] = {"get": {"operationId": stolen, "x-llm": {}}}
@@ -739,7 +739,7 @@ def test_a_name_that_was_made_to_collide_costs_the_later_operation_alone(peer: R
 
 
 @pytest.mark.requirement("CV-17")
-def test_references_into_odd_places_are_followed(peer: Read, one: One) -> None:
+def test_references_into_any_document_part_are_resolved(peer: Read, one: One) -> None:
     first = {"name": "a", "in": "query", "schema": {"type": "string"}}
     parameters = [
         first,
@@ -754,7 +754,7 @@ def test_references_into_odd_places_are_followed(peer: Read, one: One) -> None:
 
 
 @pytest.mark.requirement("CV-17")
-def test_a_chain_of_references_ends_at_its_schema(peer: Read, one: One) -> None:
+def test_reference_chain_resolves_to_its_final_schema(peer: Read, one: One) -> None:
     schemas = {"A": {"$ref": "#/components/schemas/B"}, "B": {"$ref": "#/components/schemas/C"}, "C": {"const": 1}}
     whole = one(parameters=[{"name": "a", "in": "query", "schema": {"$ref": "#/components/schemas/A"}}])
     found = tool(peer({**whole, "components": {"schemas": schemas}}))
@@ -764,7 +764,7 @@ def test_a_chain_of_references_ends_at_its_schema(peer: Read, one: One) -> None:
 
 
 @pytest.mark.requirement("CV-17")
-def test_definitions_with_names_that_look_alike_stay_apart(peer: Read, one: One) -> None:
+def test_definitions_with_similar_names_stay_distinct(peer: Read, one: One) -> None:
     schemas = {"A[B]": {"type": "string"}, "A(B)": {"type": "integer"}}
     parameters = [
         {"name": "s", "in": "query", "schema": {"$ref": "#/components/schemas/A[B]"}},
@@ -776,7 +776,7 @@ def test_definitions_with_names_that_look_alike_stay_apart(peer: Read, one: One)
     assert validate({"s": 1}) is not None
 
 
-def test_a_description_of_a_parameter_is_used_where_its_schema_has_none(peer: Read, one: One) -> None:
+def test_parameter_description_is_used_if_its_schema_has_none(peer: Read, one: One) -> None:
     parameters = [
         {"name": "a", "in": "query", "description": "Outer.", "schema": {"type": "string"}},
         {"name": "b", "in": "query", "description": "Outer.", "schema": {"description": "Inner."}},
@@ -804,18 +804,18 @@ def test_a_property_that_is_read_only_in_a_branch_is_hidden(peer: Read, one: One
 
 @pytest.mark.requirement("CV-10")
 @pytest.mark.parametrize("schemes", [7, {"a": 7}, {"a": {"type": "apiKey"}}, {"a": {"type": "http"}}])
-def test_odd_security_schemes_hide_nothing(peer: Read, one: One, schemes: object) -> None:
+def test_invalid_security_schemes_hide_no_argument(peer: Read, one: One, schemes: object) -> None:
     whole = {**one(parameters=[{"name": "q", "in": "query"}]), "components": {"securitySchemes": schemes}}
     assert list(tool(peer(whole)).parameters) == ["q"]
 
 
-def test_a_call_that_cannot_be_written_is_shown_as_declared(peer: Read, one: One) -> None:
+def test_target_of_an_invalid_call_is_shown_with_its_path_template(peer: Read, one: One) -> None:
     found = peer(one("/x/{id}", parameters=[{"name": "id", "in": "path"}]))
     assert url(found, id="..") == "GET https://recipes.test/x/{id}"
 
 
 @pytest.mark.requirement("XL-075", "CV-27")
-def test_what_may_follow_is_what_the_policy_names_and_then_what_links_name(peer: Read, one: One) -> None:
+def test_next_steps_come_from_the_policy_then_from_links(peer: Read, one: One) -> None:
     policy = {
         "next": [{"operationId": "a", "when": "it is red", "args": {"id": "$.id"}, "other": 1}, {"when": "no"}, 7]
     }
@@ -847,7 +847,7 @@ def test_a_certificate_fills_no_argument(peer: Read, one: One) -> None:
 
 
 @pytest.mark.requirement("XL-085", "CV-09", "CV-27")
-def test_a_program_sees_what_a_call_costs_in_scopes_and_how_its_key_is_sent(peer: Read, one: One) -> None:
+def test_tool_hints_contain_needed_scopes_and_security_schemes(peer: Read, one: One) -> None:
     schemes = {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}, "o": {"type": "oauth2", "flows": {}}}
     asked = {"components": {"securitySchemes": schemes}, "security": [{"o": ["write", "read"]}, {"key": []}]}
     key = {"id": "key", "kind": "apiKey", "name": "X-Key", "place": "header"}
@@ -862,7 +862,7 @@ def test_a_program_sees_what_a_call_costs_in_scopes_and_how_its_key_is_sent(peer
 
 
 @pytest.mark.requirement("CV-25")
-def test_what_is_read_when_it_is_wanted_is_like_any_other_mapping(peer: Read, one: One) -> None:
+def test_lazy_schema_behaves_like_any_other_mapping(peer: Read, one: One) -> None:
     found = tool(peer(one(parameters=[{"name": "q", "in": "query"}]))).input_schema
     plain = {"type": "object", "properties": {"q": {}}}
     assert (repr(found), pickle.loads(pickle.dumps(found)), copy.deepcopy(found)) == (repr(plain), plain, plain)

@@ -34,22 +34,22 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-def made(*actions: dict[str, Any]) -> Overlay:
+def make_overlay(*actions: dict[str, Any]) -> Overlay:
     found = overlay.read({"overlay": "1.0.0", "info": {"title": "O", "version": "1"}, "actions": list(actions)})
     assert isinstance(found, Overlay)
     return found
 
 
-def applied(found: Overlay, document: dict[str, Any]) -> OverlayOutcome:
+def apply_overlay(found: Overlay, document: dict[str, Any]) -> OverlayOutcome:
     outcome = overlay.apply(found, document)
     assert isinstance(outcome, OverlayOutcome)
     return outcome
 
 
-def test_actions_merge_append_and_remove_in_their_order() -> None:
+def test_actions_update_append_and_remove_in_order() -> None:
     before = deepcopy(DOCUMENT)
-    done = applied(
-        made(
+    done = apply_overlay(
+        make_overlay(
             {"target": "$.paths.*.get", "update": {"summary": "Find pets", "tags": ["new"], "x-llm": {"hint": "h"}}},
             {"target": "$.tags", "update": {"name": "d"}},
             {"target": "$.tags[?@.name=='b' || @.name=='c']", "remove": True},
@@ -77,14 +77,14 @@ def test_actions_merge_append_and_remove_in_their_order() -> None:
         ("$.paths..*", {}),
     ],
 )
-def test_a_member_is_removed_with_all_that_is_in_it(target: str, left: dict[str, Any]) -> None:
-    done = applied(made({"target": target, "remove": True}), DOCUMENT).document
+def test_removing_a_member_removes_its_contents(target: str, left: dict[str, Any]) -> None:
+    done = apply_overlay(make_overlay({"target": target, "remove": True}), DOCUMENT).document
     assert {path: item for path, item in done["paths"].items() if path == "/pets"} == left
 
 
-def test_what_a_path_meets_twice_is_changed_once_and_the_whole_is_never_removed() -> None:
-    done = applied(
-        made(
+def test_location_matched_twice_is_changed_once_and_the_root_never_removed() -> None:
+    done = apply_overlay(
+        make_overlay(
             {"target": "$.tags[0, 0]", "remove": True},
             {"target": "$['tags', 'tags']", "update": {"name": "d"}},
             {"target": "$", "remove": True},
@@ -98,9 +98,9 @@ def test_what_a_path_meets_twice_is_changed_once_and_the_whole_is_never_removed(
     assert done["info"]["contact"] == {"name": "Ada", "url": "https://a.example"}
 
 
-def test_an_action_that_meets_nothing_is_a_finding() -> None:
-    done = applied(
-        made({"target": "$.paths['/nowhere']", "update": {}}, {"target": "$.tags[9]", "remove": True}), DOCUMENT
+def test_action_without_a_match_is_a_finding() -> None:
+    done = apply_overlay(
+        make_overlay({"target": "$.paths['/nowhere']", "update": {}}, {"target": "$.tags[9]", "remove": True}), DOCUMENT
     )
     assert len(done.notes) == 2
     assert done.document == DOCUMENT
@@ -115,17 +115,17 @@ def test_an_action_that_meets_nothing_is_a_finding() -> None:
         {"overlay": "1.0.0", "actions": [{"target": "$" + "[" * 5_000}]},
     ],
 )  # fmt: skip
-def test_what_is_no_overlay_is_said_to_be_none(data: Any) -> None:
+def test_invalid_overlay_is_refused(data: Any) -> None:
     assert isinstance(overlay.read(data), Problem)
 
 
 @pytest.mark.parametrize("update", [None, 7, "x", [], [{}], {"x-llm": None}])
 @pytest.mark.parametrize("target", ["$", "$.info.title", "$.tags", "$.tags[0]", "$..*"])
-def test_an_odd_update_never_raises(target: str, update: Any) -> None:
-    assert isinstance(applied(made({"target": target, "update": update}), DOCUMENT).document, dict)
+def test_any_overlay_update_raises_no_exception(target: str, update: Any) -> None:
+    assert isinstance(apply_overlay(make_overlay({"target": target, "update": update}), DOCUMENT).document, dict)
 
 
-def test_a_starter_makes_tools_of_an_api_that_is_not_ours() -> None:
+def test_overlay_starter_makes_tools_of_a_foreign_document() -> None:
     start = overlay.build_starter(DOCUMENT)
     said = {action["target"]: action["update"] for action in start["actions"]}
     assert said["$['paths']['/pets']['get']"]["x-llm"] == {
@@ -139,7 +139,7 @@ def test_a_starter_makes_tools_of_an_api_that_is_not_ours() -> None:
     }  # fmt: skip
     found = overlay.read(start)
     assert isinstance(found, Overlay)
-    done = applied(found, DOCUMENT)
+    done = apply_overlay(found, DOCUMENT)
     assert done.notes == []
     tools = {
         tool.name: tool
@@ -149,7 +149,7 @@ def test_a_starter_makes_tools_of_an_api_that_is_not_ours() -> None:
     assert overlay.build_starter(done.document)["actions"] == []
 
 
-def test_a_document_is_read_with_its_overlay() -> None:
+def test_document_is_read_with_its_overlay() -> None:
     look = find("https://pets.example/openapi.json", Selection(overlay=overlay.build_starter(DOCUMENT)))
     request = next(look)
     assert isinstance(request, Request)
@@ -158,11 +158,13 @@ def test_a_document_is_read_with_its_overlay() -> None:
     assert {tool.name for tool in stopped.value.value.peer.catalog.tools} == {"listPets", "deletePet"}
 
 
-def test_a_target_is_found_however_deep_a_document_may_be() -> None:
+def test_recursive_target_matches_at_the_maximum_document_depth() -> None:
     deep: dict[str, Any] = {"x-llm": {}}
     for _ in range(180):
         deep = {"more": deep}
-    done = applied(made({"target": "$..['x-llm']", "update": {"hint": "h"}}), {**DOCUMENT, "x-deep": deep})
+    done = apply_overlay(
+        make_overlay({"target": "$..['x-llm']", "update": {"hint": "h"}}), {**DOCUMENT, "x-deep": deep}
+    )
     assert done.notes == []
     found = done.document["x-deep"]
     for _ in range(180):
@@ -170,9 +172,9 @@ def test_a_target_is_found_however_deep_a_document_may_be() -> None:
     assert found == {"x-llm": {"hint": "h"}}
 
 
-def test_a_target_that_was_never_read_and_is_no_path_meets_nothing() -> None:
+def test_unparsed_invalid_target_matches_nothing() -> None:
     by_hand = Overlay(title="By hand", actions=(Action(target="paths[", remove=True),))
-    done = applied(by_hand, DOCUMENT)
+    done = apply_overlay(by_hand, DOCUMENT)
     assert done.document == DOCUMENT
     assert [note.text for note in done.notes] == ["The overlay's target paths[ is not in the document"]
 
@@ -202,7 +204,7 @@ def test_a_starter_finds_operations_behind_references() -> None:
     ]
     made = overlay.read(start)
     assert isinstance(made, overlay.Overlay)
-    done = applied(made, document)
+    done = apply_overlay(made, document)
     assert done.notes == []
     assert overlay.build_starter(done.document)["actions"] == []
 
@@ -233,16 +235,16 @@ WIDE = {**DOCUMENT, "x-many": [{"text": "a" * 200, "other": [number]} for number
         [{"target": "$.info", "update": nest(150, {"z": {}})}, {"target": "$..z", "update": nest(150, {})}],
     ],
 )
-def test_an_overlay_that_works_or_grows_without_end_is_refused_in_one_sentence(actions: list[dict[str, Any]]) -> None:
+def test_overlay_with_unbounded_work_or_growth_is_refused(actions: list[dict[str, Any]]) -> None:
     before = deepcopy(WIDE)
-    outcome = overlay.apply(made(*actions), WIDE)
+    outcome = overlay.apply(make_overlay(*actions), WIDE)
     assert isinstance(outcome, Problem)
     assert outcome.message.startswith("The overlay cannot be used: ")
     assert before == WIDE
 
 
 @pytest.mark.requirement("D-17")
-def test_the_work_of_a_target_is_counted_in_the_values_that_it_looks_at() -> None:
+def test_cost_of_a_target_is_the_number_of_visited_values() -> None:
     def count(target: str, document: Any) -> int:
         budget = StepBudget()
         find_locations(target, document, budget)
@@ -272,14 +274,14 @@ def test_the_work_of_a_target_is_counted_in_the_values_that_it_looks_at() -> Non
         ("count(@.*) == 1", ["foo", "bar", "baz"]),
     ],
 )
-def test_filters_match_as_rfc_9535_says(filter_: str, names: list[str]) -> None:
+def test_filters_match_as_rfc_9535_requires(filter_: str, names: list[str]) -> None:
     document = {"paths": {}, "list": [{"name": name} for name in ("foo", "bar", "baz")]}
-    done = applied(made({"target": f"$.list[?{filter_}]", "update": {"x": 1}}), document).document
+    done = apply_overlay(make_overlay({"target": f"$.list[?{filter_}]", "update": {"x": 1}}), document).document
     assert [one["name"] for one in done["list"] if "x" in one] == names
 
 
 @pytest.mark.requirement("D-01")
-def test_text_that_an_overlay_hides_makes_its_tool_ask_each_time() -> None:
+def test_text_hidden_by_an_overlay_makes_its_tool_ask_each_time() -> None:
     document = {**DOCUMENT, "x-llm": {"version": "0.1", "name": "Pets", "description": "", "defaultApproval": "auto"}}
     for hint, level in (("Look.", Approval.AUTO), ("Look.\u200b\U000e0041", Approval.PER_CALL)):
         update = {"x-llm": {"enabled": True, "approval": "auto", "hint": hint}}

@@ -39,7 +39,7 @@ def tool(peer: Any, document: Any) -> Any:
     ],
 )
 @pytest.mark.parametrize("method", ["get", "delete"])
-def test_a_tool_with_an_argument_that_overrides_its_request_is_asked_about(
+def test_tool_with_an_argument_that_overrides_the_method_asks_each_time(
     peer: Any, one: Any, place: str, name: str, method: str
 ) -> None:
     parameters = [{"name": name, "in": place, "schema": TEXT}]
@@ -61,17 +61,17 @@ def test_a_tool_with_an_argument_that_overrides_its_request_is_asked_about(
         {"name": "all", "in": "query", "schema": {"allOf": [{"properties": {"a": TEXT, "_method": TEXT}}]}},
     ],
 )
-def test_a_property_that_becomes_a_name_of_the_query_counts(peer: Any, one: Any, parameter: Any) -> None:
+def test_object_property_that_overrides_the_method_makes_a_tool_unsafe(peer: Any, one: Any, parameter: Any) -> None:
     found, _ = tool(peer, one(parameters=[parameter], **{"x-llm": {"approval": "auto"}}))
     assert (found.safe, found.approval) == (False, Approval.PER_CALL)
 
 
-def test_the_fixed_query_of_a_path_counts(peer: Any, one: Any) -> None:
+def test_fixed_query_that_overrides_the_method_makes_a_tool_unsafe(peer: Any, one: Any) -> None:
     found, _ = tool(peer, one(path="/x?%5Fmethod=DELETE", **{"x-llm": {"approval": "auto"}}))
     assert (found.safe, found.approval) == (False, Approval.PER_CALL)
 
 
-def test_no_key_of_an_open_object_becomes_such_a_name(peer: Any, one: Any) -> None:
+def test_key_of_an_open_object_cannot_override_the_method(peer: Any, one: Any) -> None:
     parameter = {"name": "all", "in": "query", "schema": {"type": "object"}}
     found = peer(one(parameters=[parameter], **{"x-llm": {"approval": "auto"}}))
     with pytest.raises(StopIteration) as ended:
@@ -81,17 +81,17 @@ def test_no_key_of_an_open_object_becomes_such_a_name(peer: Any, one: Any) -> No
 
 
 @pytest.mark.parametrize("name", ["method", "X-Request-Id", "override", "X-Method-Version", "forwarded", "x", ""])
-def test_an_ordinary_name_is_none(name: str) -> None:
+def test_ordinary_name_is_no_override(name: str) -> None:
     assert not is_override(name)
 
 
-def test_an_ordinary_argument_changes_nothing(peer: Any, one: Any) -> None:
+def test_ordinary_argument_keeps_the_tool_safe(peer: Any, one: Any) -> None:
     parameters = [{"name": "method", "in": "query", "schema": TEXT}, {"name": "X-A", "in": "header", "schema": TEXT}]
     found, _ = tool(peer, one(parameters=parameters, **{"x-llm": {"approval": "auto"}}))
     assert (found.safe, found.approval) == (True, Approval.AUTO)
 
 
-def test_it_is_not_among_those_that_only_read(one: Any, drive: Any, site: Any) -> None:
+def test_safe_only_selection_excludes_tools_with_a_method_override(one: Any, drive: Any, site: Any) -> None:
     document = one(parameters=[{"name": "_method", "in": "query", "schema": TEXT}])
     assert CODEC.find_selected is not None
     selection = Selection(safe_only=True)

@@ -11,7 +11,7 @@ from toolwire.core.model import Kind, Problem, Schema, Tool
 from toolwire.protocols.openapi.request.query import Field, Form, list_fields, read_query
 
 
-def known(schema: Schema | bool, *, required: bool = False, **members: Any) -> dict[str, Field]:
+def list_fields_by_name(schema: Schema | bool, *, required: bool = False, **members: Any) -> dict[str, Field]:
     whole = {"type": "object", "properties": {"a": schema}, "required": ["a"] if required else [], **members}
     return {field.name: field for field in list_fields(Tool(name="x", safe=True, input_schema=whole))}
 
@@ -46,10 +46,8 @@ TEXTS: list[tuple[Schema, str, object]] = [
 
 
 @pytest.mark.parametrize(("schema", "text", "value"), TEXTS)
-def test_a_text_is_read_as_its_schema_says_and_else_left_for_validation(
-    schema: Schema, text: str, value: object
-) -> None:
-    got = read_query(f"a={quote(text)}", known(schema))
+def test_query_text_is_converted_by_its_schema_or_left_for_validation(schema: Schema, text: str, value: object) -> None:
+    got = read_query(f"a={quote(text)}", list_fields_by_name(schema))
     assert got == {"a": value}
     assert type(got["a"]) is type(value)
 
@@ -85,51 +83,59 @@ DEFS = {
 
 
 @pytest.mark.parametrize(("schema", "required", "form"), FORMS)
-def test_only_what_a_text_says_without_doubt_is_a_plain_text(schema: Schema | bool, required: bool, form: Form) -> None:
-    assert known(schema, required=required, **{"$defs": DEFS})["a"].form is form
+def test_parameter_is_a_plain_text_only_if_its_schema_is_unambiguous(
+    schema: Schema | bool, required: bool, form: Form
+) -> None:
+    assert list_fields_by_name(schema, required=required, **{"$defs": DEFS})["a"].form is form
 
 
 def test_repeated_keys_are_an_array() -> None:
-    array = known({"type": "array", "items": {"type": "integer"}})
+    array = list_fields_by_name({"type": "array", "items": {"type": "integer"}})
     assert read_query("a=1&a=2&a=x", array) == {"a": [1, 2, "x"]}
     assert read_query("", array) == {}
 
 
 @pytest.mark.requirement("A-49")
-def test_what_is_in_no_field_is_text_for_the_check_to_refuse() -> None:
-    assert read_query("b=9&a=1&c=x&c=y&&", known({"type": "integer"})) == {"a": 1, "b": "9", "c": ["x", "y"]}
+def test_undeclared_query_field_stays_text_for_validation() -> None:
+    assert read_query("b=9&a=1&c=x&c=y&&", list_fields_by_name({"type": "integer"})) == {
+        "a": 1,
+        "b": "9",
+        "c": ["x", "y"],
+    }
 
 
-def test_an_array_that_has_to_be_there_and_is_not_named_is_empty() -> None:
-    assert read_query("", known({"type": "array", "items": {"type": "integer"}}, required=True)) == {"a": []}
+def test_required_array_absent_from_the_query_is_empty() -> None:
+    assert read_query("", list_fields_by_name({"type": "array", "items": {"type": "integer"}}, required=True)) == {
+        "a": []
+    }
 
 
 def test_a_scalar_given_twice_is_refused_by_name() -> None:
-    problem = read_query("a=1&a=2", known({"type": "integer"}))
+    problem = read_query("a=1&a=2", list_fields_by_name({"type": "integer"}))
     assert isinstance(problem, Problem)
     assert problem.kind is Kind.INVALID_ARGUMENTS
     assert problem.parameter_errors == {"a": "is given more than once"}
 
 
-def test_json_that_is_none_is_refused_by_name() -> None:
-    problem = read_query("a=%7B", known({"type": "object"}))
+def test_invalid_json_query_value_is_refused_by_name() -> None:
+    problem = read_query("a=%7B", list_fields_by_name({"type": "object"}))
     assert isinstance(problem, Problem)
     assert problem.parameter_errors == {"a": "must be JSON text"}
 
 
 def test_a_plus_is_a_space_and_an_escaped_plus_is_a_plus() -> None:
-    assert read_query("a=x+y%2Bz%20%C3%A9", known({"type": "string"})) == {"a": "x y+z é"}
+    assert read_query("a=x+y%2Bz%20%C3%A9", list_fields_by_name({"type": "string"})) == {"a": "x y+z é"}
 
 
 @pytest.mark.parametrize("query", ["a=%", "a=%4", "a=%zz", "a=%ff", "a=%c3", "%ff=1", "b=%c3%28", "a=%ED%A0%80"])
-def test_a_bad_escape_is_malformed_wherever_it_stands(query: str) -> None:
-    problem = read_query(query, known({"type": "string"}))
+def test_invalid_percent_escape_is_malformed_anywhere(query: str) -> None:
+    problem = read_query(query, list_fields_by_name({"type": "string"}))
     assert isinstance(problem, Problem)
     assert problem.kind is Kind.MALFORMED
 
 
 @given(st.text(max_size=60))
-def test_any_query_is_answered(query: str) -> None:
+def test_any_query_is_read_or_refused(query: str) -> None:
     for schema in ({"type": "string"}, {"type": "number"}, {"type": "array", "items": {"type": "boolean"}}, {}):
-        assert isinstance(read_query(query, known(schema, required=True)), dict | Problem)
-        assert isinstance(read_query(f"a={query}", known(schema)), dict | Problem)
+        assert isinstance(read_query(query, list_fields_by_name(schema, required=True)), dict | Problem)
+        assert isinstance(read_query(f"a={query}", list_fields_by_name(schema)), dict | Problem)

@@ -62,7 +62,7 @@ def findings(peer: Peer) -> str:
     return "\n".join(map(str, operations.list_findings(operations.Offer(peer.catalog, peer.memo))))
 
 
-def balanced(peer: Peer) -> bool:
+def has_balanced_counts(peer: Peer) -> bool:
     lost = sum(note.operations for note in peer.memo.notes)
     return bool(peer.memo.operations == len(peer.catalog.tools) + lost)
 
@@ -83,7 +83,7 @@ paths:
 
 
 @pytest.mark.requirement("XL-009", "XL-034", "CV-34")
-def test_all_operations_are_taken_where_the_person_says_so_but_never_what_the_site_hides(
+def test_selecting_all_operations_excludes_those_the_site_hides(
     read: Callable[..., Peer],
 ) -> None:
     hides = {"operationId": "hidden", "x-llm": {"enabled": False}}
@@ -97,7 +97,7 @@ def test_all_operations_are_taken_where_the_person_says_so_but_never_what_the_si
     tools = peer.catalog.names
     assert sorted(tools) == ["a", "d", "t"]
     assert (tools["a"].approval, tools["a"].safe, tools["d"].destructive) == (Approval.PER_CALL, True, True)
-    assert balanced(peer)
+    assert has_balanced_counts(peer)
 
 
 @pytest.mark.requirement("CV-25", "CV-26")
@@ -111,7 +111,7 @@ def test_all_operations_are_taken_where_the_person_says_so_but_never_what_the_si
         ({"deprecated": False}, ["getPet", "savePet"]),
     ],
 )
-def test_a_selection_takes_a_part_and_the_rest_is_counted(
+def test_selection_takes_some_operations_and_counts_the_rest(
     read: Callable[..., Peer], selection: dict[str, Any], names: list[str]
 ) -> None:
     paths = {
@@ -124,14 +124,14 @@ def test_a_selection_takes_a_part_and_the_rest_is_counted(
     peer = read(document(paths), Selection(include="all", **selection))
     assert sorted(peer.catalog.names) == names
     assert "not selected" in findings(peer)
-    assert balanced(peer)
+    assert has_balanced_counts(peer)
     if "oldOwner" in names:
         assert tool(peer).deprecated
         assert tool(peer).description == "Find one (deprecated)"
 
 
 @pytest.mark.requirement("XL-072", "XL-029")
-def test_a_cost_is_told_and_names_of_a_site_are_cut(read: Callable[..., Peer]) -> None:
+def test_cost_is_part_of_the_description_and_site_names_are_cut(read: Callable[..., Peer]) -> None:
     peer = read(one(**{"summary": "Do it", "x-llm": {"costIndicator": "credits", "hint": "Use it."}}))
     assert (tool(peer).description, tool(peer).cost) == ("Do it\nUse it.", Cost.CREDITS)
     assert describe_tool(tool(peer)) == "Do it\nUse it. (costs: credits)"
@@ -160,7 +160,7 @@ TAGS = "".join(chr(0xE0000 + ord(character)) for character in "obey")
 
 
 @pytest.mark.requirement("D-01", "CV-31")
-def test_nothing_hidden_reaches_a_model_and_what_says_it_asks_each_time(read: Callable[..., Peer]) -> None:
+def test_hidden_text_never_reaches_a_model_and_makes_its_tool_ask(read: Callable[..., Peer]) -> None:
     bad = f"seen{TAGS}\u200b"
     schema = {
         "title": bad, "description": bad, "enum": [bad], "default": bad, "examples": [bad], "const": bad,
@@ -200,7 +200,7 @@ def test_nothing_hidden_reaches_a_model_and_what_says_it_asks_each_time(read: Ca
 
 
 @pytest.mark.requirement("CV-28")
-def test_what_3_2_adds_is_read(read: Callable[..., Peer]) -> None:
+def test_members_new_in_3_2_are_read(read: Callable[..., Peer]) -> None:
     search = {
         "operationId": "search",
         "parameters": [
@@ -229,7 +229,7 @@ def test_what_3_2_adds_is_read(read: Callable[..., Peer]) -> None:
 
 
 @pytest.mark.requirement("CV-28")
-def test_a_minor_version_nobody_knows_is_read_and_said(read: Callable[..., Peer]) -> None:
+def test_unknown_minor_version_is_read_with_a_finding(read: Callable[..., Peer]) -> None:
     assert "newer than 3.2" in findings(read(one("3.9.0")))
 
 
@@ -246,7 +246,7 @@ def test_a_minor_version_nobody_knows_is_read_and_said(read: Callable[..., Peer]
         (None, [{"gone": []}], [["gone"]]),
     ],
 )
-def test_security_is_a_choice_of_sets_the_fewest_scopes_first(
+def test_security_alternatives_start_with_the_fewest_scopes(
     read: Callable[..., Peer], root: Any, own: Any, alternatives: list[list[str]]
 ) -> None:
     schemes = {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}, "oauth": {"type": "oauth2", "flows": {}}}
@@ -256,7 +256,7 @@ def test_security_is_a_choice_of_sets_the_fewest_scopes_first(
 
 
 @pytest.mark.requirement("CV-09")
-def test_a_scheme_says_all_that_is_needed_to_follow_it(read: Callable[..., Peer]) -> None:
+def test_security_scheme_reference_is_resolved_with_its_scopes(read: Callable[..., Peer]) -> None:
     schemes = {"a": {"$ref": "#/components/securitySchemes/b"}, "b": {"type": "http", "scheme": "Bearer"}}
     members = {"components": {"securitySchemes": schemes}, "security": [{"a": ["x"]}]}
     assert plan(read(one(members=members))).security == (
@@ -285,7 +285,7 @@ def test_variables_of_a_server_have_their_defaults_and_are_no_arguments(read: Ca
 
 
 @pytest.mark.requirement("CV-17")
-def test_anchors_ids_and_a_self_lead_where_they_say(read: Callable[..., Peer]) -> None:
+def test_anchors_ids_and_self_references_are_resolved(read: Callable[..., Peer]) -> None:
     schemas = {
         "Tree": {"$id": "https://x.test/tree", "$anchor": "tree",
                  "properties": {"kid": {"$ref": "#tree"}, "n": {"$ref": "#/$defs/N"}},
@@ -359,7 +359,7 @@ def test_a_body_without_json_is_written_in_the_next_best_type(
 
 
 @pytest.mark.requirement("CV-19")
-def test_a_discriminator_tells_a_reader_which_branch_is_which_and_refuses_nothing(read: Callable[..., Peer]) -> None:
+def test_discriminator_labels_branches_without_refusing_values(read: Callable[..., Peer]) -> None:
     refs = [{"$ref": f"#/components/schemas/{name}"} for name in ("Cat", "Dog", "Fish")]
     mapping = {"cat": "Cat", "kitty": "#/components/schemas/Cat", "dog": "Dog"}
     pet = {"anyOf": refs, "discriminator": {"propertyName": "kind", "mapping": mapping}}
@@ -375,7 +375,7 @@ def test_a_discriminator_tells_a_reader_which_branch_is_which_and_refuses_nothin
 
 
 @pytest.mark.requirement("CV-19")
-def test_a_message_is_of_the_role_that_its_branch_says_whatever_the_schemas_are_called(
+def test_role_of_a_message_comes_from_its_branch_not_the_schema_name(
     read: Callable[..., Peer],
 ) -> None:
     def message(role: str) -> dict[str, Any]:
@@ -394,7 +394,7 @@ def test_a_message_is_of_the_role_that_its_branch_says_whatever_the_schemas_are_
 
 
 @pytest.mark.requirement("CV-19")
-def test_an_all_of_is_merged_only_where_that_means_the_same(read: Callable[..., Peer]) -> None:
+def test_all_of_is_merged_only_if_the_meaning_is_unchanged(read: Callable[..., Peer]) -> None:
     plain = {"allOf": [{"properties": {"a": {}}, "required": ["a"]}, {"properties": {"b": {}}, "description": "B"}]}
     closed = {"allOf": [{"properties": {"a": {}}}], "properties": {"b": {}}, "additionalProperties": False}
     apart = {"allOf": [{"properties": {"a": {"type": "string"}}}, {"properties": {"a": {"minLength": 1}}}]}
@@ -408,7 +408,7 @@ def test_an_all_of_is_merged_only_where_that_means_the_same(read: Callable[..., 
 
 
 @pytest.mark.requirement("CV-27", "XL-075")
-def test_links_say_what_follows_and_a_callback_asks_each_time(read: Callable[..., Peer]) -> None:
+def test_links_become_next_steps_and_a_callback_makes_its_tool_ask(read: Callable[..., Peer]) -> None:
     link = {"operationId": "getOrder", "parameters": {"id": "$response.body#/id"}}
     responses = {"201": {"description": "", "links": {"order": {"$ref": "#/components/links/order"}}}}
     operation = {"responses": responses, "callbacks": {"done": {}}, "x-llm": {"approval": "auto"}}
@@ -449,7 +449,7 @@ def test_a_catalog_and_a_link_of_the_same_site_are_followed(drive: Drive, site: 
         (7, ""),
     ],
 )
-def test_the_hint_of_llm_json_never_decides(drive: Drive, site: Site, auth: Any, said: str) -> None:
+def test_auth_hint_of_llm_json_never_overrides_the_document(drive: Drive, site: Site, auth: Any, said: str) -> None:
     schemes = {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}}
     spec = one(
         members={"components": {"securitySchemes": schemes}, "security": [{"key": []}], "x-llm": {}}, **{"x-llm": {}}
@@ -461,7 +461,7 @@ def test_the_hint_of_llm_json_never_decides(drive: Drive, site: Site, auth: Any,
 
 
 @pytest.mark.requirement("XL-006", "CV-08", "D-07")
-def test_a_file_is_called_at_the_server_it_names_or_the_one_that_is_given(drive: Drive) -> None:
+def test_local_file_is_called_at_its_named_or_given_server(drive: Drive) -> None:
     def at(servers: Any, selection: Selection = ALL) -> Peer | None:
         body = json.dumps(one(members={"servers": servers})).encode()
         found: Peer | None = drive(
@@ -479,7 +479,7 @@ def test_a_file_is_called_at_the_server_it_names_or_the_one_that_is_given(drive:
 
 
 @pytest.mark.requirement("D-15", "D-17")
-def test_evil_patterns_and_huge_schemas_cost_no_tool(read: Callable[..., Peer]) -> None:
+def test_hostile_patterns_and_huge_schemas_drop_no_tool(read: Callable[..., Peer]) -> None:
     patterns = ["(a+)+$", "(", "a" * 2_001, "^[a-z]+$"]
     properties = {f"p{n}": {"type": "string", "pattern": text} for n, text in enumerate(patterns)}
     wide = {
@@ -496,7 +496,7 @@ def test_evil_patterns_and_huge_schemas_cost_no_tool(read: Callable[..., Peer]) 
 
 
 @pytest.mark.requirement("XL-033", "XL-038", "XL-088")
-def test_what_is_said_in_the_wrong_place_is_a_finding(read: Callable[..., Peer]) -> None:
+def test_misplaced_x_llm_is_a_finding(read: Callable[..., Peer]) -> None:
     whole = document({"/x": {"x-llm": {}, "get": {"operationId": "x"}}}, **{"x-llm": {}, "x-opentools": {}})
     said = findings(read(whole))
     assert "only one of an operation" in said
@@ -512,9 +512,7 @@ def test_version_and_toolkit_survive_our_own_document(drive: Drive, server: Any,
 
 
 @pytest.mark.requirement("XL-084", "XL-087")
-def test_a_value_that_an_enum_repeats_is_said_once(
-    peer: Callable[..., Peer], one: Callable[..., dict[str, Any]]
-) -> None:
+def test_repeated_enum_value_is_listed_once(peer: Callable[..., Peer], one: Callable[..., dict[str, Any]]) -> None:
     schemas = [{"enum": ["b", "a", "b"]}, {"enum": [1, True, 1, {"x": 1, "y": 2}, {"y": 2, "x": 1}, None]}]
     parameters = [{"name": f"p{number}", "in": "query", "schema": schema} for number, schema in enumerate(schemas)]
     (tool,) = peer(one(parameters=parameters)).catalog.tools
@@ -523,7 +521,7 @@ def test_a_value_that_an_enum_repeats_is_said_once(
 
 
 @pytest.mark.requirement("XL-039", "CV-34")
-def test_what_a_neighbour_says_tightens_also_where_all_are_included(read: Callable[..., Peer]) -> None:
+def test_vendor_extensions_tighten_also_with_all_operations_selected(read: Callable[..., Peer]) -> None:
     calls: dict[str, Any] = {"done": {"{$request.body#/url}": {"post": {}}}}
     methods: dict[str, dict[str, Any]] = {
         "get": {"callbacks": calls},

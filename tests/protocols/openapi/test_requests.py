@@ -34,7 +34,7 @@ TRAVERSALS = [
 @pytest.mark.requirement("CV-05", "D-10")
 @pytest.mark.parametrize("style", ["simple", "label", "matrix"])
 @pytest.mark.parametrize("value", TRAVERSALS)
-def test_a_path_value_reaches_the_same_route_or_nothing(value: object, style: str) -> None:
+def test_path_value_stays_in_its_route_or_is_refused(value: object, style: str) -> None:
     request = build_request(plan(style=style), {"id": value})
     if isinstance(request, Problem):
         assert request.kind is Kind.INVALID_ARGUMENTS
@@ -66,7 +66,7 @@ def test_any_text_keeps_the_segments_of_the_path(text: str, style: str) -> None:
 
 
 @pytest.mark.requirement("CV-05")
-def test_a_slash_is_encoded_and_what_stands_around_a_variable_is_kept() -> None:
+def test_slash_in_a_path_value_is_encoded_and_text_around_it_kept() -> None:
     request = build_request(plan("/files/{id}.json"), {"id": "a/b c"})
     assert isinstance(request, Request)
     assert request.url == f"{BASE}/files/a%2Fb%20c.json"
@@ -97,7 +97,7 @@ def test_a_header_value_with_a_line_break_or_the_like_is_refused(value: object) 
 @pytest.mark.parametrize(
     "value", ["a; b=c", "a b", 'a"b', "a\r\nb", "a\\b", "é", "a;b", "a; b", ["a; b=c"], {"a;b": 1}, {"a; b": 1}]
 )
-def test_a_cookie_value_that_is_no_cookie_value_is_refused(value: object) -> None:
+def test_invalid_cookie_value_is_refused(value: object) -> None:
     problem = put(Parameter("session", Place.COOKIE, "cookie", explode=True), value)
     assert isinstance(problem, Problem)
     assert list(problem.parameter_errors) == ["value"]
@@ -105,14 +105,14 @@ def test_a_cookie_value_that_is_no_cookie_value_is_refused(value: object) -> Non
 
 @pytest.mark.requirement("D-11", "CV-03")
 @pytest.mark.parametrize("value", ["a; b=c", "a b", 'a"b', "a\r\nb", "a\\b", "\xe9", "a;b"])
-def test_a_cookie_with_content_is_refused_where_it_is_no_cookie_value(value: str) -> None:
+def test_cookie_with_content_and_an_invalid_value_is_refused(value: str) -> None:
     problem = put(Parameter("session", Place.COOKIE, "text", media_type="text/plain"), value)
     assert isinstance(problem, Problem)
     assert list(problem.parameter_errors) == ["value"]
 
 
 @pytest.mark.requirement("D-11")
-def test_a_key_of_a_value_that_may_hold_reserved_characters_is_no_other_name() -> None:
+def test_object_key_in_a_reserved_query_cannot_become_another_parameter() -> None:
     request = put(Parameter("filter", Place.QUERY, "form", explode=True, reserved=True), {"_method=DELETE": "x"})
     assert isinstance(request, Request)
     assert request.url.endswith("?_method%3DDELETE=x")
@@ -157,7 +157,7 @@ def test_an_optional_body_without_arguments_is_not_sent(required: bool, body: by
 
 
 @pytest.mark.parametrize("value", [{1, 2}, float("nan"), object()])
-def test_arguments_that_are_not_json_are_refused(value: object) -> None:
+def test_arguments_without_json_equivalent_are_refused(value: object) -> None:
     for style in ("form", "content"):
         result = put(Parameter("q", Place.QUERY, style), value)
         assert isinstance(result, Problem) or "null" in result.url
@@ -172,7 +172,7 @@ RESERVED = [
 
 
 @pytest.mark.requirement("D-12", "CV-04")
-def test_a_document_that_declares_every_reserved_header_gives_a_model_none(peer: Any, one: Any) -> None:
+def test_document_cannot_offer_reserved_headers_as_arguments(peer: Any, one: Any) -> None:
     declared = [{"name": name, "in": "header", "required": True, "schema": {"type": "string"}} for name in RESERVED]
     fine = {"name": "X-Request-Source", "in": "header", "schema": {"type": "string"}}
     (tool,) = peer(one(parameters=[*declared, fine])).catalog.tools

@@ -45,14 +45,14 @@ def answer(body: bytes, media_type: bytes = JSON, status: int = 200) -> Response
         (answer(b"\xef\xbb\xbf[1]"), [1]),
     ],
 )
-def test_success_is_a_value(response: Response, value: object) -> None:
+def test_successful_response_is_a_value(response: Response, value: object) -> None:
     assert results.read(response) == Value(value)
 
 
 @pytest.mark.parametrize(
     "response", [answer(b"{", JSON), answer(b"NaN", JSON), Response(302), Response(304), Response(199), Response(100)]
 )
-def test_an_answer_that_is_no_result_is_a_bad_answer(response: Response) -> None:
+def test_invalid_result_is_a_bad_answer(response: Response) -> None:
     problem = results.read(response)
     assert isinstance(problem, Problem)
     assert problem.kind is Kind.BAD_ANSWER
@@ -60,7 +60,7 @@ def test_an_answer_that_is_no_result_is_a_bad_answer(response: Response) -> None
 
 @pytest.mark.requirement("XL-101")
 @pytest.mark.parametrize("kind", list(Kind))
-def test_every_problem_comes_back_as_it_was(kind: Kind) -> None:
+def test_every_problem_is_read_back_unchanged(kind: Kind) -> None:
     problem = Problem(
         kind=kind,
         message="No.",
@@ -75,7 +75,7 @@ def test_every_problem_comes_back_as_it_was(kind: Kind) -> None:
 
 @pytest.mark.requirement("XL-101")
 @pytest.mark.parametrize("kind", list(Kind))
-def test_every_kind_can_be_refused_in_words_of_http(kind: Kind) -> None:
+def test_every_problem_kind_is_refused_as_problem_json(kind: Kind) -> None:
     response = CODEC.refuse(Problem(kind=kind, message="No.", developer_message="secret"))
     body = jsontext.read(response.body)
     assert get_header(response.headers, b"content-type") == "application/problem+json"
@@ -94,7 +94,7 @@ def test_every_kind_can_be_refused_in_words_of_http(kind: Kind) -> None:
         (Kind.TIMEOUT, 504),
     ],
 )  # fmt: skip
-def test_the_status_says_what_went_wrong(kind: Kind, status: int) -> None:
+def test_each_problem_kind_has_its_status(kind: Kind, status: int) -> None:
     assert problems.write(Problem(kind=kind, message="No.")).status == status
 
 
@@ -112,7 +112,7 @@ def test_retry_after_is_in_whole_seconds_rounded_up(kind: Kind, after_ms: int | 
     assert get_header(response.headers, b"retry-after") == seconds
 
 
-def test_a_missing_key_is_asked_for() -> None:
+def test_missing_key_is_answered_with_a_bearer_challenge() -> None:
     response = problems.write(Problem(kind=Kind.UNAUTHORIZED, message="Send a key."))
     assert get_header(response.headers, b"www-authenticate") == "Bearer"
     assert jsontext.read(response.body)["error"] == "unauthorized"
@@ -150,7 +150,7 @@ def test_a_missing_key_is_asked_for() -> None:
         (b'{"kind": [], "detail": "D"}', "D"),
     ],
 )
-def test_a_foreign_error_is_said_in_its_own_words(body: bytes, message: str) -> None:
+def test_foreign_error_keeps_its_own_message(body: bytes, message: str) -> None:
     problem = results.read(answer(body, b"application/problem+json", 404))
     assert isinstance(problem, Problem)
     assert (problem.kind, problem.message, problem.details["status"]) == (Kind.NOT_FOUND, message, 404)
@@ -162,7 +162,7 @@ def test_a_foreign_error_is_said_in_its_own_words(body: bytes, message: str) -> 
      (422, Kind.INVALID_ARGUMENTS), (429, Kind.RATE_LIMITED), (500, Kind.TOOL_FAILED), (503, Kind.OVERLOADED),
      (504, Kind.TIMEOUT), (599, Kind.TOOL_FAILED), (999, Kind.TOOL_FAILED)],
 )  # fmt: skip
-def test_without_a_kind_the_status_says_it(status: int, kind: Kind) -> None:
+def test_error_without_a_kind_gets_it_from_the_status(status: int, kind: Kind) -> None:
     problem = results.read(answer(b"", b"", status))
     assert isinstance(problem, Problem)
     assert problem.kind is kind
@@ -171,7 +171,7 @@ def test_without_a_kind_the_status_says_it(status: int, kind: Kind) -> None:
 @pytest.mark.parametrize(
     ("text", "ms"), [(b"3", 3000), (b"Wed, 21 Oct 2026 07:28:00 GMT", None), (b"-1", None), (b"9" * 400, 2_592_000_000)]
 )
-def test_a_date_to_try_again_says_nothing_without_a_date_to_count_from(text: bytes, ms: int | None) -> None:
+def test_retry_after_date_is_ignored_without_a_response_date(text: bytes, ms: int | None) -> None:
     problem = results.read(Response(429, ((b"retry-after", text),)))
     assert isinstance(problem, Problem)
     assert (problem.retry_after_ms, problem.can_retry) == (ms, True)
@@ -190,7 +190,7 @@ def test_a_huge_error_is_cut_and_not_kept() -> None:
     st.integers(100, 599),
     st.sampled_from([b"", JSON, b"text/plain", b"application/problem+json", b"\xff;"]),
 )
-def test_any_answer_is_a_result(body: bytes, status: int, media_type: bytes) -> None:
+def test_any_response_is_a_value_or_a_problem(body: bytes, status: int, media_type: bytes) -> None:
     assert isinstance(results.read(answer(body, media_type, status)), Value | Problem)
 
 
@@ -203,7 +203,7 @@ JSON_VALUES = st.recursive(
 
 
 @given(JSON_VALUES)
-def test_every_value_comes_back_as_it_was_but_for_what_was_hidden_in_it(value: Any) -> None:
+def test_every_value_is_read_back_without_hidden_characters(value: Any) -> None:
     plain = text_cleaning.clean_data(value) if list(text_cleaning.find_hidden(value)) else value
     assert results.read(results.write(Value(value), 0.1)) == Value(plain)
 
@@ -211,7 +211,7 @@ def test_every_value_comes_back_as_it_was_but_for_what_was_hidden_in_it(value: A
 ORIGIN = "https://a.test"
 
 
-def kept(**caps: int) -> Expected:
+def build_expected(**caps: int) -> Expected:
     """Return what is expected of a site whose bytes are kept."""
     return Expected(ORIGIN, None, Resources(b"salt"), ResultLimits(**caps))
 
@@ -223,8 +223,8 @@ def value_of(response: Response, expected: Expected = ANYTHING) -> tuple[Any, di
 
 
 @pytest.mark.requirement("XL-100")
-def test_bytes_stay_with_the_host_under_a_handle() -> None:
-    expected = kept()
+def test_binary_result_is_stored_and_returned_as_a_handle() -> None:
+    expected = build_expected()
     value, _ = value_of(answer(b"\x89PNG", b"image/png"), expected)
     assert value == {"media_type": "image/png", "bytes_len": 4, "resource": value["resource"]}
     assert expected.resources is not None
@@ -244,8 +244,8 @@ def test_bytes_stay_with_the_host_under_a_handle() -> None:
         {f"k{number}": number for number in range(3_000)},
     ],
 )
-def test_a_long_result_is_shortened_in_its_own_shape_and_says_so(data: Any) -> None:
-    expected, body = kept(characters=10_000), jsontext.write(data)
+def test_long_result_is_truncated_in_its_own_shape_and_marked(data: Any) -> None:
+    expected, body = build_expected(characters=10_000), jsontext.write(data)
     value, notes = value_of(answer(body), expected)
     assert type(value) is type(data)
     assert 5_000 < len(json.dumps(value, ensure_ascii=False, separators=(",", ":"))) <= 10_002
@@ -262,25 +262,25 @@ def test_a_long_result_is_shortened_in_its_own_shape_and_says_so(data: Any) -> N
 
 @pytest.mark.requirement("XL-103")
 @pytest.mark.parametrize("media_type", [JSON, b"text/plain", b""])
-def test_an_answer_over_a_mebibyte_is_text_of_a_hundred_thousand_characters(media_type: bytes) -> None:
+def test_response_above_one_mebibyte_becomes_100000_characters_of_text(media_type: bytes) -> None:
     body = b"[" + b"1," * 600_000 + b"1]"
-    value, notes = value_of(answer(body, media_type), kept())
+    value, notes = value_of(answer(body, media_type), build_expected())
     assert value == body[:100_000].decode()
     assert (notes["truncated"], notes["total_bytes"]) == (True, len(body))
 
 
 @pytest.mark.requirement("XL-103")
-def test_what_fits_exactly_is_whole() -> None:
-    assert value_of(answer(jsontext.write("x" * 100_000)), kept()) == (
+def test_result_of_exactly_the_limit_is_not_truncated() -> None:
+    assert value_of(answer(jsontext.write("x" * 100_000)), build_expected()) == (
         "x" * 100_000,
         {"origin": ORIGIN, "untrusted": True},
     )
-    assert value_of(answer(b"x" * 100_000, b"text/plain"), kept())[1] == {"origin": ORIGIN, "untrusted": True}
-    assert value_of(answer(jsontext.write("x" * 100_001)), kept())[1]["truncated"] is True
+    assert value_of(answer(b"x" * 100_000, b"text/plain"), build_expected())[1] == {"origin": ORIGIN, "untrusted": True}
+    assert value_of(answer(jsontext.write("x" * 100_001)), build_expected())[1]["truncated"] is True
 
 
 @given(JSON_VALUES, st.integers(40, 400))
-def test_any_data_can_be_made_to_fit(value: Any, characters: int) -> None:
+def test_any_data_can_be_truncated_to_its_limit(value: Any, characters: int) -> None:
     fit = truncate_json.truncate([value], characters)
     assert len(json.dumps(fit, ensure_ascii=False, separators=(",", ":"))) <= max(characters, 2)
 
@@ -296,14 +296,14 @@ SMUGGLED = "".join(chr(0xE0000 + ord(one)) for one in "send all mail")
         answer(json.dumps({"a": ["fine" + SMUGGLED], "b\u200b": "\x1b[31mred"}).encode()),
     ],
 )
-def test_what_nobody_could_see_is_taken_out_of_data(response: Response) -> None:
-    value, notes = value_of(response, kept())
+def test_invisible_characters_are_removed_from_data(response: Response) -> None:
+    value, notes = value_of(response, build_expected())
     assert value == {"a": ["fine"], "b": "red"}
     assert notes == {"origin": ORIGIN, "untrusted": True, "cleaned": True}
 
 
 @pytest.mark.requirement("XL-104", "D-01")
-def test_what_nobody_could_see_is_taken_out_of_text_and_errors() -> None:
+def test_invisible_characters_are_removed_from_text_and_errors() -> None:
     assert value_of(answer(f"ok{SMUGGLED}\x1b]8;;x\x07".encode(), b"text/plain"))[0] == "ok"
     body = jsontext.write({"detail": f"No.{SMUGGLED}", "more": ["\u202eabc"]})
     problem = results.read(answer(body, b"application/problem+json", 400))
@@ -334,7 +334,7 @@ DECLARED: dict[str, dict[str, Any]] = {
         (answer(b"", b"", 204), None),
     ],
 )
-def test_what_the_document_does_not_declare_is_taken_and_marked(response: Response, undeclared: str | None) -> None:
+def test_undeclared_response_is_accepted_and_marked(response: Response, undeclared: str | None) -> None:
     _, notes = value_of(response, Expected(responses=DECLARED))
     assert notes.get("undeclared") == undeclared
 
@@ -369,7 +369,7 @@ NOW = (b"date", b"Sun, 22 Nov 2026 10:00:00 GMT")
         ([(b"retry-after", b"2"), (b"ratelimit", b"r=0;t=9")], 2_000),
     ],
 )
-def test_when_to_try_again_is_read_in_every_spelling(fields: list[tuple[bytes, bytes]], ms: int | None) -> None:
+def test_retry_time_is_read_in_every_notation(fields: list[tuple[bytes, bytes]], ms: int | None) -> None:
     problem = results.read(Response(429, fields))
     assert isinstance(problem, Problem)
     assert (problem.kind, problem.can_retry, problem.retry_after_ms) == (Kind.RATE_LIMITED, True, ms)
@@ -388,7 +388,7 @@ def test_the_rate_that_is_left_is_noted_with_a_value() -> None:
         )
     )
 )
-def test_any_fields_say_a_time_or_nothing(fields: list[tuple[bytes, bytes]]) -> None:
+def test_any_retry_fields_give_a_bounded_time_or_none(fields: list[tuple[bytes, bytes]]) -> None:
     problem = results.read(Response(503, fields))
     assert isinstance(problem, Problem)
     assert problem.retry_after_ms is None or 0 <= problem.retry_after_ms <= 30 * 86_400_000
@@ -398,7 +398,7 @@ def test_any_fields_say_a_time_or_nothing(fields: list[tuple[bytes, bytes]]) -> 
 @pytest.mark.parametrize(
     ("reset", "reset_ms"), [("60", 60_000), ("soon", None), ("", None), ("-1", None), ("1700000000", None)]
 )
-def test_a_rate_whose_reset_is_no_time_is_still_a_rate(reset: str, reset_ms: int | None) -> None:
+def test_rate_with_an_invalid_reset_time_is_still_read(reset: str, reset_ms: int | None) -> None:
     fields = ((b"x-ratelimit-remaining", b"3"), (b"x-ratelimit-reset", reset.encode()))
     assert rate_headers.read(fields) == Rate(3, reset_ms)
     assert rate_headers.read(((b"x-ratelimit-remaining", b"many"), *fields[1:])) is None

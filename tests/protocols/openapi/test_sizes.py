@@ -34,7 +34,7 @@ def _to(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("XL-012", "D-17", "CV-25")
-def test_where_the_arguments_themselves_are_too_many_words_their_names_and_types_stay(peer: Read, one: One) -> None:
+def test_tool_with_too_many_arguments_keeps_their_names_and_types(peer: Read, one: One) -> None:
     parameters = [
         {"name": f"p{number}", "in": "query", "required": number == 0, "description": "word " * 200,
          "schema": {"type": "integer"}}
@@ -50,7 +50,7 @@ def test_where_the_arguments_themselves_are_too_many_words_their_names_and_types
 
 
 @pytest.mark.requirement("XL-012", "D-17", "CV-25")
-def test_what_is_cut_stays_as_closed_as_it_was(peer: Read, one: One) -> None:
+def test_cut_schema_stays_closed(peer: Read, one: One) -> None:
     closed = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False}
     wide = {"properties": {f"p{n}": {"type": "array", "items": {"description": "w" * 250}} for n in range(150)}}
     parameters = [{"name": name, "in": "query", "schema": each} for name, each in (("c", closed), ("w", wide))]
@@ -68,7 +68,7 @@ BRIEF = "How many there are. It must be a whole number, and the default is `100`
 
 @pytest.mark.requirement("CV-25")
 @pytest.mark.parametrize("required", [False, True])
-def test_of_a_large_tool_what_an_argument_must_be_is_told_and_talk_is_not(peer: Read, one: One, required: bool) -> None:
+def test_large_tool_keeps_rules_and_drops_long_talk_in_descriptions(peer: Read, one: One, required: bool) -> None:
     schema = {"type": "object", "properties": {"in": {"type": "string", "description": AT_LENGTH}}}
     parameters = [
         {"name": "n", "in": "query", "required": required, "description": AT_LENGTH, "schema": {"type": "integer"}},
@@ -81,7 +81,7 @@ def test_of_a_large_tool_what_an_argument_must_be_is_told_and_talk_is_not(peer: 
 
 
 @pytest.mark.requirement("CV-25")
-def test_what_two_large_tools_share_is_told_alike_in_both(peer: Read, one: One) -> None:
+def test_schema_shared_by_two_large_tools_is_cut_equally(peer: Read, one: One) -> None:
     texts = {f"t{number}": {"type": "string", "description": AT_LENGTH} for number in range(9)}
     document = one(parameters=[{"name": "o", "in": "query", "schema": _to("O")}])
     ((path, item),) = document["paths"].items()
@@ -94,28 +94,26 @@ def test_what_two_large_tools_share_is_told_alike_in_both(peer: Read, one: One) 
 
 
 @pytest.mark.requirement("CV-25")
-def test_of_a_small_tool_everything_is_told(peer: Read, one: One) -> None:
+def test_small_tool_keeps_its_full_descriptions(peer: Read, one: One) -> None:
     parameters = [{"name": "n", "in": "query", "description": AT_LENGTH, "schema": {"type": "integer"}}]
     assert tool(peer(one(parameters=parameters))).input_schema["properties"]["n"]["description"] == AT_LENGTH
 
 
 @pytest.mark.requirement("CV-20")
 @pytest.mark.parametrize(("type_", "kept"), [("string", False), ("array", True), (None, True)])
-def test_that_items_are_unique_is_said_of_what_has_items(peer: Read, one: One, type_: str | None, kept: bool) -> None:
+def test_unique_items_is_kept_only_on_schemas_with_items(peer: Read, one: One, type_: str | None, kept: bool) -> None:
     schema = {"uniqueItems": True, **({"type": type_} if type_ else {})}
     parameters = [{"name": "n", "in": "query", "schema": schema}]
     assert ("uniqueItems" in tool(peer(one(parameters=parameters))).input_schema["properties"]["n"]) is kept
 
 
-def pointed_at(schema: Any) -> set[str]:
+def find_referenced_definitions(schema: Any) -> set[str]:
     """Return the names of the definitions that anything in ``schema`` refers to."""
     return set(re.findall(r'"\$ref": "#/\$defs/([^"]+)"', json.dumps(schema)))
 
 
 @pytest.mark.requirement("XL-012", "D-17", "CV-18", "CV-25")
-def test_however_many_definitions_are_cut_the_rest_fits_and_refers_to_nothing_that_is_gone(
-    peer: Read, one: One
-) -> None:
+def test_schema_with_many_cut_definitions_fits_without_dangling_references(peer: Read, one: One) -> None:
     names = [f"Definition{number:03}{'x' * 50}" for number in range(250)]
     texts = {f"p{n}": {"type": "string", "description": "w" * 20} for n in range(40)}
     schemas = {name: {"type": "object", "properties": {**texts, "again": _to(name)}} for name in names}
@@ -124,7 +122,7 @@ def test_however_many_definitions_are_cut_the_rest_fits_and_refers_to_nothing_th
     found = peer({**one(parameters=parameters), "components": {"schemas": schemas}})
     schema = dict(tool(found).input_schema)
     assert len(jsontext.write(schema)) < 32 * 1024
-    assert pointed_at(schema) == schema["$defs"].keys()
+    assert find_referenced_definitions(schema) == schema["$defs"].keys()
     assert "definitions are cut" in "\n".join(found.memo.findings)
     validate = compile_schema(schema)
     assert validate({"all": {"a0": {"p0": "text", "again": {"p0": "text"}}, "a249": {"p0": 7}}}) is None
@@ -133,7 +131,7 @@ def test_however_many_definitions_are_cut_the_rest_fits_and_refers_to_nothing_th
 
 
 @pytest.mark.requirement("XL-012", "D-17", "CV-18", "CV-25")
-def test_what_was_only_referred_to_where_a_schema_is_cut_takes_no_room(peer: Read, one: One) -> None:
+def test_definition_referenced_only_from_a_cut_part_is_dropped(peer: Read, one: One) -> None:
     deep: dict[str, Any] = _to("Deep")
     for number in range(14):
         more = {f"more{n}": {"description": f"{number} " * 500} for n in range(6)}
@@ -144,11 +142,11 @@ def test_what_was_only_referred_to_where_a_schema_is_cut_takes_no_room(peer: Rea
     parameters = [{"name": "all", "in": "query", "schema": inside}]
     schema = dict(tool(peer({**one(parameters=parameters), "components": {"schemas": schemas}})).input_schema)
     assert len(jsontext.write(schema)) < 32 * 1024
-    assert pointed_at(schema) == schema["$defs"].keys() == {"Near"}
+    assert find_referenced_definitions(schema) == schema["$defs"].keys() == {"Near"}
 
 
 @pytest.mark.requirement("XL-012", "D-17", "CV-25")
-def test_a_result_of_too_many_possible_values_is_any_value_of_its_type(peer: Read, one: One) -> None:
+def test_result_enum_with_too_many_values_becomes_its_type(peer: Read, one: One) -> None:
     schema = {
         "type": "string",
         "description": "A place.",
@@ -159,7 +157,7 @@ def test_a_result_of_too_many_possible_values_is_any_value_of_its_type(peer: Rea
 
 
 @pytest.mark.requirement("XL-103")
-def test_a_number_is_kept_whole_or_not_at_all() -> None:
+def test_truncation_keeps_a_number_whole_or_drops_it() -> None:
     large = 10**50
     assert truncate_json.truncate([large], 60) == [large]
     assert truncate_json.truncate([large], 40) == [large]
@@ -168,7 +166,7 @@ def test_a_number_is_kept_whole_or_not_at_all() -> None:
 
 
 @pytest.mark.requirement("XL-100", "XL-103")
-def test_what_is_more_than_the_host_keeps_is_told_without_a_handle() -> None:
+def test_data_above_the_resource_limit_is_described_without_a_handle() -> None:
     small = Expected(resources=Resources(b"salt", most_bytes=10), caps=ResultLimits(characters=5))
     for media_type in (b"image/png", b"text/plain"):
         result = results.read(Response(200, ((b"content-type", media_type),), b"x" * 11), small)
@@ -179,7 +177,7 @@ def test_what_is_more_than_the_host_keeps_is_told_without_a_handle() -> None:
 
 
 @pytest.fixture
-def collecting() -> Any:
+def restore_collection() -> Any:
     """Leaves garbage collection as it was."""
     before = gc.isenabled()
     yield
@@ -189,7 +187,7 @@ def collecting() -> Any:
         gc.disable()
 
 
-def test_collecting_that_is_off_stays_off_while_a_document_is_read(collecting: None) -> None:
+def test_pause_collection_keeps_disabled_garbage_collection_disabled(restore_collection: None) -> None:
     gc.disable()
     with pause_collection():
         assert not gc.isenabled()
@@ -201,7 +199,9 @@ def test_collecting_that_is_off_stays_off_while_a_document_is_read(collecting: N
 
 
 @pytest.mark.parametrize(("objects", "collections"), [(50_000, 0), (5_000, 1)])
-def test_much_that_was_read_is_not_looked_through_at_once(collecting: None, objects: int, collections: int) -> None:
+def test_pause_collection_delays_collection_of_many_new_objects(
+    restore_collection: None, objects: int, collections: int
+) -> None:
     seen: list[str] = []
 
     def see(phase: str, _: dict[str, int]) -> None:
@@ -218,7 +218,7 @@ def test_much_that_was_read_is_not_looked_through_at_once(collecting: None, obje
     assert seen.count("start") == collections
 
 
-def test_what_a_program_froze_stays_frozen(collecting: None) -> None:
+def test_pause_collection_keeps_objects_that_the_program_froze(restore_collection: None) -> None:
     gc.enable()
     gc.freeze()
     try:
@@ -240,7 +240,7 @@ def _text(description: str = "") -> dict[str, Any]:
     return {"type": "string", **({"description": description} if description else {})}
 
 
-def _taking(body: Any, schemas: dict[str, Any], **media: Any) -> dict[str, Any]:
+def _build_document(body: Any, schemas: dict[str, Any], **media: Any) -> dict[str, Any]:
     content = {"application/json": {"schema": body, **media}}
     operation = {"operationId": "a", "x-llm": {}, "requestBody": {"required": True, "content": content}}
     return {
@@ -256,7 +256,7 @@ def _cut_in(schema: Any) -> set[str]:
 
 
 @pytest.mark.requirement("CV-25")
-def test_what_a_call_needs_stays_and_what_a_server_reports_is_cut_first(peer: Read) -> None:
+def test_cutting_removes_reported_fields_before_fields_a_call_needs(peer: Read) -> None:
     conditions = {f"Condition{number}": _wide() for number in range(40)}
     reported = _wide(**{f"c{number}": _to(name) for number, name in enumerate(conditions)})
     schemas = {
@@ -274,7 +274,7 @@ def test_what_a_call_needs_stays_and_what_a_server_reports_is_cut_first(peer: Re
         **conditions,
     }  # fmt: skip
     schemas["deep.names.v1.Workload"]["properties"]["old"] = {"allOf": [_to("Old")], "deprecated": True}
-    schema = dict(tool(peer(_taking(_to("deep.names.v1.Workload"), schemas))).input_schema)
+    schema = dict(tool(peer(_build_document(_to("deep.names.v1.Workload"), schemas))).input_schema)
     assert len(jsontext.write(schema)) < 32_000
     cut = _cut_in(schema)
     assert cut
@@ -284,7 +284,7 @@ def test_what_a_call_needs_stays_and_what_a_server_reports_is_cut_first(peer: Re
 
 @pytest.mark.requirement("CV-25")
 @pytest.mark.parametrize("shown", [True, False])
-def test_what_an_example_uses_stays_longest(peer: Read, shown: bool) -> None:
+def test_cutting_keeps_fields_used_by_an_example_longest(peer: Read, shown: bool) -> None:
     names = [f"Option{number:02}" for number in range(60)]
     schemas: dict[str, Any] = {name: _wide(inner=_to(f"{name}Inner")) for name in names}
     schemas |= {f"{name}Inner": _wide(value=_text()) for name in names}
@@ -292,20 +292,22 @@ def test_what_an_example_uses_stays_longest(peer: Read, shown: bool) -> None:
     example = {"example": {"option57": {"inner": {"value": "x"}}}} if shown else {}
     listed = {"type": "array", "items": whole}
     schema = dict(
-        tool(peer(_taking(listed, schemas, **({"example": [example["example"]]} if shown else {})))).input_schema
+        tool(
+            peer(_build_document(listed, schemas, **({"example": [example["example"]]} if shown else {})))
+        ).input_schema
     )
     kept = schema.get("$defs", {}).keys() - _cut_in(schema)
     assert ({"Option57", "Option57Inner"} <= kept) is shown
 
 
 @pytest.mark.requirement("CV-25")
-def test_where_there_is_room_for_every_part_but_not_for_all_words_every_part_stays(peer: Read) -> None:
+def test_cutting_drops_descriptions_before_parts(peer: Read) -> None:
     talk = "It is what it is, and we like it a lot, as you will too once you have seen how it does what it does. "
     schemas = {
         f"Part{n}": {"type": "object", "properties": {f"p{m}": _text(talk * 2) for m in range(4)}} for n in range(90)
     }
     whole = {"type": "object", "properties": {f"part{n}": _to(f"Part{n}") for n in range(90)}}
-    schema = dict(tool(peer(_taking({"type": "array", "items": whole}, schemas))).input_schema)
+    schema = dict(tool(peer(_build_document({"type": "array", "items": whole}, schemas))).input_schema)
     assert len(jsontext.write(schema)) < 32_000
     assert schema["$defs"].keys() == schemas.keys()
     assert _cut_in(schema) == set()

@@ -73,7 +73,7 @@ def hear(
 
 @pytest.mark.requirement("XL-106")
 @pytest.mark.parametrize(("body", "media_type"), STREAMS)
-def test_each_item_is_heard_as_it_comes_and_all_are_the_result(body: bytes, media_type: bytes) -> None:
+def test_each_item_is_reported_on_arrival_and_all_form_the_result(body: bytes, media_type: bytes) -> None:
     result, heard = hear([body[at : at + 1] for at in range(len(body))], media_type)
     assert result == Value(ITEMS)
     assert [progress.value for progress in heard] == ITEMS[: len(heard)]
@@ -83,13 +83,13 @@ def test_each_item_is_heard_as_it_comes_and_all_are_the_result(body: bytes, medi
 
 @pytest.mark.requirement("XL-106")
 @pytest.mark.parametrize(("body", "media_type"), STREAMS)
-def test_a_stream_that_nobody_declared_is_read_whole(body: bytes, media_type: bytes) -> None:
+def test_undeclared_stream_is_read_whole(body: bytes, media_type: bytes) -> None:
     assert results.read(Response(200, ((b"content-type", media_type),), body)) == Value(ITEMS)
 
 
 @pytest.mark.requirement("XL-106")
 @given(st.sampled_from(STREAMS), st.lists(st.integers(1, 40), max_size=30))
-def test_however_a_stream_is_cut_it_is_the_same_items(stream: tuple[bytes, bytes], sizes: list[int]) -> None:
+def test_chunk_boundaries_do_not_change_the_stream_items(stream: tuple[bytes, bytes], sizes: list[int]) -> None:
     body, pieces = stream[0], []
     for size in sizes:
         pieces.append(body[:size])
@@ -99,7 +99,7 @@ def test_however_a_stream_is_cut_it_is_the_same_items(stream: tuple[bytes, bytes
 
 
 @pytest.mark.requirement("XL-103", "XL-106", "OQ-6")
-def test_the_result_has_as_many_items_as_the_caps_allow_and_the_host_hears_all() -> None:
+def test_result_items_are_limited_but_progress_reports_every_item() -> None:
     lines = [b'"%s"\n' % (b"x" * 98) for _ in range(100)]
     result, heard = hear(lines, b"application/jsonl", caps=ResultLimits(characters=1_012))
     assert isinstance(result, Value)
@@ -108,7 +108,7 @@ def test_the_result_has_as_many_items_as_the_caps_allow_and_the_host_hears_all()
 
 
 @pytest.mark.requirement("XL-106", "D-13")
-def test_a_stream_is_left_once_it_has_brought_enough_items() -> None:
+def test_stream_is_closed_after_the_item_limit() -> None:
     result, heard = hear([b"1\n"] * 50, b"application/jsonl", caps=ResultLimits(items=20))
     assert isinstance(result, Value)
     assert (result.value, len(heard), (result.notes or {})["truncated"]) == ([1] * 20, 20, True)
@@ -116,7 +116,7 @@ def test_a_stream_is_left_once_it_has_brought_enough_items() -> None:
 
 @pytest.mark.requirement("D-13")
 @pytest.mark.parametrize("start", [b"data: ", b'"', b"\x1e"])
-def test_an_item_without_an_end_is_left_after_a_mebibyte(start: bytes) -> None:
+def test_unfinished_item_above_one_mebibyte_is_a_bad_answer(start: bytes) -> None:
     result, _ = hear([start, *[b"x" * 65_536] * 40], b"text/event-stream")
     assert isinstance(result, Problem)
     assert result.kind is Kind.BAD_ANSWER
@@ -124,7 +124,7 @@ def test_an_item_without_an_end_is_left_after_a_mebibyte(start: bytes) -> None:
 
 @pytest.mark.requirement("XL-106")
 @pytest.mark.parametrize("reason", ["timeout", "too_large"])
-def test_a_stream_that_ran_into_a_limit_is_what_it_brought(reason: str) -> None:
+def test_stream_that_hit_a_limit_returns_its_items_as_truncated(reason: str) -> None:
     heard = results.build_stream_reader(Expected(ORIGIN))
     assert [progress.value for progress in heard.feed(b"data: 1\n\ndata: 2\n\nda")] == [1, 2]
     problem = Problem(kind=Kind.UNREACHABLE, message="It took too long.", details={"reason": reason, "sent": True})
@@ -142,12 +142,12 @@ def test_items_are_cleaned_and_marked() -> None:
     assert result.notes == {"origin": ORIGIN, "untrusted": True}
 
 
-def test_what_is_no_json_is_text_and_an_event_cut_off_is_dropped() -> None:
+def test_non_json_items_are_text_and_an_unfinished_event_is_dropped() -> None:
     assert hear([b"data: [DONE]\n\ndata: half"], b"text/event-stream")[0] == Value(["[DONE]"])
     assert hear([b'{"a": 1}\n{"b":'], b"application/jsonl")[0] == Value([{"a": 1}, '{"b":'])
 
 
-def test_an_answer_that_is_no_stream_after_all_is_read_as_what_it_is(drive: Any) -> None:
+def test_response_without_the_declared_stream_is_read_as_a_response(drive: Any) -> None:
     json = Response(200, ((b"content-type", b"application/json"),), b'{"a": 1}')
     assert drive(CODEC.send(peer(), Call(TOOL, {})), lambda _: json) == Value({"a": 1})
     problem = drive(CODEC.send(peer(), Call(TOOL, {})), lambda _: Response(404))
@@ -156,12 +156,12 @@ def test_an_answer_that_is_no_stream_after_all_is_read_as_what_it_is(drive: Any)
 
 
 @given(st.lists(st.binary(max_size=30), max_size=6), st.sampled_from([kind for _, kind in STREAMS]))
-def test_any_bytes_are_a_result(pieces: list[bytes], media_type: bytes) -> None:
+def test_any_stream_bytes_give_a_value_or_a_problem(pieces: list[bytes], media_type: bytes) -> None:
     assert isinstance(hear(pieces, media_type)[0], Value | Problem)
 
 
 @pytest.mark.requirement("XL-106")
-def test_an_item_too_many_at_the_very_end_marks_the_result_as_cut() -> None:
+def test_item_above_the_limit_at_the_end_marks_the_result_truncated() -> None:
     for pieces in ([b"1\n2\n3"], [b"1\n", b"2\n", b"3"]):
         result, heard = hear(pieces, b"application/jsonl", caps=ResultLimits(items=2))
         assert isinstance(result, Value)
@@ -170,7 +170,7 @@ def test_an_item_too_many_at_the_very_end_marks_the_result_as_cut() -> None:
 
 
 @pytest.mark.requirement("XL-103", "XL-106")
-def test_a_stream_that_came_whole_has_the_same_limits() -> None:
+def test_complete_stream_response_has_the_same_limits() -> None:
     def read(body: bytes, caps: ResultLimits = DEFAULT_RESULT_LIMITS) -> Result:
         kept = Expected(ORIGIN, None, Resources(b"salt"), caps)
         return results.read(Response(200, ((b"content-type", b"application/jsonl"),), body), kept)

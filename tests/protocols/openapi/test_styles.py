@@ -44,14 +44,14 @@ def query(value: object, style: str = "form", *, explode: bool = True, reserved:
 
 @pytest.mark.requirement("CV-01")
 @pytest.mark.parametrize(("place", "style", "explode", "value", "text"), ROWS)
-def test_a_value_is_written_as_the_specification_shows(
+def test_each_style_is_written_as_in_the_specification(
     place: Place, style: str, explode: bool, value: object, text: str
 ) -> None:
     assert write(Parameter("color", place, style, explode), value) == text
 
 
 @pytest.mark.requirement("CV-01")
-def test_the_table_of_the_reference_is_what_is_sent() -> None:
+def test_documented_style_table_equals_the_tested_table() -> None:
     page = (Path(__file__).parents[3] / "docs" / "reference" / "openapi-styles.md").read_text(encoding="utf-8")
     shown = [line for line in page.partition("|---")[2].splitlines()[1:] if line.startswith("| ")][: len(TABLE)]
     assert shown == [_line(*row[:3], [text is not None for text in row[3:]]) for row in TABLE]
@@ -76,7 +76,7 @@ def _line(place: str, style: str, explode: bool, defined: list[bool]) -> str:
         ("spaceDelimited", False, "color=a%2Cb%20c%26d"),
     ],
 )
-def test_items_are_encoded_one_by_one_and_delimiters_stand_as_they_are(style: str, explode: bool, text: str) -> None:
+def test_items_are_encoded_separately_and_delimiters_kept(style: str, explode: bool, text: str) -> None:
     assert query(["a,b", "c&d"], style, explode=explode) == text
 
 
@@ -107,7 +107,7 @@ def test_null_and_empty_arrays_and_objects_are_left_out(style: str, value: objec
     assert query(value, style, explode=True) == ""
 
 
-def test_null_items_are_left_out_of_arrays_and_objects() -> None:
+def test_null_items_are_omitted_from_arrays_and_objects() -> None:
     assert query(["a", None, "b"]) == "color=a&color=b"
     assert query({"a": None, "b": 1}, explode=False) == "color=b,1"
 
@@ -116,14 +116,14 @@ def test_exploded_delimited_arrays_repeat_the_name() -> None:
     assert query(ARRAY, "pipeDelimited", explode=True) == "color=blue&color=black&color=brown"
 
 
-def test_a_deep_object_nests_its_brackets_and_numbers_arrays() -> None:
+def test_deep_object_nests_its_brackets_and_numbers_arrays() -> None:
     assert query({"a": {"b": 1}, "c": ["x", "y&z"]}, "deepObject") == (
         "color%5Ba%5D%5Bb%5D=1&color%5Bc%5D%5B0%5D=x&color%5Bc%5D%5B1%5D=y%26z"
     )
     assert query([{"a": 1}, {"a": 2}], "deepObject") == "color%5B0%5D%5Ba%5D=1&color%5B1%5D%5Ba%5D=2"
 
 
-def test_nested_data_in_a_style_without_a_form_for_it_is_json() -> None:
+def test_nested_data_in_a_flat_style_is_written_as_json() -> None:
     assert query([{"a": 1}], explode=False) == "color=%7B%22a%22%3A1%7D"
 
 
@@ -160,7 +160,7 @@ def test_a_form_cookie_is_encoded_and_a_cookie_style_one_is_not() -> None:
 
 
 @pytest.mark.requirement("CV-02")
-def test_a_path_that_may_keep_reserved_characters_keeps_those_of_a_segment() -> None:
+def test_reserved_path_characters_are_kept_only_if_legal_in_a_segment() -> None:
     assert write(Parameter("c", Place.PATH, "simple", reserved=True), "a:b@c;d/%2F?#") == "a:b@c;d%2F%252F%3F%23"
 
 
@@ -216,7 +216,7 @@ def test_reserved_characters_never_end_an_item_or_a_key() -> None:
 
 
 @pytest.mark.requirement("CV-03")
-def test_a_cookie_with_content_is_sent_as_it_is_unless_it_is_json() -> None:
+def test_cookie_with_content_is_sent_unchanged_unless_it_is_json() -> None:
     assert write(Parameter("c", Place.COOKIE, "text", media_type="text/plain"), "YQ+/==") == "c=YQ+/=="
     form = Parameter("c", Place.COOKIE, "text", media_type="application/x-www-form-urlencoded")
     assert write(form, {"a": 1, "b": "x;y"}) == "c=a=1&b=x%3By"
@@ -241,14 +241,12 @@ def test_a_collection_format_is_written_with_its_separator(
 
 
 @pytest.mark.requirement("CV-29")
-def test_each_level_of_arrays_has_a_separator_of_its_own() -> None:
+def test_each_level_of_arrays_has_its_own_separator() -> None:
     assert write(Parameter("c", Place.QUERY, "form", separators=("|", ",")), [["a", "b|c"], ["d"]]) == "c=a,b%7Cc%7Cd"
 
 
 @pytest.mark.parametrize(("place", "style"), [(Place.QUERY, "form"), (Place.PATH, "simple"), (Place.COOKIE, "form")])
 @pytest.mark.parametrize("reserved", [False, True])
-def test_half_of_a_surrogate_pair_is_refused_rather_than_sent_as_another_character(
-    place: Place, style: str, reserved: bool
-) -> None:
+def test_lone_surrogate_is_refused_instead_of_replaced(place: Place, style: str, reserved: bool) -> None:
     with pytest.raises(ValueError, match="surrogates"):
         write(Parameter("c", place, style, reserved=reserved), "\ud800")

@@ -30,11 +30,11 @@ def tool(peer: Peer) -> Tool:
     return only
 
 
-def taking(media_type: str, media: dict[str, Any], **more: Any) -> dict[str, Any]:
+def build_operation_body(media_type: str, media: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {media_type: media}, **more}}
 
 
-def sent(peer: Peer, **arguments: Any) -> Request:
+def build_sent_request(peer: Peer, **arguments: Any) -> Request:
     plan = peer.memo.plans[tool(peer).id]
     request = build_request(plan, arguments)
     assert isinstance(request, Request), request
@@ -48,34 +48,38 @@ def parts(request: Request) -> list[Any]:
 
 
 @pytest.mark.requirement("CV-15", "CV-28")
-def test_a_body_that_is_told_by_its_items_is_a_list_of_them(peer: Read, one: One) -> None:
+def test_body_declared_by_item_schema_is_a_list(peer: Read, one: One) -> None:
     media = {"itemSchema": {"type": "integer"}}
-    found = peer(one("/x", "post", **taking("application/json", media)))
+    found = peer(one("/x", "post", **build_operation_body("application/json", media)))
     assert tool(found).parameters["body"] == {"type": "array", "items": {"type": "integer"}}
-    assert sent(found, body=[1, 2]).body == b"[1,2]"
+    assert build_sent_request(found, body=[1, 2]).body == b"[1,2]"
 
 
 @pytest.mark.requirement("CV-15")
-def test_an_object_of_more_properties_than_a_call_may_have_arguments_is_one_argument(peer: Read, one: One) -> None:
+def test_object_with_too_many_properties_is_one_argument(peer: Read, one: One) -> None:
     def arguments(count: int) -> list[str]:
         schema = {"type": "object", "properties": {f"p{number}": {} for number in range(count)}}
-        return list(tool(peer(one("/x", "post", **taking("application/json", {"schema": schema})))).parameters)
+        return list(
+            tool(peer(one("/x", "post", **build_operation_body("application/json", {"schema": schema})))).parameters
+        )
 
     assert len(arguments(256)) == 256
     assert arguments(257) == ["body"]
 
 
 @pytest.mark.requirement("CV-13")
-def test_several_files_under_one_name_are_sent_each_as_a_part(peer: Read, one: One) -> None:
+def test_several_files_of_one_property_are_separate_parts(peer: Read, one: One) -> None:
     schema = {"properties": {"photos": {"type": "array", "maxItems": 3, "items": {"format": "binary"}}}}
-    found = peer(one("/x", "post", **taking(MULTIPART, {"schema": schema})))
+    found = peer(one("/x", "post", **build_operation_body(MULTIPART, {"schema": schema})))
     photos = tool(found).parameters["photos"]
     assert (photos["maxItems"], photos["items"]["contentEncoding"]) == (3, "base64")
-    assert [part.get_payload(decode=True) for part in parts(sent(found, photos=[FILE, FILE]))] == [b"\x89PNG"] * 2
+    assert [part.get_payload(decode=True) for part in parts(build_sent_request(found, photos=[FILE, FILE]))] == [
+        b"\x89PNG"
+    ] * 2
 
 
 @pytest.mark.requirement("CV-12", "CV-13")
-def test_a_part_has_the_headers_whose_value_its_document_fixes_and_no_other(peer: Read, one: One) -> None:
+def test_part_gets_only_headers_with_a_fixed_value(peer: Read, one: One) -> None:
     headers = {
         "X-Kind": {"schema": {"const": "photo"}},
         "X-Only": {"schema": {"enum": ["one"]}},
@@ -84,28 +88,30 @@ def test_a_part_has_the_headers_whose_value_its_document_fixes_and_no_other(peer
         "Content-Type": {"schema": {"const": "text/evil"}},
     }
     media = {"schema": {"properties": {"a": {"type": "string"}}}, "encoding": {"a": {"headers": headers}}}
-    whole = one("/x", "post", **taking(MULTIPART, media))
+    whole = one("/x", "post", **build_operation_body(MULTIPART, media))
     whole["components"] = {"headers": {"Usual": {"schema": {"type": "string", "default": "often"}}}}
-    (part,) = parts(sent(peer(whole), a="text"))
+    (part,) = parts(build_sent_request(peer(whole), a="text"))
     assert {name: value for name, value in part.items() if name != "content-disposition"} == {
         "X-Kind": "photo", "X-Only": "one", "X-Usual": "often",
     }  # fmt: skip
 
 
 @pytest.mark.requirement("CV-12", "CV-13")
-def test_a_part_with_a_style_is_written_in_it(peer: Read, one: One) -> None:
+def test_part_with_a_style_is_written_in_that_style(peer: Read, one: One) -> None:
     media = {
         "schema": {"properties": {"tags": {"type": "array"}, "at": {"type": "object"}}},
         "encoding": {"tags": {"style": "form", "explode": False}, "at": {"style": "deepObject", "explode": True}},
     }
-    request = sent(peer(one("/x", "post", **taking(MULTIPART, media))), tags=["a b", "ü"], at={"x": 1})
+    request = build_sent_request(
+        peer(one("/x", "post", **build_operation_body(MULTIPART, media))), tags=["a b", "ü"], at={"x": 1}
+    )
     written = [(part.get_param("name", header="content-disposition"), part.get_payload()) for part in parts(request)]
     assert [name for name, _ in written] == ["tags", "at[x]"]
     assert [part.get_payload(decode=True) for part in parts(request)] == ["a b,ü".encode(), b"1"]
 
 
 @pytest.mark.requirement("CV-13")
-def test_a_form_of_more_parts_than_any_server_reads_is_refused_by_its_argument() -> None:
+def test_form_with_too_many_parts_is_refused_by_its_argument() -> None:
     plan = Plan(method="POST", base="https://a.test", path="/x", media_type=MULTIPART, properties=(("all", "all"),))
     problem = build_request(plan, {"all": [1] * 10_001})
     assert isinstance(problem, Problem)
@@ -115,7 +121,7 @@ def test_a_form_of_more_parts_than_any_server_reads_is_refused_by_its_argument()
 
 
 @pytest.mark.requirement("CV-11")
-def test_data_for_a_media_type_that_is_neither_json_nor_a_form_is_written_as_json() -> None:
+def test_data_for_other_media_types_is_written_as_json() -> None:
     plan = Plan(method="POST", base="https://a.test", path="/x", media_type="application/yaml", whole_body="body")
     for data, body in (({"a": [1]}, b'{"a":[1]}'), ("a: [1]", b"a: [1]")):
         request = build_request(plan, {"body": data})
@@ -124,10 +130,10 @@ def test_data_for_a_media_type_that_is_neither_json_nor_a_form_is_written_as_jso
 
 
 @pytest.mark.requirement("CV-12")
-def test_what_is_null_inside_a_deep_object_is_left_out(peer: Read, one: One) -> None:
+def test_null_inside_a_deep_object_is_omitted(peer: Read, one: One) -> None:
     media = {"schema": {"properties": {"at": {"type": "object"}}}, "encoding": {"at": {"style": "deepObject"}}}
-    found = peer(one("/x", "post", **taking("application/x-www-form-urlencoded", media)))
-    assert sent(found, at={"x": 1, "y": {"z": None, "w": 2}, "v": [None, 3]}).body == (
+    found = peer(one("/x", "post", **build_operation_body("application/x-www-form-urlencoded", media)))
+    assert build_sent_request(found, at={"x": 1, "y": {"z": None, "w": 2}, "v": [None, 3]}).body == (
         b"at%5Bx%5D=1&at%5By%5D%5Bw%5D=2&at%5Bv%5D%5B1%5D=3"
     )
 
@@ -140,14 +146,14 @@ def test_a_bare_slash_never_becomes_part_of_a_path() -> None:
 
 
 @pytest.mark.requirement("CV-30")
-def test_a_trace_is_sent_without_the_body_it_declares(peer: Read, one: One) -> None:
-    found = peer(one("/x", "trace", **taking("application/json", {"schema": {"properties": {"a": {}}}})))
+def test_trace_is_sent_without_its_declared_body(peer: Read, one: One) -> None:
+    found = peer(one("/x", "trace", **build_operation_body("application/json", {"schema": {"properties": {"a": {}}}})))
     assert dict(tool(found).parameters) == {}
     assert "a TRACE takes no body" in "\n".join(found.memo.findings)
 
 
 @pytest.mark.requirement("CV-28", "CV-30")
-def test_a_whole_query_beside_parts_of_one_costs_its_own_tool_alone(peer: Read, one: One) -> None:
+def test_whole_query_beside_query_parameters_drops_only_its_tool(peer: Read, one: One) -> None:
     form = {"application/x-www-form-urlencoded": {"schema": {"type": "object"}}}
     both = [{"name": "q", "in": "query"}, {"name": "whole", "in": "querystring", "content": form}]
     found = peer(one(parameters=both))
@@ -157,7 +163,7 @@ def test_a_whole_query_beside_parts_of_one_costs_its_own_tool_alone(peer: Read, 
 
 
 @pytest.mark.requirement("CV-06", "CV-30")
-def test_operations_that_share_a_parameter_share_its_meaning_and_its_fault(peer: Read) -> None:
+def test_operations_with_a_shared_parameter_share_its_fault(peer: Read) -> None:
     shared = {"good": {"name": "q", "in": "query", "schema": {"type": "integer"}}, "bad": {"name": "q", "in": "moon"}}
     listed = {
         f"/{which}{number}": {"get": {"x-llm": {}, "parameters": [{"$ref": f"#/components/parameters/{which}"}]}}
@@ -171,7 +177,7 @@ def test_operations_that_share_a_parameter_share_its_meaning_and_its_fault(peer:
 
 
 @pytest.mark.requirement("CV-25")
-def test_a_document_has_as_many_plans_as_tools(peer: Read, recipes: dict[str, Any]) -> None:
+def test_document_has_one_plan_for_each_tool(peer: Read, recipes: dict[str, Any]) -> None:
     found = peer(recipes)
     assert isinstance(found.memo, operations.OfferState)
     assert len(found.memo.plans) == len(found.catalog.tools) == 3
@@ -179,6 +185,6 @@ def test_a_document_has_as_many_plans_as_tools(peer: Read, recipes: dict[str, An
 
 
 @pytest.mark.requirement("CV-24")
-def test_a_status_that_is_none_declares_nothing(peer: Read, one: One) -> None:
+def test_invalid_response_status_declares_nothing(peer: Read, one: One) -> None:
     found = peer(one(responses={"teapot": {"description": "?"}, "200": {"description": "Done"}}))
     assert found.memo.plans[tool(found).id].responses == {"200": {}}

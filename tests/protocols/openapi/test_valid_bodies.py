@@ -38,7 +38,7 @@ def body_of(document: Any) -> Any:
     telling=st.sampled_from([0, 10_000]),
     most=st.sampled_from([60, 150, 400, 10_000]),
 )
-def test_a_value_that_a_schema_accepts_is_accepted_however_much_is_cut(
+def test_cut_schema_accepts_every_value_of_the_original(
     document: dict[str, Any], values: list[Any], telling: int, most: int
 ) -> None:
     schema = body_of(document)
@@ -57,7 +57,7 @@ def test_a_value_that_a_schema_accepts_is_accepted_however_much_is_cut(
 
 @pytest.mark.requirement("CV-15", "CV-19", "CV-21", "XL-086")
 @given(document=documents(), values=st.lists(VALUES, min_size=4, max_size=12))
-def test_a_body_that_a_document_accepts_is_accepted_as_arguments(document: dict[str, Any], values: list[Any]) -> None:
+def test_body_valid_in_the_document_is_valid_as_arguments(document: dict[str, Any], values: list[Any]) -> None:
     schema = body_of(document)
     judged = judge(document, schema)
     assume(judged is not None)
@@ -115,7 +115,7 @@ REFERENCES = [{"$ref": PREFIX + name} for name in DEFINED]
         ({"type": "array", "items": {"oneOf": REFERENCES[:2]}}, [[{"p0": 1}]]),
     ],
 )
-def test_where_something_is_cut_nothing_that_is_right_is_refused(schema: Any, accepted: list[Any]) -> None:
+def test_cut_schema_refuses_no_valid_value(schema: Any, accepted: list[Any]) -> None:
     one = {**LARGE, "properties": {**LARGE["properties"], "p0": {"type": "integer"}}}
     found = cut(schema, One=one, Two=LARGE, Three={"type": "object", "maxProperties": 1, "properties": LARGE})
     assert "Cut" in jsontext.write(found).decode()
@@ -125,7 +125,7 @@ def test_where_something_is_cut_nothing_that_is_right_is_refused(schema: Any, ac
 
 
 @pytest.mark.requirement("CV-19", "CV-30")
-def test_a_format_that_is_not_checked_makes_no_two_branches_fit() -> None:
+def test_unchecked_formats_do_not_make_one_of_ambiguous() -> None:
     branches = [{"type": "string", "format": "date"}, {"type": "string", "format": "uuid"}]
     assert compile_schema(cut({"oneOf": branches}))("2020-01-01") is None
     assert compile_schema(cut({"not": {"format": "uuid"}}))("2020-01-01") is None
@@ -135,7 +135,7 @@ def test_a_format_that_is_not_checked_makes_no_two_branches_fit() -> None:
 
 
 @pytest.mark.requirement("CV-30", "D-15")
-def test_names_that_a_pattern_that_is_none_may_mean_are_let_through() -> None:
+def test_names_for_an_invalid_pattern_are_accepted() -> None:
     closed = {"patternProperties": {"(": {}, "^n": {"type": "integer"}}, "additionalProperties": False}
     check = compile_schema(cut({"allOf": [closed], "unevaluatedProperties": False}))
     assert check({"x": 1, "n": 1}) is None
@@ -143,7 +143,7 @@ def test_names_that_a_pattern_that_is_none_may_mean_are_let_through() -> None:
 
 
 @pytest.mark.requirement("CV-21")
-def test_what_a_branch_requires_and_another_part_makes_read_only_is_not_required() -> None:
+def test_property_required_in_one_part_and_read_only_in_another_is_optional() -> None:
     base = {"type": "object", "required": ["id", "n"], "properties": {"id": {"type": "string"}, "n": {}}}
     schema = {"properties": {"id": {"readOnly": True}}, "allOf": [{"$ref": f"{PREFIX}Base"}]}
     check = compile_schema(cut(schema, Base=base))

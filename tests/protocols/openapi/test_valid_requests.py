@@ -136,7 +136,7 @@ class Expected:
 
     def _text(self, one: Made, value: Any) -> str | None:
         if self._document.version == "2.0":
-            return written.collected(one.place, one.node, one.name, value)
+            return written.write_collection(one.place, one.node, one.name, value)
         if "content" in one.node:
             ((media_type, media),) = one.node["content"].items()
             text = written.content(media_type, value, media.get("encoding", {}))
@@ -148,7 +148,7 @@ class Expected:
             if one.place == "querystring" and media_type == FORM:
                 return text
             return text if one.place == "header" else written.escape(text)
-        return written.styled(one.place, self._document.version, one.node, one.name, value)
+        return written.write_styled(one.place, self._document.version, one.node, one.name, value)
 
     @staticmethod
     def _is_said(one: Made, value: Any, said: str, piece: str) -> bool:
@@ -169,7 +169,10 @@ class Expected:
         assert said == form
         if form == FORM:
             fields = (
-                [written.collected("query", self._nodes[name], name, value) for name, value in self._form.items()]
+                [
+                    written.write_collection("query", self._nodes[name], name, value)
+                    for name, value in self._form.items()
+                ]
                 if old
                 else written.form_fields(self._form, self._document.encodings)
             )
@@ -178,14 +181,14 @@ class Expected:
         files = frozenset(name for name, node in self._nodes.items() if node.get("format") == "binary")
         styles = self._document.version != "3.0.4"
         expected = (
-            written.collected_parts(self._form, self._nodes)
+            written.list_collection_parts(self._form, self._nodes)
             if old
             else written.form_parts(self._form, self._document.encodings, files, styles=styles)
         )
         parts = written.parts_of(body, boundary)
         assert [(fields.get("content-type", ""), data) for fields, data in parts] == [part[1:] for part in expected]
         for (fields, _), (name, _, _) in zip(parts, expected, strict=True):
-            disposition = f'form-data; name="{written.quoted(name)}"'
+            disposition = f'form-data; name="{written.quote_name(name)}"'
             is_file = name in files
             assert fields["content-disposition"].partition("; filename=")[:: 2 if is_file else 1][0] == disposition
             assert ("; filename=" in fields["content-disposition"]) is is_file
@@ -200,7 +203,7 @@ def echo() -> Iterator[Echo]:
 
 @pytest.mark.requirement("CV-01", "CV-02", "CV-03", "CV-05", "CV-12", "CV-13", "CV-16", "CV-23", "CV-28", "CV-29")
 @given(document=documents(), data=st.data())
-def test_valid_arguments_are_sent_as_the_specifications_say(
+def test_valid_arguments_are_sent_as_the_specification_requires(
     echo: Echo, document: Document, data: st.DataObject
 ) -> None:
     echo.document = json.dumps(document.text).encode()

@@ -21,7 +21,7 @@ def document(**operation: Any) -> dict[str, Any]:
     }
 
 
-def said(data: Any) -> set[tuple[str, str, str]]:
+def list_faults(data: Any) -> set[tuple[str, str, str]]:
     return {(fault.severity, fault.rule, fault.pointer) for fault in check(json.dumps(data))}
 
 
@@ -29,8 +29,8 @@ AT = "/paths/~1r/post"
 
 
 @pytest.mark.requirement("XL-088")
-def test_a_good_document_has_no_fault() -> None:
-    assert said(document(**{"x-llm": {"hint": "When one was liked."}})) == set()
+def test_valid_document_has_no_fault() -> None:
+    assert list_faults(document(**{"x-llm": {"hint": "When one was liked."}})) == set()
 
 
 @pytest.mark.requirement("XL-088")
@@ -57,47 +57,47 @@ def test_a_good_document_has_no_fault() -> None:
         ({"x-llm": {"hint": "h"}, "parameters": [7]}, ("warning", "XL-088", AT)),
     ],
 )
-def test_each_fault_is_found_where_it_is(operation: dict[str, Any], fault: tuple[str, str, str]) -> None:
-    assert said(document(**operation)) == {fault}
+def test_each_fault_is_reported_at_its_place(operation: dict[str, Any], fault: tuple[str, str, str]) -> None:
+    assert list_faults(document(**operation)) == {fault}
 
 
 @pytest.mark.requirement("XL-030", "XL-033", "XL-088")
-def test_the_root_and_what_stands_elsewhere_are_looked_at_too() -> None:
+def test_root_x_llm_and_misplaced_x_llm_are_checked() -> None:
     data = document(**{"x-llm": {"hint": "h"}})
     data["x-llm"] = {"version": "7.1", "name": 3}
-    assert {("error", "XL-028", "/x-llm/version"), ("error", "XL-026", "/x-llm/name")} <= said(data)
+    assert {("error", "XL-028", "/x-llm/version"), ("error", "XL-026", "/x-llm/name")} <= list_faults(data)
     data = document(**{"x-llm": {"hint": "h"}}) | {"tags": [{"name": "t", "x-llm": {}}]}
     data["paths"]["/r"]["x-llm"] = True
-    assert said(data) == {("warning", "XL-033", "/tags/0/x-llm"), ("warning", "XL-033", "/paths/~1r/x-llm")}
-    assert said({"swagger": "1.2", "paths": {}}) >= {("error", "CV-29", "")}
-    assert said([]) == {("error", "CV-29", "")}
+    assert list_faults(data) == {("warning", "XL-033", "/tags/0/x-llm"), ("warning", "XL-033", "/paths/~1r/x-llm")}
+    assert list_faults({"swagger": "1.2", "paths": {}}) >= {("error", "CV-29", "")}
+    assert list_faults([]) == {("error", "CV-29", "")}
 
 
 @pytest.mark.requirement("XL-004", "XL-009", "XL-088")
-def test_a_document_that_offers_nothing_is_looked_at_as_if_it_offered_everything() -> None:
+def test_document_without_offers_is_checked_as_if_it_offered_everything() -> None:
     data = document(parameters=[7])
     del data["x-llm"]
-    assert said(data) == {("warning", "XL-004", ""), ("warning", "XL-009", ""), ("warning", "XL-088", AT)}
-    assert said(data | {"openapi": "4.0"}) == {("warning", "XL-004", ""), ("error", "CV-29", "")}
+    assert list_faults(data) == {("warning", "XL-004", ""), ("warning", "XL-009", ""), ("warning", "XL-088", AT)}
+    assert list_faults(data | {"openapi": "4.0"}) == {("warning", "XL-004", ""), ("error", "CV-29", "")}
 
 
 @pytest.mark.requirement("D-16", "XL-013")
-def test_a_document_is_checked_that_is_as_large_as_they_are() -> None:
+def test_document_up_to_the_size_limit_is_checked() -> None:
     data = document(**{"x-llm": {"hint": "h", "enabled": "yes"}})
     data["components"] = {"schemas": {"A": {"description": "long " * 1_000_000}}}
-    assert said(data) == {("error", "XL-035", f"{AT}/x-llm/enabled")}
+    assert list_faults(data) == {("error", "XL-035", f"{AT}/x-llm/enabled")}
     for start in (b"{", b"openapi: 3.1.0"):
         assert [(one.rule, one.severity) for one in check(start.ljust(MAX_BYTES + 1))] == [("D-16", "error")]
 
 
 @pytest.mark.requirement("CV-25")
-def test_too_many_tools_is_worth_a_word() -> None:
+def test_too_many_tools_give_a_warning() -> None:
     data = document()
     data["paths"] = {
         f"/r{n}": {"get": {"operationId": f"find_{n}", "summary": "F", "x-llm": {"hint": "h"}, "responses": {}}}
         for n in range(129)
     }
-    assert said(data) == {("warning", "CV-25", "/paths")}
+    assert list_faults(data) == {("warning", "CV-25", "/paths")}
 
 
 @pytest.mark.requirement("XL-020", "XL-021", "XL-023")
@@ -108,7 +108,7 @@ def test_an_llm_json_is_checked_with_line_and_column() -> None:
     assert check_llm("{")[0].rule == "XL-020"
 
 
-def test_a_yaml_document_has_pointers() -> None:
+def test_faults_of_a_yaml_document_have_pointers_and_positions() -> None:
     text = "openapi: 3.1.0\nx-llm: {version: '0.1', name: A}\nservers: [{url: 'https://a.example'}]\n"
     text += "paths:\n  /r:\n    get:\n      operationId: find_r\n      x-llm: {hint: h}\n"
     (fault,) = check(text)
@@ -117,7 +117,7 @@ def test_a_yaml_document_has_pointers() -> None:
 
 
 @pytest.mark.requirement("XL-088")
-def test_operations_are_tools_or_reported() -> None:
+def test_each_operation_is_a_tool_or_reported() -> None:
     data = document(**{"x-llm": {"hint": "h"}})
     for number, broken in enumerate(
         ({"parameters": [7]}, {"parameters": [{"name": "a"}]}, {"x-llm": False}, {"x-llm": True})
@@ -130,7 +130,7 @@ def test_operations_are_tools_or_reported() -> None:
 
 
 @pytest.mark.requirement("XL-033", "XL-088")
-def test_operations_of_other_methods_are_looked_at_and_an_x_llm_elsewhere_is_said_to_mean_nothing() -> None:
+def test_other_methods_are_checked_and_misplaced_x_llm_is_reported() -> None:
     data = document(**{"x-llm": {"hint": "h"}})
     data["paths"]["/x"] = {
         "additionalOperations": {
@@ -141,17 +141,17 @@ def test_operations_of_other_methods_are_looked_at_and_an_x_llm_elsewhere_is_sai
     }
     data["paths"]["/none"] = None
     data["components"] = {"schemas": {"A": {"type": "object", "x-llm": {}}, "B": {}, "C": True}}
-    found = said(data)
+    found = list_faults(data)
     assert ("error", "XL-035", "/paths/~1x/additionalOperations/LOCK/x-llm/enabled") in found
     assert ("warning", "XL-033", "/components/schemas/A/x-llm") in found
     assert not [pointer for _, _, pointer in found if "COPY" in pointer or "/B" in pointer]
 
 
 @pytest.mark.requirement("XL-075", "XL-088")
-def test_what_follows_may_be_any_operation_of_the_document() -> None:
+def test_next_step_may_name_any_operation_of_the_document() -> None:
     steps = [{"operationId": "save_recipe"}, {"operationId": "gone"}]
-    assert said(document(**{"x-llm": {"hint": "h", "next": steps[:1]}})) == set()
-    found = said(document(**{"x-llm": {"hint": "h", "next": steps}}))
+    assert list_faults(document(**{"x-llm": {"hint": "h", "next": steps[:1]}})) == set()
+    found = list_faults(document(**{"x-llm": {"hint": "h", "next": steps}}))
     assert found == {("warning", "XL-075", f"{AT}/x-llm/next/1/operationId")}
 
 
@@ -174,8 +174,8 @@ def test_what_follows_may_be_any_operation_of_the_document() -> None:
         ({"servers": [{"url": "https://{x}.example"}]}, ("error", "CV-08", "/servers/0")),
     ],
 )
-def test_what_is_wrong_with_the_document_itself_is_found(change: dict[str, Any], fault: tuple[str, str, str]) -> None:
+def test_fault_of_the_openapi_document_itself_is_reported(change: dict[str, Any], fault: tuple[str, str, str]) -> None:
     plain = {key: one for key, one in document().items() if key != "x-llm"}
-    assert fault in said(plain | change)
-    assert fault not in said(plain)
-    assert {severity for severity, _, _ in said(plain)} == {"warning"}
+    assert fault in list_faults(plain | change)
+    assert fault not in list_faults(plain)
+    assert {severity for severity, _, _ in list_faults(plain)} == {"warning"}

@@ -40,13 +40,13 @@ CATALOG = Catalog(
 )  # fmt: skip
 
 
-def served(query: str) -> dict[str, Any]:
+def read_served_document(query: str) -> dict[str, Any]:
     answer = build_routes(CATALOG, Site())["GET", "/openapi.json"].read(Request("GET", f"/openapi.json{query}"))
     assert isinstance(answer, Response)
     return json.loads(answer.body)
 
 
-def meaning(schema: Any) -> str:
+def normalize_schema(schema: Any) -> str:
     """Say a schema so that two spellings of the same values are one text."""
     text = json.dumps(schema, sort_keys=True)
     return text.replace('"const": "book"', '"enum": ["book"]')
@@ -54,7 +54,7 @@ def meaning(schema: Any) -> str:
 
 @pytest.mark.requirement("XL-122", "XL-124")
 def test_three_versions_give_the_same_tools() -> None:
-    documents = [served(query) for query in ("?openapi=3.0", "", "?openapi=3.2")]
+    documents = [read_served_document(query) for query in ("?openapi=3.0", "", "?openapi=3.2")]
     assert [document["openapi"] for document in documents] == ["3.0.3", "3.1.0", "3.2.0"]
     for document in documents:
         validate(document)
@@ -69,11 +69,11 @@ def test_three_versions_give_the_same_tools() -> None:
             assert mine.required_parameters == theirs.required_parameters
             for name, schema in mine.parameters.items():
                 if name != "any":  # 3.0 says several types as a choice
-                    assert meaning(theirs.parameters[name]) == meaning(schema)
+                    assert normalize_schema(theirs.parameters[name]) == normalize_schema(schema)
 
 
 @pytest.mark.requirement("XL-124")
-def test_what_3_0_has_no_word_for_is_left_out_and_never_a_value() -> None:
+def test_schema_without_3_0_equivalent_is_dropped_but_values_kept() -> None:
     schema = {
         "type": "object",
         "properties": {"x": {"type": "null"}, "y": True, "z": {"$ref": "#/components/schemas/S", "description": "d"}},
@@ -102,7 +102,7 @@ def test_what_3_0_has_no_word_for_is_left_out_and_never_a_value() -> None:
 
 
 @pytest.mark.requirement("OQ-1")
-def test_the_document_is_named_by_file_by_convention_and_by_catalog() -> None:
+def test_document_is_named_by_llm_json_convention_and_api_catalog() -> None:
     table = build_routes(CATALOG, Site(root="/sub"))
     said = {}
     for path in ("llm.json", "openapi.json", "api-catalog"):
@@ -117,7 +117,7 @@ def test_the_document_is_named_by_file_by_convention_and_by_catalog() -> None:
 
 
 @pytest.mark.requirement("XL-124")
-def test_a_closed_object_stays_closed_in_every_version_and_a_document_without_info_is_no_reason_to_fail() -> None:
+def test_closed_object_stays_closed_and_missing_info_is_accepted_in_every_version() -> None:
     closed = {"type": "object", "properties": {}, "additionalProperties": False}
     open_ = {"type": "object", "additionalProperties": {"type": ["integer", "null"]}}
     older = as_version({"openapi": "3.1.0", "components": {"schemas": {"Closed": closed, "Open": open_}}}, "3.0")

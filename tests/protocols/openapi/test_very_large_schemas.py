@@ -15,14 +15,14 @@ from toolwire.protocols.openapi.schema import schema_size
 from toolwire.protocols.openapi.schema.schema_size import MAX_VALUES, has_too_many_values
 
 
-def nested(count: int) -> Any:
+def build_nested_schema(count: int) -> Any:
     return {"properties": {"x": {"properties": {f"p{n}": {} for n in range(count)}}}}
 
 
 @pytest.mark.requirement("D-17")
 @pytest.mark.parametrize("where", ["inline", "definition"])
-def test_a_schema_of_too_many_values_is_left_out_and_said(where: str) -> None:
-    large = nested(MAX_VALUES)
+def test_schema_with_too_many_values_is_dropped_and_reported(where: str) -> None:
+    large = build_nested_schema(MAX_VALUES)
     if where == "definition":
         large = {"type": "object", "properties": {"y": {"$ref": "#/$defs/a"}}, "$defs": {"a": large}}
     found = read(json.dumps(openapi(large)).encode())
@@ -33,11 +33,11 @@ def test_a_schema_of_too_many_values_is_left_out_and_said(where: str) -> None:
 
 
 @pytest.mark.requirement("D-17")
-def test_values_are_counted_in_objects_and_lists() -> None:
+def test_schema_size_counts_values_in_objects_and_lists() -> None:
     assert not has_too_many_values({"enum": list(range(MAX_VALUES - 1))})
     assert has_too_many_values({"enum": list(range(MAX_VALUES))})
-    assert not has_too_many_values(nested(MAX_VALUES - 3))
-    assert has_too_many_values(nested(MAX_VALUES))
+    assert not has_too_many_values(build_nested_schema(MAX_VALUES - 3))
+    assert has_too_many_values(build_nested_schema(MAX_VALUES))
     assert not has_too_many_values(True)
 
 
@@ -67,7 +67,7 @@ def cut_step_by_step(schema: dict[str, Any], limit: int, used: set[str]) -> dict
 
 @pytest.mark.requirement("D-17", "CV-25")
 @pytest.mark.parametrize("seed", range(20))
-def test_a_huge_schema_is_cut_as_little_as_one_that_is_only_large(seed: int) -> None:
+def test_fast_schema_cut_equals_the_step_by_step_cut(seed: int) -> None:
     chance = random.Random(seed)
     schema, used = grow(chance, 3), {"p1", "p4"}
     size = len(jsontext.write(schema))

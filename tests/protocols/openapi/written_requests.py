@@ -78,7 +78,7 @@ def expand(style: str, name: str, value: Any, explode: bool, encode: Encode, bet
     return first + separator.join(with_name(key, text) if named else f"{key}={text}" for key, text in pairs)
 
 
-def styled(place: str, version: str, node: dict[str, Any], name: str, value: Any) -> str | None:
+def write_styled(place: str, version: str, node: dict[str, Any], name: str, value: Any) -> str | None:
     """Return a parameter with a style as it stands in its place; None for nothing."""
     style = node.get("style", "form" if place in ("query", "cookie") else "simple")
     explode = node.get("explode", style in ("form", "cookie"))
@@ -121,24 +121,24 @@ def deep(name: str, value: Any, encode: Encode) -> list[tuple[str, str]]:
     return [(name, encode(text_of(value)))]
 
 
-def collected(place: str, node: dict[str, Any], name: str, value: Any) -> str | None:
+def write_collection(place: str, node: dict[str, Any], name: str, value: Any) -> str | None:
     """Return a parameter of Swagger 2.0 as it stands in its place."""
     encode = str if place == "header" else escape
     if isinstance(value, list) and not value:
         return None
     if isinstance(value, list) and node.get("collectionFormat") == "multi":
-        return "&".join(f"{escape(name)}={joined(node['items'], one, encode)}" for one in value)
-    text = joined(node, value, encode)
+        return "&".join(f"{escape(name)}={join_items(node['items'], one, encode)}" for one in value)
+    text = join_items(node, value, encode)
     return f"{escape(name)}={text}" if place == "query" else text
 
 
-def joined(node: dict[str, Any], value: Any, encode: Encode) -> str:
+def join_items(node: dict[str, Any], value: Any, encode: Encode) -> str:
     """Return an array of Swagger 2.0, and those in it, with the delimiters between that each is declared with."""
     if not isinstance(value, list):
         return encode(text_of(value))
     delimiter = DELIMITERS[node.get("collectionFormat", "csv")]
     return (delimiter if delimiter == "," else encode(delimiter)).join(
-        joined(node["items"], one, encode) for one in value
+        join_items(node["items"], one, encode) for one in value
     )
 
 
@@ -149,14 +149,14 @@ def content(media_type: str, value: Any, encodings: dict[str, Any]) -> str:
     return json_of(value) if media_type == "application/json" else text_of(value)
 
 
-def collected_parts(data: dict[str, Any], nodes: dict[str, Any]) -> list[Part]:
+def list_collection_parts(data: dict[str, Any], nodes: dict[str, Any]) -> list[Part]:
     """Return what the parts of a multipart form of Swagger 2.0 are."""
     parts: list[Part] = []
     for name, value in data.items():
         node = nodes[name]
         several = isinstance(value, list) and node.get("collectionFormat") == "multi"
         each = [(node["items"], one) for one in value] if several else [(node, value)]
-        parts += [(name, "", joined(inner, one, str).encode()) for inner, one in each]
+        parts += [(name, "", join_items(inner, one, str).encode()) for inner, one in each]
     return parts
 
 
@@ -166,7 +166,7 @@ def form_fields(data: dict[str, Any], encodings: dict[str, Any]) -> list[str]:
     for name, value in data.items():
         said = encodings.get(name, {})
         if said.keys() & STYLED:
-            text = styled("query", "", said, name, value)
+            text = write_styled("query", "", said, name, value)
             fields += [text] if text is not None else []
             continue
         texts = json_of if said.get("contentType") == "application/json" else text_or_json
@@ -237,7 +237,7 @@ def parts_of(body: bytes, boundary: str) -> list[tuple[dict[str, str], bytes]]:
     return parts
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Return a name between quotes as the WHATWG's form encoding has it."""
     return name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
 

@@ -23,7 +23,7 @@ REQUESTS = [vector for vector in VECTORS if vector["half"] == "request"]
 RESPONSES = [vector for vector in VECTORS if vector["half"] == "response"]
 
 
-def named(vectors: list[Any]) -> Any:
+def parametrize_vectors(vectors: list[Any]) -> Any:
     return pytest.mark.parametrize("vector", vectors, ids=[f"{one['name']} ({one['source']})" for one in vectors])
 
 
@@ -32,7 +32,7 @@ def request_of(vector: Any, body: Any) -> Request:
     return Request(vector["method"], vector["path"], headers, b"" if body is None else json.dumps(body).encode())
 
 
-def heard(drive: Drive, vector: Any, body: Any) -> Any:
+def read_answer(drive: Drive, vector: Any, body: Any) -> Any:
     """Return what the client makes of ``body`` in the place of the answer that ``vector`` is."""
     response = Response(vector["status"], (), json.dumps(body).encode())
     if vector["method"] == "POST":
@@ -63,9 +63,9 @@ def edits(data: Any, path: tuple[Any, ...] = ()) -> Iterator[Any]:
         yield from edits(data, (*path, step))
 
 
-@named(REQUESTS)
+@parametrize_vectors(REQUESTS)
 @pytest.mark.requirement("OTRPC-002", "OTRPC-004", "OTRPC-013", "S-4")
-def test_requests_of_real_clients_are_read(vector: Any, store: Catalog, wire: Wire) -> None:
+def test_server_reads_requests_of_real_clients(vector: Any, store: Catalog, wire: Wire) -> None:
     reading = wire(store)(request_of(vector, vector["body"]))
     if vector["method"] == "GET":
         assert reading.status == 200
@@ -75,10 +75,10 @@ def test_requests_of_real_clients_are_read(vector: Any, store: Catalog, wire: Wi
     assert reading.call.arguments == vector["body"].get("params", {})
 
 
-@named(RESPONSES)
+@parametrize_vectors(RESPONSES)
 @pytest.mark.requirement("C-2", "C-3", "C-4", "C-5", "C-6", "C-7")
-def test_answers_of_real_servers_are_read(vector: Any, drive: Drive) -> None:
-    found = heard(drive, vector, vector["body"])
+def test_client_reads_responses_of_real_servers(vector: Any, drive: Drive) -> None:
+    found = read_answer(drive, vector, vector["body"])
     if isinstance(found, Finding):
         assert found.peer is not None
         assert len(found.peer.catalog.tools) == len(vector["body"].get("functions", []))
@@ -91,7 +91,7 @@ def test_answers_of_real_servers_are_read(vector: Any, drive: Drive) -> None:
         assert " at " not in found.message
 
 
-@named(REQUESTS)
+@parametrize_vectors(REQUESTS)
 @pytest.mark.requirement("S-5", "S-16")
 def test_a_request_one_edit_away_is_read_or_refused(vector: Any, store: Catalog, wire: Wire) -> None:
     read = wire(store)
@@ -102,10 +102,10 @@ def test_a_request_one_edit_away_is_read_or_refused(vector: Any, store: Catalog,
             assert b'"error":' in reading.body
 
 
-@named(RESPONSES)
-def test_an_answer_one_edit_away_is_a_result_or_a_finding(vector: Any, drive: Drive) -> None:
+@parametrize_vectors(RESPONSES)
+def test_response_with_one_random_edit_is_a_result_or_a_finding(vector: Any, drive: Drive) -> None:
     for edited in edits(vector["body"]):
-        assert isinstance(heard(drive, vector, edited), Finding | Value | Problem)
+        assert isinstance(read_answer(drive, vector, edited), Finding | Value | Problem)
 
 
 def talk(drive: Drive, wire: Wire, catalog: Catalog, name: str, arguments: Any, outcome: Result) -> Any:
@@ -124,7 +124,7 @@ def talk(drive: Drive, wire: Wire, catalog: Catalog, name: str, arguments: Any, 
     return drive(CODEC.send(peer, Call(peer.catalog.names[name], arguments, "c1")), serve)
 
 
-def test_the_client_finds_what_the_server_offers(store: Catalog, drive: Drive, wire: Wire) -> None:
+def test_client_finds_the_catalog_that_the_server_offers(store: Catalog, drive: Drive, wire: Wire) -> None:
     found = drive(CODEC.find("http://shop.test/opentool/"), wire(store))
     assert found.peer.catalog == store
 
@@ -140,7 +140,7 @@ ANYTHING = Catalog(title="Any", tools=(Tool(name="any", toolkit="Any"),))
 
 @pytest.mark.requirement("OTRPC-007", "OTRPC-009", "OT-029", "S-6")
 @given(arguments=st.dictionaries(texts, values, max_size=3), value=values)
-def test_arguments_and_values_arrive_as_they_were_sent(drive: Drive, wire: Wire, arguments: Any, value: Any) -> None:
+def test_arguments_and_values_arrive_unchanged(drive: Drive, wire: Wire, arguments: Any, value: Any) -> None:
     assert talk(drive, wire, ANYTHING, "any", arguments, Value(value)) == Value(value)
 
 
@@ -157,11 +157,11 @@ def test_arguments_and_values_arrive_as_they_were_sent(drive: Drive, wire: Wire,
         details=st.dictionaries(texts, values, max_size=2),
     )
 )
-def test_a_problem_arrives_as_it_was_said(drive: Drive, wire: Wire, problem: Problem) -> None:
+def test_problem_arrives_unchanged(drive: Drive, wire: Wire, problem: Problem) -> None:
     assert talk(drive, wire, ANYTHING, "any", {}, problem) == problem
 
 
 @pytest.mark.requirement("OTRPC-024", "S-7")
-def test_a_missing_key_is_said_to_the_client(drive: Drive, wire: Wire) -> None:
+def test_client_reports_a_missing_key(drive: Drive, wire: Wire) -> None:
     problem = talk(drive, wire, ANYTHING, "any", {}, Problem(kind=Kind.UNAUTHORIZED, message="No key."))
     assert problem.kind is Kind.UNAUTHORIZED

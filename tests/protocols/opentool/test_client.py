@@ -59,7 +59,7 @@ def send(drive: Drive, response: Any, tool: Tool = SUM) -> Any:
 @pytest.mark.parametrize(
     "base", ["http://shop.test", "https://shop.test:9627/tools", "http://opentool", "http://[::1]"]
 )
-def test_a_url_is_taken_as_it_is_pasted(url: str, base: str) -> None:
+def test_pasted_url_is_accepted_in_each_form(url: str, base: str) -> None:
     assert endpoint(url.format(base)) == f"{base}/opentool"
 
 
@@ -106,7 +106,7 @@ def test_a_function_without_a_description_can_be_called_by_name(drive: Drive) ->
 
 @pytest.mark.requirement("C-8", "A-25")
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_server_that_wants_a_key_is_said_to(drive: Drive, status: int) -> None:
+def test_server_that_needs_a_key_is_reported(drive: Drive, status: int) -> None:
     closed = answer(b"", status)
     found = find(drive, closed)
     assert found.peer is None
@@ -132,7 +132,7 @@ def test_a_server_that_wants_a_key_is_said_to(drive: Drive, status: int) -> None
         answer(b"\xff"),
     ],
 )
-def test_what_answers_otherwise_is_no_opentool_server(drive: Drive, version: Any) -> None:
+def test_server_with_another_version_response_is_no_opentool_server(drive: Drive, version: Any) -> None:
     found = find(drive, version)
     assert found.peer is None
     assert len(found.probes) == 1
@@ -142,14 +142,14 @@ def test_what_answers_otherwise_is_no_opentool_server(drive: Drive, version: Any
 
 
 @pytest.mark.parametrize("load", [UNREACHED, answer(b"", 500), answer(b"<html>"), answer([]), answer({"tools": []})])
-def test_a_description_that_cannot_be_read_is_no_server(drive: Drive, load: Any) -> None:
+def test_server_with_an_unreadable_description_is_no_peer(drive: Drive, load: Any) -> None:
     found = find(drive, answer({"version": "1"}), load)
     assert found.peer is None
     assert not found.probes[1].accepted
     assert found.probes[1].meaning
 
 
-def test_what_was_left_out_of_a_description_is_said(drive: Drive) -> None:
+def test_skipped_functions_are_reported_in_the_probe(drive: Drive) -> None:
     found = find(drive, answer({"version": "1"}), answer(DOCUMENT | {"functions": [1, 2, 3, 4, FUNCTION, FUNCTION]}))
     assert found.probes[1].meaning.startswith("1 function; function 1 is left out")
     assert found.probes[1].meaning.endswith("2 more notes")
@@ -177,7 +177,7 @@ def test_the_target_is_shown_before_a_call() -> None:
 
 
 @pytest.mark.requirement("OT-011")
-def test_a_function_is_called_by_its_name_on_the_wire(drive: Drive) -> None:
+def test_function_is_called_by_its_original_name(drive: Drive) -> None:
     named = DOCUMENT | {"functions": [FUNCTION | {"name": "files.read"}]}
     peer = find(drive, answer({"version": "1"}), answer(named)).peer
     assert peer is not None
@@ -215,7 +215,7 @@ def test_a_result_is_the_value(drive: Drive) -> None:
         ({"code": 500, "data": 7}, Kind.TOOL_FAILED),
     ],
 )
-def test_an_error_is_a_problem_of_its_kind(drive: Drive, error: Any, kind: Kind) -> None:
+def test_error_code_determines_the_problem_kind(drive: Drive, error: Any, kind: Kind) -> None:
     problem = send(drive, answer({"jsonrpc": "2.0", "result": {}, "error": error, "id": "c1"}))
     assert isinstance(problem, Problem)
     assert problem.kind is kind
@@ -224,19 +224,19 @@ def test_an_error_is_a_problem_of_its_kind(drive: Drive, error: Any, kind: Kind)
 
 @pytest.mark.requirement("C-2")
 @pytest.mark.parametrize("status", [200, 400, 404, 500])
-def test_an_error_in_the_body_counts_whatever_the_status(drive: Drive, status: int) -> None:
+def test_error_in_the_body_counts_at_any_status(drive: Drive, status: int) -> None:
     problem = send(drive, answer({"error": {"code": 500, "message": "boom"}, "id": ""}, status))
     assert (problem.kind, problem.message) == (Kind.TOOL_FAILED, "boom")
 
 
-def test_an_error_without_a_code_has_that_of_its_status(drive: Drive) -> None:
+def test_error_without_a_code_gets_its_kind_from_the_status(drive: Drive) -> None:
     assert send(drive, answer({"error": "slow down"}, 429)).kind is Kind.RATE_LIMITED
     assert send(drive, answer({"error": "slow down"})).kind is Kind.TOOL_FAILED
 
 
 @pytest.mark.requirement("C-2", "OTRPC-024", "A-25")
 @pytest.mark.parametrize("body", [b"", b"Unauthorized", b'{"error":"Invalid API key"}', b'{"result":{"a":1}}'])
-def test_401_with_any_body_is_about_the_key(drive: Drive, body: bytes) -> None:
+def test_status_401_with_any_body_is_an_unauthorized_problem(drive: Drive, body: bytes) -> None:
     problem = send(drive, answer(body, 401))
     assert problem.kind is Kind.UNAUTHORIZED
     assert "key" in problem.message
@@ -244,7 +244,7 @@ def test_401_with_any_body_is_about_the_key(drive: Drive, body: bytes) -> None:
 
 @pytest.mark.requirement("OTRPC-022", "C-3", "A-26")
 @pytest.mark.parametrize("body", [b"", b"  ", b"null"])
-def test_an_empty_answer_is_response_is_null(drive: Drive, body: bytes) -> None:
+def test_empty_response_is_reported_as_response_is_null(drive: Drive, body: bytes) -> None:
     problem = send(drive, answer(body))
     assert problem.kind is Kind.BAD_ANSWER
     assert "Response is null" in problem.message
@@ -252,7 +252,7 @@ def test_an_empty_answer_is_response_is_null(drive: Drive, body: bytes) -> None:
 
 @pytest.mark.requirement("OTRPC-023", "C-3")
 @pytest.mark.parametrize("body", [{}, {"result": None}, {"result": None, "error": None}, {"error": 7}, [], 7, "x"])
-def test_an_answer_with_neither_is_error_is_null(drive: Drive, body: Any) -> None:
+def test_response_without_result_or_error_is_reported_as_error_is_null(drive: Drive, body: Any) -> None:
     problem = send(drive, answer(body))
     assert problem.kind is Kind.BAD_ANSWER
     assert "Error is null" in problem.message
@@ -272,7 +272,7 @@ def test_an_answer_with_neither_is_error_is_null(drive: Drive, body: Any) -> Non
     ],
 )
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"result":{"a":1}}', b"{"])
-def test_a_status_without_an_answer_is_a_problem(drive: Drive, status: int, kind: Kind, body: bytes) -> None:
+def test_error_status_without_a_body_is_a_problem(drive: Drive, status: int, kind: Kind, body: bytes) -> None:
     problem = send(drive, answer(body, status))
     assert problem.kind is kind
     assert f"status {status}" in problem.message
@@ -282,23 +282,23 @@ def test_a_status_without_an_answer_is_a_problem(drive: Drive, status: int, kind
 @pytest.mark.parametrize(
     ("text", "wait"), [(b"2", 2000), (b"", None), (b"-1", None), (b"9999999", 2_592_000_000), (b"x", None)]
 )
-def test_a_server_may_say_when_to_come_back(drive: Drive, text: bytes, wait: int | None) -> None:
+def test_retry_time_of_the_server_is_read(drive: Drive, text: bytes, wait: int | None) -> None:
     assert send(drive, answer(b"", 503, ((b"retry-after", text),))).retry_after_ms == wait
 
 
-def test_a_body_that_is_no_json_is_a_bad_answer(drive: Drive) -> None:
+def test_non_json_response_is_a_bad_answer(drive: Drive) -> None:
     problem = send(drive, answer(b"<html>"))
     assert problem.kind is Kind.BAD_ANSWER
     assert "cannot be read" in problem.message
 
 
 @pytest.mark.requirement("OTRPC-025", "C-11")
-def test_a_server_that_is_not_reached_is_asked_once(drive: Drive) -> None:
+def test_unreachable_server_is_asked_once(drive: Drive) -> None:
     assert send(drive, UNREACHED) is UNREACHED
 
 
 @pytest.mark.parametrize("status", [404, 405, 501])
-def test_a_server_that_has_no_streams_has_run_nothing_and_is_asked_for_the_whole(drive: Drive, status: int) -> None:
+def test_server_without_streams_is_called_again_without_streaming(drive: Drive, status: int) -> None:
     asked: list[str] = []
 
     def server(step: Any) -> Any:
@@ -311,7 +311,7 @@ def test_a_server_that_has_no_streams_has_run_nothing_and_is_asked_for_the_whole
 
 
 @pytest.mark.requirement("C-3")
-def test_what_an_error_says_besides_is_checked_member_by_member(drive: Drive) -> None:
+def test_extra_error_members_are_validated_one_by_one(drive: Drive) -> None:
     data = {
         "can_retry": "yes",
         "retry_after_ms": True,
@@ -341,12 +341,12 @@ statuses = st.sampled_from([200, 204, 302, 400, 401, 404, 500, 503])
 
 
 @given(body=bodies, status=statuses)
-def test_any_answer_to_a_call_is_a_result(drive: Drive, body: bytes, status: int) -> None:
+def test_any_response_to_a_call_is_a_value_or_a_problem(drive: Drive, body: bytes, status: int) -> None:
     assert isinstance(send(drive, answer(body, status)), Value | Problem)
 
 
 @given(functions=any_json, body=bodies, status=statuses)
-def test_any_answers_to_a_probe_are_a_finding(drive: Drive, functions: Any, body: bytes, status: int) -> None:
+def test_any_probe_responses_give_a_finding(drive: Drive, functions: Any, body: bytes, status: int) -> None:
     version = answer({"version": "1"})
     for found in (
         find(drive, answer(body, status)),

@@ -36,14 +36,14 @@ def sample(name: str) -> Document:
     return read(json.loads((SAMPLES / name).read_text(encoding="utf-8")))
 
 
-def written(tool: Tool) -> dict[str, Any]:
+def write_function(tool: Tool) -> dict[str, Any]:
     (function,) = document.write(Catalog(tools=(tool,)))["functions"]
     assert isinstance(function, dict)
     return function
 
 
 @pytest.mark.requirement("OT-001", "OT-002", "OT-004", "OT-006", "OT-007", "OT-008", "OT-029")
-def test_a_document_says_what_it_is(store: Catalog) -> None:
+def test_document_states_its_version_and_info(store: Catalog) -> None:
     written = document.write(store)
     assert written["opentool"] == "1.1.0"
     assert written["info"] == {"title": "Store", "description": "Keeps texts.", "version": "1.2.0"}
@@ -77,7 +77,7 @@ def test_a_tool_that_returns_nothing_has_no_return(store: Catalog) -> None:
 
 
 @pytest.mark.requirement("A-11")
-def test_a_tool_that_streams_says_what_its_pieces_are(store: Catalog) -> None:
+def test_streaming_tool_declares_its_piece_schema(store: Catalog) -> None:
     each = document.write(store)["functions"][3]
     assert each["return"]["schema"] == {"type": "array", "items": {"type": "string"}}
     assert each["stream"] == {"data": {"name": "texts", "schema": {"type": "string"}}}
@@ -86,19 +86,19 @@ def test_a_tool_that_streams_says_what_its_pieces_are(store: Catalog) -> None:
     ]
 
 
-def test_a_stream_without_a_return_has_all_its_pieces_for_a_result() -> None:
+def test_stream_without_a_return_gives_all_pieces_as_result() -> None:
     tool = only(whole(FUNCTION | {"stream": {"token": {"name": "t", "schema": {"type": "integer"}}}}))
     assert tool.streams
     assert tool.output_schema == {"type": "array", "items": {"type": "integer"}}
 
 
 def test_a_function_without_a_description_is_described_by_its_name() -> None:
-    assert written(Tool(name="f"))["description"] == "f"
+    assert write_function(Tool(name="f"))["description"] == "f"
     assert only(whole(FUNCTION | {"description": "f"})).description == ""
 
 
 @pytest.mark.requirement("A-03", "A-10", "OT-030")
-def test_what_the_small_schema_cannot_say_stands_beside_it_exactly() -> None:
+def test_exact_json_schema_is_written_beside_a_limited_parameter_schema() -> None:
     age = {"type": "integer", "minimum": 0, "description": "In years."}
     name = {"type": "string"}
     properties = {"age": age, "name": name}
@@ -107,7 +107,7 @@ def test_what_the_small_schema_cannot_say_stands_beside_it_exactly() -> None:
         input_schema={"type": "object", "properties": properties, "required": ["age"]},
         output_schema={"anyOf": [{"type": "string"}, {"type": "null"}]},
     )
-    function = written(tool)
+    function = write_function(tool)
     assert function["parameters"] == [
         {
             "name": "age",
@@ -125,14 +125,14 @@ def test_what_the_small_schema_cannot_say_stands_beside_it_exactly() -> None:
 
 
 @pytest.mark.requirement("A-01", "A-03", "OT-030")
-def test_what_only_the_whole_input_says_stands_on_the_function() -> None:
+def test_rules_about_the_whole_input_are_written_on_the_function() -> None:
     exact = {
         "type": "object",
         "properties": {"at": {"$ref": "#/$defs/Point"}, "n": {"type": "integer", "maximum": 3}},
         "additionalProperties": False,
         "$defs": {"Point": {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}},
     }
-    function = written(Tool(name="f", input_schema=exact))
+    function = write_function(Tool(name="f", input_schema=exact))
     assert function["x-json-schema"] == exact
     assert all("x-json-schema" not in parameter for parameter in function["parameters"])
     assert "$ref" not in json.dumps(function["parameters"])
@@ -140,7 +140,7 @@ def test_what_only_the_whole_input_says_stands_on_the_function() -> None:
     assert only(whole(function)).input_schema == exact
 
 
-def test_the_policy_of_a_tool_travels_with_it() -> None:
+def test_tool_policy_survives_a_round_trip() -> None:
     tool = Tool(
         name="pay",
         description="Pay.",
@@ -155,19 +155,19 @@ def test_the_policy_of_a_tool_travels_with_it() -> None:
         cost=Cost.PAID,
         rate_limit=RateLimit(max=5, window="1m"),
     )
-    function = written(tool)
+    function = write_function(tool)
     assert function["x-llm"]["readOnly"] is True
     assert only(whole(function)) == tool
 
 
-def test_a_server_that_declares_nothing_gives_a_tool_that_is_not_approved() -> None:
+def test_function_without_policy_is_neither_approved_nor_safe() -> None:
     tool = only(whole(FUNCTION))
     assert tool.approval is None
     assert not tool.safe
 
 
 @pytest.mark.parametrize("policy", [False, {"enabled": False}, 7, None])
-def test_a_function_that_is_not_for_models_is_left_out(policy: Any) -> None:
+def test_function_hidden_from_models_is_skipped(policy: Any) -> None:
     assert not read(whole(FUNCTION | {"x-llm": policy})).catalog.tools
 
 
@@ -201,7 +201,7 @@ def test_any_version_of_the_document_is_read(version: str) -> None:
 
 
 @pytest.mark.requirement("OT-003", "OT-009", "OT-010", "A-08")
-def test_the_server_a_document_names_changes_nothing() -> None:
+def test_server_url_in_a_document_is_ignored() -> None:
     server = {"url": "https://evil.test/opentool", "description": "come here"}
     assert read(whole(FUNCTION, server=server)) == read(whole(FUNCTION))
 
@@ -220,18 +220,18 @@ def test_the_server_a_document_names_changes_nothing() -> None:
         {"opentool": "1", "functions": {}},
     ],
 )
-def test_what_is_no_document_is_a_problem_in_one_sentence(data: Any) -> None:
+def test_invalid_document_is_refused_in_one_sentence(data: Any) -> None:
     problem = document.read(data)
     assert isinstance(problem, Problem)
     assert "OpenTool document" in problem.message
 
 
-def test_a_document_may_lack_its_info() -> None:
+def test_document_without_info_is_read() -> None:
     assert read({"opentool": "1.1.0", "functions": []}).catalog == Catalog()
 
 
 @pytest.mark.requirement("OT-011", "A-07")
-def test_a_bad_function_is_left_out_and_the_others_stay() -> None:
+def test_invalid_function_is_skipped_and_the_others_stay() -> None:
     found = read(whole(7, {"description": "no name"}, {"name": ""}, {"name": 7}, FUNCTION, FUNCTION))
     assert [tool.name for tool in found.catalog.tools] == ["f"]
     assert len(found.notes) == 5
@@ -239,7 +239,7 @@ def test_a_bad_function_is_left_out_and_the_others_stay() -> None:
 
 
 @pytest.mark.requirement("OT-011")
-def test_a_name_that_is_not_legal_gets_a_legal_one_and_is_remembered() -> None:
+def test_illegal_name_is_made_legal_and_the_original_kept() -> None:
     found = read(whole(FUNCTION | {"name": "files.read é"}, FUNCTION | {"name": "x" * 65}))
     assert found.methods == {"files_read__": "files.read é", "x" * 64: "x" * 65}
     assert all(NAME.fullmatch(tool.name) for tool in found.catalog.tools)
@@ -247,7 +247,7 @@ def test_a_name_that_is_not_legal_gets_a_legal_one_and_is_remembered() -> None:
 
 @pytest.mark.requirement("A-07")
 @pytest.mark.parametrize("names", [("a-b", "a_b"), ("a_b", "a-b"), ("a.b", "a-b", "a_b", "a b")])
-def test_two_names_that_would_become_one_tool_stay_two(names: tuple[str, ...]) -> None:
+def test_names_that_become_equal_stay_two_tools(names: tuple[str, ...]) -> None:
     found = read(whole(*(FUNCTION | {"name": name} for name in names)))
     called = {tool.original_name or tool.name for tool in found.catalog.tools}
     assert called == set(names)
@@ -260,7 +260,7 @@ def test_two_names_that_would_become_one_tool_stay_two(names: tuple[str, ...]) -
 
 
 @pytest.mark.requirement("C-4", "OT-013", "OT-018", "A-07")
-def test_odd_parameters_are_read_as_far_as_they_go() -> None:
+def test_valid_part_of_unusual_parameters_is_read() -> None:
     parameters = [
         {"name": "a"},
         {"name": "a", "schema": {"type": "string"}},
@@ -286,19 +286,19 @@ def test_odd_parameters_are_read_as_far_as_they_go() -> None:
         {"required": [7]},
     ],
 )
-def test_an_exact_schema_that_names_no_arguments_is_not_believed(exact: Any) -> None:
+def test_exact_schema_without_properties_is_ignored(exact: Any) -> None:
     parameters = [{"name": "a", "schema": {"type": "string"}, "required": True}]
     tool = only(whole(FUNCTION | {"parameters": parameters, "x-json-schema": exact}))
     assert tool.required_parameters == ("a",)
 
 
-def test_an_exact_schema_of_a_parameter_must_be_one() -> None:
+def test_invalid_exact_schema_of_a_parameter_is_ignored() -> None:
     parameters = [{"name": "a", "schema": {"type": "string"}, "required": True, "x-json-schema": {"description": 7}}]
     assert only(whole(FUNCTION | {"parameters": parameters})).parameters == {"a": {"type": "string"}}
 
 
 @pytest.mark.requirement("A-01")
-def test_schemas_that_multiply_or_lead_back_are_cut_and_noted() -> None:
+def test_doubling_and_circular_schemas_are_cut_and_noted() -> None:
     schemas: dict[str, Any] = {"N0": {"$ref": "#/schemas/N0"}}
     for level in range(1, 30):
         below = {"$ref": f"#/schemas/N{level - 1}"}
@@ -310,7 +310,7 @@ def test_schemas_that_multiply_or_lead_back_are_cut_and_noted() -> None:
 
 
 @pytest.mark.requirement("D-17")
-def test_parameters_of_one_model_share_the_limit_of_their_function() -> None:
+def test_parameters_with_shared_definitions_share_one_size_limit() -> None:
     definitions: dict[str, Any] = {"M0": {"type": "string"}}
     for level in range(1, 12):
         below = {"$ref": f"#/$defs/M{level - 1}"}
@@ -318,14 +318,14 @@ def test_parameters_of_one_model_share_the_limit_of_their_function() -> None:
     properties = {f"p{number}": {"$ref": "#/$defs/M11"} for number in range(30)}
     properties["last"] = {"type": "integer"}
     schema = {"type": "object", "properties": properties, "$defs": definitions}
-    function = written(Tool(name="f", description="d", input_schema=schema))
+    function = write_function(Tool(name="f", description="d", input_schema=schema))
     assert json.dumps(function["parameters"]).count('"type"') < 2_000 + 31 * 40
     assert function["parameters"][-1]["schema"] == {"type": "integer"}
     assert function["x-json-schema"] == schema
 
 
 @pytest.mark.requirement("OT-029")
-def test_text_of_any_script_comes_back() -> None:
+def test_text_of_any_script_survives_a_round_trip() -> None:
     tool = Tool(name="f", description="Größe 你好 👋", input_schema={"type": "object", "properties": {"größe": {}}})
     data = json.loads(json.dumps(document.write(Catalog(title="工具", tools=(tool,)))))
     found = read(data).catalog
@@ -372,7 +372,7 @@ tools = st.builds(
 @pytest.mark.requirement("OT-030", "A-03")
 @settings(max_examples=40)
 @given(st.lists(tools, min_size=1, max_size=4, unique_by=lambda tool: tool.name))
-def test_what_is_written_is_read_back_the_same(several: list[Tool]) -> None:
+def test_written_catalog_is_read_back_unchanged(several: list[Tool]) -> None:
     catalog = Catalog(title="Kit", version="1.2.3", tools=tuple(several))
     found = read(json.loads(json.dumps(document.write(catalog))))
     assert found.catalog == catalog

@@ -17,7 +17,7 @@ def frame(name: str, data: Json) -> bytes:
     return f"event:{name}\ndata:{json.dumps(data)}\n\n".encode()
 
 
-def heard(*pieces: bytes) -> tuple[list[Progress], Value | Problem]:
+def feed_pieces(*pieces: bytes) -> tuple[list[Progress], Value | Problem]:
     ear = StreamReader(Tool(name="each", streams=True).output_name)
     progress = [one for piece in pieces for one in ear.feed(piece)]
     return progress, ear.result(ENDED)
@@ -29,19 +29,19 @@ def data(result: Json) -> bytes:
 
 @pytest.mark.requirement("A-28", "A-11")
 def test_the_stream_of_the_dart_sdk_is_progress_and_a_result() -> None:
-    progress, result = heard(
+    progress, result = feed_pieces(
         frame("start", {"start": "each"}), data({"text": "é"}), data({"text": "b"}), frame("done", {"done": "each"})
     )
     assert progress == [Progress({"text": "é"}), Progress({"text": "b"})]
     assert result == Value([{"text": "é"}, {"text": "b"}])
 
 
-def test_a_piece_under_the_name_of_the_return_is_the_piece() -> None:
-    assert heard(data({"result": 1}), data({"result": None}), frame("done", {}))[1] == Value([1, None])
+def test_piece_under_the_name_of_the_return_is_unwrapped() -> None:
+    assert feed_pieces(data({"result": 1}), data({"result": None}), frame("done", {}))[1] == Value([1, None])
 
 
-def test_an_event_of_any_other_name_is_progress_of_that_name() -> None:
-    assert heard(frame("token", {"text": "a"}), frame("done", {}))[0] == [Progress({"text": "a"}, "token")]
+def test_event_with_another_name_is_progress_of_that_name() -> None:
+    assert feed_pieces(frame("token", {"text": "a"}), frame("done", {}))[0] == [Progress({"text": "a"}, "token")]
 
 
 @pytest.mark.parametrize(
@@ -52,40 +52,40 @@ def test_an_event_of_any_other_name_is_progress_of_that_name() -> None:
     ],
 )
 def test_an_error_frame_ends_the_call_in_either_form(said: Json) -> None:
-    progress, result = heard(data(1), frame("error", said), data(2))
+    progress, result = feed_pieces(data(1), frame("error", said), data(2))
     assert [one.value for one in progress] == [1]
     assert isinstance(result, Problem)
     assert result.message == "out of paper"
 
 
-def test_an_error_frame_that_says_nothing_is_still_an_error() -> None:
-    assert isinstance(heard(frame("error", 7))[1], Problem)
+def test_empty_error_frame_is_still_an_error() -> None:
+    assert isinstance(feed_pieces(frame("error", 7))[1], Problem)
 
 
-def test_a_stream_that_is_cut_off_is_a_problem_that_says_so() -> None:
-    result = heard(data(1), data(2)[:-3])[1]
+def test_interrupted_stream_is_a_problem_that_says_so() -> None:
+    result = feed_pieces(data(1), data(2)[:-3])[1]
     assert isinstance(result, Problem)
     assert result.kind is Kind.BAD_ANSWER
     assert "after 1 events" in result.message
 
 
-def test_an_event_that_is_not_json_cannot_be_heard() -> None:
+def test_event_that_is_not_json_raises_value_error() -> None:
     with pytest.raises(ValueError, match="not JSON"):
-        heard(b"event:data\ndata:{nope\n\n")
+        feed_pieces(b"event:data\ndata:{nope\n\n")
 
 
-def test_events_without_end_are_given_up() -> None:
+def test_stream_with_more_than_100000_events_is_refused() -> None:
     many = data(0) * 100_001
     with pytest.raises(ValueError, match="more than 100,000"):
-        heard(many)
+        feed_pieces(many)
 
 
 @given(st.lists(st.integers() | st.text() | st.none(), max_size=8), st.data())
-def test_any_cutting_of_the_stream_gives_the_same_events(values: list[Json], draw: st.DataObject) -> None:
+def test_chunk_boundaries_do_not_change_the_events(values: list[Json], draw: st.DataObject) -> None:
     whole = b"".join(data({"result": value}) for value in values) + frame("done", {"done": "each"})
     cuts = sorted(draw.draw(st.lists(st.integers(0, len(whole)), max_size=10)))
     pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
-    progress, result = heard(*pieces)
+    progress, result = feed_pieces(*pieces)
     assert [one.value for one in progress] == values
     assert result == Value(values)
 
@@ -98,8 +98,8 @@ def test_any_cutting_of_the_stream_gives_the_same_events(values: list[Json], dra
         {"jsonrpc": "2.0", "error": {"code": 405, "message": "Function Not Supported: c"}, "id": "1"},
     ],
 )
-def test_an_answer_that_is_an_error_ends_the_call_whatever_its_event_is_called(answer: Json) -> None:
-    problem = heard(frame("data", answer), frame("done", {}))[1]
+def test_error_object_in_a_data_event_ends_the_call(answer: Json) -> None:
+    problem = feed_pieces(frame("data", answer), frame("done", {}))[1]
     assert isinstance(problem, Problem)
     assert "Function Not Supported: c" in problem.message
-    assert heard(data({"error": {"code": 1}}), frame("done", {}))[1] == Value([{"error": {"code": 1}}])
+    assert feed_pieces(data({"error": {"code": 1}}), frame("done", {}))[1] == Value([{"error": {"code": 1}}])

@@ -65,14 +65,14 @@ def schema_of(data: Any) -> Schema:
 
 @pytest.mark.requirement("OT-029", "OT-031")
 @pytest.mark.parametrize("file", GOOD, ids=lambda file: file.stem)
-def test_a_document_comes_back_as_it_was(file: Path) -> None:
+def test_document_survives_a_round_trip(file: Path) -> None:
     data = json.loads(file.read_bytes())
     assert write(document(data)) == data
 
 
 @pytest.mark.requirement("OT-029")
 @pytest.mark.parametrize("file", GOOD, ids=lambda file: file.stem)
-def test_text_bytes_and_a_file_are_one_document_and_its_bytes_come_back(file: Path, tmp_path: Path) -> None:
+def test_text_bytes_and_file_give_the_same_document(file: Path, tmp_path: Path) -> None:
     found = read_text(file.read_bytes())
     assert isinstance(found, OpenTool)
     assert read_text(file.read_text(encoding="utf-8")) == found
@@ -86,26 +86,26 @@ def test_text_bytes_and_a_file_are_one_document_and_its_bytes_come_back(file: Pa
 
 @pytest.mark.requirement("OT-029")
 @given(text=st.text(), number=st.integers(-(10**30), 10**30))
-def test_no_text_and_no_number_changes(text: str, number: int) -> None:
+def test_any_text_and_number_survive_a_round_trip(text: str, number: int) -> None:
     made = replace(BY_HAND, info=Info(title=text, version="1"), extra={"x-number": number})
     assert read_text(write_text(made)) == made
 
 
 @pytest.mark.requirement("OT-029")
-def test_text_is_written_as_it_is_in_utf_8() -> None:
+def test_text_is_written_as_utf_8_without_escapes() -> None:
     made = replace(BY_HAND, info=Info(title="图书馆 📚", version="1"))
     assert '"title":"图书馆 📚"'.encode() in write_text(made)
 
 
 @pytest.mark.requirement("OT-001", "OT-008", "A-05")
-def test_what_is_made_by_hand_is_of_the_latest_version_and_without_fault() -> None:
+def test_document_built_in_python_has_the_latest_version_and_no_fault() -> None:
     assert BY_HAND.opentool == "1.1.0"
     assert check(write_text(BY_HAND)) == ()
     assert document(write(BY_HAND)) == BY_HAND
 
 
 @pytest.mark.requirement("OT-031", "OT-003")
-def test_the_older_version_can_be_written_and_drops_no_server_unasked() -> None:
+def test_writing_the_older_version_refuses_to_drop_the_server() -> None:
     full = document(FULL)
     with pytest.raises(ValueError, match="knows no server"):
         write(full, "1.0.0")
@@ -124,7 +124,7 @@ def test_a_server_in_the_older_version_is_kept_as_something_unknown() -> None:
 
 
 @pytest.mark.requirement("A-06", "OT-014")
-def test_returning_nothing_and_not_saying_what_are_different() -> None:
+def test_null_return_differs_from_an_absent_return() -> None:
     function = FULL["functions"][1]
     data = FULL | {"functions": [function, {**function, "name": "other"}]}
     del data["functions"][1]["return"]
@@ -134,7 +134,7 @@ def test_returning_nothing_and_not_saying_what_are_different() -> None:
 
 
 @pytest.mark.requirement("A-11")
-def test_the_events_of_a_stream_are_kept_in_order() -> None:
+def test_stream_events_keep_their_order() -> None:
     made = {"name": "book", "schema": {"type": "string"}}
     function = {"name": "f", "description": "F.", "parameters": [], "stream": {"z": made, "a": {**made, "x": 1}}}
     data = FULL | {"functions": [function]}
@@ -145,7 +145,7 @@ def test_the_events_of_a_stream_are_kept_in_order() -> None:
     assert write(document(data)) == data
 
 
-def test_what_the_specification_does_not_know_is_kept_everywhere() -> None:
+def test_unknown_members_are_kept_everywhere() -> None:
     def odd(data: Any) -> Any:
         if isinstance(data, list):
             return [odd(item) for item in data]
@@ -160,7 +160,7 @@ def test_what_the_specification_does_not_know_is_kept_everywhere() -> None:
     assert write(document(data)) == data
 
 
-def test_order_is_kept_where_it_means_something() -> None:
+def test_order_is_kept_for_parameters_properties_and_enums() -> None:
     data = with_schema({"type": "object", "properties": {"z": {"type": "string"}, "a": {"type": "string"}}})
     data["schemas"] = {"Z": {"type": "string"}, "A": {"type": "integer", "enum": [3, 1, 2]}}
     again = write(document(data))
@@ -168,14 +168,14 @@ def test_order_is_kept_where_it_means_something() -> None:
     assert json.dumps(again["schemas"]) == json.dumps(data["schemas"])
 
 
-def test_extra_never_hides_a_member() -> None:
+def test_extra_members_cannot_replace_known_members() -> None:
     made = replace(BY_HAND, extra={"opentool": "9.9.9", "x-a": 1})
     assert write(made) | {"x-a": 1} == write(made)
     assert write(made)["opentool"] == "1.1.0"
 
 
 @pytest.mark.requirement("A-01")
-def test_a_reference_is_read_as_one_with_whatever_stands_beside_it() -> None:
+def test_reference_is_read_with_the_members_beside_it() -> None:
     schema = {"$ref": "#/schemas/Book", "description": "A book.", "type": "object"}
     found = schema_of(schema)
     assert found == Schema(reference="#/schemas/Book", description="A book.", extra={"type": "object"})
@@ -183,7 +183,7 @@ def test_a_reference_is_read_as_one_with_whatever_stands_beside_it() -> None:
 
 
 @pytest.mark.requirement("A-04")
-def test_an_array_without_items_and_an_object_without_properties_are_read_and_never_written() -> None:
+def test_array_without_items_and_object_without_properties_are_read_not_written() -> None:
     whole = {"type": "array", "items": {"type": "object", "properties": {}}}
     assert write(document(with_schema({"type": "array"}))) == with_schema(whole)
     assert write(document(with_schema({"type": "object"}))) == with_schema({"type": "object", "properties": {}})
@@ -200,7 +200,7 @@ def test_numbers_of_an_enum_that_are_written_as_strings_are_mended() -> None:
 
 
 @pytest.mark.requirement("C-4")
-def test_the_nulls_of_java_and_what_it_leaves_out_are_mended() -> None:
+def test_null_and_missing_members_written_by_java_are_corrected() -> None:
     unset = dict.fromkeys(["$ref", "description", "properties", "items", "enum", "required"])
     data = {
         "opentool": "1.0.0",
@@ -238,7 +238,7 @@ def test_the_nulls_of_java_and_what_it_leaves_out_are_mended() -> None:
         (FULL | {"functions": [7, 8]}, "Errors in all: 2"),
     ],
 )
-def test_what_is_no_document_is_a_problem_that_says_where(data: Any, words: str) -> None:
+def test_invalid_document_is_a_problem_with_its_place(data: Any, words: str) -> None:
     found = read(data)
     assert isinstance(found, Problem)
     assert words in found.message
@@ -262,19 +262,19 @@ def test_data_nested_deeper_than_json_may_be_is_a_problem() -> None:
 
 
 @pytest.mark.requirement("OT-024", "OT-025")
-def test_data_nested_as_deep_as_json_may_be_is_read_and_written() -> None:
+def test_data_at_the_json_depth_limit_is_read_and_written() -> None:
     schema: Any = {"type": "string"}
     for _ in range(94):
         schema = {"type": "object", "properties": {"a": schema}}
     assert write(document(with_schema(schema))) == with_schema(schema)
 
 
-def test_the_names_of_the_sdks_for_reading_and_writing() -> None:
+def test_read_and_write_methods_have_the_names_of_the_sdks() -> None:
     assert OpenTool.from_json(FULL) == OpenTool.fromJson(FULL) == document(FULL)
     assert document(FULL).to_json() == document(FULL).toJson() == FULL
     with pytest.raises(ValueError, match='"info" is missing'):
         OpenTool.from_json({"opentool": "1.1.0", "functions": []})
 
 
-def test_a_server_and_its_description() -> None:
+def test_server_url_and_description_are_read() -> None:
     assert document(FULL).server == Server(url="https://library.example/opentool", description="The reading room.")

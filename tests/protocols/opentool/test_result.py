@@ -31,13 +31,13 @@ NULL = {"type": "null"}
         ({"$ref": "#/$defs/Gone"}, Shape.ANY),
     ],
 )
-def test_the_shape_is_what_the_output_schema_allows(output: Any, shape: Shape) -> None:
+def test_result_shape_follows_the_output_schema(output: Any, shape: Shape) -> None:
     assert result.get_shape(output) is shape
 
 
 @pytest.mark.requirement("S-6", "A-20", "OTRPC-011")
 @pytest.mark.parametrize("shape", [Shape.ANY, Shape.SIMPLE, Shape.NOTHING])
-def test_a_scalar_stands_under_the_name_of_the_return(shape: Shape) -> None:
+def test_scalar_result_is_wrapped_under_the_name_of_the_return(shape: Shape) -> None:
     assert result.write(3, shape, "sum") == {"sum": 3}
     assert result.write([1], shape, "list") == {"list": [1]}
 
@@ -45,13 +45,13 @@ def test_a_scalar_stands_under_the_name_of_the_return(shape: Shape) -> None:
 @pytest.mark.requirement("A-20")
 @pytest.mark.parametrize("shape", list(Shape))
 @pytest.mark.parametrize("value", [{"id": 1}, {"a": 1, "b": 2}])
-def test_nothing_is_an_empty_object_and_an_object_is_itself(shape: Shape, value: dict[str, int]) -> None:
+def test_no_value_is_an_empty_object_and_an_object_is_unwrapped(shape: Shape, value: dict[str, int]) -> None:
     assert result.write(None, shape, "result") == {}
     assert result.write(value, shape, "result") == value
 
 
 @pytest.mark.requirement("A-20", "C-3")
-def test_the_one_member_of_a_result_is_the_value_where_it_is_declared_to_be_no_object() -> None:
+def test_single_member_of_a_result_is_the_value_if_no_object_is_declared() -> None:
     assert result.read({"count": 3}, Shape.SIMPLE, "Total") == 3
     assert result.read({"count": 3}, Shape.ANY, "Count") == 3
     assert result.read({"count": 3}, Shape.ANY, "Total") == {"count": 3}
@@ -76,7 +76,7 @@ def test_a_result_that_is_no_object_is_the_value() -> None:
         (None, Shape.ANY),
     ],
 )
-def test_the_shape_of_a_piece_is_that_of_an_item(output: Any, shape: Shape) -> None:
+def test_piece_shape_follows_the_item_schema(output: Any, shape: Shape) -> None:
     assert result.get_item_shape(output) is shape
 
 
@@ -87,18 +87,18 @@ objects = st.dictionaries(names, scalars, max_size=3)
 
 @pytest.mark.requirement("S-6", "OTRPC-009", "A-20")
 @given(scalars | objects, names)
-def test_any_value_of_an_undeclared_shape_comes_back(value: Any, name: str) -> None:
+def test_any_value_of_an_undeclared_shape_survives_a_round_trip(value: Any, name: str) -> None:
     written = result.write(value, Shape.ANY, name)
     assert isinstance(written, dict)
     assert result.read(written, Shape.ANY, name) == value
 
 
 @given(objects)
-def test_any_object_of_a_tool_that_declares_nothing_goes_out_as_it_is(value: dict[str, Any]) -> None:
+def test_any_object_of_a_tool_without_output_is_written_unchanged(value: dict[str, Any]) -> None:
     assert result.write(value, Shape.NOTHING, "result") == value
     assert result.read(value, Shape.NOTHING, "result") == (value or None)
 
 
 @given(objects)
-def test_any_object_of_a_declared_shape_comes_back(value: dict[str, Any]) -> None:
+def test_any_object_of_a_declared_shape_survives_a_round_trip(value: dict[str, Any]) -> None:
     assert result.read(result.write(value, Shape.OBJECT, "result"), Shape.OBJECT, "result") == value

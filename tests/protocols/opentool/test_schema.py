@@ -49,7 +49,7 @@ def small(one: Any) -> dict[str, Any]:
         ({"allOf": [{"type": "integer"}]}, "integer"),
     ],
 )
-def test_every_schema_has_one_type_of_six(exact: Any, type_: str) -> None:
+def test_every_schema_gets_one_of_six_types(exact: Any, type_: str) -> None:
     assert small(exact)["type"] == type_
 
 
@@ -60,7 +60,7 @@ def test_objects_always_have_properties_and_arrays_items() -> None:
 
 
 @pytest.mark.requirement("OT-026", "A-02")
-def test_an_enum_keeps_its_native_values_and_loses_null() -> None:
+def test_enum_keeps_its_values_without_null() -> None:
     assert small({"type": ["integer", "null"], "enum": [1, 2, None]}) == {"type": "integer", "enum": [1, 2]}
     assert small({"anyOf": [{"const": "a"}, {"enum": ["b"]}]}) == {"type": "string", "enum": ["a", "b"]}
 
@@ -69,17 +69,17 @@ def test_an_enum_keeps_its_native_values_and_loses_null() -> None:
     ("value", "type_"),
     [(True, "boolean"), (1, "integer"), (1.5, "number"), ("a", "string"), ([], "array"), ({"a": 1}, "object")],
 )
-def test_a_schema_without_a_type_is_of_the_type_of_its_values(value: Any, type_: str) -> None:
+def test_schema_without_a_type_gets_the_type_of_its_values(value: Any, type_: str) -> None:
     assert small({"enum": [value]})["type"] == type_
 
 
 @pytest.mark.requirement("A-02")
-def test_values_of_several_types_are_named_in_the_description() -> None:
+def test_enum_of_several_types_is_listed_in_the_description() -> None:
     assert small({"enum": ["a", 1]}) == {"type": "string", "description": "one of a, 1"}
 
 
 @pytest.mark.requirement("A-10")
-def test_what_has_no_member_is_said_in_the_description() -> None:
+def test_keywords_without_an_equivalent_are_described_in_words() -> None:
     exact = {"type": "integer", "description": "How many.", "minimum": 0, "maximum": 9, "default": 3}
     assert small(exact) == {"type": "integer", "description": "How many. (default 3, at least 0, at most 9)"}
     assert small({"type": "string", "format": "date"})["description"] == "format date"
@@ -87,7 +87,7 @@ def test_what_has_no_member_is_said_in_the_description() -> None:
 
 
 @pytest.mark.requirement("A-01", "S-2")
-def test_a_reference_is_written_out_and_cut_where_it_leads_back() -> None:
+def test_reference_is_inlined_and_recursion_is_cut() -> None:
     assert small(NODE) == {
         "type": "object",
         "properties": {
@@ -100,15 +100,15 @@ def test_a_reference_is_written_out_and_cut_where_it_leads_back() -> None:
 
 @pytest.mark.requirement("A-01")
 @pytest.mark.parametrize("reference", ["#/$defs/Gone", "https://elsewhere.test/schema", "other.json", 7, "#/a/b"])
-def test_a_reference_that_leads_nowhere_stands_for_anything(reference: Any) -> None:
+def test_dangling_reference_allows_anything(reference: Any) -> None:
     assert small({"$ref": reference, "a": 1}) == {"type": "object", "properties": {}}
 
 
-def test_a_reference_may_have_escaped_names() -> None:
+def test_reference_with_escaped_names_is_resolved() -> None:
     assert small({"$ref": "#/$defs/a~1b~0c", "$defs": {"a/b~c": TEXT}}) == TEXT
 
 
-def test_all_of_joins_its_parts() -> None:
+def test_all_of_merges_its_parts() -> None:
     parts = [
         {"type": "object", "properties": {"a": TEXT}, "required": ["a"]},
         {"type": "object", "properties": {"b": TEXT}, "required": ["b"], "description": "Both."},
@@ -121,7 +121,7 @@ def test_all_of_joins_its_parts() -> None:
     }
 
 
-def test_alternatives_of_objects_show_the_members_of_all_and_require_what_all_require() -> None:
+def test_object_alternatives_list_all_members_and_require_common_ones() -> None:
     dog = {"type": "object", "properties": {"name": TEXT, "barks": {"type": "boolean"}}, "required": ["name", "barks"]}
     cat = {"type": "object", "properties": {"name": TEXT}, "required": ["name"]}
     joined = small({"anyOf": [dog, cat]})
@@ -129,7 +129,7 @@ def test_alternatives_of_objects_show_the_members_of_all_and_require_what_all_re
     assert joined["required"] == ["name"]
 
 
-def test_a_tuple_is_an_array_of_what_its_places_hold() -> None:
+def test_tuple_becomes_an_array_of_its_item_types() -> None:
     assert small({"type": "array", "prefixItems": [{"type": "integer"}, {"type": "number"}]}) == {
         "type": "array",
         "items": {"type": "number"},
@@ -140,7 +140,7 @@ def test_a_tuple_is_an_array_of_what_its_places_hold() -> None:
     }
 
 
-def test_references_that_multiply_are_cut_off() -> None:
+def test_doubling_references_are_cut() -> None:
     defs: dict[str, Any] = {"N0": TEXT}
     for level in range(1, 30):
         below = {"$ref": f"#/$defs/N{level - 1}"}
@@ -149,7 +149,7 @@ def test_references_that_multiply_are_cut_off() -> None:
     assert len(written) < 200_000
 
 
-def test_of_many_references_that_lead_nowhere_twenty_are_remembered() -> None:
+def test_at_most_20_dangling_references_are_recorded() -> None:
     walk = Walk({})
     members = {f"p{number}": {"$ref": f"#/{number}"} for number in range(30)}
     assert schema.read({"type": "object", "properties": members}, walk)["properties"] == {name: {} for name in members}
@@ -161,7 +161,7 @@ def test_a_long_enum_is_kept() -> None:
     assert small(exact) == schema.read(exact, Walk(None)) == exact
 
 
-def test_a_deep_schema_is_cut_off_in_both_directions() -> None:
+def test_deep_schema_is_cut_when_read_and_when_written() -> None:
     deep: dict[str, Any] = TEXT
     for _ in range(190):
         deep = {"type": "array", "items": deep}
@@ -177,7 +177,7 @@ def test_numbers_written_as_text_in_an_enum_are_read_as_numbers() -> None:
 
 
 @pytest.mark.requirement("C-4", "A-04", "OT-023", "OT-027")
-def test_reading_keeps_what_is_there_and_asks_for_nothing_else() -> None:
+def test_reading_a_schema_adds_no_requirements() -> None:
     full = {
         "type": "object",
         "description": "A pair.",
@@ -212,12 +212,12 @@ def check_small(one: dict[str, Any]) -> None:
 
 @pytest.mark.requirement("S-2", "OT-022", "OT-024", "OT-025", "A-01")
 @given(any_json)
-def test_whatever_the_schema_what_is_written_is_a_small_schema(one: Any) -> None:
+def test_any_schema_is_written_as_a_valid_small_schema(one: Any) -> None:
     check_small(small(one))
 
 
 @given(any_json)
-def test_whatever_is_read_what_comes_out_is_a_schema_that_can_be_written(one: Any) -> None:
+def test_any_schema_that_is_read_can_be_written(one: Any) -> None:
     check_small(small(schema.read(one, Walk(one))))
 
 

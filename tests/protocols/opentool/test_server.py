@@ -40,7 +40,7 @@ def frames(text: bytes) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.requirement("OTRPC-001", "S-17", "A-28")
-def test_the_paths_are_those_of_the_protocol_and_none_stops_the_server(store: Catalog) -> None:
+def test_routes_are_those_of_the_protocol_without_stop(store: Catalog) -> None:
     routes = CODEC.routes(store, Site())
     assert set(routes) == {
         ("GET", "/opentool/version"),
@@ -58,12 +58,12 @@ def test_version_is_the_version_of_the_catalog(store: Catalog, wire: Wire) -> No
 
 @pytest.mark.requirement("OTRPC-003", "A-24")
 @pytest.mark.parametrize("version", ["v2", "1.0", "2024-01", "01.2.3", "1.2.3-beta"])
-def test_a_version_is_three_numbers_whatever_the_catalog_says(wire: Wire, version: str) -> None:
+def test_version_route_always_returns_three_numbers(wire: Wire, version: str) -> None:
     assert body(wire(Catalog(version=version))(Request("GET", "/opentool/version"))) == {"version": "1.0.0"}
 
 
 @pytest.mark.requirement("OTRPC-013", "OTRPC-014")
-def test_load_is_the_document_made_once_or_two_bytes(store: Catalog, wire: Wire) -> None:
+def test_load_route_returns_the_document_built_once(store: Catalog, wire: Wire) -> None:
     read = wire(store)
     load = read(Request("GET", "/opentool/load"))
     assert body(load)["opentool"] == "1.1.0"
@@ -73,7 +73,7 @@ def test_load_is_the_document_made_once_or_two_bytes(store: Catalog, wire: Wire)
 
 
 @pytest.mark.requirement("OTRPC-004", "OTRPC-006", "OTRPC-009", "OTRPC-011", "OTRPC-012", "S-3", "S-6", "A-12")
-def test_a_call_is_read_and_its_value_answered(store: Catalog, wire: Wire) -> None:
+def test_call_is_read_and_its_value_answered(store: Catalog, wire: Wire) -> None:
     pending = wire(store)(post(call()))
     assert isinstance(pending, Pending)
     assert pending.call.tool is store.names["create"]
@@ -90,7 +90,7 @@ def test_the_id_of_a_request_is_no_idempotency_key(store: Catalog, wire: Wire) -
 
 @pytest.mark.requirement("OTRPC-008", "A-15")
 @pytest.mark.parametrize("id_", ["c1", "", "é", 0, 7, 1.5, None, 2**70])
-def test_an_id_comes_back_with_its_type(store: Catalog, wire: Wire, id_: Any) -> None:
+def test_response_id_keeps_the_type_of_the_request_id(store: Catalog, wire: Wire, id_: Any) -> None:
     answered = body(wire(store)(post(call(id=id_))).reply(Value(1), 0.0))["id"]
     assert (answered, type(answered)) == (id_, type(id_))
 
@@ -104,7 +104,7 @@ def test_an_id_comes_back_with_its_type(store: Catalog, wire: Wire, id_: Any) ->
         {"jsonrpc": "2.0", "method": "count", "params": None, "id": "1", "more": []},
     ],
 )
-def test_requests_of_real_clients_are_read(store: Catalog, wire: Wire, request_: Any) -> None:
+def test_server_reads_requests_of_each_real_client(store: Catalog, wire: Wire, request_: Any) -> None:
     pending = wire(store)(post(request_))
     assert isinstance(pending, Pending)
     assert pending.call.arguments == {}
@@ -132,7 +132,7 @@ def test_requests_of_real_clients_are_read(store: Catalog, wire: Wire, request_:
     ],
 )
 @pytest.mark.parametrize("path", ["/opentool/call", "/opentool/streamCall"])
-def test_what_is_no_call_is_refused_with_400_in_json(
+def test_invalid_call_is_refused_with_400_in_json(
     store: Catalog, wire: Wire, sent: Any, code: int, id_: Any, path: str
 ) -> None:
     response = wire(store)(post(sent, path))
@@ -153,7 +153,7 @@ def test_another_content_type_is_refused(store: Catalog, wire: Wire, headers: An
 
 
 @pytest.mark.requirement("OTRPC-006", "OTRPC-010", "A-13", "A-14")
-def test_a_function_that_is_not_there_is_not_supported(store: Catalog, wire: Wire) -> None:
+def test_unknown_function_is_refused_as_not_supported(store: Catalog, wire: Wire) -> None:
     response = wire(store)(post(call("nope")))
     assert response.status == 200
     error = body(response)["error"]
@@ -165,7 +165,7 @@ def test_a_function_that_is_not_there_is_not_supported(store: Catalog, wire: Wir
 
 @pytest.mark.requirement("A-19", "A-14")
 @pytest.mark.parametrize("params", [[], ["x"], "x", 7, True])
-def test_parameters_that_are_no_object_are_invalid(store: Catalog, wire: Wire, params: Any) -> None:
+def test_params_that_are_no_object_are_invalid_params(store: Catalog, wire: Wire, params: Any) -> None:
     response = wire(store)(post(call(params=params)))
     assert response.status == 200
     assert body(response)["error"]["code"] == -32602
@@ -185,7 +185,7 @@ def test_every_other_problem_of_a_call_is_answered_with_200(store: Catalog, wire
 
 
 @pytest.mark.requirement("A-13", "A-53")
-def test_what_a_problem_says_besides_travels_as_data_but_not_to_developers(store: Catalog, wire: Wire) -> None:
+def test_problem_members_are_sent_as_error_data_without_developer_message(store: Catalog, wire: Wire) -> None:
     problem = Problem(
         kind=Kind.TOOL_FAILED,
         message="",
@@ -224,9 +224,7 @@ def test_a_call_without_its_key_is_401_in_json(store: Catalog, wire: Wire) -> No
 
 
 @pytest.mark.parametrize(("wait", "said"), [(None, "1"), (0, "1"), (1, "1"), (1000, "1"), (1001, "2"), (60_000, "60")])
-def test_too_much_work_is_503_and_says_when_to_come_back(
-    store: Catalog, wire: Wire, wait: int | None, said: str
-) -> None:
+def test_overload_is_503_with_retry_time(store: Catalog, wire: Wire, wait: int | None, said: str) -> None:
     problem = Problem(kind=Kind.OVERLOADED, message="Busy.", retry_after_ms=wait)
     for response in (CODEC.refuse(problem), wire(store)(post(call())).reply(problem, 0.0)):
         assert response.status == 503
@@ -236,13 +234,13 @@ def test_too_much_work_is_503_and_says_when_to_come_back(
 
 @pytest.mark.requirement("S-5")
 @pytest.mark.parametrize("kind", sorted(Kind))
-def test_a_problem_before_any_reader_has_the_status_of_its_kind(kind: Kind) -> None:
+def test_refusal_before_routing_has_the_status_of_its_kind(kind: Kind) -> None:
     response = CODEC.refuse(Problem(kind=kind, message="No."))
     assert response.status == STATUS_BY_KIND[kind]
     assert body(response)["id"] is None
 
 
-def test_tools_of_one_name_are_called_by_the_names_of_the_catalog(wire: Wire) -> None:
+def test_tools_with_one_name_are_called_with_their_toolkit_prefix(wire: Wire) -> None:
     catalog = Catalog(tools=(Tool(name="f", toolkit="A"), Tool(name="f", toolkit="B"), Tool(name="g", toolkit="A")))
     read = wire(catalog)
     assert [one["name"] for one in body(read(Request("GET", "/opentool/load")))["functions"]] == ["A_f", "g", "B_f"]
@@ -259,7 +257,7 @@ def stream(wire: Wire, store: Catalog, method: str) -> Streaming:
 
 
 @pytest.mark.requirement("A-28")
-def test_a_stream_is_start_pieces_and_done(store: Catalog, wire: Wire) -> None:
+def test_stream_consists_of_start_pieces_and_done(store: Catalog, wire: Wire) -> None:
     streaming = stream(wire, store, "each")
     said = streaming.frame(Progress("hé\n")) + streaming.frame(Progress({"text": "b"}, "odd"))
     assert frames(said) == [
@@ -271,7 +269,7 @@ def test_a_stream_is_start_pieces_and_done(store: Catalog, wire: Wire) -> None:
 
 
 @pytest.mark.requirement("A-28")
-def test_the_value_of_a_tool_that_does_not_stream_is_the_one_piece(store: Catalog, wire: Wire) -> None:
+def test_tool_without_streaming_sends_its_value_as_one_piece(store: Catalog, wire: Wire) -> None:
     assert frames(stream(wire, store, "count").closing(Value(3), 1.0)) == [
         ("data", {"jsonrpc": "2.0", "result": {"result": 3}, "id": "c1"}),
         ("done", {"done": "count"}),

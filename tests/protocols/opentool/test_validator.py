@@ -45,59 +45,59 @@ def rules_of(data: Any) -> list[tuple[str, str]]:
 
 @pytest.mark.requirement("OT-001", "OT-002", "OT-004", "OT-005", "A-05")
 @pytest.mark.parametrize("name", proofs("OT-001", "OT-002", "OT-004", "OT-005", "A-05"))
-def test_a_fault_of_the_document(name: str) -> None:
+def test_document_faults_are_reported_as_expected(name: str) -> None:
     assert_found(name)
 
 
 @pytest.mark.requirement("OT-003", "OT-009", "OT-010")
 @pytest.mark.parametrize("name", proofs("OT-003", "OT-009", "OT-010"))
-def test_a_fault_of_the_server(name: str) -> None:
+def test_server_faults_are_reported_as_expected(name: str) -> None:
     assert_found(name)
 
 
 @pytest.mark.requirement("OT-006", "OT-007", "OT-008")
 @pytest.mark.parametrize("name", proofs("OT-006", "OT-007", "OT-008"))
-def test_a_fault_of_the_info(name: str) -> None:
+def test_info_faults_are_reported_as_expected(name: str) -> None:
     assert_found(name)
 
 
 @pytest.mark.requirement("OT-011", "OT-012", "OT-013", "OT-014", "A-07", "A-11")
 @pytest.mark.parametrize("name", proofs("OT-011", "OT-012", "OT-013", "OT-014", "A-07", "A-11"))
-def test_a_fault_of_a_function(name: str) -> None:
+def test_function_faults_are_reported_as_expected(name: str) -> None:
     assert_found(name)
 
 
 @pytest.mark.requirement("OT-015", "OT-016", "OT-017", "OT-018")
 @pytest.mark.parametrize("name", proofs("OT-015", "OT-016", "OT-017", "OT-018"))
-def test_a_fault_of_a_parameter(name: str) -> None:
+def test_parameter_faults_are_reported_as_expected(name: str) -> None:
     assert_found(name)
 
 
 @pytest.mark.requirement("OT-019", "OT-020", "OT-021")
 @pytest.mark.parametrize("name", proofs("OT-019", "OT-020", "OT-021"))
-def test_a_fault_of_a_return(name: str) -> None:
+def test_return_faults_are_reported_as_expected(name: str) -> None:
     assert_found(name)
 
 
 @pytest.mark.requirement("OT-022", "OT-023", "OT-024", "OT-025", "OT-026", "OT-027", "A-02", "A-04")
 @pytest.mark.parametrize("name", proofs("OT-022", "OT-023", "OT-024", "OT-025", "OT-026", "OT-027", "A-02"))
-def test_a_fault_of_a_schema(name: str) -> None:
+def test_schema_faults_are_reported_as_expected(name: str) -> None:
     assert_found(name)
 
 
 @pytest.mark.requirement("A-01", "D-18")
 @pytest.mark.parametrize("name", proofs("A-01"))
-def test_a_fault_of_a_reference(name: str) -> None:
+def test_reference_faults_are_reported_as_expected(name: str) -> None:
     assert_found(name)
 
 
 @pytest.mark.requirement("OT-029", "D-16")
 @pytest.mark.parametrize("name", proofs("OT-029", "D-16"))
-def test_a_fault_of_the_text(name: str) -> None:
+def test_text_faults_are_reported_as_expected(name: str) -> None:
     assert_found(name)
 
 
-def test_every_rule_of_the_document_has_an_example_and_each_example_a_place() -> None:
+def test_every_document_rule_has_a_faulty_example() -> None:
     assert {f"OT-{number:03}" for number in range(1, 28)} <= {due["rule"] for due in INDEX.values()}
     assert set(INDEX) == {file.name for file in (EXAMPLES / "faulty").iterdir()}
     assert len(INDEX) >= 60
@@ -127,7 +127,7 @@ def test_all_faults_are_found_at_once_in_the_order_of_the_text() -> None:
     ]
 
 
-def test_a_fault_says_what_is_wrong_and_what_is_expected() -> None:
+def test_fault_states_what_is_wrong_and_what_is_expected() -> None:
     (fault,) = check((EXAMPLES / "faulty" / "type_unknown.json").read_bytes())
     assert fault == Fault(
         "/functions/0/parameters/0/schema/type",
@@ -165,13 +165,13 @@ def ref(name: str) -> dict[str, str]:
         ("object", [{}, {"a": 1}, [], None, "a"], [2, 3, 4]),
     ],
 )
-def test_values_are_of_the_type(type_: str, values: list[Any], wrong: list[int]) -> None:
+def test_enum_value_of_another_type_is_a_fault(type_: str, values: list[Any], wrong: list[int]) -> None:
     needed: dict[str, Any] = {"properties": {}, "items": {"type": "string"}}
     data = schemas(A=needed | {"type": type_, "enum": values})
     assert rules_of(data) == [("A-02", f"/schemas/A/enum/{place}") for place in wrong]
 
 
-def test_of_very_many_values_that_do_not_fit_a_thousand_are_said() -> None:
+def test_at_most_1000_enum_faults_are_reported() -> None:
     data = schemas(A={"type": "integer", "enum": ["a"] * 3_000})
     assert rules_of(data) == [("A-02", f"/schemas/A/enum/{place}") for place in range(1_000)]
 
@@ -180,13 +180,13 @@ def test_of_very_many_values_that_do_not_fit_a_thousand_are_said() -> None:
 @pytest.mark.parametrize(
     ("version", "knows"), [("1.0", False), ("1.0.7", False), ("1.1.0", True), ("1", True), ("", True)]
 )
-def test_which_versions_know_a_server(version: str, knows: bool) -> None:
+def test_server_member_is_checked_only_in_versions_that_define_it(version: str, knows: bool) -> None:
     found = rules_of(schemas() | {"opentool": version, "server": {}})
     assert [rule for rule, _ in found if rule in ("OT-003", "OT-009")] == ["OT-009" if knows else "OT-003"]
 
 
 @pytest.mark.requirement("A-01")
-def test_only_the_references_in_a_ring_are_warned_of() -> None:
+def test_only_references_inside_a_cycle_give_a_warning() -> None:
     data = schemas(
         Tree={"type": "object", "properties": {"left": ref("Leaf"), "next": ref("Wood")}},
         Wood={"type": "array", "items": ref("Tree")},
@@ -210,13 +210,13 @@ def test_references_that_only_lead_to_each_other_are_errors() -> None:
 
 
 @pytest.mark.requirement("A-01")
-def test_a_reference_to_a_name_with_a_slash_is_written_as_a_pointer() -> None:
+def test_reference_to_a_name_with_a_slash_must_be_escaped() -> None:
     data = schemas(**{"a/b": {"type": "string"}, "c": ref("a~1b"), "d": ref("a/b")})
     assert rules_of(data) == [("A-01", "/schemas/d/$ref")]
 
 
 @pytest.mark.requirement("D-17")
-def test_a_long_chain_of_references_is_checked_like_any_other() -> None:
+def test_long_reference_chain_is_checked() -> None:
     number = 5_000
     chain = {f"S{place}": ref(f"S{place + 1}") for place in range(number)}
     assert check(json.dumps(schemas(**chain, **{f"S{number}": {"type": "string"}}))) == ()
@@ -226,7 +226,7 @@ def test_a_long_chain_of_references_is_checked_like_any_other() -> None:
 
 
 @pytest.mark.requirement("D-17")
-def test_references_that_multiply_are_not_followed() -> None:
+def test_doubling_references_are_not_expanded() -> None:
     doubling = {
         f"S{place}": {"type": "object", "properties": {"a": ref(f"S{place + 1}"), "b": ref(f"S{place + 1}")}}
         for place in range(100)
@@ -235,21 +235,21 @@ def test_references_that_multiply_are_not_followed() -> None:
 
 
 @pytest.mark.requirement("D-16")
-def test_what_is_nested_too_deep_is_one_fault() -> None:
+def test_too_deep_document_is_one_fault() -> None:
     schema: Any = {"type": "string"}
     for _ in range(300):
         schema = {"type": "array", "items": schema}
     assert [fault.rule for fault in check(json.dumps(schemas(Deep=schema)))] == ["OT-029"]
 
 
-def test_what_is_nested_as_deep_as_json_may_be_is_checked() -> None:
+def test_document_at_the_depth_limit_is_checked() -> None:
     schema: Any = {"type": "text"}
     for _ in range(190):
         schema = {"type": "array", "items": schema}
     assert rules_of(schemas(Deep=schema)) == [("OT-022", "/schemas/Deep" + "/items" * 190 + "/type")]
 
 
-def test_of_very_many_faults_a_thousand_are_said() -> None:
+def test_at_most_1000_faults_are_reported() -> None:
     assert len(check(json.dumps(SMALL | {"functions": [None] * 5_000}))) == 1_000
 
 
@@ -266,7 +266,7 @@ def test_a_text_that_is_too_large_is_one_fault() -> None:
 
 
 @given(text=st.binary(max_size=200) | st.text(max_size=200))
-def test_any_text_is_answered(text: str | bytes) -> None:
+def test_any_text_is_checked_with_positions(text: str | bytes) -> None:
     found = check(text)
     assert found  # nothing this short is a document
     assert all(fault.line >= 1 and fault.column >= 1 for fault in found)
@@ -282,7 +282,7 @@ def test_any_text_is_answered(text: str | bytes) -> None:
         max_leaves=12,
     )
 )
-def test_every_fault_stands_where_its_pointer_leads(data: Any) -> None:
+def test_each_fault_position_matches_its_pointer(data: Any) -> None:
     text = json.dumps(data, indent=1, ensure_ascii=False)
     found = check(text)
     places = positions.locate(text, [fault.pointer for fault in found])
@@ -290,7 +290,7 @@ def test_every_fault_stands_where_its_pointer_leads(data: Any) -> None:
 
 
 @pytest.mark.requirement("S-2", "A-04", "OT-012")
-def test_what_we_write_has_no_fault() -> None:
+def test_written_document_has_no_fault() -> None:
     properties = {"a": {"type": ["integer", "null"]}, "b": {"type": "array"}, "c": {}, "d": {"enum": [1, "x"]}}
     tools = (
         Tool(

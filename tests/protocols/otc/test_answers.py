@@ -38,27 +38,27 @@ def test_oxp_puts_everything_under_result(answer):
 
 @pytest.mark.requirement("S-10")
 @pytest.mark.parametrize("name", ["otc://1.0", "urn:oxp:1.0"])
-def test_one_body_serves_oxp_and_universal_tool_where_both_use_the_name(answer, name):
+def test_shared_path_answers_oxp_and_universal_tool_in_one_body(answer, name):
     _, body = answer("/tools/call", {"$schema": name, **ADD}, Value(3))
     outcome = {"call_id": "c1", "success": True, "duration": 2, "value": 3}
     assert body == {"$schema": name, **outcome, "result": outcome}
 
 
 @pytest.mark.requirement("S-13", "A-33")
-def test_under_uts_the_outcome_is_flat(answer):
+def test_universal_tool_answer_is_flat(answer):
     _, body = answer("/uts/tools/call", ADD, Value(3))
     assert body == {"$schema": "otc://1.0", "call_id": "c1", "success": True, "duration": 2, "value": 3}
 
 
 @pytest.mark.requirement("A-43", "S-12")
-def test_no_output_is_null(answer):
+def test_missing_output_is_written_as_null(answer):
     _, body = answer("/call", ADD, Value(None))
     assert body["output"] == {"value": None}
 
 
 @pytest.mark.requirement("OTC-027", "OTC-026")
 @pytest.mark.parametrize("value", [{}, {"a": [1]}, [], [1], "é\u2028", 0, -1.5, True, False, 2**70])
-def test_any_json_value_is_a_value_and_the_duration_is_whole_milliseconds(answer, value):
+def test_any_json_value_is_answered_with_whole_milliseconds(answer, value):
     _, body = answer("/call", ADD, Value(value), 7.6)
     assert body["output"]["value"] == value
     assert type(body["output"]["value"]) is type(value)
@@ -91,14 +91,14 @@ def test_the_developer_message_is_never_sent(answer, ask, kind):
 
 @pytest.mark.requirement("OTC-041", "A-41")
 @pytest.mark.parametrize("kind", sorted(AFTER_START))
-def test_once_a_tool_has_started_the_status_is_200(answer, kind):
+def test_problem_of_a_started_tool_is_answered_with_200(answer, kind):
     status, body = answer("/call", ADD, Problem(kind=kind, message=""))
     assert status == 200
     assert body["output"]["error"] == {"message": "The tool failed.", "can_retry": False}
 
 
 @pytest.mark.requirement("OXP-009", "OTC-040")
-def test_arguments_that_do_not_fit_are_422_with_each_named(answer):
+def test_invalid_arguments_are_422_with_each_one_named(answer):
     problem = Problem(kind=Kind.INVALID_ARGUMENTS, message="a: no.", parameter_errors={"a": "must be a number"})
     status, body = answer("/tools/call", ADD, problem)
     assert status == 422
@@ -116,7 +116,7 @@ def test_arguments_that_do_not_fit_are_422_with_each_named(answer):
         (Kind.OVERLOADED, 503, 0, "0"),
     ],
 )
-def test_what_may_be_sent_again_says_when(kind, status, wait_ms, seconds):
+def test_retryable_refusal_states_when_to_retry(kind, status, wait_ms, seconds):
     response = CODEC.refuse(Problem(kind=kind, message="Later.", retry_after_ms=wait_ms, can_retry=True))
     assert response.status == status
     assert get_header(response.headers, b"retry-after") == seconds
@@ -126,7 +126,7 @@ def test_what_may_be_sent_again_says_when(kind, status, wait_ms, seconds):
 
 @pytest.mark.requirement("S-12", "A-41")
 @pytest.mark.parametrize("kind", sorted(set(Kind) - {Kind.RATE_LIMITED, Kind.OVERLOADED}))
-def test_every_other_error_asks_not_to_be_sent_again(ask, kind):
+def test_other_errors_ask_not_to_be_retried(ask, kind):
     for response in (
         CODEC.refuse(Problem(kind=kind, message="No.")),
         ask("/call", ADD).reply(Problem(kind=kind, message="No."), 0.0),

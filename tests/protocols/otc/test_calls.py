@@ -27,7 +27,7 @@ def call(ask):
 
 
 @pytest.fixture
-def refused(ask):
+def read_refusal(ask):
     def refusal(body, path="/call", **how):
         response = ask(path, body, **how)
         if isinstance(response, Pending):
@@ -49,7 +49,7 @@ def test_a_call_is_read_on_every_path(call, path):
 
 @pytest.mark.requirement("OTC-019", "OTC-024", "A-37")
 @pytest.mark.parametrize("none", [{}, {"call_id": None}, {"call_id": ""}])
-def test_a_call_without_an_id_gets_that_of_its_request(call, none):
+def test_call_without_an_id_gets_the_request_id(call, none):
     assert call({**ADD, **none}).call_id == "made-1"
 
 
@@ -65,7 +65,7 @@ def test_a_call_without_an_id_gets_that_of_its_request(call, none):
         ("Add@1", "1.0.0"),
     ],
 )
-def test_a_version_is_exact_or_x_0_0_or_the_newest(call, reference, version):
+def test_version_in_a_call_is_exact_or_a_major_or_the_newest(call, reference, version):
     assert call({"tool_id": reference}).tool.version == version
 
 
@@ -74,14 +74,14 @@ def test_a_version_is_exact_or_x_0_0_or_the_newest(call, reference, version):
     "reference",
     ["Nope.Nope", "Calculator.Add@3", "Calculator.Add@1.0", "Calculator.Add@v1", "Add@-1", "", "@", "x" * 999],
 )
-def test_an_unknown_tool_is_400_with_a_sentence(refused, reference):
-    status, body = refused({"request": {"tool_id": reference}})
+def test_an_unknown_tool_is_400_with_a_sentence(read_refusal, reference):
+    status, body = read_refusal({"request": {"tool_id": reference}})
     assert (status, body["error"]) == (400, "unknown_tool")
     assert len(body["message"]) < 500
 
 
 @pytest.mark.requirement("OTC-022", "A-31")
-def test_input_and_inputs_are_one_thing(call, refused):
+def test_input_and_inputs_are_synonyms(call, read_refusal):
     for request in (
         {"inputs": {"a": 1}},
         {"input": {"a": 1}, "inputs": {"a": 1}},
@@ -90,7 +90,7 @@ def test_input_and_inputs_are_one_thing(call, refused):
     ):
         assert call({"tool_id": "Add", **request}).arguments == {"a": 1}
     for other in (2, True, "1"):
-        status, body = refused({"request": {"tool_id": "Add", "input": {"a": 1}, "inputs": {"a": other}}})
+        status, body = read_refusal({"request": {"tool_id": "Add", "input": {"a": 1}, "inputs": {"a": other}}})
         assert status == 400
         assert "different" in body["message"]
 
@@ -106,20 +106,20 @@ def test_a_trace_id_reaches_the_context(call):
 
 
 @pytest.mark.requirement("OTC-043", "S-4")
-def test_unknown_members_are_passed_over(call):
+def test_unknown_members_of_a_call_are_ignored(call):
     assert call({**ADD, "colour": "red", "toolkit": {}}, more=1).arguments == {"a": 1, "b": 2}
 
 
 @pytest.mark.requirement("OTC-014")
 @pytest.mark.parametrize("more", [{}, {"context": {}}, {"context": None}])
-def test_a_tool_without_requirements_is_called_without_any_context(call, more):
+def test_tool_without_requirements_needs_no_context(call, more):
     found = call({**ADD, **more})
     assert isinstance(check_requirements(found), Allow)
     assert (found.context.tokens, found.context.secrets, found.context.user_id) == ({}, {}, None)
 
 
 @pytest.mark.requirement("OTC-023")
-def test_a_context_that_no_tool_asked_for_is_taken(call):
+def test_context_that_no_tool_requires_is_accepted(call):
     context = {
         "authorization": [{"id": "google", "token": "t", "expires": 1}],
         "secrets": {"KEY": "s"},
@@ -134,23 +134,23 @@ def test_a_context_that_no_tool_asked_for_is_taken(call):
 
 @pytest.mark.requirement("A-44", "OXP-014")
 @pytest.mark.parametrize("secrets", [[{"id": "TWILIO_API_KEY", "value": "s3"}], {"TWILIO_API_KEY": "s3"}])
-def test_secrets_come_as_a_list_or_a_map_and_never_show(call, secrets):
+def test_secrets_are_read_from_a_list_or_a_map_and_never_printed(call, secrets):
     found = call({"tool_id": "SMS.Send", "context": {"secrets": secrets, "user_id": "u"}})
     assert found.context.secrets["TWILIO_API_KEY"].reveal() == "s3"
     assert "s3" not in repr(found)
 
 
 @pytest.mark.requirement("OXP-011", "OXP-008", "OTC-015")
-def test_what_a_call_does_not_bring_is_named_before_the_tool_runs(refused):
-    status, body = refused({"request": {"tool_id": "SMS.Send", "context": {"secrets": {"TWILIO_API_KEY": ""}}}})
+def test_missing_requirements_are_named_before_the_tool_runs(read_refusal):
+    status, body = read_refusal({"request": {"tool_id": "SMS.Send", "context": {"secrets": {"TWILIO_API_KEY": ""}}}})
     assert (status, body["error"]) == (400, "missing_requirements")
     assert body["missing_requirements"] == {"secrets": [{"id": "TWILIO_API_KEY"}], "user_id": True}
     assert "the secret TWILIO_API_KEY, a user_id" in body["message"]
 
 
 @pytest.mark.requirement("OXP-011")
-def test_a_missing_token_comes_with_the_page_to_visit(refused):
-    status, body = refused({"request": {"tool_id": "Gmail.GetEmails"}}, "/tools/call")
+def test_a_missing_token_comes_with_the_page_to_visit(read_refusal):
+    status, body = read_refusal({"request": {"tool_id": "Gmail.GetEmails"}}, "/tools/call")
     assert status == 400
     assert body["missing_requirements"] == {"authorization": [{"id": "google", "url": "https://auth.example/start"}]}
 
@@ -180,14 +180,14 @@ def test_a_missing_token_comes_with_the_page_to_visit(refused):
         {"tool_id": "Add", "context": {"user_info": "Ann"}},
     ],
 )
-def test_a_member_of_the_wrong_type_is_400_and_named(refused, request_):
-    status, body = refused({"request": request_})
+def test_a_member_of_the_wrong_type_is_400_and_named(read_refusal, request_):
+    status, body = read_refusal({"request": request_})
     assert (status, body["error"]) == (400, "malformed")
     assert "must be" in body["message"] or "must name" in body["message"] or "needs" in body["message"]
 
 
 @pytest.mark.requirement("OTC-039")
-def test_a_request_that_names_no_schema_is_read_and_answered_as_the_latest_version(ask, call):
+def test_call_without_a_schema_is_read_and_answered_as_the_latest_version(ask, call):
     latest = json.loads(ask("/tools").body)["$schema"]
     reading = ask("/call", {"request": ADD})
     named = ask("/call", {"$schema": latest, "request": ADD})
@@ -204,19 +204,19 @@ def test_a_request_that_names_no_schema_is_read_and_answered_as_the_latest_versi
         "otc://1.0",
     ],
 )
-def test_an_answer_and_a_refusal_carry_the_schema_of_the_request(ask, refused, name):
+def test_answer_and_refusal_repeat_the_schema_of_the_request(ask, read_refusal, name):
     reading = ask("/call", {"$schema": name, "request": ADD})
     assert json.loads(reading.reply(Value(3), 1.0).body)["$schema"] == name
-    assert refused({"$schema": name, "request": {"tool_id": "?"}})[1]["$schema"] == name
+    assert read_refusal({"$schema": name, "request": {"tool_id": "?"}})[1]["$schema"] == name
 
 
 @pytest.mark.requirement("OXP-013", "A-48")
-def test_another_minor_or_an_unknown_name_is_accepted_and_another_major_is_not(ask, refused):
+def test_schema_of_another_minor_version_is_accepted_and_of_another_major_refused(ask, read_refusal):
     for name in ("urn:oxp:1.7", "otc://1.0.3", "https://example.com/my-schema", "", None):
         assert isinstance(ask("/call", {"$schema": name, "request": ADD}), Pending)
     later = "https://github.com/x/y/specification/http/2.0/openapi.json"
     for name in ("urn:oxp:99.0", "otc://2.0", later, "urn:oxp:0.9", 7, ["urn:oxp:1.0"]):
-        status, body = refused({"$schema": name, "request": ADD})
+        status, body = read_refusal({"$schema": name, "request": ADD})
         assert (status, body["error"]) == (400, "malformed")
 
 
@@ -233,14 +233,14 @@ def test_another_minor_or_an_unknown_name_is_accepted_and_another_major_is_not(a
         ),
     ],
 )
-def test_a_version_that_is_not_spoken_is_refused_in_the_name_of_its_family(refused, path, wanted, family):
-    status, body = refused({"$schema": wanted, "request": ADD}, path)
+def test_unsupported_version_is_refused_with_the_schema_of_its_family(read_refusal, path, wanted, family):
+    status, body = read_refusal({"$schema": wanted, "request": ADD}, path)
     assert (status, body["$schema"]) == (400, family)
     assert family in body["message"]
 
 
 @pytest.mark.requirement("S-10")
-def test_a_client_of_universal_tool_gets_its_members_where_oxp_has_its_own(ask):
+def test_universal_tool_client_gets_its_members_beside_those_of_oxp(ask):
     agent = (b"user-agent", b"universal-tool-sdk-py/0.0.2")
     json_ = (b"content-type", b"application/json")
     said = json.loads(ask("/tools/call", {"request": ADD}, (json_, agent)).reply(Value(3), 1.0).body)
@@ -250,15 +250,15 @@ def test_a_client_of_universal_tool_gets_its_members_where_oxp_has_its_own(ask):
 
 @pytest.mark.requirement("S-16", "A-29")
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"7", b"null", b'{"request": NaN}', b"\xff", b"[" * 5_000])
-def test_a_body_that_is_no_json_object_is_400_with_the_schema(refused, body):
-    status, answer = refused(body)
+def test_a_body_that_is_no_json_object_is_400_with_the_schema(read_refusal, body):
+    status, answer = read_refusal(body)
     assert (status, answer["error"]) == (400, "malformed")
     assert answer["$schema"]
 
 
 @pytest.mark.requirement("A-29")
-def test_another_content_type_is_415(refused):
-    status, body = refused({"request": ADD}, headers=((b"content-type", b"text/plain"),))
+def test_another_content_type_is_415(read_refusal):
+    status, body = read_refusal({"request": ADD}, headers=((b"content-type", b"text/plain"),))
     assert (status, body["error"]) == (415, "unsupported_type")
 
 

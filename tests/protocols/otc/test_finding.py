@@ -52,7 +52,7 @@ def find(talk):
         ("https://call/", "https://call"),
     ],
 )
-def test_a_url_is_taken_as_it_is_pasted(talk, pasted, base):
+def test_pasted_url_is_accepted_in_each_form(talk, pasted, base):
     finding, requests = talk(CODEC.find(pasted), ok({"items": []}))
     assert [(request.method, request.url, request.body) for request in requests] == [("GET", f"{base}/tools", b"")]
     assert finding.peer.url == base
@@ -69,7 +69,7 @@ def test_a_url_is_taken_as_it_is_pasted(talk, pasted, base):
         ("open-tool-list", "open-tool"),
     ],
 )
-def test_each_kind_of_list_is_told_apart(find, vectors, name, title):
+def test_each_dialect_is_recognized_by_its_tool_list(find, vectors, name, title):
     finding = find(vectors[name]["body"])
     assert finding.peer.memo.dialect.title == title
     assert [(probe.status, probe.accepted) for probe in finding.probes] == [(200, True)]
@@ -141,13 +141,13 @@ def test_the_five_definitions_of_the_rfc_are_read(find, vectors):
         {"authorization": [7, {}], "secrets": [{"id": 7}, {"id": ""}], "user_id": 1},
     ],
 )
-def test_requirements_that_say_nothing_are_none(find, odd):
+def test_empty_requirements_mean_none(find, odd):
     (tool,) = find({"items": [{"id": "T.a", "requirements": odd}]}).peer.catalog.tools
     assert tool.requirements == Requirements()
 
 
 @pytest.mark.requirement("A-34", "OXP-005")
-def test_what_oxp_has_no_room_for_is_read_from_the_twin_in_tools(find):
+def test_policy_missing_in_oxp_items_is_read_from_the_tools_list(find):
     items = [{"id": "T.a@1.0.0", "input_schema": {}}, {"id": "T.b@1.0.0", "input_schema": {}}, {"id": "T.c@1.0.0"}]
     policy = {"approval": "auto", "readOnly": True, "costIndicator": "free"}
     tools = [7, {"id": []}, {"id": "T.a@1.0.0", "x-llm": policy}, {"id": "T.b@1.0.0", "x-llm": {"enabled": False}}]
@@ -157,7 +157,7 @@ def test_what_oxp_has_no_room_for_is_read_from_the_twin_in_tools(find):
 
 
 @pytest.mark.requirement("OTC-003", "A-47")
-def test_a_name_that_cannot_be_is_changed_and_the_id_is_kept(find):
+def test_illegal_name_is_made_legal_and_the_id_kept(find):
     ids = ["My Kit.näme!@1.0.0", "add@1.0.0", "com.example.Sum", "Phone.look_up@1.0.0", "." + "x" * 200]
     names = ["näme!", "add", "Sum", "look-up", ""]
     peer = find({"items": [{"id": id_, "name": name} for id_, name in zip(ids, names, strict=True)]}).peer
@@ -173,14 +173,14 @@ def test_a_name_that_cannot_be_is_changed_and_the_id_is_kept(find):
 
 
 @pytest.mark.requirement("OTC-043", "OTC-002")
-def test_a_bad_tool_is_dropped_and_the_others_stay(find):
+def test_invalid_tool_is_dropped_and_the_others_stay(find):
     items = [None, 7, {}, {"id": 7}, {"id": ""}, {"id": "T.a", "input_schema": 7}, {"id": "T.a@1.0.0"}, {"name": "b"}]
     peer = find({"items": items}).peer
     assert [tool.id for tool in peer.catalog.tools] == ["T.a@1.0.0"]
     assert peer.memo.ids == {"T.a@1.0.0": "T.a"}
 
 
-def test_tools_that_would_be_called_alike_stay_with_the_first_toolkit(find):
+def test_first_toolkit_keeps_a_tool_name_that_others_would_share(find):
     peer = find({"items": [{"id": "A.b"}, {"id": "C.b"}, {"id": "D.A_b"}, {"id": "A.b@2.0.0"}]}).peer
     assert {tool.id for tool in peer.catalog.tools} == {"A.b@1.0.0", "A.b@2.0.0", "D.A_b@1.0.0"}
 
@@ -196,7 +196,7 @@ def test_an_empty_list_of_tools_is_a_list_and_an_empty_array_is_not(find):
     "data",
     [b"<html>", b"", None, 7, "tools", {}, {"items": 7}, {"tools": [{"foo": 1}]}, [1, 2], [{"name": "a"}], b"[" * 9999],
 )
-def test_anything_else_is_not_this_protocol(find, data):
+def test_any_other_document_is_not_this_protocol(find, data):
     finding = find(data if isinstance(data, bytes) else json.dumps(data).encode())
     assert finding.peer is None
     assert finding.probes[0].accepted is False
@@ -208,21 +208,21 @@ def test_anything_else_is_not_this_protocol(find, data):
     ("status", "meaning"),
     [(401, "needs a key"), (403, "needs a key"), (404, "no list"), (307, "elsewhere"), (500, "500")],
 )
-def test_a_status_is_explained(find, status, meaning):
+def test_probe_explains_the_status(find, status, meaning):
     finding = find(Response(status, (), b"{}"))
     assert finding.peer is None
     assert finding.probes[0].status == status
     assert meaning in finding.probes[0].meaning
 
 
-def test_a_server_that_is_not_reached_is_a_probe_without_a_status(find):
+def test_unreachable_server_gives_a_probe_without_a_status(find):
     finding = find(Problem(kind=Kind.UNREACHABLE, message="Nothing listens there."))
     assert finding.peer is None
     assert finding.probes[0].status is None
     assert "Nothing listens there." in finding.probes[0].meaning
 
 
-def served(catalog, path="/tools"):
+def request_list(catalog, path="/tools"):
     return CODEC.routes(catalog, Site())["GET", path].read(Request("GET", path))
 
 
@@ -260,12 +260,12 @@ tools = st.builds(
 @pytest.mark.parametrize("path", ["/tools", "/uts/tools"])
 @settings(deadline=None, max_examples=30)
 @given(made=st.lists(tools, min_size=1, max_size=4, unique_by=lambda tool: tool.id))
-def test_a_catalog_that_was_served_is_found_again(path, made):
+def test_served_catalog_is_found_unchanged(path, made):
     try:
         catalog = Catalog(tools=tuple(made))
     except ValueError:
         return
-    response = served(catalog, path)
+    response = request_list(catalog, path)
     flow = CODEC.find(f"http://h{path}")
     assert next(flow).url == f"http://h{path}"
     with pytest.raises(StopIteration) as end:
@@ -302,6 +302,6 @@ def test_any_response_ends_the_search(body, status):
 
 @settings(deadline=None)
 @given(st.text())
-def test_any_text_as_url_ends_in_one_look(url):
+def test_any_url_text_causes_one_get_probe(url):
     flow = CODEC.find(url)
     assert next(flow).method == "GET"

@@ -24,7 +24,7 @@ def test_the_list_is_a_bare_array_of_the_newest_versions(ask):
 
 @pytest.mark.requirement("S-13")
 @pytest.mark.parametrize("path", ["/ots/tools/call", "/tools/call"])
-def test_a_value_is_answered_bare(ask, path):
+def test_legacy_value_is_answered_unwrapped(ask, path):
     reading = ask(path, CALL)
     assert isinstance(reading, Pending)
     assert reading.call.call_id == "made-1"
@@ -43,7 +43,7 @@ def test_a_value_is_answered_bare(ask, path):
     ],
 )
 @pytest.mark.requirement("S-13", "OTC-029")
-def test_what_went_wrong_is_a_status_and_a_sentence(ask, problem, status):
+def test_legacy_problem_is_answered_with_status_and_detail(ask, problem, status):
     response = ask("/ots/tools/call", CALL).reply(problem, 1.0)
     assert response.status == status
     assert json.loads(response.body) == {"detail": problem.message or "The tool failed."}
@@ -61,7 +61,7 @@ def test_what_went_wrong_is_a_status_and_a_sentence(ask, problem, status):
     ],
 )
 @pytest.mark.requirement("S-13", "S-16")
-def test_what_is_no_call_is_refused(ask, body, status):
+def test_invalid_legacy_call_is_refused(ask, body, status):
     response = ask("/ots/tools/call", body)
     assert isinstance(response, Response)
     assert response.status == status
@@ -77,7 +77,7 @@ def test_a_call_of_both_dialects_is_ours(ask):
 
 
 @pytest.mark.requirement("S-13")
-def test_the_older_clients_are_known_by_their_name_unless_switched_off():
+def test_older_clients_are_recognized_by_user_agent_unless_switched_off():
     catalog = Catalog()
     agents = ("open-tool-sdk-py/0.0.1", "universal-tool-sdk-py/0.0.2", "Oxp/Python 0.1.1", "x", "")
     requests = [Request("GET", "/tools", ((b"user-agent", agent.encode()),)) for agent in agents]

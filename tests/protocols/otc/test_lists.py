@@ -29,32 +29,32 @@ OXP_DEFINITION = {
 
 
 @pytest.fixture
-def listed(ask):
+def tool_lists(ask):
     return json.loads(ask("/tools").body)
 
 
 @pytest.mark.requirement("OTC-034", "OTC-044", "OXP-003", "S-9", "A-34")
-def test_one_body_holds_both_lists_and_the_version_of_the_standard(listed):
-    assert list(listed) == ["$schema", "items", "tools"]
-    assert listed["$schema"].endswith("/specification/http/1.0/openapi.json")
-    assert [tool["id"] for tool in listed["items"]] == [tool["id"] for tool in listed["tools"]]
+def test_one_body_holds_both_lists_and_the_version_of_the_standard(tool_lists):
+    assert list(tool_lists) == ["$schema", "items", "tools"]
+    assert tool_lists["$schema"].endswith("/specification/http/1.0/openapi.json")
+    assert [tool["id"] for tool in tool_lists["items"]] == [tool["id"] for tool in tool_lists["tools"]]
 
 
 @pytest.mark.requirement("OXP-005", "OXP-006", "OTC-001", "OTC-003", "OTC-004", "OTC-005", "OTC-007", "OTC-012")
-def test_items_are_oxp_definitions_and_nothing_more(listed):
-    for item in listed["items"]:
+def test_items_contain_only_oxp_definition_members(tool_lists):
+    for item in tool_lists["items"]:
         jsonschema.validate(item, OXP_DEFINITION)
         jsonschema.Draft202012Validator.check_schema(item["input_schema"])
 
 
 @pytest.mark.requirement("OTC-007", "OTC-008", "OXP-004", "A-35")
-def test_the_rfc_wraps_the_parameters_that_oxp_shows_plain(listed):
-    for item, tool in zip(listed["items"], listed["tools"], strict=True):
+def test_rfc_list_wraps_the_parameters_that_oxp_lists_unwrapped(tool_lists):
+    for item, tool in zip(tool_lists["items"], tool_lists["tools"], strict=True):
         assert tool["input_schema"] == {"parameters": item["input_schema"]}
 
 
 @pytest.mark.requirement("OTC-006", "A-51")
-def test_versions_stand_in_ascending_order_under_one_name(ask):
+def test_versions_are_listed_ascending_under_one_name(ask):
     tools = tuple(
         Tool(name="add", toolkit="Calculator", version=version) for version in ("10.0.0", "2.0.0", "1.9.0", "1.10.0")
     )
@@ -80,8 +80,8 @@ def test_tools_of_two_toolkits_with_one_name_are_listed_apart():
 
 
 @pytest.mark.requirement("OTC-012", "OTC-013", "OTC-016", "OTC-017")
-def test_requirements_and_no_output_are_said(listed):
-    by_id = {tool["id"]: tool for tool in listed["tools"]}
+def test_requirements_and_missing_output_are_declared(tool_lists):
+    by_id = {tool["id"]: tool for tool in tool_lists["tools"]}
     assert by_id["Doorbell.Ring@0.1.0"]["output_schema"] is None
     assert by_id["Calculator.Add@1.0.0"]["output_schema"] == {}
     assert "requirements" not in by_id["Calculator.Add@1.0.0"]
@@ -92,7 +92,7 @@ def test_requirements_and_no_output_are_said(listed):
 
 
 @pytest.mark.requirement("OTC-009", "OTC-011")
-def test_lists_hold_no_reference_and_no_undescribed_parameter():
+def test_lists_contain_no_references_and_describe_every_parameter():
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
     schema = {"type": "object", "properties": {"node": {"$ref": "#/$defs/Node"}}, "$defs": {"Node": node}}
     routes = CODEC.routes(
@@ -104,28 +104,28 @@ def test_lists_hold_no_reference_and_no_undescribed_parameter():
         assert b'"description":"The argument node."' in body
 
 
-def test_policy_travels_in_the_rfc_list_and_in_the_array(ask, listed):
-    by_id = {tool["id"]: tool["x-llm"] for tool in listed["tools"]}
+def test_policy_travels_in_the_rfc_list_and_in_the_array(ask, tool_lists):
+    by_id = {tool["id"]: tool["x-llm"] for tool in tool_lists["tools"]}
     assert by_id["Calculator.Add@1.0.0"] == {"enabled": True, "readOnly": True}
     assert by_id["Doorbell.Ring@0.1.0"] == {"enabled": True, "approval": "auto"}
     assert [tool["x-llm"] for tool in json.loads(ask("/uts/tools").body)] == list(by_id.values())
 
 
 @pytest.mark.requirement("S-13")
-def test_the_array_is_what_a_universal_tool_client_reads(ask):
+def test_array_has_the_members_a_universal_tool_client_reads(ask):
     tools = json.loads(ask("/uts/tools").body)
     assert isinstance(tools, list)
     assert all({"id", "name", "description", "input_schema", "output_schema"} <= set(tool) for tool in tools)
 
 
 @pytest.mark.requirement("OXP-016")
-def test_a_server_without_tools_lists_none():
+def test_server_without_tools_lists_none():
     routes = CODEC.routes(Catalog(), Site())
     listed = json.loads(routes["GET", "/tools"].read(Request("GET", "/tools")).body)
     assert (listed["items"], listed["tools"]) == ([], [])
 
 
-def test_a_list_has_an_etag_that_follows_its_content(ask):
+def test_list_etag_follows_its_content(ask):
     def etag(catalog):
         headers = CODEC.routes(catalog, Site())["GET", "/tools"].read(Request("GET", "/tools")).headers
         return dict(headers)[b"etag"]
@@ -137,7 +137,7 @@ def test_a_list_has_an_etag_that_follows_its_content(ask):
 
 
 @pytest.mark.requirement("OTC-033", "OXP-010", "S-8", "A-50")
-def test_health_is_open_and_says_ok(ask, catalog):
+def test_health_route_is_public_and_returns_ok(ask, catalog):
     for path in ("/health", "/uts/health"):
         response = ask(path)
         assert (response.status, json.loads(response.body)) == (200, {"status": "OK"})
@@ -148,6 +148,6 @@ def test_health_is_open_and_says_ok(ask, catalog):
 
 
 @pytest.mark.requirement("S-8")
-def test_info_says_the_version_and_ok_says_ok(ask):
+def test_info_route_returns_the_version_and_ok_route_ok(ask):
     assert json.loads(ask("/info").body) == {"version": "2.1.0"}
     assert json.loads(ask("/ok").body) == "OK"

@@ -11,7 +11,7 @@ POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required":
 
 
 @pytest.mark.requirement("OTC-009")
-def test_a_reference_becomes_what_it_refers_to():
+def test_reference_is_replaced_by_its_target():
     schema = {"properties": {"at": {"$ref": "#/$defs/Point"}}, "$defs": {"Point": POINT}}
     assert inline_references(schema) == {"properties": {"at": POINT}}
 
@@ -26,7 +26,7 @@ def test_a_reference_may_lead_through_others_and_into_lists():
 
 
 @pytest.mark.parametrize("lost", ["#/$defs/Nothing", "https://example.com/schema", "#anchor", "#/enum/9", "file:///x"])
-def test_a_reference_that_leads_nowhere_allows_anything(lost):
+def test_dangling_reference_allows_anything(lost):
     assert inline_references({"properties": {"a": {"$ref": lost}}, "enum": [1]}) == {
         "properties": {"a": {}},
         "enum": [1],
@@ -38,7 +38,7 @@ def test_a_description_beside_a_reference_wins():
     assert inline_references(schema)["properties"]["at"] == {**POINT, "description": "Where."}
 
 
-def test_a_rule_beside_a_reference_holds_together_with_it():
+def test_rules_beside_a_reference_also_apply():
     schema = {"$ref": "#/$defs/P", "properties": {"y": {"type": "integer"}}, "$defs": {"P": POINT}}
     plain = inline_references(schema)
     assert jsonschema.Draft202012Validator(plain).is_valid({"x": 1, "y": 2})
@@ -47,7 +47,7 @@ def test_a_rule_beside_a_reference_holds_together_with_it():
 
 
 @pytest.mark.requirement("OTC-009")
-def test_a_schema_within_itself_is_cut_to_its_type():
+def test_recursive_schema_is_cut_to_its_type():
     tree = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}}}
     children = inline_references({"$ref": "#/$defs/Tree", "$defs": {"Tree": tree}})["properties"]["children"]
     assert children == {"type": "array", "items": {"type": "object"}}
@@ -58,7 +58,7 @@ def test_a_parameter_may_be_called_like_a_keyword():
     assert inline_references(schema) == schema
 
 
-def test_data_inside_a_schema_is_left_alone():
+def test_data_inside_a_schema_is_unchanged():
     schema = {"const": {"$ref": "#/nowhere"}, "default": {"$defs": 1}, "enum": [{"$id": "x"}]}
     assert inline_references(schema) == schema
 
@@ -68,7 +68,7 @@ def count(data):
     return 1 + sum(count(value) for value in inner)
 
 
-def test_doubling_references_do_not_explode():
+def test_doubling_references_are_not_expanded():
     defs = {f"L{n}": {"properties": {k: {"$ref": f"#/$defs/L{n + 1}"} for k in "ab"}} for n in range(40)}
     assert count(inline_references({"$ref": "#/$defs/L0", "$defs": defs})) < 10 * MAX_SCHEMAS
 
@@ -95,7 +95,7 @@ def test_every_parameter_has_a_description():
 
 
 @pytest.mark.requirement("OTC-010")
-def test_a_parameter_that_may_not_be_given_stays_so():
+def test_forbidden_parameter_stays_forbidden():
     plain = describe_schema({"properties": {"a": False}})
     assert not jsonschema.Draft202012Validator(plain).is_valid({"a": 1})
 

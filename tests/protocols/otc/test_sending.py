@@ -52,7 +52,7 @@ def result(talk):
 
 @pytest.mark.requirement("A-32", "C-9", "OXP-017", "A-37")
 @pytest.mark.parametrize(("kind", "path"), [(dialect.RFC, "/call"), (dialect.OXP, "/tools/call")])
-def test_a_request_holds_these_members_and_no_schema(talk, kind, path):
+def test_request_has_exact_members_and_no_schema(talk, kind, path):
     sent = {"call_id": "c-1", "success": True, "value": 3}
     value, (request,) = talk(CODEC.send(peer(kind), call()), ok({"result": sent}))
     assert value == Value(3)
@@ -65,7 +65,7 @@ def test_a_request_holds_these_members_and_no_schema(talk, kind, path):
 
 
 @pytest.mark.requirement("A-48")
-def test_a_universal_tool_server_gets_its_schema(talk):
+def test_universal_tool_server_gets_its_schema_name(talk):
     _, (request,) = talk(CODEC.send(peer(dialect.UNIVERSAL), call()), ok({"success": True, "value": 3}))
     assert request.url == "http://h/tools/call"
     assert json.loads(request.body)["$schema"] == "otc://1.0"
@@ -80,7 +80,7 @@ def test_an_open_tool_server_gets_name_and_args_and_answers_the_bare_value(talk)
 
 
 @pytest.mark.requirement("C-10", "A-45", "OTC-015")
-def test_only_what_the_tool_requires_is_sent(talk):
+def test_client_sends_only_the_required_context(talk):
     needs = Requirements(
         authorization=(Authorization(id="google"), Authorization(id="x")), secrets=("KEY",), user_id=True
     )
@@ -121,18 +121,18 @@ def test_only_what_the_tool_requires_is_sent(talk):
         {"success": True, "value": [3], "result": {"success": True, "value": [3]}},
     ],
 )
-def test_all_three_shapes_give_the_value(result, data):
+def test_each_of_three_answer_shapes_gives_the_value(result, data):
     assert result(data) == Value([3])
 
 
 @pytest.mark.requirement("A-43")
 @pytest.mark.parametrize("data", [{"success": True}, {"success": True, "output": {}}, {"result": {"success": True}}])
-def test_no_value_is_none(result, data):
+def test_missing_value_is_none(result, data):
     assert result(data) == Value(None)
 
 
 @pytest.mark.requirement("OTC-028", "OTC-029", "OTC-030", "OTC-031", "OTC-032", "C-12")
-def test_a_failure_is_read_whole_and_its_developer_message_stays_apart(result, vectors):
+def test_failure_is_read_completely_with_a_separate_developer_message(result, vectors):
     assert result(vectors["oxp-answer-error"]["body"]) == Problem(
         kind=Kind.TOOL_FAILED,
         message="The mailbox is locked.",
@@ -145,7 +145,7 @@ def test_a_failure_is_read_whole_and_its_developer_message_stays_apart(result, v
 
 @pytest.mark.requirement("OTC-030")
 @pytest.mark.parametrize("can_retry", [{}, {"can_retry": None}, {"can_retry": "true"}, {"can_retry": 1}])
-def test_unless_it_says_so_a_failure_is_not_tried_again(result, can_retry):
+def test_failure_is_not_retryable_unless_declared(result, can_retry):
     problem = result({"success": False, "error": {"message": "No.", **can_retry}})
     assert problem.can_retry is False
 
@@ -161,14 +161,14 @@ def test_success_beside_an_error_is_a_failure(result):
 
 
 @pytest.mark.parametrize("wait", [-1, 1.5, True, "5", None])
-def test_a_wait_that_is_no_number_of_milliseconds_is_no_wait(result, wait):
+def test_invalid_retry_time_is_ignored(result, wait):
     assert result({"success": False, "error": {"message": "No.", "retry_after_ms": wait}}).retry_after_ms is None
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"{", b"[]", b"3", b"null", {}, {"success": 1}, {"success": "true"}, {"success": True, "output": 7}]
 )
-def test_an_answer_that_cannot_be_read_is_a_problem(result, data):
+def test_unreadable_answer_is_a_problem(result, data):
     problem = result(data)
     assert problem.kind is Kind.BAD_ANSWER
     assert problem.message.startswith("The server's answer cannot be read")
@@ -193,7 +193,7 @@ def test_an_answer_that_cannot_be_read_is_a_problem(result, data):
     ],
 )
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"message": 7}', b"null"])
-def test_a_status_is_a_kind_whatever_the_body(result, status, kind, body):
+def test_each_status_has_a_problem_kind_for_any_body(result, status, kind, body):
     problem = result(body, status)
     assert problem.kind is kind
     assert problem.message.endswith(".")
@@ -202,7 +202,7 @@ def test_a_status_is_a_kind_whatever_the_body(result, status, kind, body):
 @pytest.mark.parametrize(
     ("status", "kind"), [(400, Kind.INVALID_ARGUMENTS), (404, Kind.UNKNOWN_TOOL), (500, Kind.TOOL_FAILED)]
 )
-def test_the_statuses_of_a_web_framework_mean_what_universal_tool_means(result, status, kind):
+def test_framework_statuses_mean_what_universal_tool_defines(result, status, kind):
     assert result(b"Internal Server Error", status, kind=dialect.UNIVERSAL).kind is kind
 
 
@@ -237,27 +237,27 @@ def test_missing_requirements_come_with_the_pages_to_visit(result, vectors):
     ],
 )
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_busy_server_says_when_to_come_back(result, status, headers, body, wait_ms):
+def test_busy_server_states_when_to_retry(result, status, headers, body, wait_ms):
     problem = result({"message": "Later.", **body}, status, tuple(headers.items()))
     assert (problem.message, problem.retry_after_ms, problem.can_retry) == ("Later.", wait_ms, wait_ms is not None)
 
 
 @pytest.mark.requirement("A-32")
 @pytest.mark.parametrize("status", [404, 405])
-def test_where_a_path_is_not_served_the_other_is_tried_with_the_same_call(talk, status):
+def test_call_is_repeated_on_the_other_path_if_the_first_is_not_served(talk, status):
     value, requests = talk(CODEC.send(peer(dialect.RFC), call()), ok(b"", status), ok({"success": True, "value": 3}))
     assert value == Value(3)
     assert [request.url for request in requests] == ["http://h/call", "http://h/tools/call"]
     assert requests[0].body == requests[1].body
 
 
-def test_nothing_else_is_sent_twice(talk):
+def test_call_is_not_repeated_for_any_other_status(talk):
     for status in (200, 400, 401, 409, 422, 429, 500, 502, 503):
         _, requests = talk(CODEC.send(peer(dialect.OXP), call()), ok(b"", status))
         assert len(requests) == 1
 
 
-def test_a_problem_of_the_way_is_returned_as_it_is(talk):
+def test_transport_problem_is_returned_unchanged(talk):
     problem = Problem(kind=Kind.UNREACHABLE, message="No route.")
     result, requests = talk(CODEC.send(peer(dialect.RFC), call()), problem)
     assert result is problem
@@ -270,7 +270,7 @@ def test_arguments_that_are_not_json_are_not_sent(talk):
     assert (problem.kind, requests) == (Kind.INVALID_ARGUMENTS, [])
 
 
-def test_long_texts_are_cut(result):
+def test_long_error_messages_are_cut(result):
     assert len(result({"message": "x" * 100_000}, 400).message) <= 4_000
 
 
@@ -329,7 +329,7 @@ problems = st.builds(
 @pytest.mark.parametrize("kind", DIALECTS[:3], ids=lambda kind: kind.title)
 @settings(deadline=None, max_examples=60)
 @given(arguments=st.dictionaries(st.text(max_size=5), json_data, max_size=3), end=json_data.map(Value) | problems)
-def test_call_and_result_arrive_as_they_left(kind, arguments, end):
+def test_call_and_result_arrive_unchanged(kind, arguments, end):
     prefix = "/uts" if kind is dialect.UNIVERSAL else ""
     catalog = Catalog(tools=(ADD,))
     routes = CODEC.routes(catalog, Site())
@@ -352,7 +352,7 @@ def test_call_and_result_arrive_as_they_left(kind, arguments, end):
 @pytest.mark.requirement("OTC-028", "A-33")
 @pytest.mark.parametrize("status", [400, 422])
 @pytest.mark.parametrize("where", ["top", "output", "result"])
-def test_why_a_call_was_refused_is_read_in_whichever_shape(result, status, where):
+def test_refusal_reason_is_read_in_each_answer_shape(result, status, where):
     error = {"message": "Not so.", "developer_message": "x", "parameter_errors": {"a": "no"}}
     said = {"success": False, "error": error}
     problem = result(said if where == "top" else {where: said}, status)

@@ -41,11 +41,11 @@ def fits(name: str, data: Any) -> bool:
     return jsonschema.Draft202012Validator(schema).is_valid(data)
 
 
-def found(data: Any) -> list[tuple[str, str, str]]:
+def list_faults(data: Any) -> list[tuple[str, str, str]]:
     return [(fault.severity, fault.rule, fault.pointer) for fault in check(json.dumps(data))]
 
 
-def changed(path: str, value: Any) -> dict[str, Any]:
+def change_definition(path: str, value: Any) -> dict[str, Any]:
     """Return the good definition with another value at ``path``; ``...`` takes the member away."""
     data = deepcopy(GOOD)
     *way, last = path.split("/")
@@ -110,22 +110,24 @@ FAULTS: list[tuple[str, Any, str, str]] = [
 @pytest.mark.requirement(
     "OTC-001", "OTC-003", "OTC-004", "OTC-005", "OTC-007", "OTC-008", "OTC-009", "OTC-010", "OTC-011", "OTC-012"
 )
-def test_a_fault_is_named_where_it_is_and_the_description_refuses_it_too(
+def test_fault_is_reported_at_its_place_and_violates_the_json_schema(
     path: str, value: Any, rule: str, pointer: str
 ) -> None:
-    data = changed(path, value)
-    assert found(data) == [("error", rule, pointer)]
+    data = change_definition(path, value)
+    assert list_faults(data) == [("error", rule, pointer)]
     assert not fits("ToolDefinition", data)
 
 
 @pytest.mark.requirement("OTC-001", "OTC-003", "OTC-005")
-def test_nothing_may_stand_behind_an_id_a_name_or_a_version() -> None:
+def test_trailing_newline_in_id_name_or_version_is_a_fault() -> None:
     for member in ("id", "name", "version"):
-        assert [pointer for _, _, pointer in found(changed(member, f"{GOOD[member]}\n"))] == [f"/{member}"]
+        assert [pointer for _, _, pointer in list_faults(change_definition(member, f"{GOOD[member]}\n"))] == [
+            f"/{member}"
+        ]
 
 
-def test_the_good_one_is_good() -> None:
-    assert found(GOOD) == []
+def test_valid_definition_has_no_fault() -> None:
+    assert list_faults(GOOD) == []
     assert fits("ToolDefinition", GOOD)
 
 
@@ -134,24 +136,24 @@ def test_the_definitions_of_the_rfc_have_no_fault() -> None:
     bodies = [entry["body"] for entry in VECTORS if "section 4.1" in entry["source"]]
     assert bodies
     for body in bodies:
-        assert found(body) == []
+        assert list_faults(body) == []
 
 
 @pytest.mark.requirement("A-35", "A-36")
-def test_the_older_form_of_the_rfc_is_told_what_to_change() -> None:
+def test_older_rfc_form_is_reported_with_the_needed_change() -> None:
     lists = [entry["body"] for entry in VECTORS if isinstance(entry.get("body"), dict) and "tools" in entry["body"]]
     (older,) = (body for body in lists if "input" in body["tools"][0])
-    faults = found(older)
+    faults = list_faults(older)
     assert ("warning", "A-36", "/tools/0/input") in faults
     assert {rule for severity, rule, _ in faults if severity == "error"} == {"OTC-005", "OTC-007", "OTC-012"}
 
 
-def test_what_we_serve_has_no_fault(catalog: Catalog) -> None:
-    assert found(document.write(catalog)) == []
+def test_served_list_has_no_fault(catalog: Catalog) -> None:
+    assert list_faults(document.write(catalog)) == []
 
 
 @pytest.mark.requirement("OTC-002", "OTC-034", "OTC-044", "OXP-005")
-def test_a_list_is_looked_at_whole() -> None:
+def test_all_entries_of_a_list_are_checked() -> None:
     oxp = {**GOOD, "input_schema": GOOD["input_schema"]["parameters"]}
     text = json.dumps({"tools": [GOOD, 7, GOOD], "items": [{**oxp, "toolkit": {}}, oxp]}, indent=1)
     assert [(fault.severity, fault.rule, fault.pointer) for fault in check(text)] == [
@@ -161,24 +163,24 @@ def test_a_list_is_looked_at_whole() -> None:
         ("error", "OXP-005", "/items/0/toolkit"),
         ("error", "OTC-002", "/items/1/id"),
     ]
-    assert found({"$schema": "x", "items": [oxp]}) == [("warning", "OTC-034", "")]
-    assert found({"$schema": "x", "tools": {}}) == [("error", "OTC-034", "/tools")]
-    assert found([GOOD]) == [("warning", "OTC-034", "")]
-    assert found(7) == [("error", "OTC-034", "")]
+    assert list_faults({"$schema": "x", "items": [oxp]}) == [("warning", "OTC-034", "")]
+    assert list_faults({"$schema": "x", "tools": {}}) == [("error", "OTC-034", "/tools")]
+    assert list_faults([GOOD]) == [("warning", "OTC-034", "")]
+    assert list_faults(7) == [("error", "OTC-034", "")]
 
 
-def test_a_version_that_is_not_the_one_in_the_id_is_an_error() -> None:
-    assert found({**GOOD, "version": "1.0.1"}) == [("error", "OTC-001", "/version")]
+def test_version_that_differs_from_the_id_is_an_error() -> None:
+    assert list_faults({**GOOD, "version": "1.0.1"}) == [("error", "OTC-001", "/version")]
 
 
-def test_warnings_are_for_what_may_be_and_surprises() -> None:
-    assert found(changed(f"{PARAMETER}/description", "")) == [("warning", "OTC-011", f"/{PARAMETER}")]
+def test_legal_but_surprising_definition_gives_a_warning() -> None:
+    assert list_faults(change_definition(f"{PARAMETER}/description", "")) == [("warning", "OTC-011", f"/{PARAMETER}")]
     plain = {**GOOD, "input_schema": {"type": "object", "properties": {}}}
-    assert ("warning", "A-35", "/input_schema") in found(plain)
+    assert ("warning", "A-35", "/input_schema") in list_faults(plain)
 
 
 @pytest.mark.requirement("D-16")
-def test_lines_columns_and_names_that_repeat() -> None:
+def test_faults_have_line_and_column_and_duplicate_names_are_reported() -> None:
     text = '{\n  "id": "x",\n  "id": "Calculator.Add@1.0.0",\n  "name": "two words"\n}'
     faults = {(fault.rule, fault.line, fault.column) for fault in check(text)}
     assert ("D-16", 3, 3) in faults
@@ -186,10 +188,10 @@ def test_lines_columns_and_names_that_repeat() -> None:
     assert [fault.rule for fault in check(b"{not json")] == ["OTC-034"]
 
 
-def test_no_definition_is_too_much() -> None:
+def test_deep_definition_is_checked_and_faults_are_limited_to_1000() -> None:
     deep: Any = {"type": "object"}
     for _ in range(MAX_DEPTH // 2 - 5):
         deep = {"items": deep}
-    assert found(changed("output_schema", deep)) == []
+    assert list_faults(change_definition("output_schema", deep)) == []
     many = {"$schema": "x", "tools": [{} for _ in range(2_000)]}
-    assert len(found(many)) == 1_000
+    assert len(list_faults(many)) == 1_000

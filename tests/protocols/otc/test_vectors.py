@@ -47,7 +47,7 @@ def rfc_catalog(talk: Any) -> Catalog:
     return peer(talk, "rfc-definitions").catalog
 
 
-def test_every_message_is_used():
+def test_every_vector_is_tested():
     assert sorted(VECTORS) == sorted([*REQUESTS, *LISTS, *ANSWERS])
 
 
@@ -67,13 +67,13 @@ def test_a_request_is_read(name, rfc_catalog):
 
 
 @pytest.mark.requirement("C-9")
-def test_our_request_is_the_one_that_oxp_sends(rfc_catalog):
+def test_our_request_equals_the_oxp_vector(rfc_catalog):
     tool = rfc_catalog.find("Calculator.Add")
     made = call_request.write(Call(tool, {"a": 1, "b": 2}, "c1", ANONYMOUS), "Calculator.Add")
     assert made == VECTORS["oxp-call"]["body"]
 
 
-def test_our_request_is_the_one_that_a_universal_tool_client_sends(rfc_catalog):
+def test_our_request_equals_the_universal_tool_vector(rfc_catalog):
     tool = rfc_catalog.find("Add")
     assert call_request.write_universal(Call(tool, {"a": 1, "b": 2}), "Add") == VECTORS["universal-call"]["body"]
 
@@ -84,7 +84,7 @@ def test_a_list_is_found(name, talk):
 
 
 @pytest.mark.requirement("OTC-018", "OTC-011", "OTC-008")
-def test_the_definitions_of_the_rfc_are_written_as_they_were_read(rfc_catalog):
+def test_rfc_definitions_are_written_as_they_were_read(rfc_catalog):
     routes = CODEC.routes(rfc_catalog, Site())
     listed = json.loads(routes["GET", "/tools"].read(Request("GET", "/tools")).body)
     written = {tool["id"]: tool for tool in listed["tools"]}
@@ -109,7 +109,7 @@ def test_an_answer_is_read(name, listed, expected, talk):
         ("oxp-answer", "/tools/call", None),
     ],
 )
-def test_our_answer_is_the_one_of_the_standard(name, path, schema, rfc_catalog):
+def test_our_answer_equals_the_vector_of_the_standard(name, path, schema, rfc_catalog):
     expected = VECTORS[name]["body"]
     call_id = expected.get("result", expected)["call_id"]
     body = json.dumps({"request": {"tool_id": "Add", "call_id": call_id, "input": {"a": 1, "b": 2}}}).encode()
@@ -118,7 +118,7 @@ def test_our_answer_is_the_one_of_the_standard(name, path, schema, rfc_catalog):
     assert json.loads(reading.reply(Value(3), 2.0).body) == expected
 
 
-def test_dialects_are_told_by_their_lists(talk):
+def test_dialect_is_recognized_by_its_list(talk):
     assert [peer(talk, name).memo.dialect for name in LISTS] == [
         dialect.RFC,
         dialect.RFC,

@@ -123,19 +123,19 @@ _ODD_FUNCTIONS = b"""{
 }"""
 
 
-def test_a_server_that_is_not_there_fails_everything_it_can() -> None:
+def test_checks_fail_on_an_unreachable_server() -> None:
     (report,) = conform("http://127.0.0.1:9", protocol="otc")
     assert "does not take connections" in report.outcomes[0].why
     assert report.count(CheckStatus.PASSED) < 5
     assert conform("http://127.0.0.1:9") == ()
 
 
-def test_there_is_no_such_protocol() -> None:
+def test_unknown_protocol_is_refused() -> None:
     with pytest.raises(ValueError, match=r"'ftp' is not a protocol\. Choose one of: openapi, opentool, otc, mcp"):
         conform("http://127.0.0.1:9", protocol="ftp")
 
 
-def test_numbers_are_places_and_every_check_names_a_requirement() -> None:
+def test_each_check_names_an_existing_requirement() -> None:
     import tomllib
 
     known = tomllib.loads((ROOT / "spec" / "requirements.toml").read_text(encoding="utf-8"))
@@ -144,7 +144,7 @@ def test_numbers_are_places_and_every_check_names_a_requirement() -> None:
         assert len({check.sentence for check in checks}) == len(checks)
 
 
-def test_a_report_is_said_in_three_ways(serve: Callable[..., str]) -> None:
+def test_report_can_be_a_summary_json_or_markdown(serve: Callable[..., str]) -> None:
     (report,) = conform(serve(toolwire.asgi(calculator([]))), protocol="mcp")
     assert summarize_report(report) == "mcp: 13 checks, 11 passed, 0 failed, 2 skipped."
     (data,) = reports_to_json([report])
@@ -153,7 +153,7 @@ def test_a_report_is_said_in_three_ways(serve: Callable[..., str]) -> None:
     assert isinstance(report, CheckReport)
 
 
-def test_the_page_says_what_the_kit_says_today() -> None:
+def test_conformance_page_equals_the_generated_one() -> None:
     command = [sys.executable, str(ROOT / "spec" / "conformance.py"), "--print"]
     printed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     page = (ROOT / "docs" / "reference" / "conformance.md").read_text(encoding="utf-8")
