@@ -78,6 +78,23 @@ REMOTE_OPTIONS = (
 )
 # A secret of this process: it never leaves the process.
 _HOST_CONFIRMATION = secrets.token_urlsafe(32)
+_PASSED_ON = (
+    "hosts",
+    "origins",
+    "state",
+    "ledger",
+    "rates",
+    "rates_fail",
+    "rates_replicas",
+    "strict_jsonrpc",
+    "debug",
+    "confirmations",
+    "receipts",
+    "receipt_keys",
+    "receipt_audience",
+)
+"""The settings that the application takes by the same names."""
+
 FACTORY = f"{__name__}:build_app_from_environment"
 
 _log = logging.getLogger("toolwire")
@@ -174,20 +191,8 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App:
     return serve(
         api_keys=[parse_api_key(key) for key in settings.api_keys],
         callers=build_callers(settings.tokens),
-        hosts=settings.hosts,
-        origins=settings.origins,
-        state=settings.state,
-        ledger=settings.ledger,
-        rates=settings.rates,
-        rates_fail=settings.rates_fail,
-        rates_replicas=settings.rates_replicas,
-        strict_jsonrpc=settings.strict_jsonrpc,
-        debug=settings.debug,
-        confirmations=settings.confirmations,
         consent=settings.consent or "hints",
-        receipts=settings.receipts,
-        receipt_keys=settings.receipt_keys,
-        receipt_audience=settings.receipt_audience,
+        **{name: getattr(settings, name) for name in _PASSED_ON},
     )
 
 

@@ -66,9 +66,15 @@ from .offered_reading import (
 class _RemoteFacts:
     """The facts of a connection that need no network. Its asynchronous and its blocking form share them."""
 
-    _freshness: Freshness
-    _has_loaded: bool
-    closed: bool
+    def __init__(
+        self, connection: Connection, approve: Approver | None, context: Context, provide_input: InputProvider | None
+    ) -> None:
+        self._freshness = Freshness(connection)
+        self._approve = approve
+        self._context = context
+        self._provide_input = provide_input
+        self._has_loaded = bool(connection.peer.catalog.offered.readers)
+        self.closed = False
 
     def close(self) -> None:
         """Refuse further calls, and leave the session."""
@@ -204,16 +210,11 @@ class Remote(_RemoteFacts):
         fetch_peer: FetchPeer | None = None,
         provide_input: InputProvider | None = None,
     ) -> None:
-        self._freshness = Freshness(connection)
+        super().__init__(connection, approve, context, provide_input)
         self._fetch_peer = fetch_peer
         self._refetch_lock = anyio.Lock()
         self._transport = transport
-        self._approve = approve
-        self._provide_input = provide_input
         self._listening: asyncio.Task[None] | None = None
-        self._context = context
-        self._has_loaded = bool(connection.peer.catalog.offered.readers)
-        self.closed = False
 
     async def call(
         self,
@@ -403,15 +404,10 @@ class SyncRemote(_RemoteFacts):
         fetch_peer: SyncFetchPeer | None = None,
         provide_input: InputProvider | None = None,
     ) -> None:
-        self._freshness = Freshness(connection)
+        super().__init__(connection, approve, context, provide_input)
         self._fetch_peer = fetch_peer
         self._refetch_lock = Lock()
         self._transport = transport
-        self._approve = approve
-        self._provide_input = provide_input
-        self._context = context
-        self._has_loaded = bool(connection.peer.catalog.offered.readers)
-        self.closed = False
 
     def call(
         self,
