@@ -156,8 +156,8 @@ def test_client_without_forms_is_trusted_or_refused_as_configured(shop: Shop, co
     if consent == "refuse":
         [content] = result.content
         assert content.text == (
-            "delete did not run: it needs the consent of its user, and this client cannot be asked for it, because it"
-            " shows no forms (elicitation). Use a client that shows them."
+            "delete did not run: it needs the consent of its user, and this client cannot be asked for it here."
+            " Use a client that shows forms (elicitation), over stdio or by MCP 2026-07-28."
         )
 
 
@@ -175,7 +175,7 @@ def test_a_client_of_an_older_revision_over_http_counts_as_one_without_forms(sho
         with urlopen(request) as answer:
             result = json.load(answer)["result"]
     assert result["isError"] is True
-    assert "shows no forms" in result["content"][0]["text"]
+    assert "cannot be asked for it here" in result["content"][0]["text"]
     assert shop.done == []
 
 

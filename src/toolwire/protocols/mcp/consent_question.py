@@ -90,8 +90,10 @@ def explain_refusal(call: Call, problem: Problem, params: Mapping[str, Json]) ->
         return replace(problem, message=f"{text} and this client sends none. Use a client that signs receipts.")
     if can_show_forms(params) or "inbox" in problem.details:
         return problem
-    text = f"{call.tool.name} did not run: it needs the consent of its user, and this client cannot be asked for it,"
-    return replace(problem, message=f"{text} because it shows no forms (elicitation). Use a client that shows them.")
+    # A client of an older revision may show forms, but over HTTP it could only be asked within a session.
+    text = f"{call.tool.name} did not run: it needs the consent of its user, and this client cannot be asked for it"
+    how = "Use a client that shows forms (elicitation), over stdio or by MCP 2026-07-28."
+    return replace(problem, message=f"{text} here. {how}")
 
 
 def write_question(id_: bytes, call: Call, problem: Problem, server: Mapping[str, Json]) -> bytes | None:
