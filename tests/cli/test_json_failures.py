@@ -15,6 +15,8 @@ COMMANDS = {
     "call": ["TARGET", "name"],
     "show": ["TARGET", "name"],
     "size": ["TARGET"],
+    "resources": ["TARGET", "config://app"],
+    "prompts": ["TARGET"],
     "explain": ["TARGET"],
     "conform": ["TARGET"],
     "diff": ["TARGET"],

@@ -56,13 +56,15 @@ def test_make_test_collects_skipped_programs_for_its_last_line(bare: Path, tmp_p
 
 def test_test_run_continues_if_nothing_can_be_installed(bare: Path, tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
-    shutil.copytree(ROOT / "tests" / "interop" / "conformance", checkout / "tests" / "interop" / "conformance")
+    for folder in ("conformance", "clients"):
+        shutil.copytree(ROOT / "tests" / "interop" / folder, checkout / "tests" / "interop" / folder)
     shutil.copy(ROOT / "tests" / "install.sh", checkout / "tests")
     done = subprocess.run(
         [checkout / "tests" / "install.sh"], env={"PATH": str(bare)}, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-1] == "pip or npm could not install the MCP conformance suite"
+    assert "pip or npm could not install the MCP conformance suite" in done.stdout.splitlines()
+    assert done.stdout.splitlines()[-1] == "pip or npm could not install the MCP clients of other makers"
     (bare / "apt-get").write_text("#!/bin/sh\nexit 100\n")
     (bare / "apt-get").chmod(0o755)
     done = subprocess.run(

@@ -16,6 +16,7 @@ from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
+from hmac import compare_digest
 from typing import Any, Final, NamedTuple
 
 from toolwire.core.model import Json, Kind, Problem
@@ -200,7 +201,7 @@ def find_signature_fault(receipt: str, header: ReceiptHeader, keys: ReceiptKeys,
     try:
         content, raw = _build_content(protected, binding), _decode(signature)
         # base64 has several spellings for the same bytes: one counts. cryptography verifies in constant time.
-        is_valid = _encode(raw) == signature and _MODEL.verify(content, raw, key) is True
+        is_valid = compare_digest(_encode(raw), signature) and _MODEL.verify(content, raw, key) is True
     except _UNREADABLE:
         is_valid = False
     return "" if is_valid else "it is for another call, caller or server, or was changed"

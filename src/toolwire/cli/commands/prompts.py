@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from toolwire.cli.exits import FAILED, OK, UsageError, exit_code
+from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.targets.open_target import OpenedTarget, open_offering
 from toolwire.cli.terminal.call_result import print_call_result
-from toolwire.cli.terminal.screen import escape_lines, escaped, json_text, print_error
+from toolwire.cli.terminal.screen import escape_lines, escaped, json_text
 from toolwire.cli.terminal.table import print_table
 from toolwire.core.content import describe_content
 from toolwire.core.model import Json, Problem
@@ -43,8 +43,7 @@ def _read_texts(values: list[str]) -> dict[str, str]:
 def _print_list(source: OpenedTarget, *, as_json: bool) -> int:
     listed = source.list_prompts()
     if isinstance(listed, Problem):
-        print_error(listed.message)
-        return exit_code(listed) or FAILED
+        return print_call_result(listed, tool=None, file=None, output="", as_json=as_json)
     if as_json:
         print(json_text([_describe(one) for one in listed], indent=2))
     elif listed:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from toolwire.cli.exits import FAILED, OK, UsageError, exit_code
+from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.output_file import Output, OutputFile, find_output
 from toolwire.cli.targets.open_target import OpenedTarget, open_offering
 from toolwire.cli.terminal.call_result import print_call_result
-from toolwire.cli.terminal.screen import escaped, json_text, print_error
+from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.table import print_table
 from toolwire.core.model import Json, Problem, Value
 from toolwire.core.offered import ResourceDefinition
@@ -35,8 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _print_list(source: OpenedTarget, *, as_json: bool) -> int:
     listed = source.list_resources()
     if isinstance(listed, Problem):
-        print_error(listed.message)
-        return exit_code(listed) or FAILED
+        return print_call_result(listed, tool=None, file=None, output="", as_json=as_json)
     if as_json:
         print(json_text([_describe(one) for one in listed], indent=2))
     elif listed:

@@ -52,11 +52,14 @@ class Connection:
     declares_scopes: bool = False
     grant_user: GrantUser | None = None
 
-    def run(self, call: Call, state: CallState | None = None) -> Flow[Result]:
+    def run(self, call: Call, state: CallState | None = None, *, may_hold_files: bool = False) -> Flow[Result]:
         """Return the result of ``call``: checks first, then the user if needed, then the server.
 
-        ``state`` is kept up to date while the call runs.
+        ``state`` is kept up to date while the call runs. With ``may_hold_files``, arguments that are files of the
+        program or handles of this connection are read first.
         """
+        if may_hold_files and has_files(call.arguments):
+            return self._run_with_files(call, CallState() if state is None else state)
         traced, observation = self.observer.begin(call)
         flow: Flow[Result]
         if self.grant_user is not None:
@@ -68,14 +71,12 @@ class Connection:
             flow = self._start(traced, state)
         return flow if observation is None else observation.watch(flow)
 
-    def run_with_files(self, call: Call, state: CallState) -> Flow[Result]:
-        """Return the result of ``call``, whose arguments may be files of the program or handles of this connection."""
+    def _run_with_files(self, call: Call, state: CallState) -> Flow[Result]:
         # MC-07: files are read before the call is checked, observed and shown.
-        if has_files(call.arguments):
-            read: FileArguments | Problem = yield Work(partial(read_file_arguments, call, self.peer.resources))
-            if isinstance(read, Problem):
-                return read
-            call, state.files = read
+        read: FileArguments | Problem = yield Work(partial(read_file_arguments, call, self.peer.resources))
+        if isinstance(read, Problem):
+            return read
+        call, state.files = read
         return (yield from self.run(call, state))
 
     def _start(self, call: Call, state: CallState | None) -> Flow[Result]:

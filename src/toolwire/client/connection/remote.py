@@ -262,7 +262,7 @@ class Remote(_RemoteFacts):
         state = CallState(step)
         # In line, because every call passes here: numbers are no files, and anything else is looked at.
         is_plain = type(current.arguments) is dict and _NEVER_FILES.issuperset(map(type, current.arguments.values()))
-        flow = (connection.run if is_plain else connection.run_with_files)(current, state)
+        flow = connection.run(current, state, may_hold_files=not is_plain)
         if self._provide_input is not None:
             flow = connection.pipeline.admit_input(flow, current)
         result = await arun(
@@ -440,7 +440,7 @@ class SyncRemote(_RemoteFacts):
         state = CallState(step)
         # In line, because every call passes here: numbers are no files, and anything else is looked at.
         is_plain = type(call.arguments) is dict and _NEVER_FILES.issuperset(map(type, call.arguments.values()))
-        flow = (connection.run if is_plain else connection.run_with_files)(call, state)
+        flow = connection.run(call, state, may_hold_files=not is_plain)
         if self._provide_input is not None:
             flow = connection.pipeline.admit_input(flow, call)
         result = run(flow, self._transport, self._approve, notify, provide_input=self._provide_input)

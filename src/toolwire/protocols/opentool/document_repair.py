@@ -87,6 +87,7 @@ def _without_nulls(name: str, data: Json, path: Path, depth: int, nulls: list[Pa
     if not isinstance(data, dict) or depth > jsontext.MAX_DEPTH:
         return data
     rest = dict(data)
+    kind = rest["type"] if isinstance(rest.get("type"), str) else ""  # a document of others may have any value there
     if name == "schema" and rest.get("$ref", "") is None:
         nulls.append((path, "$ref"))
         del rest["$ref"]
@@ -98,7 +99,7 @@ def _without_nulls(name: str, data: Json, path: Path, depth: int, nulls: list[Pa
         if value is not None:
             rest[member.name] = _parts_without_nulls(member, value, here, depth, nulls)
             continue
-        if not member.is_needed and (rest.get("type"), member.name) not in _NEEDED:
+        if not member.is_needed and (kind, member.name) not in _NEEDED:
             del rest[member.name]
             nulls.append(here)
     return rest

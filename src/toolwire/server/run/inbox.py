@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from toolwire.consent.prompt_limit import PromptLimit
 from toolwire.core.check import Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Call, Kind, Problem
 
 if TYPE_CHECKING:  # loads sqlite3
+    from toolwire.consent.prompt_limit import PromptLimit
     from toolwire.stores.consent.approvals import Approvals
 
 MAX_WAITING: Final = 200
@@ -96,6 +96,8 @@ class Inbox:
 
     def _find_limit(self, call: Call) -> PromptLimit:
         """Return the limit of the caller of ``call``, so that one caller leaves room for the questions of another."""
+        from toolwire.consent.prompt_limit import PromptLimit  # brings all of consent, which few servers need
+
         principal = call.context.principal
         limit = self._limits.pop(principal, None) or PromptLimit(self._clock)
         self._limits[principal] = limit
