@@ -27,7 +27,7 @@ from toolwire.cli.serve_app import open_toolboxes
 from toolwire.protocols import BUILTIN
 from toolwire.testing.loopback import background
 
-WAIT_S = 60
+WAIT_S = 150  # a gateway that was refused five times tries again after half a minute, and then after a whole one
 KEYS = "key-of-all\nkey-of-ann ann first\nkey-of-bob bob second\n"
 
 
