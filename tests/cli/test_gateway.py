@@ -217,7 +217,7 @@ def test_check_tests_each_upstream_with_its_key_and_reports_every_fault(
         ("[upstreams.a]\ntarget = 'u'\nport = 1", '3:1: there is no option "port" here; it belongs above'),
         ("upstreams.a.target = 'u'\nupstreams.a.include = 'some'", "2:1: include is one of declared, all"),
         ("[upstreams.a]\ntarget='u'\n[upstreams.A]\ntarget='u'", "3:1: another upstream has this name"),
-        ("[upstreams\n", "(at line 1, column 11)"),
+        ("[upstreams\n", "toolwire.toml:1:11: it is not valid TOML"),
     ],
 )
 def test_gateway_file_fault_is_one_sentence_with_line_and_column(

@@ -8,39 +8,29 @@ the column of the member. Relative paths in the file mean files beside it.
 from __future__ import annotations
 
 import re
-import tomllib
-from argparse import Action, ArgumentTypeError, Namespace
+from argparse import Action, Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from toolwire import __version__
 from toolwire.framing.jsontext import describe_type
 
-from .exits import UsageError
 from .parser import list_commands
 from .serve_app import REMOTE_OPTIONS, UpstreamSettings
+from .toml_file import SECRETS, SETTINGS_TABLES, TomlFile, read_bytes, read_option_value
 
 GATEWAY_FILE: Final = "toolwire.toml"
 UPSTREAM_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 
 _UPSTREAMS: Final = "upstreams"
-_LARGEST_BYTES: Final = 1 << 20
 _MOST: Final = 1_000
 _OF_AN_UPSTREAM: Final = frozenset({*REMOTE_OPTIONS, "agree"})
 _NOT_IN_A_FILE: Final = frozenset(
     {"connections", "debug", "document", "help", "reload", "stdio", "targets", "workflows"}
 )
-# A file is shared and kept under version control, so what is secret stays out of it.
-_SECRETS: Final = {
-    "key": "name the environment variable that has the key: key-env",
-    "api-key": "put keys into a file of their own: api-key-file",
-}
-_PART: Final = r"[A-Za-z0-9_-]+|\"[^\"\n]*\"|'[^'\n]*'"
-_HEADER: Final = re.compile(rf"\s*\[\s*((?:{_PART})(?:\s*\.\s*(?:{_PART}))*)\s*\]")
-_MEMBER: Final = re.compile(rf"\s*((?:{_PART})(?:\s*\.\s*(?:{_PART}))*)\s*=")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +47,7 @@ def read_gateway_file(path: Path) -> GatewayFile:
     Raises:
         UsageError: it cannot be read or is not valid; the text has the line and the column.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(_LARGEST_BYTES + 1)
-    except FileNotFoundError as error:
-        raise UsageError(f"There is no {path}: `toolwire gateway add URL` begins one.") from error
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
-    if len(data) > _LARGEST_BYTES:
-        raise UsageError(f"{path} is larger than {_LARGEST_BYTES:,} bytes.")
+    data = read_bytes(path, "`toolwire gateway add URL` begins one.")
     return parse_gateway_file(data, path.name)
 
 
@@ -75,27 +57,21 @@ def parse_gateway_file(data: bytes, name: str) -> GatewayFile:
     Raises:
         UsageError: it is not valid; the text has the line and the column.
     """
-    try:
-        text = data.decode()
-        content = tomllib.loads(text)
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{name} is not UTF-8.") from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"{name} is not valid TOML: {error}.") from error
-    return _Reader(name, text).read(content)
+    return _Reader(TomlFile(data, name)).read()
 
 
 class _Reader:
-    def __init__(self, name: str, text: str) -> None:
-        self._name, self._text = name, text
+    def __init__(self, file: TomlFile) -> None:
+        self._file, self._fail = file, file.fail
         parser = list_commands(__version__)["serve"]
         options = {action.dest: action for action in parser._actions if action.dest not in _NOT_IN_A_FILE}
         self._defaults = vars(parser.parse_args([]))
         self._own = {_name(dest): one for dest, one in options.items() if dest in _OF_AN_UPSTREAM}
         self._server = {_name(dest): one for dest, one in options.items() if dest not in _OF_AN_UPSTREAM}
 
-    def read(self, content: Mapping[str, Any]) -> GatewayFile:
-        server = {name: value for name, value in content.items() if name != _UPSTREAMS}
+    def read(self) -> GatewayFile:
+        content = self._file.content
+        server = {name: value for name, value in content.items() if name not in SETTINGS_TABLES | {_UPSTREAMS}}
         arguments = Namespace(**self._defaults | self._read_options((), server, self._server))
         tables = content.get(_UPSTREAMS, {})
         if not isinstance(tables, dict) or not tables:
@@ -132,8 +108,8 @@ class _Reader:
         found: dict[str, Any] = {}
         for member, value in table.items():
             here = (*place, member)
-            if member in _SECRETS:
-                self._fail(here, f"a secret does not belong into this file; {_SECRETS[member]}")
+            if member in SECRETS:
+                self._fail(here, f"a secret does not belong into this file; {SECRETS[member]}")
             action = known.get(member)
             if action is None:
                 others = self._own if known is self._server else self._server
@@ -148,53 +124,10 @@ class _Reader:
         return found
 
     def _read_value(self, here: tuple[str, ...], action: Action, value: Any) -> Any:
-        name = here[-1]
-        if action.nargs == 0:
-            if not isinstance(value, bool):
-                self._fail(here, f"{name} is true or false, not {describe_type(value)}")
-            return value
-        if isinstance(action.default, list):
-            several = value if isinstance(value, list) else [value]
-            if not all(isinstance(one, str) for one in several):
-                self._fail(here, f"{name} is a string or an array of strings")
-            return several
-        if action.type is not None:
-            if isinstance(value, bool) or not isinstance(value, int):
-                self._fail(here, f"{name} is a whole number, not {describe_type(value)}")
-            try:
-                return action.type(str(value))  # type: ignore[operator]  # a function, as our parser has no file types
-            except (ArgumentTypeError, ValueError) as error:
-                self._fail(here, f"{name}: {error}")
-        if not isinstance(value, str):
-            self._fail(here, f"{name} is a string, not {describe_type(value)}")
-        if action.choices is not None and value not in action.choices:
-            self._fail(here, f"{name} is one of {', '.join(map(str, action.choices))}, not {value[:40]!r}")
-        return value
-
-    def _fail(self, place: tuple[str, ...], sentence: str) -> NoReturn:
-        line, column = find_position(self._text, place)
-        raise UsageError(f"{self._name}:{line}:{column}: {sentence}{'' if sentence.endswith('?') else '.'}")
-
-
-def find_position(text: str, place: tuple[str, ...]) -> tuple[int, int]:
-    """Return the line and the column, from 1, of the member at ``place``; else of the nearest table around it."""
-    found, depth = (1, 1), 0
-    table: tuple[str, ...] = ()
-    for number, line in enumerate(text.splitlines(), 1):
-        if header := _HEADER.match(line):
-            here = table = _split(header[1])
-        elif member := _MEMBER.match(line):
-            here = (*table, *_split(member[1]))
-        else:
-            continue
-        if len(here) > depth and place[: len(here)] == here:
-            depth = len(here)
-            found = number, len(line) - len(line.lstrip()) + 1
-    return found
-
-
-def _split(dotted: str) -> tuple[str, ...]:
-    return tuple(part.strip("\"'") for part in re.findall(_PART, dotted))
+        try:
+            return read_option_value(here[-1], action, value)
+        except ValueError as error:
+            self._fail(here, str(error))
 
 
 def _name(dest: str) -> str:

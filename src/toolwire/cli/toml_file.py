@@ -1,0 +1,143 @@
+"""Read ``toolwire.toml``: bounded, with the line and the column of each member, and values as options have them.
+
+The tables of a gateway and those of settings stand in one file, so both are read here.
+"""
+# GW-01, FU-40
+
+from __future__ import annotations
+
+import re
+import stat
+import tomllib
+from argparse import Action, ArgumentTypeError
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from toolwire.framing.jsontext import describe_type
+
+from .exits import UsageError
+
+SETTINGS_TABLES: Final = frozenset({"defaults", "targets"})
+"""The tables with settings of commands; all others are of the gateway."""
+# A file is shared and kept under version control, so what is secret stays out of it.
+SECRETS: Final = {
+    "key": "name the environment variable that has the key: key-env",
+    "api-key": "put keys into a file of their own: api-key-file",
+}
+"""The options that a file never has, and what to write instead."""
+
+_LARGEST_BYTES: Final = 1 << 20
+_PART: Final = r"[A-Za-z0-9_-]+|\"[^\"\n]*\"|'[^'\n]*'"
+_HEADER: Final = re.compile(rf"\s*\[\s*((?:{_PART})(?:\s*\.\s*(?:{_PART}))*)\s*\]")
+_MEMBER: Final = re.compile(rf"\s*((?:{_PART})(?:\s*\.\s*(?:{_PART}))*)\s*=")
+_FAULT: Final = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
+
+
+class TomlFile:
+    """The content of a file, and where each member stands."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        """Read the text ``data`` of the file that faults call ``name``.
+
+        Raises:
+            UsageError: it is no TOML; the text has the line and the column.
+        """
+        self.name = name
+        try:
+            self.text = data.decode()
+            self.content: Mapping[str, Any] = tomllib.loads(self.text)
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{name} is not UTF-8.") from error
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            if at := _FAULT.fullmatch(str(error)):
+                raise UsageError(f"{name}:{at[2]}:{at[3]}: it is not valid TOML: {at[1]}.") from error
+            raise UsageError(f"{name} is not valid TOML: {error}.") from error
+
+    def describe_fault(self, place: tuple[str, ...], sentence: str) -> str:
+        """Return the sentence of a fault, after the line and the column of the member at ``place``."""
+        return f"{self.find_source(place)}: {sentence}{'' if sentence.endswith('?') else '.'}"
+
+    def find_source(self, place: tuple[str, ...]) -> str:
+        """Return the name of the file, the line and the column of the member at ``place``, with colons between."""
+        line, column = find_position(self.text, place)
+        return f"{self.name}:{line}:{column}"
+
+    def fail(self, place: tuple[str, ...], sentence: str) -> NoReturn:
+        """Raise the fault of the member at ``place``.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(self.describe_fault(place, sentence))
+
+
+def read_bytes(path: Path, missing: str) -> bytes:
+    """Return what is in the file, of at most 1 MiB. ``missing`` says what to do where there is none.
+
+    Raises:
+        UsageError: it cannot be read, or is larger.
+    """
+    try:
+        # What is no file, such as a named pipe, could keep the program waiting for ever.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UsageError(f"{path} is no file.")
+        with path.open("rb") as file:
+            data = file.read(_LARGEST_BYTES + 1)
+    except FileNotFoundError as error:
+        raise UsageError(f"There is no {path}: {missing}") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+    if len(data) > _LARGEST_BYTES:
+        raise UsageError(f"{path} is larger than {_LARGEST_BYTES:,} bytes.")
+    return data
+
+
+def read_option_value(name: str, action: Action, value: Any) -> Any:
+    """Return what a file's ``value`` means for the option ``action``, which the file calls ``name``.
+
+    Raises:
+        ValueError: it does not fit; the text says why.
+    """
+    if action.nargs == 0:
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} is true or false, not {describe_type(value)}")
+        return value
+    if isinstance(action.default, list):
+        several = value if isinstance(value, list) else [value]
+        if not all(isinstance(one, str) for one in several):
+            raise ValueError(f"{name} is a string or an array of strings")
+        return several
+    if action.type is not None:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"{name} is a whole number, not {describe_type(value)}")
+        try:
+            return action.type(str(value))  # type: ignore[operator]  # a function, as our parser has no file types
+        except (ArgumentTypeError, ValueError) as error:
+            raise ValueError(f"{name}: {error}") from error
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is a string, not {describe_type(value)}")
+    if action.choices is not None and value not in action.choices:
+        raise ValueError(f"{name} is one of {', '.join(map(str, action.choices))}, not {value[:40]!r}")
+    return value
+
+
+def find_position(text: str, place: tuple[str, ...]) -> tuple[int, int]:
+    """Return the line and the column, from 1, of the member at ``place``; else of the nearest table around it."""
+    found, depth = (1, 1), 0
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            here = table = _split(header[1])
+        elif member := _MEMBER.match(line):
+            here = (*table, *_split(member[1]))
+        else:
+            continue
+        if len(here) > depth and place[: len(here)] == here:
+            depth = len(here)
+            found = number, len(line) - len(line.lstrip()) + 1
+    return found
+
+
+def _split(dotted: str) -> tuple[str, ...]:
+    return tuple(part.strip("\"'") for part in re.findall(_PART, dotted))
