@@ -167,6 +167,8 @@ FIELDS: Mapping[str, Field] = {
     "requirements": Field("requirements", _write_requirements, _read_requirements),
     "scopes": Field("scopes", lambda tool: list(tool.scopes), _read_texts),
     "timeout_s": Field("time limit", lambda tool: tool.timeout_s, _allow_none(_read_seconds)),
+    "long": Field("word that a call goes on without its caller", lambda tool: tool.long, _read_flag),
+    "keep_s": Field("time that a result is kept", lambda tool: tool.keep_s, _allow_none(_read_seconds)),
     "streams": Field("word that it streams", lambda tool: tool.streams, _read_flag),
     "reports": Field("word that it says how far it is", lambda tool: tool.reports, _read_flag),
     "deprecated": Field("word that it is deprecated", lambda tool: tool.deprecated, _read_flag),

@@ -77,6 +77,7 @@ STATUS_BY_KIND: dict[Kind, int] = {
     Kind.DENIED: 403,
     Kind.UNCONFIRMED: 428,
     Kind.CONFLICT: 400,
+    Kind.ACCEPTED: 200,
     Kind.RATE_LIMITED: 429,
     Kind.OVERLOADED: 503,
     Kind.TOOL_FAILED: 200,

@@ -133,6 +133,8 @@ class Tool:
       changes something.
     - ``scopes``: what the caller's credentials must carry to see and call the tool, if the server has scopes.
     - ``timeout_s``: in seconds; ``None`` leaves the limit to the server.
+    - ``long``: a call goes on when its caller leaves, and its result is kept for ``keep_s`` seconds after its end;
+      ``None`` leaves that time to the server.
     - ``reports``: the tool may send progress while it runs.
     - ``original_name``: what the tool's server calls it, if ``name`` had to differ, else ``""``.
     """
@@ -158,6 +160,8 @@ class Tool:
     requirements: Requirements = NO_REQUIREMENTS
     scopes: tuple[str, ...] = ()
     timeout_s: float | None = None
+    long: bool = False
+    keep_s: float | None = None
     streams: bool = False
     reports: bool = False
     deprecated: bool = False
@@ -260,6 +264,8 @@ class Context:
     takes_input: bool = field(default=False, repr=False, compare=False)
     input_responses: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     ask_user: Callable[[Any, str, str], Any] | None = field(default=None, repr=False, compare=False)
+    # LC-02: how many seconds the caller waits for the end of a long call; None leaves that to the server.
+    wait_s: float | None = field(default=None, repr=False, compare=False)
 
     def token(self, provider: str) -> Secret:
         """Return the token for ``provider`` that the tool's requirements asked for.
@@ -365,7 +371,10 @@ make_call = cast(
 
 
 class Kind(StrEnum):
-    """Why a call has no value: one word for each reason, in every protocol."""
+    """Why a call has no value: one word for each reason, in every protocol.
+
+    ``ACCEPTED`` is no failure: a long call has no value yet, and goes on.
+    """
 
     MALFORMED = "malformed"
     UNSUPPORTED_TYPE = "unsupported_type"
@@ -382,6 +391,7 @@ class Kind(StrEnum):
     DENIED = "denied"
     UNCONFIRMED = "unconfirmed"
     CONFLICT = "conflict"
+    ACCEPTED = "accepted"
     RATE_LIMITED = "rate_limited"
     OVERLOADED = "overloaded"
     TOOL_FAILED = "tool_failed"

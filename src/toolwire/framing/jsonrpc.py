@@ -31,6 +31,7 @@ CODES: dict[Kind, int] = {
     Kind.TOO_SLOW: 408,
     Kind.TOO_LARGE: 413,
     Kind.MISDIRECTED: 421,
+    Kind.ACCEPTED: 202,
     Kind.RATE_LIMITED: 429,
     Kind.OVERLOADED: 503,
 }

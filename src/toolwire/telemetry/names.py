@@ -80,6 +80,7 @@ ERROR_TYPES: Final[Mapping[Kind, str]] = {
     Kind.DENIED: "approval_denied",
     Kind.UNCONFIRMED: "approval_denied",
     Kind.CONFLICT: "idempotency_conflict",
+    Kind.ACCEPTED: "accepted",
     Kind.INTERRUPTED: "interrupted",
     Kind.RATE_LIMITED: "rate_limited",
     Kind.OVERLOADED: "overloaded",

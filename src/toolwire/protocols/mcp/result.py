@@ -22,6 +22,7 @@ from .document import is_wrapped
 from .revision import PROBLEM_META, SERVER_META
 
 TOLD = AFTER_START | {
+    Kind.ACCEPTED,
     Kind.INVALID_ARGUMENTS,
     Kind.DENIED,
     Kind.UNCONFIRMED,

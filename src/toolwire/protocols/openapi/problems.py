@@ -20,6 +20,7 @@ STATUSES: dict[Kind, int] = {
     **STATUS_BY_KIND,
     Kind.UNKNOWN_TOOL: 404,
     Kind.CONFLICT: 409,
+    Kind.ACCEPTED: 202,
     Kind.TOOL_FAILED: 500,
     Kind.INTERNAL: 500,
     Kind.CANCELLED: 500,
@@ -50,6 +51,7 @@ _KINDS: dict[int, Kind] = {
     504: Kind.TIMEOUT,
 }
 _TITLES = {
+    202: "Accepted",
     400: "Bad Request",
     401: "Unauthorized",
     403: "Forbidden",

@@ -207,6 +207,8 @@ def _refuse_stream(problem: Problem, id_: Id, form: Form) -> Response:
 
 
 def _choose_status(problem: Problem) -> int:
+    if problem.kind is Kind.ACCEPTED and problem.can_retry:  # LC-02: the same call with the same key gets the result
+        return 503
     return STATUS_BY_KIND[problem.kind] if problem.kind in (Kind.UNAUTHORIZED, Kind.OVERLOADED) else 200
 
 
@@ -221,7 +223,7 @@ def _build_envelope(problem: Problem, id_: Id, status: int, form: Form, code: in
 def _build_hint_headers(problem: Problem) -> Headers:
     if problem.kind is Kind.UNAUTHORIZED:
         return ((b"www-authenticate", b"Bearer"),)
-    if problem.kind is Kind.OVERLOADED:
+    if problem.kind in (Kind.OVERLOADED, Kind.ACCEPTED):
         seconds = max(1, -(-(problem.retry_after_ms or 0) // 1000))
         return ((b"retry-after", b"%d" % seconds),)
     return ()

@@ -84,7 +84,8 @@ def respond(shape: Shape, schema: str, call_id: str, result: Result, duration_ms
     if isinstance(result, Value):
         body = write(shape(schema, _write_facts(call_id, duration_ms, success=True), {"value": result.value}))
         return make_response((200, JSON_HEADERS, body))
-    if STATUS_BY_KIND[result.kind] != 200:
+    # LC-02: the same call id again gets the result; without one, a client that repeats the call would run it twice.
+    if STATUS_BY_KIND[result.kind] != 200 or (result.kind is Kind.ACCEPTED and result.can_retry):
         return refuse(result, schema)
     error = {"message": result.message or "The tool failed.", "can_retry": result.can_retry, **_write_more(result)}
     return Response(
@@ -99,7 +100,7 @@ def _write_facts(call_id: str, duration_ms: float, *, success: bool) -> Members:
 def refuse(problem: Problem, schema: str) -> Response:
     """Return the response to a call that was not started, or to no call at all."""
     # OTC-040, OTC-044
-    status = STATUS_BY_KIND[problem.kind]
+    status = 503 if problem.kind is Kind.ACCEPTED else STATUS_BY_KIND[problem.kind]
     status = 500 if status == 200 else status
     body: Members = {"$schema": schema, "error": problem.kind.value, "message": problem.message}
     if problem.can_retry:
