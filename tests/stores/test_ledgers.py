@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 import sqlite3
 import threading
 from collections.abc import Callable, Coroutine, Iterator
@@ -625,3 +626,54 @@ def test_processes_together_respect_the_ledger_limits(tmp_path: Path, rows: int)
     assert held <= rows + 64
     for ledger in ledgers:
         do(ledger.end())
+
+
+@pytest.mark.requirement("R8")
+@pytest.mark.parametrize("seed", range(5))
+def test_claims_and_endings_that_come_together_are_as_if_made_one_by_one(make: Open, seed: int) -> None:
+    order = random.Random(seed)
+    ledger = make()
+
+    async def call(name: str) -> ClaimOutcome:
+        outcome = await ledger.claim(claim(name))
+        if isinstance(outcome, Ticket):
+            answer = CallEnding(CallState.DONE, Value(name), pinned=True)
+            await asyncio.gather(*(ledger.settle(outcome, ending) for ending in (answer, answer, LEFT)))
+        return outcome
+
+    async def check() -> None:
+        for _ in range(10):
+            names = [str(order.randrange(40)) for _ in range(order.choice((1, 3, 17, 64)))]
+            outcomes = await asyncio.gather(*map(call, names))
+            tickets = [outcome.key.call_id for outcome in outcomes if isinstance(outcome, Ticket)]
+            assert not set(tickets) & ran, "none runs again"
+            assert len(tickets) == len(set(tickets)), "one of several gets it"
+            ran.update(tickets)
+            assert set(names) <= ran
+            for name, outcome in zip(names, outcomes, strict=True):
+                assert isinstance(outcome, Ticket | InFlight) or outcome == StoredResult(Value(name))
+
+    ran: set[str] = set()
+    do(check())
+    for name in ran:
+        assert do(ledger.claim(claim(name))) == StoredResult(Value(name))
+
+
+def test_together_settled_calls_count_only_the_rows_that_were_still_theirs(tmp_path: Path) -> None:
+    ledger = SqliteLedger(tmp_path / "calls.sqlite")
+    names = [f"call-{number}" for number in range(9)]
+
+    async def check() -> None:
+        tickets = await asyncio.gather(*(ledger.claim(claim(name)) for name in names))
+        with closing(sqlite3.connect(tmp_path / "calls.sqlite")) as other, other:
+            other.execute("UPDATE calls SET owner = owner + 1 WHERE call_id IN ('call-3', 'call-4')")
+        answer = CallEnding(CallState.DONE, Value("x" * 1_000), pinned=True)
+        await asyncio.gather(*(ledger.settle(ticket, answer) for ticket in tickets))
+
+    do(check())
+    do(ledger.end())  # writes the count
+    with closing(sqlite3.connect(tmp_path / "calls.sqlite")) as database:
+        ended = {row for (row,) in database.execute("SELECT call_id FROM calls WHERE state = 'done'")}
+        assert ended == set(names) - {"call-3", "call-4"}
+        counted = database.execute("SELECT rows, bytes FROM held").fetchone()
+        assert counted == database.execute("SELECT count(*), sum(bytes) FROM calls").fetchone()

@@ -5,6 +5,7 @@ Rules:
 - Changes that wait at the same time are committed together, also those that came while the file was locked. A locked
   file makes them wait for a limited time, then they are refused.
 - If a change raises, the other changes of its transaction are made again without it.
+- What can be made by one statement needs no transaction around it: the file is locked for that statement only.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
@@ -41,12 +42,19 @@ class Change(NamedTuple):
     future: asyncio.Future[Any] | None = None
 
 
+MakeMany: TypeAlias = Callable[[Sequence[Any]], Sequence[Any]]
+"""Make many changes by one statement that commits itself; return their outcomes, ``NOT_MADE`` for all others."""
+NOT_MADE: Final = object()
+"""The outcome of a change that needs a transaction."""
+
+
 class GroupCommit:
     """Makes changes in transactions. Its thread runs while there are changes, and ends by itself.
 
     That thread calls ``begin``, ``commit`` and ``roll_back``, once in each transaction. ``begin`` raises sqlite3.Error
     if the file is locked or cannot be written. ``roll_back`` gets the error and never raises. A locked file is tried
-    again for ``busy_s`` seconds.
+    again for ``busy_s`` seconds. Before a transaction, each of ``at_once`` gets the changes that are not made yet, and
+    raises sqlite3.Error if it made none of them.
     """
 
     def __init__(
@@ -56,7 +64,9 @@ class GroupCommit:
         commit: Callable[[], None],
         roll_back: Callable[[Exception], None],
         busy_s: float,
+        at_once: Sequence[MakeMany] = (),
     ) -> None:
+        self._at_once = at_once
         self._begin_now, self._commit_now, self._roll_back_now = begin, commit, roll_back
         self._busy_s = busy_s
         self._queue: queue.SimpleQueue[Change] = queue.SimpleQueue()
@@ -113,18 +123,38 @@ class GroupCommit:
         return taken
 
     def _commit(self, changes: Sequence[Change]) -> None:
-        wanted = _list_wanted(changes)
+        wanted, made = _list_wanted(changes), list[tuple[Change, Any]]()
         try:
-            outcomes = self._transact(wanted, most=_MAX_BATCH)
+            for make_many in self._at_once:
+                wanted = self._make_at_once(make_many, wanted, made)
+            outcomes = self._transact(wanted, most=_MAX_BATCH) if wanted else []
         except _LockedError:
             # The changes that came meanwhile are refused too. Each would wait for the same locked file again.
             wanted += self._drain(_MAX_QUEUE)
-            deliver_outcomes([(change, change.on_refusal()) for change in wanted])
+            deliver_outcomes([*made, *((change, change.on_refusal()) for change in wanted)])
             return
         except Exception:  # noqa: BLE001 - one of them failed; each is tried alone
             # One change failed and the rollback undid all of them, so each is made again alone.
             outcomes = [self._transact_alone(change) for change in wanted]
-        deliver_outcomes(list(zip(wanted, outcomes, strict=True)))
+        deliver_outcomes([*made, *zip(wanted, outcomes, strict=True)])
+
+    def _make_at_once(self, make_many: MakeMany, wanted: list[Change], made: list[tuple[Change, Any]]) -> list[Change]:
+        """Add to ``made`` what ``make_many`` could make of ``wanted``; return the other changes.
+
+        Raises:
+            _LockedError: others had the file for too long.
+        """
+        try:
+            outcomes = self._try_while_locked(lambda: make_many([change.work for change in wanted]))
+        except sqlite3.Error:  # the transaction that follows says in the log what is wrong
+            return wanted
+        left: list[Change] = []
+        for change, outcome in zip(wanted, outcomes, strict=True):
+            if outcome is NOT_MADE:
+                left.append(change)
+            else:
+                made.append((change, outcome))
+        return left
 
     def _transact_alone(self, change: Change) -> Any:
         try:
@@ -140,7 +170,7 @@ class GroupCommit:
         Raises:
             _LockedError: others had the file for too long.
         """
-        self._begin_transaction()
+        self._try_while_locked(self._begin_now)
         # While other processes had the file, more changes came: in this transaction they cost no further lock.
         # In place, because the caller pairs its list with the outcomes.
         changes[:] = _list_wanted([*changes, *self._drain(most - len(changes))])
@@ -152,11 +182,16 @@ class GroupCommit:
             raise
         return outcomes
 
-    def _begin_transaction(self) -> None:
+    def _try_while_locked(self, work: Callable[[], T]) -> T:
+        """Return what ``work`` returns, tried again while others have the file.
+
+        Raises:
+            _LockedError: others had the file for too long.
+        """
         until, pause = time.monotonic() + self._busy_s, _FIRST_PAUSE_S
         while True:
             try:
-                return self._begin_now()
+                return work()
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode not in _LOCKED:
                     raise

@@ -143,9 +143,11 @@ class SqlCalls:
         if self._after_sweep is not None:
             self._after_sweep()
 
-    def is_sweep_due(self) -> bool:
-        """Return whether the next new call comes with a sweep."""
-        return (self.new_calls + 1) % _SWEEP_EVERY == 0
+    def count_new(self, calls: int) -> bool:
+        """Count new calls that were recorded elsewhere, and return whether a sweep is due."""
+        before = self.new_calls
+        self.new_calls += calls
+        return before // _SWEEP_EVERY != self.new_calls // _SWEEP_EVERY
 
     def _find(self, key: CallKey) -> StoredCall | None:
         values = self._connection.execute(self._sql.find, key).fetchone()
@@ -164,8 +166,7 @@ class SqlCalls:
     def _start_call(self, claim: Claim, found: StoredCall | None, owner: int) -> ClaimOutcome:
         if found is not None:
             return self._restart_call(claim, found, owner)
-        self.new_calls += 1
-        if self.new_calls % _SWEEP_EVERY == 0:
+        if self.count_new(1):
             self.sweep()
         key, fingerprint, rerun, _ = claim
         size = row_bytes(key)

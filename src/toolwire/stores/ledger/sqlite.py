@@ -1,8 +1,9 @@
 """Keep a ledger of calls in an SQLite file, which outlives its process and is shared by processes of one machine.
 
 Rules:
-- One thread makes all changes, and all that wait go into one transaction, so the event loop never waits for the disk
-  or for a lock. A transaction takes the write lock when it begins, so one of several claims wins.
+- One thread makes all changes, so the event loop never waits for the disk or for a lock. New calls, and endings, that
+  wait at the same time are one statement each; all other changes go into one transaction, which takes the write lock
+  when it begins, so one of several claims wins.
 - While the file cannot be written, no new call is recorded, and so no new call with a key runs.
 - The ending of a call that could not be written is kept in memory, and written when that is possible again.
 """
@@ -13,13 +14,25 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from toolwire.core.ledger import UNAVAILABLE, CallEnding, Claim, ClaimOutcome, LedgerLimits, Ticket, digest_fingerprint
-from toolwire.stores.group_commit import GroupCommit
+from toolwire.core.ledger import (
+    UNAVAILABLE,
+    CallEnding,
+    CallKey,
+    Claim,
+    ClaimOutcome,
+    LedgerLimits,
+    Ticket,
+    digest_fingerprint,
+)
+from toolwire.stores.group_commit import NOT_MADE, GroupCommit
 
+from . import result_bytes, sqlite_batch
 from . import tables as sql
 from .clock import ClockMark, LedgerClock, read_boot_id
 from .process_lock import ProcessLock, find_owners, is_alive
@@ -32,6 +45,29 @@ _BUSY_S = 1.0
 _MAX_UNSAVED = 1_000
 
 _log = logging.getLogger("toolwire.ledger")
+
+
+@dataclass(frozen=True, slots=True)
+class _Claiming:
+    """The change that ``claim`` asks for; ``make`` makes it in a transaction."""
+
+    claim: Claim
+    make: Callable[[Claim], ClaimOutcome]
+
+    def __call__(self) -> ClaimOutcome:
+        return self.make(self.claim)
+
+
+@dataclass(frozen=True, slots=True)
+class _Settling:
+    """The change that ``settle`` asks for; ``make`` makes it in a transaction."""
+
+    ticket: Ticket
+    ending: CallEnding | None
+    make: Callable[[Ticket, CallEnding | None], None]
+
+    def __call__(self) -> None:
+        return self.make(self.ticket, self.ending)
 
 
 class SqliteLedger:
@@ -65,7 +101,11 @@ class SqliteLedger:
         self._saved: set[Ticket] = set()
         self._counted = self._tally.totals
         self._changes = GroupCommit(
-            begin=self._begin_transaction, commit=self._commit, roll_back=self._roll_back, busy_s=_BUSY_S
+            begin=self._begin_transaction,
+            commit=self._commit,
+            roll_back=self._roll_back,
+            busy_s=_BUSY_S,
+            at_once=(self._settle_many, self._add_many),  # endings first: a claim of the same key finds the result
         )
         self._is_open = False
         self._open_file()
@@ -88,39 +128,67 @@ class SqliteLedger:
         if self._unsaved:
             self._changes.post_change(self._save_endings)
         return await self._changes.run_change(
-            partial(self._claim, digest_fingerprint(claim)), on_refusal=_refuse, on_abandon=self._give_back
+            _Claiming(digest_fingerprint(claim), self._claim), on_refusal=_refuse, on_abandon=self._give_back
         )
 
     async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
         """Remember how the call of ``ticket`` ended; None forgets this run of it."""
         await self._changes.run_change(
-            partial(self._settle, ticket, ending), on_refusal=partial(self._keep_unsaved, ticket, ending)
+            _Settling(ticket, ending, self._calls.settle), on_refusal=partial(self._keep_unsaved, ticket, ending)
         )
 
-    # What the thread that commits does: ``begin``, changes, and then ``commit`` or ``roll_back``
+    # What the thread that commits does: many changes at once, or ``begin``, changes, and ``commit`` or ``roll_back``
+
+    def _settle_many(self, works: Sequence[Any]) -> list[Any]:
+        """Settle the first runs among ``works`` by one statement."""
+        outcomes: list[Any] = [NOT_MADE] * len(works)
+        endings: dict[Ticket, tuple[int, CallEnding, bytes]] = {}
+        for place, work in enumerate(works):
+            if isinstance(work, _Settling) and work.ending is not None and work.ticket.attempt == 1:
+                answer = result_bytes.write_result(work.ending.result, self._limits.answer_bytes)
+                endings.setdefault(work.ticket, (place, work.ending, answer))  # the first ending of a call holds
+        size = sum(len(answer) for _, _, answer in endings.values())
+        if not endings or not self._tally.has_ample_room(0, size, self._limits):
+            return outcomes
+        until = self._age.now() + self._limits.keep_s
+        rows = [
+            (*ticket.key, ticket.owner, ending.state.value, ending.pinned, answer, len(answer), until)
+            for ticket, (_, ending, answer) in endings.items()
+        ]
+        settled = sqlite_batch.settle_calls(self._connection, rows)
+        for (ticket, (place, _, answer)), is_settled in zip(endings.items(), settled, strict=True):
+            outcomes[place] = None
+            if is_settled:
+                self._tally.add(ticket.key.principal, 0, len(answer))
+        return outcomes
+
+    def _add_many(self, works: Sequence[Any]) -> list[Any]:
+        """Record the calls that ``works`` claim by one statement, if all of them are new."""
+        outcomes: list[Any] = [NOT_MADE] * len(works)
+        claims: dict[CallKey, tuple[int, Claim, int]] = {}
+        for place, work in enumerate(works):
+            if isinstance(work, _Claiming):
+                claims.setdefault(work.claim.key, (place, work.claim, row_bytes(work.claim.key)))
+        size = sum(size for _, _, size in claims.values())
+        # With unsaved endings, a key may belong to a call whose ending the file does not know.
+        if not claims or self._unsaved or not self._tally.has_ample_room(len(claims), size, self._limits):
+            return outcomes
+        owner = self._owner.number
+        rows = [(*key, claim.fingerprint, claim.can_rerun, owner, size) for key, (_, claim, size) in claims.items()]
+        if not sqlite_batch.add_calls(self._connection, rows):
+            return outcomes
+        for key, (place, _, size) in claims.items():
+            outcomes[place] = Ticket(key, owner, 1)
+            self._tally.add(key.principal, 1, size)
+        if self._calls.count_new(len(claims)):
+            self._changes.post_change(self._calls.sweep)
+        return outcomes
 
     def _claim(self, claim: Claim) -> ClaimOutcome:
         # The call has ended, but its row says that it still runs: a claim would wait for an ending that never comes.
         if self._unsaved and any(ticket.key == claim.key for ticket in self._unsaved.keys() - self._saved):
             return UNAVAILABLE
-        return self._add_new(claim) or self._calls.claim(claim, self._owner.number)
-
-    def _add_new(self, claim: Claim) -> Ticket | None:
-        """Return the ticket for a new call by one statement, or None if the call needs more than that."""
-        key, fingerprint, rerun, _ = claim
-        size = row_bytes(key)
-        if self._calls.is_sweep_due() or not self._tally.has_ample_room(1, size, self._limits):
-            return None
-        if not self._connection.execute(
-            SQLITE.add, (*key, fingerprint, rerun, False, self._owner.number, 1, size)
-        ).rowcount:
-            return None
-        self._calls.new_calls += 1
-        self._tally.add(key.principal, 1, size)
-        return Ticket(key, self._owner.number, 1)
-
-    def _settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
-        self._calls.settle(ticket, ending)
+        return self._calls.claim(claim, self._owner.number)
 
     def _give_back(self, standing: ClaimOutcome) -> None:
         """Forget a call whose caller left before the call could run."""
