@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 from toolwire.core.lazy_import import export_lazily
 
 if TYPE_CHECKING:
-    from .client import Cache, Remote, Selection, Session, SyncRemote, connect, connect_sync, open_stored_session
+    from .client import (
+        Cache,
+        Remote,
+        Selection,
+        Session,
+        SyncRemote,
+        build_key_fetcher,
+        connect,
+        connect_sync,
+        open_stored_session,
+    )
     from .consent import ClientRules, DefinitionLock, Preferences, read_lock
     from .core.check import Answer, Question
     from .core.connect_error import ConnectError
@@ -49,7 +59,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     **dict.fromkeys(("Cache", "Remote", "Selection", "Session", "SyncRemote", "connect"), "client"),
-    **dict.fromkeys(("connect_sync", "open_stored_session"), "client"),
+    **dict.fromkeys(("build_key_fetcher", "connect_sync", "open_stored_session"), "client"),
     **dict.fromkeys(("ClientRules", "DefinitionLock", "Preferences", "read_lock"), "consent"),
     **dict.fromkeys(("Answer", "Question"), "core.check"),
     "ConnectError": "core.connect_error",
@@ -126,6 +136,7 @@ __all__ = [
     "Unanswered",
     "Value",
     "asgi",
+    "build_key_fetcher",
     "connect",
     "connect_sync",
     "merge_toolboxes",

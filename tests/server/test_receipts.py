@@ -18,7 +18,7 @@ import pytest
 from mcp import Client
 from mcp.types import ElicitResult
 
-from toolwire import ClientRules, Kind, Problem, Question, Session, Toolkit, Value, asgi, connect_sync
+from toolwire import Answer, ClientRules, Kind, Problem, Question, Session, Toolkit, Value, asgi, connect_sync
 from toolwire.auth.receipt import (
     ReceiptBinding,
     ReceiptKey,
@@ -36,6 +36,7 @@ from toolwire.server.access.api_keys import ApiKey
 from toolwire.server.run.receipts import KEYS_PATH
 from toolwire.stores.consent.audit import StoredAudit
 from toolwire.stores.consent.receipt_keys import StoredReceiptKeys
+from toolwire.stores.paths import find_state_folder
 from toolwire.testing import background
 
 OWNERS = {"ann": "ann-key-000000000000000000000000", "bob": "bob-key-000000000000000000000000"}
@@ -548,3 +549,119 @@ def test_whole_numbers_have_one_digest_and_all_else_differs() -> None:
     assert digest_arguments({"a": 1.0, "b": [2.0]}) == digest_arguments({"b": [2], "a": 1})
     different = [{"a": 1}, {"a": "1"}, {"a": True}, {"a": 1.5}, {"a": None}, {}, {"a": [1]}, {"a": 2**53}, {"A": 1}]
     assert len({digest_arguments(one) for one in different}) == len(different)
+
+
+@pytest.fixture
+def gateway_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReceiptKey:
+    """The key of the user who runs a gateway."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+    return StoredReceiptKeys(find_state_folder()).rotate()
+
+
+@pytest.mark.requirement("CC-06")
+def test_a_gateway_signs_for_its_callers_after_their_consent_alone(
+    desk: Desk, codec: Codec, gateway_key: ReceiptKey, tmp_path: Path
+) -> None:
+    state, asked = tmp_path / "state", list[Question]()
+    with background(desk.serve(write_keys(tmp_path / "keys.json", gateway_key))) as site:
+        settings = ServeSettings(targets=[site], state=str(state))
+        with background(build_app(settings, open_toolboxes(settings))) as front:
+            with connect_sync(front, protocol=codec.name, approve=lambda _: False) as remote:
+                assert not remote.call("erase", {"name": "no"}).ok
+            assert list(StoredAudit(state).entries()) == []
+            with connect_sync(
+                front, protocol=codec.name, approve=lambda one: asked.append(one) is None
+            ) as remote:  # this caller has no key
+                assert remote.call("erase", {"name": "old"}).ok
+    assert (desk.done, len(asked)) == (["old"], 1)
+    [entry] = StoredAudit(state).entries()
+    kept = read_kept_receipt(json.loads(entry.record.receipt))
+    assert kept is not None
+    assert (kept.binding.audience, kept.binding.tool) == (site.removeprefix("http://"), "Desk.erase@1.0.0")
+    assert kept.binding.arguments == digest_arguments({"name": "old"})
+
+
+@pytest.mark.requirement("CC-06")
+def test_a_gateway_signs_nothing_on_the_word_of_a_host_that_it_trusts(
+    desk: Desk, gateway_key: ReceiptKey, tmp_path: Path
+) -> None:
+    async def call(url: str) -> Any:
+        async with Client(f"{url}/mcp") as client:
+            return await client.call_tool("erase", {"name": "old"})
+
+    state = tmp_path / "state"
+    with background(desk.serve(write_keys(tmp_path / "keys.json", gateway_key))) as site:
+        settings = ServeSettings(targets=[site], state=str(state), consent="hints")
+        with background(build_app(settings, open_toolboxes(settings))) as front:
+            result = anyio.run(call, front)
+    assert result.is_error
+    assert "its server wants a receipt of a user's decision, and no user was asked here" in result.content[0].text
+    assert (desk.done, list(StoredAudit(state).entries())) == ([], [])
+
+
+@pytest.mark.requirement("CC-06")
+def test_an_approver_that_showed_nothing_signs_nothing(desk: Desk, key: ReceiptKey, tmp_path: Path) -> None:
+    session = Session(receipt_key=lambda: key)
+    with (
+        background(desk.serve(write_keys(tmp_path / "keys.json", key))) as url,
+        connect_sync(url, session=session, approve=lambda _: Answer(allowed=True, unseen=True)) as remote,
+    ):
+        refused = remote.call("erase", {"name": "old"})
+    assert isinstance(refused, Problem)
+    assert refused.details == {"receipt": "unseen"}
+    assert desk.done == []
+
+
+@pytest.mark.requirement("CC-06", "FU-30")
+def test_the_routes_of_an_app_require_receipts_on_the_protocols_in_front_of_it(key: ReceiptKey, tmp_path: Path) -> None:
+    from fastapi import FastAPI
+    from starlette.applications import Starlette
+    from starlette.requests import Request as StarletteRequest
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+
+    from toolwire.integrations import asgi as any_framework
+    from toolwire.integrations import fastapi, starlette
+
+    dropped: list[int] = []
+    operation = {"operationId": "drop", "summary": "Drop an order", "responses": {}}
+    number = {"name": "number", "in": "path", "required": True, "schema": {"type": "integer"}}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Shop", "version": "1"},
+        "paths": {"/orders/{number}": {"delete": {**operation, "parameters": [number]}}},
+    }
+
+    async def drop(request: StarletteRequest) -> JSONResponse:
+        dropped.append(int(request.path_params["number"]))
+        return JSONResponse("dropped")
+
+    def build_routes() -> Starlette:
+        return Starlette(routes=[Route("/orders/{number:int}", drop, methods=["DELETE"])])
+
+    wires = fastapi.Wires(receipts="required", receipt_keys=write_keys(tmp_path / "keys.json", key))
+    shop = FastAPI(title="Shop")
+
+    @shop.delete("/orders/{number}", operation_id="drop")
+    async def drop_order(number: int) -> str:
+        """Drop an order."""
+        dropped.append(number)
+        return "dropped"
+
+    apps = [
+        fastapi.publish_tools(shop, include="all", wires=wires),
+        starlette.publish_tools(build_routes(), document, include="all", wires=wires),
+        any_framework.publish_tools(build_routes(), document, include="all", wires=wires),
+    ]
+    for app in apps:
+        with background(app) as url:
+            with urlopen(f"{url}{KEYS_PATH}") as answer:
+                assert [one["kid"] for one in json.load(answer)["keys"]] == [key.id]
+            for protocol in ("mcp", "opentool", "otc"):
+                dropped.clear()
+                with connect_sync(url, protocol=protocol, approve=lambda _: True) as remote:
+                    assert not remote.call("drop", {"number": 1}).ok
+                session = Session(receipt_key=lambda: key)
+                with connect_sync(url, protocol=protocol, session=session, approve=lambda _: True) as remote:
+                    assert remote.call("drop", {"number": 2}).ok
+                assert dropped == [2], protocol

@@ -230,7 +230,10 @@ def _add_serve(parser: Parser) -> None:
         help="run a call that needs consent only with a receipt: a signed decision of its user",
     )
     parser.add_argument(
-        "--receipt-keys", default="", metavar="FILE", help="the public keys that receipts are signed with, a JWK Set"
+        "--receipt-keys",
+        default="",
+        metavar="FILE|URL",
+        help="the public keys that receipts are signed with, a JWK Set",
     )
     parser.add_argument(
         "--receipt-audience",

@@ -18,12 +18,14 @@ from typing import Any, Literal, TypeAlias
 from toolwire.client.calls.session import Session
 from toolwire.client.connection.connect import connect_without_user
 from toolwire.client.connection.remote import Remote
+from toolwire.client.transport.key_fetcher import build_key_fetcher
 from toolwire.consent import ClientRules
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import CallerConsent, merge_toolboxes
+from toolwire.gateway.signed_decisions import SignedDecisions
 from toolwire.gateway.waiting_toolbox import WaitingToolbox
 from toolwire.limits import ClientRateLimits, RatesFail
 from toolwire.opentool.method_toolbox import MethodToolbox
@@ -35,8 +37,10 @@ from toolwire.server import App, asgi
 from toolwire.server.access.api_keys import parse_api_key
 from toolwire.server.asgi import open_inbox
 from toolwire.server.run.host_consent import HostConsent
+from toolwire.server.run.receipt_keys import KeyFetcher
 from toolwire.server.run.receipts import Receipts, open_receipt_verifier
-from toolwire.stores.paths import find_state_places
+from toolwire.stores.consent.receipt_keys import StoredReceiptKeys
+from toolwire.stores.paths import find_state_folder, find_state_places
 from toolwire.telemetry.logs import log_json
 
 from .exits import UsageError
@@ -90,7 +94,6 @@ _PASSED_ON = (
     "debug",
     "confirmations",
     "receipts",
-    "receipt_keys",
     "receipt_audience",
 )
 """The settings that the application takes by the same names."""
@@ -192,6 +195,7 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App:
         api_keys=[parse_api_key(key) for key in settings.api_keys],
         callers=build_callers(settings.tokens),
         consent=settings.consent or "hints",
+        receipt_keys=_find_receipt_keys(settings),
         **{name: getattr(settings, name) for name in _PASSED_ON},
     )
 
@@ -242,7 +246,11 @@ def open_toolboxes(settings: ServeSettings) -> Sequence[Toolbox]:
         urls = [target.text for target in targets if isinstance(target, UrlTarget)]
         options = read_url_options(Namespace(**settings.remote), urls) if settings.remote else None
         asking = build_caller_consent(settings)
-        return [open_toolbox(target, options=options, agree=settings.agree, asking=asking) for target in targets]
+        receipts = find_state_places(settings.state).receipts
+        return [
+            open_toolbox(target, options=options, agree=settings.agree, asking=asking, receipts=receipts)
+            for target in targets
+        ]
     if len(targets) > 1:
         raise UsageError("--document describes one class: serve that alone, or give each class a load().")
     return [open_toolbox(targets[0], Path(settings.document))]
@@ -302,6 +310,7 @@ def open_upstream(upstream: UpstreamSettings, settings: ServeSettings) -> Toolbo
             options=options,
             agree=upstream.agree,
             asking=build_caller_consent(settings),
+            receipts=find_state_places(settings.state).receipts,
         )
     except ConnectError as error:
         raise ConnectError(f"The upstream {upstream.name}: {error}", error.probes, error.kind) from error
@@ -316,11 +325,12 @@ def open_toolbox(
     options: UrlOptions | None = None,
     agree: bool = False,
     asking: CallerConsent | None = None,
+    receipts: str = "",
 ) -> Toolbox:
     """Return the toolbox of ``target``. A call of a remote tool that needs consent must be confirmed by its caller.
 
     ``options`` are for a URL. ``agree`` lets tools run without a question that only their site declares harmless.
-    ``asking`` answers for the callers.
+    ``asking`` answers for the callers. ``receipts`` is the folder that keeps those that the gateway signs.
 
     Raises:
         ConnectError: nothing was found at a URL.
@@ -332,7 +342,11 @@ def open_toolbox(
     if document is not None:
         raise UsageError("--document is for a class on this machine; a server describes itself.")
     unlimited = Session(  # many callers share it; the limits that the site declares hold
-        limits=ClientRateLimits(tool=None, connection=None), rules=ClientRules(questions_a_minute=_QUESTIONS_A_MINUTE)
+        limits=ClientRateLimits(tool=None, connection=None),
+        rules=ClientRules(questions_a_minute=_QUESTIONS_A_MINUTE),
+        # CC-06: a site that requires receipts gets one of the gateway: its word that its caller decided.
+        receipt_key=StoredReceiptKeys(find_state_folder()).find_current,
+        audit=SignedDecisions(Path(receipts)) if receipts else None,
     )
     options = options or UrlOptions()
     return connect_without_user(
@@ -361,12 +375,20 @@ def build_caller_consent(settings: ServeSettings) -> CallerConsent:
         confirmations=settings.confirmations,
         receipts=open_receipt_verifier(
             settings.receipts,
-            settings.receipt_keys,
+            _find_receipt_keys(settings),
             audience=settings.receipt_audience,
             folder=find_state_places(settings.state).receipts,
         ),
         inbox=open_inbox(settings.consent),
     )
+
+
+def _find_receipt_keys(settings: ServeSettings) -> str | KeyFetcher:
+    """Return the file with the keys of receipts, or what fetches them from a URL."""
+    where = settings.receipt_keys
+    if not where.startswith(("http://", "https://")):
+        return where
+    return build_key_fetcher(where, ca_file=settings.remote.get("ca_file"))
 
 
 def count_asking_tools(toolboxes: Sequence[Toolbox]) -> int:

@@ -8,6 +8,7 @@ from .connection.remote import Remote, SyncRemote
 from .discovery.cache import Cache
 from .discovery.discover import Discovery, discover
 from .transport.drivers import Approver, arun, run
+from .transport.key_fetcher import build_key_fetcher
 
 __all__ = [
     "Approver",
@@ -18,6 +19,7 @@ __all__ = [
     "Session",
     "SyncRemote",
     "arun",
+    "build_key_fetcher",
     "connect",
     "connect_sync",
     "discover",

@@ -83,7 +83,8 @@ class Answer:
     ``always`` allows later calls of this tool too, within ``bounds`` if there are any. ``reason`` is in the user's own
     words. ``arguments`` replaces the arguments that were shown. ``channel`` names where the user was asked. ``problem``
     ends the call if the approver needs something else first. ``keep_level`` is kept for later calls of this tool:
-    per-call asks each time, deny never calls it. ``receipt`` is set by the client, never by an approver.
+    per-call asks each time, deny never calls it. ``unseen`` says that no user was shown this call, as where a host is
+    trusted: it then answers no question of the server. ``receipt`` is set by the client, never by an approver.
     """
 
     allowed: bool
@@ -94,6 +95,7 @@ class Answer:
     problem: Problem | None = None
     keep_level: Approval | None = None
     bounds: GrantBounds | None = None
+    unseen: bool = False
     receipt: str = field(default="", repr=False)
 
 

@@ -6,6 +6,8 @@ Rules:
 - A word is valid for one caller, one tool of one site as it is defined now, and the same arguments alone.
 - The challenge says for which reasons consent is needed. A client that has asked its user about exactly this call, with
   these reasons, sends the word without a second question.
+- Where a site wants a receipt, the gateway signs with its own key that its caller decided, if it has a key, but never
+  on the word of a host that is trusted.
 - What a site itself wants confirmed is not asked of the caller: such a call is refused as before.
 """
 # XL-053, XL-056
@@ -62,7 +64,8 @@ class CallerConsent:
         # CC-06: where receipts are required, what a host says of itself proves nothing.
         is_trusted = bool(self._host_confirmation) and self._confirmations.receipts is None
         if is_trusted and compare_digest(word, self._host_confirmation):
-            return Answer(allowed=True, channel=_HOST_CHANNEL)
+            # Nobody here knows what the host showed, so nothing is signed for it.
+            return Answer(allowed=True, channel=_HOST_CHANNEL, unseen=True)
         reasons = (*question.reasons, *question.changes)
         text = f"{call.tool.name} is a tool of {question.site}. {' '.join(reasons)} Do you allow this call?"
         problem = self._confirmations.find_refusal(call, subject, text, reasons, site=question.site)

@@ -82,7 +82,7 @@ class _Published:
         self._documents = {OPENAPI: write_json(document), LLM: llm_json(document, OPENAPI)}
         self._wires = None if wires is None else AppWires(app, lambda: document, wires)
         own = document.get("paths", {})
-        self._paths = frozenset(choose_paths(lambda _, path: path in own)) if wires is not None else frozenset()
+        self._paths = frozenset() if wires is None else frozenset(choose_paths(wires, lambda _, path: path in own))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request, or follow the lifespan of the server."""

@@ -28,7 +28,7 @@ def add_document_route(app: Starlette, path: str, endpoint: Callable[[Request], 
 
 def add_wires(app: Starlette, wires: AppWires) -> None:
     """Route the paths of the protocols to ``wires``, which begins and ends with the lifespan of ``app``."""
-    paths = choose_paths(partial(_is_taken, app))
+    paths = choose_paths(wires.wires, partial(_is_taken, app))
     app.router.routes[:0] = [Route(path, wires, include_in_schema=False) for path in paths]
     original = app.router.lifespan_context
 

@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -40,6 +41,8 @@ from toolwire.protocols.openapi.discovery import find
 from toolwire.server import App, asgi
 from toolwire.server.access.callers import ANONYMOUS_CALLER, Caller, Callers, Fields
 from toolwire.server.run.host_consent import HostConsent
+from toolwire.server.run.receipt_keys import KeyFetcher
+from toolwire.server.run.receipts import KEYS_PATH, Receipts
 
 from .documents import LLM, OPENAPI, DocumentAnswer, answer, llm_json, send_answer, write_json
 from .route_marks import iterate_operations
@@ -67,13 +70,18 @@ class Wires:
     ``callers`` identifies callers before a route does, such as by signed tokens, and can tell clients where to sign in;
     without it, the routes alone decide who may call. ``hosts`` are the host names that a server on a loopback address
     answers to, such as behind a proxy, and ``origins`` the web origins whose pages may call. ``consent`` says if an
-    MCP client that shows no forms is trusted to ask its user. All three are those of ``toolwire.asgi``.
+    MCP client that shows no forms is trusted to ask its user. ``receipts``, ``receipt_keys`` and ``receipt_audience``
+    let a call of a tool that needs consent run only with a receipt; calls of the routes themselves need none. All are
+    those of ``toolwire.asgi``.
     """
 
     callers: Callers | None = None
     hosts: Iterable[str] = ()
     origins: Iterable[str] = ()
     consent: HostConsent = "hints"
+    receipts: Receipts = ""
+    receipt_keys: Path | str | KeyFetcher = ""
+    receipt_audience: str = ""
 
 
 ALL_WIRES: Final = Wires()
@@ -88,7 +96,7 @@ class AppWires:
     def __init__(self, app: Asgi, read_document: Callable[[], Mapping[str, Any]], wires: Wires) -> None:
         self._routes = app
         self._read_document = read_document
-        self._wires = wires
+        self.wires = wires
         self._app: App | None = None
         self._beginning = asyncio.Lock()
 
@@ -122,22 +130,26 @@ class AppWires:
                 names = _list_credential_fields(document)
                 app = asgi(
                     _RouteToolbox(_AsCaller(self._routes, document, names)),
-                    callers=_AppUsers(names) if self._wires.callers is None else self._wires.callers,
-                    hosts=self._wires.hosts,
-                    origins=self._wires.origins,
-                    consent=self._wires.consent,
+                    callers=_AppUsers(names) if self.wires.callers is None else self.wires.callers,
+                    hosts=self.wires.hosts,
+                    origins=self.wires.origins,
+                    consent=self.wires.consent,
+                    receipts=self.wires.receipts,
+                    receipt_keys=self.wires.receipt_keys,
+                    receipt_audience=self.wires.receipt_audience,
                 )
                 await app.begin()
                 self._app = app
             return self._app
 
 
-def choose_paths(is_taken: Callable[[str, str], bool]) -> Sequence[str]:
+def choose_paths(wires: Wires, is_taken: Callable[[str, str], bool]) -> Sequence[str]:
     """Return the paths of ``PATHS``, without those of a protocol of which the application answers one itself.
 
-    ``is_taken`` says whether the application has a route for a method and a path.
+    ``is_taken`` says whether the application has a route for a method and a path. The keys of receipts have a path too,
+    where ``wires`` requires receipts.
     """
-    chosen: list[str] = []
+    chosen = [KEYS_PATH] if wires.receipts and not is_taken("GET", KEYS_PATH) else []
     for protocol, paths in PATHS.items():
         taken = next((path for path in paths if any(is_taken(method, path) for method in ("GET", "POST"))), None)
         if taken is None:

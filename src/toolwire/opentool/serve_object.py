@@ -20,6 +20,7 @@ from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.asgi import combine_callers, open_inbox
 from toolwire.server.run.host_consent import HostConsent
 from toolwire.server.run.idempotency import open_ledger
+from toolwire.server.run.receipt_keys import KeyFetcher
 from toolwire.server.run.receipts import Receipts, open_receipt_verifier
 from toolwire.stores.limits.open import open_windows
 from toolwire.stores.paths import find_state_places
@@ -75,7 +76,7 @@ def build_app(  # noqa: PLR0913 - one keyword for each thing a server can be tol
     consent: HostConsent = "hints",
     inbox: Path | str = "",
     receipts: Receipts = "",
-    receipt_keys: Path | str = "",
+    receipt_keys: Path | str | KeyFetcher = "",
     receipt_audience: str = "",
 ) -> App:
     """Return the app that serves ``box`` on every protocol, on OpenTool's as its SDKs do.

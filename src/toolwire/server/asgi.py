@@ -32,6 +32,7 @@ from .run.function_toolbox import FunctionToolbox
 from .run.host_consent import HostConsent
 from .run.idempotency import open_ledger
 from .run.inbox import Inbox
+from .run.receipt_keys import KeyFetcher
 from .run.receipts import Receipts, open_receipt_verifier
 
 _CACHED_FOR_AN_HOUR = (b"cache-control", b"public, max-age=3600")
@@ -62,7 +63,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     consent: HostConsent = "hints",
     inbox: Path | str = "",
     receipts: Receipts = "",
-    receipt_keys: Path | str = "",
+    receipt_keys: Path | str | KeyFetcher = "",
     receipt_audience: str = "",
     workflows: Json = None,
 ) -> App:
@@ -106,9 +107,9 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     names another folder than that of ``toolwire approvals`` for these questions.
 
     With ``receipts="required"``, a call that needs consent runs, on every protocol, only with a receipt: the proof that
-    its user allowed exactly this call, signed by a key in the file ``receipt_keys`` (a JWK Set). ``receipt_audience``
-    is the host and port by which clients call this server, where a proxy changes the Host. The receipts are kept in
-    the folder of ``state``, if it is one.
+    its user allowed exactly this call, signed by a key of ``receipt_keys``, a file with a JWK Set or
+    ``build_key_fetcher(URL)`` for one that is published. ``receipt_audience`` is the host and port by which clients
+    call this server, where a proxy changes the Host. The receipts are kept in the folder of ``state``, if it is one.
 
     ``client_document`` is the URL at which this application describes toolwire to authorization servers: an https
     origin that leads here, or a URL below it. Sign in with ``toolwire login --client-document``.

@@ -48,7 +48,7 @@ from .prepared_call import (
     replace_url,
 )
 from .questions import Questions, build_origin_question
-from .receipt_signing import find_signing_refusal, sign_decision
+from .receipt_signing import build_unseen_refusal, find_signing_refusal, sign_decision
 from .retry import REPEAT_NOTICE, RetryLimits, relies_on_claim
 from .session import Session
 
@@ -315,6 +315,8 @@ class CallPipeline:
         problem = yield from self._ask_again(prepared, question, state)
         if problem is not None:
             return problem
+        if terms is not None and not state.is_seen:
+            return build_unseen_refusal(tool)
         key = session.receipt_key() if terms is not None and session.receipt_key is not None else None
         if terms is None or key is None:
             return Answer(allowed=terms is None)

@@ -30,7 +30,7 @@ class CallState:
 
     # XL-050: bound to the definition, the arguments, the credential and the request, like the answer itself.
 
-    __slots__ = ("_approved_at", "_binding", "_by_grant", "_reasons", "files", "is_large", "status", "step")
+    __slots__ = ("_approved_at", "_binding", "_reasons", "_unseen", "files", "is_large", "status", "step")
 
     def __init__(self, step: RecipeStep | None = None) -> None:
         self.step = step
@@ -40,22 +40,27 @@ class CallState:
         self._binding = ""
         self._reasons: frozenset[str] = frozenset()
         self._approved_at = 0.0
-        self._by_grant = False
+        self._unseen = False
 
     @property
     def last_binding(self) -> str:
         """The digest of what the user approved last, or ``""``."""
         return self._binding
 
-    def add_approval(self, question: Question, binding: str, now: float, *, by_grant: bool = False) -> None:
+    @property
+    def is_seen(self) -> bool:
+        """Whether a user was shown what was approved last."""
+        return bool(self._binding) and not self._unseen
+
+    def add_approval(self, question: Question, binding: str, now: float, *, unseen: bool = False) -> None:
         """Add that the user allowed what ``question`` showed; ``binding`` is the digest of what is sent.
 
-        With ``by_grant``, the user did not see this call, so it answers no question of the server.
+        With ``unseen``, the user did not see this call, so it answers no question of the server.
         """
-        # What a grant covered was not shown, so it is no part of what the user approves afterwards.
-        if self._by_grant:
+        # What was not shown, such as what a grant covered, is no part of what the user approves afterwards.
+        if self._unseen:
             self._reasons = frozenset()
-        self._by_grant = by_grant
+        self._unseen = unseen
         self._binding, self._reasons, self._approved_at = binding, self._reasons.union(question.reasons), now
 
     def is_approved(self, question: Question, binding: str, now: float) -> bool:
@@ -63,7 +68,7 @@ class CallState:
         if not self._binding or self._binding != binding or now - self._approved_at >= DECISION_VALID_S:
             return False
         # XL-056: a server that asks for consent needs an answer of the user to this call; a grant is older than it.
-        if self._by_grant and question.consent_reasons is not None:
+        if self._unseen and question.consent_reasons is not None:
             return False
         reasons = question.reasons if question.consent_reasons is None else question.consent_reasons
         return self._reasons.issuperset(reasons)

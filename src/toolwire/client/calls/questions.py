@@ -88,7 +88,7 @@ class Questions:
             return False
         bound = self._compute_binding(prepared, state)
         self.agreements.record(tool, bound, "allowed", _GRANTED)
-        state.add_approval(question, bound, self.parties.session.clock(), by_grant=True)
+        state.add_approval(question, bound, self.parties.session.clock(), unseen=True)
         return True
 
     def _ask(self, prepared: PreparedCall, question: Question, state: CallState) -> Flow[PreparedCall | Problem]:
@@ -129,7 +129,7 @@ class Questions:
         always = answer.always is True and full.always_allowed and answer.keep_level is None
         has_known_bounds = answer.bounds is None or isinstance(answer.bounds, GrantBounds)
         self.agreements.remember(tool, always=always and has_known_bounds, bounds=answer.bounds)
-        state.add_approval(full, bound, session.clock())
+        state.add_approval(full, bound, session.clock(), unseen=answer.unseen)
         return permitted
 
     def _keep_level(self, tool: Tool, answer: Answer) -> None:

@@ -43,6 +43,12 @@ def find_signing_refusal(find_key: FindKey | None, terms: ReceiptTerms, tool: To
     return None
 
 
+def build_unseen_refusal(tool: Tool) -> Problem:
+    """Return the Problem that a call of ``tool`` has no receipt, because no user was shown it."""
+    text = f"{tool.name} was not called: its server wants a receipt of a user's decision, and no user was asked here."
+    return Problem(kind=Kind.UNCONFIRMED, message=text, details={"receipt": "unseen"})
+
+
 def sign_decision(
     key: ReceiptKey, call: Call, request: Request, terms: ReceiptTerms, *, now: float, shown: str
 ) -> KeptReceipt:

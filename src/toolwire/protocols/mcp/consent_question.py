@@ -80,6 +80,9 @@ def build_denial(tool: str) -> Problem:
     return Problem(kind=Kind.DENIED, message=text, details={"denied": True})
 
 
+_EXPLAINED = frozenset(("inbox", "receipt"))
+
+
 def explain_refusal(call: Call, problem: Problem, params: Mapping[str, Json]) -> Problem:
     """Return ``problem``, that a call must be confirmed, in words for the user of a client of another maker."""
     # CC-05: who reads this sentence can do nothing about a header field.
@@ -88,7 +91,8 @@ def explain_refusal(call: Call, problem: Problem, params: Mapping[str, Json]) ->
     if "receipt" in get_object(problem.details, "confirmation"):
         text = f"{call.tool.name} did not run: it needs a receipt, which a client signs when its user has decided,"
         return replace(problem, message=f"{text} and this client sends none. Use a client that signs receipts.")
-    if can_show_forms(params) or "inbox" in problem.details:
+    # What another site wants of the gateway, such as a receipt, is no matter of this client.
+    if can_show_forms(params) or not _EXPLAINED.isdisjoint(problem.details):
         return problem
     # A client of an older revision may show forms, but over HTTP it could only be asked within a session.
     text = f"{call.tool.name} did not run: it needs the consent of its user, and this client cannot be asked for it"

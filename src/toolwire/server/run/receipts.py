@@ -2,7 +2,7 @@
 
 Rules:
 - A receipt is one for this server, caller, tool, definition, arguments and word; the word is accepted once.
-- The keys are in a file of the operator, which is read again when it changes. No other key is accepted.
+- The keys are those that the operator names, in a file or at a URL. No other key is accepted.
 - A receipt is kept before its call runs. If it cannot be kept, the call does not run.
 """
 # CC-06
@@ -14,16 +14,17 @@ import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import JSON_HEADERS, Response
-from toolwire.core.model import Call, Json, Problem
+from toolwire.core.model import Call, Json
 from toolwire.framing import jsontext
 
+from .receipt_keys import KeyFetcher, open_key_source
+
 if TYPE_CHECKING:  # an extra, and few servers require receipts
-    from toolwire.auth.receipt import ReceiptBinding, ReceiptKeys
+    from toolwire.auth.receipt import ReceiptBinding
     from toolwire.consent.decision_record import Audit
 
 Receipts: TypeAlias = Literal["", "required"]
@@ -34,20 +35,19 @@ STDIO: Final = "stdio"
 """What stands for the host of a server on standard input and output."""
 
 _CACHED_FOR_FIVE_MINUTES: Final = (b"cache-control", b"public, max-age=300")
-_MAX_FILE: Final = 1_048_576
 _log = logging.getLogger("toolwire")
 
 
 class ReceiptVerifier:
     """Verifies the receipts of one server's calls, and keeps them in ``audit`` if there is one.
 
-    ``keys`` is a file with a JWK Set. ``audience`` is the host and port by which clients call the server; ``""`` means
-    that of each request. ``clock`` returns seconds since 1970.
+    ``keys`` is a file with a JWK Set, or fetches one from a URL. ``audience`` is the host and port by which clients
+    call the server; ``""`` means that of each request. ``clock`` returns seconds since 1970.
     """
 
     def __init__(
         self,
-        keys: Path | str,
+        keys: Path | str | KeyFetcher,
         *,
         audience: str = "",
         audit: Audit | None = None,
@@ -56,17 +56,12 @@ class ReceiptVerifier:
         """Read the keys.
 
         Raises:
-            DefinitionError: the file cannot be read, or has no key that receipts can be signed with.
+            DefinitionError: they cannot be read, or none is a key that receipts can be signed with.
         """
-        if not str(keys):
-            raise DefinitionError("Receipts need the public keys of those who sign: receipt_keys=FILE, a JWK Set.")
-        self._file = Path(keys)
+        self._keys = open_key_source(keys)
         self._audience = audience.lower()
         self._audit = audit
         self._clock = clock
-        self._lock = Lock()
-        self._stamp: tuple[int, int, int] = (0, 0, 0)
-        self._keys = self._read()
 
     def build_terms(self, call: Call) -> dict[str, Json]:
         """Return what the client of ``call`` is to sign, besides what it knows by itself."""
@@ -85,8 +80,10 @@ class ReceiptVerifier:
 
         if not call.context.receipt:
             return "it came without one"
-        self._renew()
-        return find_receipt_fault(call.context.receipt, self._keys, self._bind(call), self._clock())
+        fault = find_receipt_fault(call.context.receipt, self._keys.get_keys(), self._bind(call), self._clock())
+        if fault:
+            self._keys.renew()  # perhaps the key is a new one, which then counts for the next call
+        return fault
 
     def keep(self, call: Call, subject: bytes) -> bool:
         """Add the receipt of ``call`` to the log, under the digest ``subject``. Return whether that was possible."""
@@ -116,8 +113,8 @@ class ReceiptVerifier:
 
     def publish(self) -> Response:
         """Return the public keys that are accepted, as a JWK Set, without the names of their owners."""
-        self._renew()
-        return Response(200, (*JSON_HEADERS, _CACHED_FOR_FIVE_MINUTES), jsontext.write(self._keys.to_jwks()))
+        keys = self._keys.get_keys().to_jwks()
+        return Response(200, (*JSON_HEADERS, _CACHED_FOR_FIVE_MINUTES), jsontext.write(keys))
 
     def _bind(self, call: Call) -> ReceiptBinding:
         from toolwire.auth.receipt import ReceiptBinding, digest_arguments  # as above
@@ -132,36 +129,9 @@ class ReceiptVerifier:
             nonce=context.confirmation,
         )
 
-    def _renew(self) -> None:
-        """Read the keys again if their file has changed; while it cannot be read, the keys before count."""
-        with self._lock:
-            try:
-                if _read_stamp(self._file) != self._stamp:
-                    self._keys = self._read()
-            except (OSError, DefinitionError) as error:
-                _log.error("The keys of receipts are still those of before: %s", error)
-
-    def _read(self) -> ReceiptKeys:
-        from toolwire.auth.receipt import read_receipt_keys  # as above
-
-        try:
-            self._stamp = _read_stamp(self._file)
-            with self._file.open("rb") as opened:
-                text = opened.read(_MAX_FILE + 1)
-        except OSError as error:
-            raise DefinitionError(
-                f"The keys of receipts {self._file} cannot be read: {error.strerror or error}."
-            ) from error
-        if len(text) > _MAX_FILE:
-            raise DefinitionError(f"The keys of receipts {self._file} are larger than {_MAX_FILE:,} bytes.")
-        keys = read_receipt_keys(text)
-        if isinstance(keys, Problem):
-            raise DefinitionError(f"The keys of receipts {self._file} cannot be used: {keys.message}")
-        return keys
-
 
 def open_receipt_verifier(
-    receipts: str, keys: Path | str, *, audience: str = "", folder: Path | str = ""
+    receipts: str, keys: Path | str | KeyFetcher, *, audience: str = "", folder: Path | str = ""
 ) -> ReceiptVerifier | None:
     """Return what verifies receipts, or None if none are required. Receipts are kept in ``folder``, if there is one.
 
@@ -171,7 +141,7 @@ def open_receipt_verifier(
     if receipts not in ("", "required"):
         raise DefinitionError(f'receipts is "required" or nothing, not {receipts!r}.')
     if not receipts:
-        if str(keys) or audience:
+        if callable(keys) or str(keys) or audience:
             raise DefinitionError('The keys and the audience of receipts go with receipts="required".')
         return None
     audit: Audit | None = None
@@ -189,8 +159,3 @@ def _digest_definition(call: Call) -> str:
     from toolwire.consent.tool_definition import build_definition, definition_hash  # most servers never ask
 
     return definition_hash(build_definition(call.tool))
-
-
-def _read_stamp(file: Path) -> tuple[int, int, int]:
-    found = file.stat()
-    return found.st_mtime_ns, found.st_size, found.st_ino

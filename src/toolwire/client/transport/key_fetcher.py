@@ -1,0 +1,48 @@
+"""Fetch a JWK Set that a server or a client publishes at a URL, over the guarded network.
+
+Rules:
+- Only https, or http on this machine: an attacker on the network must not put other keys there.
+- Nothing is fetched from another origin than that of the URL, whatever it redirects to.
+"""
+# CC-06
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from toolwire.core.errors import DefinitionError
+from toolwire.core.http import Request
+from toolwire.core.model import Kind, Problem
+from toolwire.core.url_display import show_url
+from toolwire.core.url_origin import get_host, read_origin
+
+from .limits import TransportLimits
+from .network import SyncNetwork
+
+_LIMITS: Final = TransportLimits(total_s=10.0, response_bytes=1_048_576)
+_HERE: Final = ("localhost", "127.0.0.1", "::1")
+
+
+def build_key_fetcher(url: str, *, ca_file: str | Path | None = None) -> Callable[[], bytes | Problem]:
+    """Return a function that fetches the JWK Set at ``url``, blocking: at most 1 MiB, within 10 seconds.
+
+    Give it to ``asgi(receipt_keys=...)`` for keys that are published. ``ca_file`` holds more certificate authorities.
+
+    Raises:
+        DefinitionError: ``url`` is not https, nor http on this machine.
+    """
+    origin = read_origin(url)
+    if origin is None or (origin.scheme != "https" and get_host(url) not in _HERE):
+        raise DefinitionError(f"{show_url(url)} is not https: an attacker on the network could put other keys there.")
+    pinned = str(origin)
+    network = SyncNetwork(allow_private=(pinned,), origins=(pinned,), ca_file=ca_file, limits=_LIMITS)
+
+    def fetch() -> bytes | Problem:
+        answer = network.send(Request("GET", url, ((b"accept", b"application/json"),)))
+        if isinstance(answer, Problem) or answer.status == 200:
+            return answer if isinstance(answer, Problem) else answer.body
+        return Problem(kind=Kind.BAD_ANSWER, message=f"{show_url(url)} answers {answer.status}, not with keys.")
+
+    return fetch
