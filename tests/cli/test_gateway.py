@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.cli.conftest import Outcome
@@ -118,9 +119,8 @@ def test_caller_sees_and_calls_only_upstreams_of_its_scopes(
     write_file(folder, sites, 'api-key-file = "keys.txt"', 'scopes = ["first"]', 'scopes = ["second"]')
     with run_gateway() as (_, url):
         assert list_tools(url, protocol, "key-of-all") == ["tell_first", "tell_second"]
-        if protocol != "openapi":  # its document is public, and names every tool
-            assert list_tools(url, protocol, "key-of-ann") == ["tell_first"]
-            assert list_tools(url, protocol, "key-of-bob") == ["tell_second"]
+        assert list_tools(url, protocol, "key-of-ann") == ["tell_first"]
+        assert list_tools(url, protocol, "key-of-bob") == ["tell_second"]
         with connect_sync(url, protocol=protocol, api_key="key-of-bob", agree=lambda _: True) as remote:
             assert remote.call("tell_second") == Value("Second")
             refused = remote.call("tell_first")
@@ -218,6 +218,17 @@ def test_check_tests_each_upstream_with_its_key_and_reports_every_fault(
         ("upstreams.a.target = 'u'\nupstreams.a.include = 'some'", "2:1: include is one of declared, all"),
         ("[upstreams.a]\ntarget='u'\n[upstreams.A]\ntarget='u'", "3:1: another upstream has this name"),
         ("[upstreams\n", "toolwire.toml:1:11: it is not valid TOML"),
+        ("[upstreams.a]\ntarget = 'u'\nrate = '60'", "3:1: a rate is written as calls and a window"),
+        ("[upstreams.a]\ntarget = 'u'\nrate = '60/1y'", "3:1: a rate limit's window reads like"),
+        ("[upstreams.a]\ntarget = 'u'\nrate = 60", "3:1: rate is a string such as"),
+        ("[upstreams.a]\ntarget = 'u'\nrunning = 0", "3:1: running is 1 to 100,000, not 0."),
+        ("[upstreams.a]\ntarget = 'u'\ntimeout = true", "3:1: timeout is a whole number, not a boolean."),
+        ("[upstreams.a]\ntarget = 'u'\ntimout = 1", '3:1: there is no option "timout" here; did you mean "timeout"?'),
+        ("callers = 1\nupstreams.a.target = 'u'", "1:1: callers are tables"),
+        ("[callers]\nann = 1\n[upstreams.a]\ntarget = 'u'", "2:1: a caller is a table, not a number."),
+        ("[callers.ann]\nscope = []\n[upstreams.a]\ntarget = 'u'", '2:1: there is no option "scope" here; did you'),
+        ("[callers.ann]\nscopes = 'a'\n[upstreams.a]\ntarget = 'u'", "2:1: scopes is an array of strings"),
+        ("[callers.'*']\nrate = '0/1m'\n[upstreams.a]\ntarget = 'u'", "2:1: a rate limit's max is"),
     ],
 )
 def test_gateway_file_fault_is_one_sentence_with_line_and_column(
@@ -319,3 +330,128 @@ def test_unresponsive_upstream_does_not_block_the_others(
         first, second = open_toolboxes(build_settings(read.arguments, read.upstreams))
         assert [tool.name for tool in first.catalog().tools] == []
         assert [tool.name for tool in second.catalog().tools] == ["tell_second"]
+
+
+PUBLIC_PATHS = ("/", "/openapi.json", "/.well-known/openapi.json", "/.well-known/llm.json", "/.well-known/api-catalog")
+OTHER_PATHS = ("/tools", "/info", "/uts/tools", "/ots/tools", "/llm.json", "/nothing", "/health", "/?tool=tell_second")
+
+
+@pytest.mark.requirement("GW-01")
+def test_strangers_learn_of_no_tool_and_callers_of_their_own_on_every_document(
+    folder: Path, sites: tuple[str, str]
+) -> None:
+    (folder / "keys.txt").write_text(KEYS)
+    write_file(folder, sites, 'api-key-file = "keys.txt"', 'scopes = ["first"]', 'scopes = ["second"]')
+
+    def fetch(path: str, key: str = "", form: str = "") -> tuple[int, str]:
+        headers = {"x-api-key": key} if key else {}
+        response = httpx2.request("POST" if form else "GET", f"{url}{path}", headers=headers, content=form)
+        return response.status_code, response.text
+
+    with run_gateway() as (_, url):
+        for path in (*PUBLIC_PATHS, *OTHER_PATHS):
+            asked = path.partition("=")[2] or "-"  # what a request names may come back to it
+            assert not re.search("tell_|First|Second", fetch(path)[1].replace(asked, "")), path
+            assert not re.search("tell_second|Second", fetch(path, "key-of-ann")[1].replace(asked, "")), path
+        assert [fetch(path)[0] for path in ("/openapi.json", "/nothing", "/tools/tell_first")] == [401] * 3
+        assert "tell_first" in fetch("/openapi.json", "key-of-ann")[1]
+        assert "tell_first" in fetch("/", "key-of-ann")[1]
+        # a browser has no header fields: its user gives the key to the page
+        status, text = fetch("/", form="step=show&key=key-of-ann&tool=tell_first")
+        assert (status, "Try it" in text, "tell_second" in text) == (200, True, False)
+        assert fetch("/", form="step=show&key=wrong&tool=tell_first")[0] == 401
+
+
+def write_limited(folder: Path, sites: tuple[str, str], of_first: str, more: str) -> None:
+    (folder / "keys.txt").write_text("key-of-ann ann\nkey-of-bob bob\n")
+    file = write_file(folder, sites, 'api-key-file = "keys.txt"', of_first)
+    file.write_text(file.read_text() + more)
+
+
+@pytest.mark.requirement("GW-01")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_rate_of_an_upstream_counts_all_callers_and_that_of_a_caller_all_tools(
+    folder: Path, sites: tuple[str, str], workers: int
+) -> None:
+    limits = '[callers.ann]\nrate = "4/1h"\n[callers."*"]\nrate = "100/1h"\n'
+    write_limited(folder, sites, 'rate = "3/1h"', limits)
+    file = folder / "toolwire.toml"
+    file.write_text(f'workers = {workers}\nstate = "kept"\n{file.read_text()}')
+    with run_gateway() as (_, url):
+
+        def call(key: str, tool: str) -> Any:
+            with connect_sync(url, protocol="otc", api_key=key, agree=lambda _: True, retries=0) as remote:
+                result = remote.call(tool)
+                return result.value if isinstance(result, Value) else (result.kind, result.message)
+
+        assert [call("key-of-ann", "tell_first"), call("key-of-bob", "tell_first")] == ["First"] * 2
+        assert call("key-of-ann", "tell_first") == "First"
+        kind, sentence = call("key-of-bob", "tell_first")
+        assert (kind, "first was called as often as its limit allows" in sentence) == (Kind.RATE_LIMITED, True)
+        assert [call("key-of-ann", "tell_second"), call("key-of-ann", "tell_second")] == ["Second"] * 2
+        kind, sentence = call("key-of-ann", "tell_second")
+        assert (kind, "as often as your limit" in sentence) == (Kind.RATE_LIMITED, True)
+        assert call("key-of-bob", "tell_second") == "Second"
+
+
+@pytest.mark.requirement("GW-01")
+def test_running_calls_of_an_upstream_and_of_a_caller_are_limited(folder: Path, write: Callable[..., Path]) -> None:
+    go_on = folder / "go_on"
+    os.mkfifo(go_on)
+    write(
+        "tools.py",
+        f"""
+        from toolwire import Toolkit
+
+        kit = Toolkit("Slow")
+
+
+        @kit.tool(approval="auto")
+        def wait() -> str:
+            "Wait for a word."
+            print("the call runs", flush=True)
+            return open({str(go_on)!r}).read()
+        """,
+    )
+    write("more.py", 'from toolwire import Toolkit\nkit = Toolkit("More")\nkit.tool(approval="auto")(abs)\n')
+    (folder / "keys.txt").write_text("key-of-ann ann\nkey-of-bob bob\n")
+    (folder / "toolwire.toml").write_text(
+        'port = 0\napi-key-file = "keys.txt"\n[upstreams.slow]\ntarget = "tools.py"\nrunning = 1\n'
+        '[upstreams.more]\ntarget = "more.py"\n[callers.ann]\nrunning = 1\n'
+    )
+    results: list[Any] = []
+    with run_gateway() as (process, url):
+
+        def call(key: str, tool: str, **arguments: Any) -> Any:
+            with connect_sync(url, protocol="otc", api_key=key, agree=lambda _: True, retries=0) as remote:
+                return remote.call(tool, arguments)
+
+        caller = threading.Thread(target=lambda: results.append(call("key-of-ann", "wait")))
+        caller.start()
+        assert process.stdout is not None
+        assert process.stdout.readline() == "the call runs\n"
+        of_ann, of_bob = call("key-of-ann", "abs", x=-1), call("key-of-bob", "wait")
+        assert isinstance(of_ann, Problem)
+        assert (of_ann.kind, of_ann.message[:13]) == (Kind.RATE_LIMITED, "1 of your cal")
+        assert isinstance(of_bob, Problem)
+        assert (of_bob.kind, of_bob.message) == (
+            Kind.OVERLOADED,
+            "slow runs as many calls as it may (1); wait did not run.",
+        )
+        assert call("key-of-bob", "abs", x=-1) == Value(1)
+        release = threading.Thread(target=go_on.write_text, args=["done"])
+        release.start()
+        caller.join(WAIT_S)
+        release.join(WAIT_S)
+    assert results == [Value("done")]
+
+
+@pytest.mark.requirement("GW-01")
+def test_scopes_of_a_caller_in_the_file_stand_for_those_of_its_key(folder: Path, sites: tuple[str, str]) -> None:
+    (folder / "keys.txt").write_text("key-of-ann ann first\nkey-of-bob bob\n")
+    file = write_file(folder, sites, 'api-key-file = "keys.txt"', 'scopes = ["first"]', 'scopes = ["second"]')
+    file.write_text(file.read_text() + '[callers.ann]\nscopes = ["second"]\n[callers."*"]\nscopes = ["first"]\n')
+    with run_gateway() as (_, url):
+        for protocol in ("mcp", "openapi"):
+            assert list_tools(url, protocol, "key-of-ann") == ["tell_second"]
+            assert list_tools(url, protocol, "key-of-bob") == ["tell_first"]

@@ -9,24 +9,33 @@ from __future__ import annotations
 
 import re
 from argparse import Action, Namespace
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
 from toolwire import __version__
+from toolwire.client.transport.limits import DEFAULT_LIMITS
+from toolwire.core.model import RateLimit
 from toolwire.framing.jsontext import describe_type
+from toolwire.gateway.upstream import RUNNING
 
 from .parser import list_commands
-from .serve_app import REMOTE_OPTIONS, UpstreamSettings
+from .serve_app import REMOTE_OPTIONS, CallerSettings, UpstreamSettings
 from .toml_file import SECRETS, SETTINGS_TABLES, TomlFile, read_bytes, read_option_value
 
 GATEWAY_FILE: Final = "toolwire.toml"
 UPSTREAM_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 
 _UPSTREAMS: Final = "upstreams"
+_CALLERS: Final = "callers"
 _MOST: Final = 1_000
+_MOST_CALLERS: Final = 10_000
+_MOST_RUNNING: Final = 100_000
+_LONGEST_S: Final = 3_600
+_OF_A_GATEWAY: Final = ("target", "scopes", "rate", "running", "timeout")
+"""The members of an upstream that are no options of ``toolwire serve``."""
 _OF_AN_UPSTREAM: Final = frozenset({*REMOTE_OPTIONS, "agree"})
 _NOT_IN_A_FILE: Final = frozenset(
     {"connections", "debug", "document", "help", "reload", "stdio", "targets", "workflows"}
@@ -35,10 +44,13 @@ _NOT_IN_A_FILE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayFile:
-    """What a file says: the options of the server as ``toolwire serve`` has them, and the upstreams in its order."""
+    """What a file says: the options of the server as ``toolwire serve`` has them, the upstreams in its order, and the
+    rules for callers by name.
+    """
 
     arguments: Namespace
     upstreams: tuple[UpstreamSettings, ...]
+    callers: Mapping[str, CallerSettings] = field(default_factory=dict)
 
 
 def read_gateway_file(path: Path) -> GatewayFile:
@@ -71,7 +83,8 @@ class _Reader:
 
     def read(self) -> GatewayFile:
         content = self._file.content
-        server = {name: value for name, value in content.items() if name not in SETTINGS_TABLES | {_UPSTREAMS}}
+        others = SETTINGS_TABLES | {_UPSTREAMS, _CALLERS}
+        server = {name: value for name, value in content.items() if name not in others}
         arguments = Namespace(**self._defaults | self._read_options((), server, self._server))
         tables = content.get(_UPSTREAMS, {})
         if not isinstance(tables, dict) or not tables:
@@ -84,7 +97,60 @@ class _Reader:
             if name.casefold() in seen:
                 self._fail((_UPSTREAMS, name), "another upstream has this name in other letters: rename one")
             seen.add(name.casefold())
-        return GatewayFile(arguments=arguments, upstreams=upstreams)
+        return GatewayFile(arguments=arguments, upstreams=upstreams, callers=self._read_callers(content))
+
+    def _read_callers(self, content: Mapping[str, Any]) -> dict[str, CallerSettings]:
+        tables = content.get(_CALLERS, {})
+        if not isinstance(tables, dict):
+            self._fail((_CALLERS,), "callers are tables, such as [callers.ann]")
+        if len(tables) > _MOST_CALLERS:
+            self._fail((_CALLERS,), f"there are more than {_MOST_CALLERS:,} callers")
+        return {name: self._read_caller(name, table) for name, table in tables.items()}
+
+    def _read_caller(self, name: str, table: Any) -> CallerSettings:
+        place = (_CALLERS, name)
+        if not isinstance(table, dict):
+            self._fail(place, f"a caller is a table, not {describe_type(table)}")
+        self._refuse_unknown(place, table, ("scopes", "rate", "running"))
+        return CallerSettings(
+            scopes=self._read_scopes(place, table, "what this caller has, whatever its key or token says"),
+            rate=self._read_rate(place, table),
+            running=self._read_number(place, table, "running", _MOST_RUNNING),
+        )
+
+    def _refuse_unknown(self, place: tuple[str, ...], table: Mapping[str, Any], known: Sequence[str]) -> None:
+        for member in table:
+            if member not in known:
+                near = get_close_matches(member, known, 1)
+                hint = f'; did you mean "{near[0]}"?' if near else f": it may have {', '.join(known)}"
+                self._fail((*place, member), f'there is no option "{member[:40]}" here{hint}')
+
+    def _read_scopes(self, place: tuple[str, ...], table: Mapping[str, Any], meaning: str) -> list[str] | None:
+        scopes = table.get("scopes")
+        if scopes is not None and not (isinstance(scopes, list) and all(isinstance(one, str) for one in scopes)):
+            self._fail((*place, "scopes"), f"scopes is an array of strings: {meaning}")
+        return scopes
+
+    def _read_rate(self, place: tuple[str, ...], table: Mapping[str, Any]) -> str:
+        rate = table.get("rate", "")
+        if not isinstance(rate, str):
+            self._fail((*place, "rate"), f'rate is a string such as "60/1m", not {describe_type(rate)}')
+        try:
+            if "rate" in table:
+                RateLimit.parse(rate)
+        except ValueError as error:
+            self._fail((*place, "rate"), str(error))
+        return rate
+
+    def _read_number(self, place: tuple[str, ...], table: Mapping[str, Any], name: str, most: int) -> int | None:
+        number = table.get(name)
+        if number is None:
+            return None
+        if isinstance(number, bool) or not isinstance(number, int):
+            self._fail((*place, name), f"{name} is a whole number, not {describe_type(number)}")
+        if not 1 <= number <= most:
+            self._fail((*place, name), f"{name} is 1 to {most:,}, not {number}")
+        return number
 
     def _read_upstream(self, name: str, table: Any) -> UpstreamSettings:
         place = (_UPSTREAMS, name)
@@ -92,15 +158,22 @@ class _Reader:
             self._fail(place, "the name of an upstream is a letter, then up to 31 letters, digits, - and _")
         if not isinstance(table, dict):
             self._fail(place, f"an upstream is a table, not {describe_type(table)}")
-        target, scopes = table.get("target"), table.get("scopes")
+        target = table.get("target")
         if not isinstance(target, str) or not target.strip():
             self._fail((*place, "target"), 'an upstream needs "target", a string: a URL, a file or a command')
-        if scopes is not None and not (isinstance(scopes, list) and all(isinstance(one, str) for one in scopes)):
-            self._fail((*place, "scopes"), "scopes is an array of strings: what the key of a caller must have")
-        rest = {member: value for member, value in table.items() if member not in ("target", "scopes")}
+        rest = {member: value for member, value in table.items() if member not in _OF_A_GATEWAY}
         given = self._read_options(place, rest, self._own)
         remote = {dest: given.get(dest, self._defaults[dest]) for dest in REMOTE_OPTIONS}
-        return UpstreamSettings(name=name, target=target, scopes=scopes, agree=given.get("agree", False), remote=remote)
+        return UpstreamSettings(
+            name=name,
+            target=target,
+            scopes=self._read_scopes(place, table, "what the key of a caller must have"),
+            agree=given.get("agree", False),
+            remote=remote,
+            rate=self._read_rate(place, table),
+            running=self._read_number(place, table, "running", _MOST_RUNNING) or RUNNING,
+            timeout_s=self._read_number(place, table, "timeout", _LONGEST_S) or DEFAULT_LIMITS.total_s,
+        )
 
     def _read_options(
         self, place: tuple[str, ...], table: Mapping[str, Any], known: Mapping[str, Action]
@@ -113,7 +186,7 @@ class _Reader:
             action = known.get(member)
             if action is None:
                 others = self._own if known is self._server else self._server
-                near = get_close_matches(member, known, 1)
+                near = get_close_matches(member, (*known, *(_OF_A_GATEWAY if known is self._own else ())), 1)
                 hint = f'; did you mean "{near[0]}"?' if near else ""
                 if member in others:
                     hint = (

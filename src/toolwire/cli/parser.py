@@ -213,6 +213,11 @@ def _add_serve(parser: Parser) -> None:
     parser.add_argument("--reload", action="store_true", help="restart when a Python file changes")
     parser.add_argument("--workers", type=_workers, default=1, metavar="N", help="the number of processes (1)")
     parser.add_argument("--access-log", action="store_true", help="print a line for each request")
+    parser.add_argument(
+        "--private",
+        action="store_true",
+        help="show the OpenAPI document and the page to known callers alone, each with the tools that they may use",
+    )
     _add_agree(parser)
     _add_site_description(parser)
     parser.add_argument(

@@ -19,15 +19,17 @@ from toolwire.client.calls.session import Session
 from toolwire.client.connection.connect import connect_without_user
 from toolwire.client.connection.remote import Remote
 from toolwire.client.transport.key_fetcher import build_key_fetcher
+from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.consent import ClientRules
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import ToolwireError
-from toolwire.core.model import Json, Kind, Problem
+from toolwire.core.model import Json, Kind, Problem, RateLimit
 from toolwire.core.toolbox import Toolbox
-from toolwire.gateway import CallerConsent, merge_toolboxes
+from toolwire.gateway import CallerConsent, UpstreamLimits, merge_toolboxes
 from toolwire.gateway.signed_decisions import SignedDecisions
+from toolwire.gateway.upstream import RUNNING
 from toolwire.gateway.waiting_toolbox import WaitingToolbox
-from toolwire.limits import ClientRateLimits, RatesFail
+from toolwire.limits import CallerRules, ClientRateLimits, LocalRates, RatesFail, Windows
 from toolwire.opentool.method_toolbox import MethodToolbox
 from toolwire.opentool.object_toolbox import ObjectToolbox
 from toolwire.opentool.serve_object import build_app as opentool_app
@@ -40,6 +42,7 @@ from toolwire.server.run.host_consent import HostConsent
 from toolwire.server.run.receipt_keys import KeyFetcher
 from toolwire.server.run.receipts import Receipts, open_receipt_verifier
 from toolwire.stores.consent.receipt_keys import StoredReceiptKeys
+from toolwire.stores.limits.open import open_windows
 from toolwire.stores.paths import find_state_folder, find_state_places
 from toolwire.telemetry.logs import log_json
 
@@ -91,6 +94,7 @@ _PASSED_ON = (
     "rates_fail",
     "rates_replicas",
     "strict_jsonrpc",
+    "private",
     "debug",
     "confirmations",
     "receipts",
@@ -108,6 +112,8 @@ class UpstreamSettings:
     """One upstream of a gateway: its name, its target, and its own options about remote targets.
 
     ``scopes`` are what a caller needs to see its tools, instead of what the tools declare; ``None`` leaves that.
+    ``rate`` (such as ``100/1m``, or empty) and ``running`` are its limits for all callers together, and ``timeout_s``
+    is how long one call may take.
     """
 
     name: str
@@ -115,6 +121,24 @@ class UpstreamSettings:
     scopes: Sequence[str] | None = None
     agree: bool = False
     remote: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    rate: str = ""
+    running: int = RUNNING
+    timeout_s: float = DEFAULT_LIMITS.total_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerSettings:
+    """The rules of a gateway for one caller, as its file has them; ``None`` or an empty text leaves what holds."""
+
+    scopes: Sequence[str] | None = None
+    rate: str = ""
+    running: int | None = None
+
+    def build_rules(self) -> CallerRules:
+        """Return the rules as a server takes them."""
+        scopes = None if self.scopes is None else frozenset(self.scopes)
+        rate = RateLimit.parse(self.rate) if self.rate else None
+        return CallerRules(scopes=scopes, rate=rate, running=self.running)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +160,7 @@ class ServeSettings:
     tokens: TokenOptions = field(default_factory=TokenOptions)
     log: str = "text"
     strict_jsonrpc: bool = False
+    private: bool = False
     agree: bool = False
     consent: ServeConsent = ""
     receipts: Receipts = ""
@@ -144,6 +169,7 @@ class ServeSettings:
     confirmations: str = ""
     remote: Mapping[str, Any] = field(default_factory=dict, repr=False)
     upstreams: Sequence[UpstreamSettings] = ()
+    callers: Mapping[str, CallerSettings] = field(default_factory=dict)
     debug: bool = False
 
     def to_json(self) -> str:
@@ -155,7 +181,8 @@ def read_settings(text: str) -> ServeSettings:
     """Return the settings that ``to_json`` wrote."""
     data: dict[str, Any] = json.loads(text)
     upstreams = tuple(UpstreamSettings(**one) for one in data.pop("upstreams", ()))
-    return ServeSettings(tokens=TokenOptions(**data.pop("tokens", {})), upstreams=upstreams, **data)
+    callers = {name: CallerSettings(**one) for name, one in data.pop("callers", {}).items()}
+    return ServeSettings(tokens=TokenOptions(**data.pop("tokens", {})), upstreams=upstreams, callers=callers, **data)
 
 
 def list_remote_options(arguments: Namespace) -> dict[str, Any]:
@@ -181,14 +208,22 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App:
             raise UsageError("--client-document goes with a toolkit, not with a class alone.")
         case [ObjectToolbox() | MethodToolbox()] if settings.workflows is not None:
             raise UsageError("--workflows goes with a toolkit, not with a class alone.")
-        case [ObjectToolbox() | MethodToolbox() as toolbox]:
+        case [ObjectToolbox() | MethodToolbox() as toolbox] if not settings.upstreams:
             serve: Callable[..., App] = partial(opentool_app, toolbox)
         case _:
-            merged = merge_targets(settings, toolboxes)
+            merged = merge_targets(settings, toolboxes, _open_upstream_windows(settings))
             word = _HOST_CONFIRMATION if settings.consent == "hints" else ""
             recipes = None if settings.workflows is None else read_workflows(Path(settings.workflows))
             document = settings.client_document
-            serve = partial(asgi, merged, client_document=document, host_confirmation=word, workflows=recipes)
+            rules = {name: one.build_rules() for name, one in settings.callers.items()}
+            serve = partial(
+                asgi,
+                merged,
+                client_document=document,
+                host_confirmation=word,
+                workflows=recipes,
+                caller_rules=rules,
+            )
     if settings.log == "json":
         log_json()
     return serve(
@@ -219,8 +254,17 @@ def read_workflows(path: Path) -> Json:
     return loaded.data
 
 
-def merge_targets(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> Toolbox:
-    """Return all ``toolboxes`` as one, with the names and the scopes that ``settings`` gives its upstreams.
+def _open_upstream_windows(settings: ServeSettings) -> Windows | None:
+    """Return where the calls of upstreams are counted, or None if none has a rate."""
+    if not any(upstream.rate for upstream in settings.upstreams):
+        return None
+    return open_windows(settings.rates or find_state_places(settings.state).rates, fail=settings.rates_fail)
+
+
+def merge_targets(settings: ServeSettings, toolboxes: Sequence[Toolbox], windows: Windows | None = None) -> Toolbox:
+    """Return all ``toolboxes`` as one, with the names, scopes and limits that ``settings`` gives its upstreams.
+
+    Their calls are counted in ``windows``, or in this process.
 
     Raises:
         DefinitionError: two of them have a tool of the same id.
@@ -228,9 +272,18 @@ def merge_targets(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> Tool
     upstreams = dict(enumerate(settings.upstreams))
     return merge_toolboxes(
         toolboxes,
-        title=", ".join(toolbox.catalog().title for toolbox in toolboxes),
+        # GW-01: a caller may not see every upstream, so the title names none.
+        title="Gateway" if upstreams else ", ".join(toolbox.catalog().title for toolbox in toolboxes),
         names={number: upstream.name for number, upstream in upstreams.items()},
         scopes={number: upstream.scopes for number, upstream in upstreams.items() if upstream.scopes is not None},
+        limits={
+            number: UpstreamLimits(
+                rate=RateLimit.parse(upstream.rate) if upstream.rate else None, running=upstream.running
+            )
+            for number, upstream in upstreams.items()
+        },
+        windows=windows,
+        local=LocalRates(settings.rates_fail, settings.rates_replicas, monotonic),
     )
 
 
@@ -311,6 +364,7 @@ def open_upstream(upstream: UpstreamSettings, settings: ServeSettings) -> Toolbo
             agree=upstream.agree,
             asking=build_caller_consent(settings),
             receipts=find_state_places(settings.state).receipts,
+            timeout_s=upstream.timeout_s,
         )
     except ConnectError as error:
         raise ConnectError(f"The upstream {upstream.name}: {error}", error.probes, error.kind) from error
@@ -326,11 +380,13 @@ def open_toolbox(
     agree: bool = False,
     asking: CallerConsent | None = None,
     receipts: str = "",
+    timeout_s: float = DEFAULT_LIMITS.total_s,
 ) -> Toolbox:
     """Return the toolbox of ``target``. A call of a remote tool that needs consent must be confirmed by its caller.
 
     ``options`` are for a URL. ``agree`` lets tools run without a question that only their site declares harmless.
     ``asking`` answers for the callers. ``receipts`` is the folder that keeps those that the gateway signs.
+    ``timeout_s`` is how long one call may take.
 
     Raises:
         ConnectError: nothing was found at a URL.
@@ -361,6 +417,7 @@ def open_toolbox(
         headers=options.headers,
         include_site_description=options.include_site_description,
         approve_command=confirm_command,
+        timeout_s=timeout_s,
     )
 
 

@@ -78,13 +78,15 @@ class Route(NamedTuple):
     """The reader of one method and path.
 
     ``is_public`` needs no credentials; ``runs_tool``: a request runs a tool; ``takes_any_host``: a probe may use any
-    Host, such as the address of a container.
+    Host, such as the address of a container. ``is_tool_free``: the response names no tool, so that it stays public
+    where the tools are for known callers alone.
     """
 
     read: Reader
     is_public: bool = False
     runs_tool: bool = False
     takes_any_host: bool = False
+    is_tool_free: bool = False
 
 
 Routes: TypeAlias = Mapping[tuple[str, str], Route]
@@ -137,7 +139,8 @@ class Site:
     ``recipes`` are those of the sites whose tools are served, which are published where there is no such document.
     ``host_confirmation`` is the confirmation word for calls of hosts that ask their users themselves; empty if such
     hosts are not trusted with that. ``refuses_unasked`` is true if calls that need consent must come with a
-    confirmation where the host of the user cannot be asked.
+    confirmation where the host of the user cannot be asked. ``private`` is true if only known callers may learn which
+    tools there are.
     """
 
     # S-13
@@ -148,6 +151,7 @@ class Site:
     cache: ToolCache = field(default_factory=ToolCache, repr=False, compare=False)
     host_confirmation: str = field(default="", repr=False)
     refuses_unasked: bool = False
+    private: bool = False
     workflows: Json = field(default=None, repr=False, compare=False)
     recipes: tuple[Recipe, ...] = field(default=(), repr=False, compare=False)
 

@@ -70,6 +70,18 @@ class RateLimit:
         if not 0.1 <= self.window_s <= 30 * 86_400:
             raise ValueError(f'a rate limit\'s window is from "100ms" to "30d", not {self.window!r}')
 
+    @classmethod
+    def parse(cls, text: str) -> RateLimit:
+        """Return the limit that ``text`` writes as ``MAX/WINDOW``, such as ``60/1m``.
+
+        Raises:
+            ValueError: it is not written so, or a part of it is outside its bounds.
+        """
+        number, slash, window = text.partition("/")
+        if not (slash and number.isascii() and number.isdigit() and len(number) <= 7):
+            raise ValueError(f'a rate is written as calls and a window, such as "60/1m", not {text[:40]!r}')
+        return cls(max=int(number), window=window)
+
     @property
     def window_s(self) -> float:
         """The window in seconds."""

@@ -3,5 +3,13 @@
 from .caller_consent import CallerConsent
 from .connections import ListedConnection, read_connections, write_connections
 from .merged_toolbox import merge_toolboxes
+from .upstream import UpstreamLimits
 
-__all__ = ["CallerConsent", "ListedConnection", "merge_toolboxes", "read_connections", "write_connections"]
+__all__ = [
+    "CallerConsent",
+    "ListedConnection",
+    "UpstreamLimits",
+    "merge_toolboxes",
+    "read_connections",
+    "write_connections",
+]

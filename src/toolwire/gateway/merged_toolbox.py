@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import DefinitionError
+from toolwire.core.health import UpstreamHealth
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.core.offered import is_reader, merge_offered
 from toolwire.core.recipe import Recipe, rename_recipe
@@ -19,9 +20,11 @@ from toolwire.core.toolbox import (
     find_self_asking,
     ignore_progress,
 )
+from toolwire.limits import LocalRates, Windows
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 
 from .ownership import Owned, Ownership
+from .upstream import Upstream, UpstreamLimits
 
 _NONE: Final[Mapping[int, Any]] = {}
 
@@ -34,11 +37,16 @@ def merge_toolboxes(
     title: str = "Tools",
     names: Mapping[int, str] = _NONE,
     scopes: Mapping[int, Iterable[str]] = _NONE,
+    limits: Mapping[int, UpstreamLimits] = _NONE,
+    windows: Windows | None = None,
+    local: LocalRates | None = None,
 ) -> Toolbox:
     """Return a Toolbox that offers the tools of all ``toolboxes`` and runs each call where its tool came from.
 
     ``names`` gives connections other names than their own, and ``scopes`` says which scopes callers need for the tools
-    of a toolbox, instead of those that its tools declare. Both are by the number of the toolbox, from 0.
+    of a toolbox, instead of those that its tools declare. ``limits`` are the limits of a toolbox for all callers
+    together; such a toolbox also has a row in ``list_health`` of ``toolwire.core.health``. All are by the number of the
+    toolbox, from 0. Calls are counted in ``windows``, else in ``local``, else in this process.
 
     No connection answers to a name that another toolbox had first. A toolkit of a connection has the connection's name
     before its own where another toolbox has a toolkit of that name, or of one that looks like it.
@@ -47,20 +55,41 @@ def merge_toolboxes(
         DefinitionError: two of them, none a connection, have a toolkit of the same name or a tool of the same id.
     """
     # D-32
-    if len(toolboxes) == 1 and not scopes:
+    if len(toolboxes) == 1 and not scopes and not limits:
         return toolboxes[0]
     needed = {number: tuple(some) for number, some in scopes.items()}
-    return _MergedToolbox(tuple(toolboxes), title, Ownership(toolboxes, names, needed))
+    ownership = Ownership(toolboxes, names, needed)
+    upstreams = {
+        number: Upstream(
+            toolboxes[number],
+            names.get(number) or ownership.names.get(number, str(number)),
+            limits=some,
+            scopes=needed.get(number),
+            windows=windows,
+            local=local,
+        )
+        for number, some in sorted(limits.items())
+    }
+    return _MergedToolbox(tuple(toolboxes), title, ownership, upstreams, windows)
 
 
 class _MergedToolbox:
-    def __init__(self, toolboxes: tuple[Toolbox, ...], title: str, ownership: Ownership) -> None:
+    def __init__(
+        self,
+        toolboxes: tuple[Toolbox, ...],
+        title: str,
+        ownership: Ownership,
+        upstreams: Mapping[int, Upstream],
+        windows: Windows | None,
+    ) -> None:
         self._toolboxes = toolboxes
         self._title = title
         self._seen: tuple[Catalog, ...] = ()
         self._catalog = Catalog(title=title)
         self._ownership = ownership
+        self._upstreams, self._windows = upstreams, windows
         self._homes: dict[str, tuple[Toolbox, Owned]] = {}
+        self._limited: dict[str, Upstream] = {}  # by the id of each tool of an upstream with limits
         self._readers: dict[int, Toolbox] = {}  # by the identity of the reader, which the catalog keeps alive
         self.catalog()
 
@@ -92,6 +121,9 @@ class _MergedToolbox:
         merged = merge_offered([offered[number] for number in first])
         self._catalog = Catalog(title=self._title, tools=tools, offered=merged, allows=allows)
         self._homes = {owned.offered.id: (self._toolboxes[number], owned) for number, owned in found}
+        self._limited = {
+            owned.offered.id: self._upstreams[number] for number, owned in found if number in self._upstreams
+        }
         self._readers = {
             id(reader): self._toolboxes[number] for number, part in enumerate(offered) for reader in part.readers
         }
@@ -110,6 +142,9 @@ class _MergedToolbox:
         ]
         return tuple(recipe for recipe in renamed if recipe is not None)
 
+    def list_health(self) -> Sequence[UpstreamHealth]:
+        return [upstream.describe_health() for upstream in self._upstreams.values()]
+
     def asks_itself(self, tool: Tool) -> bool:
         home = self._homes.get(tool.id)
         return home is not None and find_self_asking(home[0])(home[1].tool)
@@ -126,6 +161,7 @@ class _MergedToolbox:
     async def end(self) -> None:
         for toolbox in self._toolboxes:
             await end_lifespan(toolbox)
+        await end_lifespan(self._windows)
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         if is_reader(call.tool) and (reading := self._readers.get(id(call.tool))) is not None:
@@ -134,8 +170,11 @@ class _MergedToolbox:
         if home is None:
             return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {call.tool.id!r} here.")
         toolbox, owned = home
-        result = await toolbox.run(call if owned.tool is owned.offered else call._replace(tool=owned.tool), notify)
-        return embed_kept_bytes(result, toolbox)
+        own = call if owned.tool is owned.offered else call._replace(tool=owned.tool)
+        upstream = self._limited.get(call.tool.id)
+        if upstream is not None:
+            return await upstream.run(own, notify)
+        return embed_kept_bytes(await toolbox.run(own, notify), toolbox)
 
 
 def _same(catalogs: tuple[Catalog, ...], seen: tuple[Catalog, ...]) -> bool:

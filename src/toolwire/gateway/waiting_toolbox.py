@@ -43,6 +43,11 @@ class WaitingToolbox:
         self._toolbox: Toolbox | None = None
         self._attempts: asyncio.Task[None] | None = None
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the server has been reached."""
+        return self._toolbox is not None
+
     def catalog(self) -> Catalog:
         """Return the catalog of the server, or one without tools until it has been reached."""
         return self._no_tools if self._toolbox is None else self._toolbox.catalog()

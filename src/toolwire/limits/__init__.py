@@ -1,5 +1,6 @@
 """Limit how often a tool is called, on the client and on the server. Imports only ``core`` and ``framing``."""
 
+from .caller_rules import CallerRules, RulesByCaller
 from .limit_check import build_rate_check
 from .outage import CONSEQUENCES, LocalRates, RatesFail
 from .throttle import CLIENT_DEFAULTS, NO_DEFAULTS, ClientRateLimits, Throttle
@@ -9,10 +10,12 @@ __all__ = [
     "CLIENT_DEFAULTS",
     "CONSEQUENCES",
     "NO_DEFAULTS",
+    "CallerRules",
     "ClientRateLimits",
     "LocalRates",
     "MemoryWindows",
     "RatesFail",
+    "RulesByCaller",
     "Throttle",
     "Windows",
     "build_rate_check",

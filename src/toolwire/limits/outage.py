@@ -9,7 +9,7 @@ from math import inf
 from typing import Final, Literal, TypeAlias, get_args
 
 from toolwire.core.errors import DefinitionError
-from toolwire.core.model import Tool
+from toolwire.core.model import RateLimit, Tool
 
 from .window import MemoryWindows
 
@@ -46,11 +46,8 @@ class LocalRates:
         self._replicas = replicas
         self._windows = MemoryWindows(clock)
 
-    def take(self, key: str, tool: Tool) -> float:
+    def take(self, key: str, limit: RateLimit, tool: Tool) -> float:
         """Count a call of ``tool`` and return 0.0, or the seconds that must pass first; infinite if it may not run."""
-        limit = tool.rate_limit
-        if limit is None:
-            return 0.0
         if self._fail == "closed" or (self._fail != "open" and tool.destructive):
             return inf
         return self._windows.take(key, replace(limit, max=max(1, limit.max // self._replicas)))

@@ -78,6 +78,7 @@ def build_app(  # noqa: PLR0913 - one keyword for each thing a server can be tol
     receipts: Receipts = "",
     receipt_keys: Path | str | KeyFetcher = "",
     receipt_audience: str = "",
+    private: bool = False,
 ) -> App:
     """Return the app that serves ``box`` on every protocol, on OpenTool's as its SDKs do.
 
@@ -108,6 +109,7 @@ def build_app(  # noqa: PLR0913 - one keyword for each thing a server can be tol
         consent=consent,
         inbox=open_inbox(consent, inbox),
         receipts=open_receipt_verifier(receipts, receipt_keys, audience=receipt_audience, folder=places.receipts),
+        private=private,
     )
 
 

@@ -25,7 +25,7 @@ from toolwire.core.ledger import Ledger
 from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Result, make_call
 from toolwire.core.thread_switching import switch_threads_often
 from toolwire.core.toolbox import Notify, Toolbox, find_recipes, find_self_asking, ignore_progress
-from toolwire.limits import LocalRates, Windows
+from toolwire.limits import LocalRates, RulesByCaller, Windows
 from toolwire.protocols import BUILTIN
 from toolwire.stores.ledger.memory import MemoryLedger
 from toolwire.stores.limits.open import open_windows
@@ -132,10 +132,13 @@ class App:
         inbox: Inbox | None = None,
         receipts: ReceiptVerifier | None = None,
         workflows: Json = None,
+        private: bool = False,
+        rules: RulesByCaller | None = None,
     ) -> None:
         check_host_consent(consent, asks=ask_hosts)
         self._receipts = receipts
         self._workflows = workflows
+        self._private = private and callers.needs_credentials
         self.older_clients = True
         self._toolbox = toolbox
         self._codecs = codecs
@@ -153,7 +156,7 @@ class App:
         scopes = (check_scopes,) if callers.needs_credentials else ()
         required = check_requirements if authorizer is None else build_requirements_check(authorizer)
         self._rates = rates if rates is not None else open_windows("")
-        counted = build_rate_counter(self._rates, local_rates)
+        counted = build_rate_counter(self._rates, local_rates, rules)
         asked, of_all = require_confirmation, receipts is not None
         if ask_hosts or of_all:
             host_question = build_host_question(find_self_asking(toolbox), of_all=of_all)
@@ -174,6 +177,7 @@ class App:
             count=counted,
             debug=debug,
             inputs=InputStates(words, asked),
+            rules=rules,
         )
         self._admission = Admission(guard, callers, self._service)
         self._tables: dict[str, RouteTable] = {}
@@ -270,7 +274,7 @@ class App:
         )
         reading = read_request(entry, request)
         # Without scopes every caller sees the same tools, so nothing has to be filtered.
-        if table.scopes and self._admission.needs_credentials:
+        if table.depends_on_caller and self._admission.needs_credentials:
             reading = self._filter_for_caller(table, caller, path, request, reading)
         if isinstance(reading, (Response, Subscription)):
             await self._answer_without_call(scope, exchange, fields, reading, caller)
@@ -440,6 +444,7 @@ class App:
             refuses_unasked=self._consent != "hints",
             workflows=self._workflows,
             recipes=find_recipes(self._toolbox),
+            private=self._private,
         )
         documents = self._documents
         if self._receipts is not None:

@@ -14,7 +14,7 @@ from toolwire.core.model import Json
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
 from toolwire.framing import jsontext
-from toolwire.limits import LocalRates, RatesFail
+from toolwire.limits import CallerRules, LocalRates, RatesFail, RulesByCaller
 from toolwire.protocols import BUILTIN, STRICT_JSONRPC
 from toolwire.stores.limits.open import open_windows
 from toolwire.stores.paths import find_state_folder, find_state_places
@@ -22,6 +22,7 @@ from toolwire.telemetry.calls import Telemetry
 from toolwire.validation import Authorizer
 
 from .access.api_keys import ApiKey, ApiKeyCallers
+from .access.caller_scopes import CallersWithScopes
 from .access.callers import Callers, CombinedCallers
 from .access.host_guard import HostGuard
 from .app import ANY_TELEMETRY, App
@@ -35,6 +36,7 @@ from .run.inbox import Inbox
 from .run.receipt_keys import KeyFetcher
 from .run.receipts import Receipts, open_receipt_verifier
 
+NO_CALLER_RULES: Mapping[str, CallerRules] = {}
 _CACHED_FOR_AN_HOUR = (b"cache-control", b"public, max-age=3600")
 
 
@@ -66,12 +68,15 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     receipt_keys: Path | str | KeyFetcher = "",
     receipt_audience: str = "",
     workflows: Json = None,
+    private: bool = False,
+    caller_rules: Mapping[str, CallerRules] = NO_CALLER_RULES,
 ) -> App:
     """Return an ASGI application that serves ``target`` on every protocol.
 
     With ``api_keys``, calls and lists need a key; ``/``, ``/health``, ``llm.json`` and the OpenAPI document stay open,
-    because clients discover tools without credentials. ``hosts`` are the accepted host names besides those of this
-    machine, ``origins`` the web origins whose pages may call.
+    because clients discover tools without credentials. With ``private``, only known callers learn which tools there
+    are: the OpenAPI document and the page need a key too, and each shows what its caller may use. ``hosts`` are the
+    accepted host names besides those of this machine, ``origins`` the web origins whose pages may call.
 
     ``state`` is where everything is kept that must last: ``"memory"`` of this process, a folder, which survives
     restarts and serves the processes of one machine, or a URL such as ``postgresql://host/database``, for several
@@ -82,6 +87,10 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     ``rates_fail`` says what happens to tools with a limit: ``open`` counts in this process alone, by the limit divided
     by ``rates_replicas``, the number of processes that share the store; ``closed`` refuses their calls with 503;
     ``closed-for-destructive`` does so for destructive tools only.
+
+    ``caller_rules`` are rules by the name of a caller: the owner of a key, the subject of a token, or who signed in;
+    ``*`` is every other one. They say which scopes the caller has, how often it calls, and how many calls it may have
+    at a time.
 
     ``callers`` is another way to identify callers, such as signed tokens; with ``api_keys`` too, either is accepted. A
     caller sees and calls the tools that the caller's scopes allow. ``authorizer`` knows the page on which a user grants
@@ -124,6 +133,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
             options of receipts or of the inbox cannot be used.
     """
     # XL-066, A-12, A-53, XL-056, XL-113
+    rules = RulesByCaller(caller_rules) if caller_rules else None
     places = find_state_places(state)
     documents = _build_documents(client_document)
     local_rates = LocalRates(rates_fail, rates_replicas, time.monotonic)
@@ -134,7 +144,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
         _check_workflows(workflows, toolbox)
     return App(
         toolbox,
-        callers=combine_callers(api_keys, callers),
+        callers=apply_scopes(combine_callers(api_keys, callers), rules),
         guard=guard,
         limits=limits,
         codecs=STRICT_JSONRPC if strict_jsonrpc else BUILTIN,
@@ -153,6 +163,8 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
         inbox=open_inbox(consent, inbox),
         receipts=open_receipt_verifier(receipts, receipt_keys, audience=receipt_audience, folder=places.receipts),
         workflows=workflows,
+        private=private,
+        rules=rules,
     )
 
 
@@ -193,6 +205,11 @@ def _build_documents(client_document: str) -> Mapping[str, Document]:
     url = resolve_document_url(client_document, loopback=True)
     body = jsontext.write(write_document(url))
     return {urlsplit(url).path: Response(200, (*JSON_HEADERS, _CACHED_FOR_AN_HOUR), body)}
+
+
+def apply_scopes(callers: Callers, rules: RulesByCaller | None) -> Callers:
+    """Return ``callers`` with the scopes that ``rules`` give them."""
+    return callers if rules is None or not rules.has_scopes else CallersWithScopes(callers, rules)
 
 
 def combine_callers(api_keys: Iterable[str | ApiKey], callers: Callers | None) -> Callers:

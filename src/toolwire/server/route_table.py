@@ -30,7 +30,8 @@ class RouteEntry:
     """The reader of a method and path, and its protocol.
 
     ``open``: it needs no credentials. ``takes_body``: a body is received. ``takes_any_host``: it answers to any name of
-    this server. ``takes_form_key``: a field of the form may have the credentials.
+    this server. ``takes_form_key``: a field of the form may have the credentials. ``read_for_strangers`` reads the
+    requests of an open path without credentials where only known callers may learn which tools there are.
     """
 
     read: Reader
@@ -40,13 +41,15 @@ class RouteEntry:
     protocol: str = ""
     takes_any_host: bool = False
     takes_form_key: bool = False
+    read_for_strangers: Reader | None = None
 
 
 class RouteTable:
     """The entries of one catalog; ``catalog`` is the very object they were made from.
 
     ``scopes`` are all scopes of its tools, resources and prompts: without any, all callers see the same.
-    ``documents`` are responses by path, which need no credentials.
+    ``documents`` are responses by path, which need no credentials. Where ``site.private``, paths that name tools need
+    credentials even if they are public elsewhere, and so do unknown paths: else they would tell which tools there are.
 
     What a caller with some scopes sees is built for each request, from the parts of each tool in ``site.cache``. It is
     not kept, because callers may choose their scopes, and ten thousand sets must cost no more memory than ten.
@@ -59,6 +62,7 @@ class RouteTable:
         readers = catalog.offered.readers
         self.scopes = frozenset(scope for tool in (*catalog.tools, *readers) for scope in tool.scopes)
         self._codecs, self._site, self._documents = codecs, site, documents
+        self.depends_on_caller = bool(self.scopes) or site.private
         self._owners: dict[str, Codec] = {}
         self._entries: dict[tuple[str, str], RouteEntry] = {}
         self._segments: dict[str, Refuse] = {}
@@ -66,8 +70,9 @@ class RouteTable:
             wires = [(codec, codec.routes(catalog, site)) for codec in codecs]
         for codec, routes in wires:
             for (method, path), route in routes.items():
+                is_open = route.is_public and (route.is_tool_free or not site.private)
                 self._entries[method, path] = RouteEntry(
-                    route.read, route.is_public, codec.refuse, method != "GET", codec.name, route.takes_any_host
+                    route.read, is_open, codec.refuse, method != "GET", codec.name, route.takes_any_host
                 )
                 # An unknown path below /mcp is refused in the words of MCP.
                 self._segments.setdefault(_first_segment(path), codec.refuse)
@@ -76,7 +81,10 @@ class RouteTable:
             if path.startswith(f"{site.root}/"):  # their addresses are whole, wherever the application is mounted
                 self._entries["GET", path.removeprefix(site.root)] = _build_document_entry(document)
         page = cache(lambda: _load_page().build_page_readers(catalog, codecs, wires, site))
-        self._entries["GET", "/"] = RouteEntry(_defer_reader(lambda: page()[0]), True, build_plain_refusal, False)
+        ask_for_key = _defer_reader(lambda: page()[2]) if site.private else None
+        self._entries["GET", "/"] = RouteEntry(
+            _defer_reader(lambda: page()[0]), True, build_plain_refusal, False, read_for_strangers=ask_for_key
+        )
         self._entries["POST", "/"] = RouteEntry(
             _defer_reader(lambda: page()[1]), False, _refuse_form, True, "page", takes_form_key=True
         )
@@ -109,13 +117,14 @@ class RouteTable:
         allowed = self._methods.get(path)
         if allowed is None:
             refuse = self._segments.get(_first_segment(path), build_plain_refusal)
-            return RouteEntry(lambda _: refuse(_NOTHING_HERE), True, refuse, False)
+            return RouteEntry(lambda _: refuse(_NOTHING_HERE), not self._site.private, refuse, False)
         # The transport leaves out the body.
         if method == "HEAD" and "GET" in allowed:
             return self._entries["GET", path]
         refuse = self._entries[allowed[0], path].refuse
         allow = ", ".join([*allowed, "HEAD"] if "GET" in allowed else allowed)
-        return RouteEntry(lambda _: _build_wrong_method(refuse, allow), True, refuse, False)
+        is_open = not self._site.private or any(self._entries[one, path].open for one in allowed)
+        return RouteEntry(lambda _: _build_wrong_method(refuse, allow), is_open, refuse, False)
 
 
 _NOTHING_HERE = Problem(kind=Kind.NOT_FOUND, message="There is nothing at this path; GET / lists what is here.")

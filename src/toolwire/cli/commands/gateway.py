@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _build_settings(file: GatewayFile) -> ServeSettings:
-    return build_settings(file.arguments, file.upstreams)
+    return build_settings(file.arguments, file.upstreams, file.callers)
 
 
 def _check(file: GatewayFile, *, as_json: bool) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -18,6 +18,7 @@ from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.serve_app import (
     FACTORY,
     SETTINGS,
+    CallerSettings,
     ServeSettings,
     UpstreamSettings,
     build_app,
@@ -47,6 +48,7 @@ except ModuleNotFoundError as error:
     raise UsageError(f"Serving needs {error.name}: pip install 'toolwire[server]'.") from error
 
 _NAMED: Final = 8
+NO_CALLERS: Final[Mapping[str, CallerSettings]] = {}
 
 
 class ListenAddress(TypedDict):
@@ -86,8 +88,12 @@ def serve_arguments(arguments: argparse.Namespace, *, renew: Callable[[], ServeS
         return _serve(arguments, renew, confirmations=f"{folder}/confirmations")
 
 
-def build_settings(arguments: argparse.Namespace, upstreams: Sequence[UpstreamSettings] = ()) -> ServeSettings:
-    """Return what ``arguments`` say about the targets, or about ``upstreams``, and about their callers.
+def build_settings(
+    arguments: argparse.Namespace,
+    upstreams: Sequence[UpstreamSettings] = (),
+    callers: Mapping[str, CallerSettings] = NO_CALLERS,
+) -> ServeSettings:
+    """Return what ``arguments`` say about the targets, or about ``upstreams``, and about their ``callers``.
 
     Raises:
         ToolwireError: an option is not valid, or there is nothing to serve.
@@ -102,6 +108,7 @@ def build_settings(arguments: argparse.Namespace, upstreams: Sequence[UpstreamSe
     return ServeSettings(
         targets=named_targets,
         upstreams=upstreams,
+        callers=callers,
         api_keys=read_keys(arguments.api_key, arguments.api_key_file),
         hosts=arguments.allow_host,
         origins=arguments.allow_origin,
@@ -121,6 +128,7 @@ def build_settings(arguments: argparse.Namespace, upstreams: Sequence[UpstreamSe
         ),
         log=arguments.log,
         strict_jsonrpc=arguments.strict_jsonrpc,
+        private=arguments.private or bool(upstreams),  # GW-01: callers of a gateway see their own tools alone
         agree=arguments.agree,
         consent=arguments.consent,
         receipts=arguments.receipts,

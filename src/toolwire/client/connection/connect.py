@@ -19,7 +19,7 @@ from toolwire.client.discovery.discover import Discovery
 from toolwire.client.discovery.relocation import MAX_RELOCATIONS
 from toolwire.client.transport.drivers import BRIEF_S, Approver, SyncTransport, arun, run, send_briefly
 from toolwire.client.transport.in_process import AppLifespan, AppNetwork, SyncAppNetwork, open_portal
-from toolwire.client.transport.limits import DEFAULT_LIMITS, TransportLimits
+from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.client.transport.network import Network, NetworkAccess, SyncNetwork
 from toolwire.client.transport.program_network import ProgramNetwork, SyncProgramNetwork
 from toolwire.client.transport.server_program import ServerProgram
@@ -328,6 +328,7 @@ def connect_without_user(  # noqa: PLR0913 - these are the options of connect th
     headers: Mapping[str, str | Secret] = _NO_HEADERS,
     include_site_description: bool = False,
     approve_command: ApproveCommand | None = None,
+    timeout_s: float = DEFAULT_LIMITS.total_s,
 ) -> Remote:
     """Return a Remote without stored credentials of a user: for a server in front of other servers.
 
@@ -349,7 +350,7 @@ def connect_without_user(  # noqa: PLR0913 - these are the options of connect th
             selection=selection,
             headers=headers,
             include_site_description=include_site_description,
-            timeout_s=TransportLimits().total_s,
+            timeout_s=timeout_s,
             approve_command=approve_command,
             **access,
             caps=COMPLETE_RESULTS,  # a client of the server in front cuts what its own model cannot take

@@ -33,13 +33,15 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     described = _build_document_reader(catalog, site)
     table = {
         ("GET", WELL_KNOWN): Route(
-            _build_constant_reader(entry._replace(headers=(*entry.headers, _ALLOW_ANY_ORIGIN))), is_public=True
+            _build_constant_reader(entry._replace(headers=(*entry.headers, _ALLOW_ANY_ORIGIN))),
+            is_public=True,
+            is_tool_free=True,
         )
     }
     table |= {("GET", path): Route(described, is_public=True) for path in CONVENTIONAL}
     if site.workflows is not None or site.recipes:
         table["GET", WORKFLOWS] = Route(_build_workflows_reader(catalog, site), is_public=True)
-    table["GET", CATALOG] = Route(_build_constant_reader(_build_api_catalog(site)), is_public=True)
+    table["GET", CATALOG] = Route(_build_constant_reader(_build_api_catalog(site)), is_public=True, is_tool_free=True)
     for tool, path, _ in document_writer.list_offered(catalog):
         # A safe tool is a GET, so that caches, prefetching and HTTP itself know that it changes nothing.
         table["GET" if query.is_in_query(tool) else "POST", path] = site.cache.get(_build_route, tool, "")

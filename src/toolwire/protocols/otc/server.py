@@ -49,7 +49,10 @@ def routes(catalog: Catalog, site: Site) -> Routes:
     """
     # A-32, S-13
     health = Route(
-        _always(Response(200, JSON_HEADERS, write_json({"status": "OK"}))), is_public=True, takes_any_host=True
+        _always(Response(200, JSON_HEADERS, write_json({"status": "OK"}))),
+        is_public=True,
+        takes_any_host=True,
+        is_tool_free=True,
     )
     info = Route(_always(_static({"version": catalog.version})))
     ok = Route(_always(Response(200, JSON_HEADERS, write_json("OK"))))

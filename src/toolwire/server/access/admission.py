@@ -47,7 +47,7 @@ class Admission:
             problem = self._check_unusual(scope, fields, entry, address)
         if problem is not None:
             return problem
-        if not self.needs_credentials or (entry.open and not table.scopes):
+        if not self.needs_credentials or (entry.open and not table.depends_on_caller):
             return ANONYMOUS_CALLER
         caller = self._callers.find_caller(fields)
         # A wrong credential does not close an open path.

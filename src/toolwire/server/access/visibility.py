@@ -3,6 +3,7 @@
 Rules:
 - Lists, documents and error messages name only tools that the caller may call.
 - A call of another tool is refused as forbidden, with the scopes that the tool needs.
+- Where only known callers may learn which tools there are, a caller without credentials sees none.
 - A response that depends on the caller tells caches so.
 """
 
@@ -16,7 +17,7 @@ from toolwire.core.model import Kind, Problem
 from toolwire.server.route_table import RouteEntry, RouteTable
 from toolwire.validation import build_insufficient_scopes, permits
 
-from .callers import Caller, Callers
+from .callers import ANONYMOUS_CALLER, Caller, Callers
 
 _PRIVATE = (b"cache-control", b"private")
 # RFC 9110, 12.5.5: Vary names the fields that decide about a response, here all that can have credentials.
@@ -34,6 +35,9 @@ def filter_reading(
     knows its name may ask for them.
     """
     # OTC-042
+    # GW-01: such a caller gets here on open paths alone.
+    if caller is ANONYMOUS_CALLER and (ask := table.find_entry(request.method, path).read_for_strangers) is not None:
+        reading = ask(request)
     if isinstance(reading, Subscription):  # each change is compared by what the caller may see
         return reading
     if caller.scopes is not None and (isinstance(reading, Response) or not permits(caller.scopes, reading.call.tool)):

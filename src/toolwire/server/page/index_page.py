@@ -180,6 +180,19 @@ class IndexPage:
             f'<p class="muted">{asks}</p></form>'
         )
 
+    def build_key_form(self, fields: Mapping[str, str]) -> Response:
+        """Return the page that asks for a key and names no tool; ``fields`` come back with the key."""
+        html = (
+            "<h1>This server shows its tools to known callers</h1><p>Your key or token opens the list of the tools that"
+            f' you may use. The page does not keep it.</p><form method="post" action="{escape(self._root)}/"'
+            f' autocomplete="off">{build_hidden_fields([*fields.items(), ("step", "show")])}{self.build_key_field()}'
+            '<div class="actions bar"><button class="primary">Show my tools</button></div></form>'
+        )
+        page = build_html_page(
+            "Tools for known callers", f'<div class="card">{html}</div>', home=f"{self._root}/", width="narrow"
+        )
+        return Response(200, (*_FIELDS, (b"cache-control", b"no-store")), page.encode("utf-8", "replace"))
+
     def build_key_field(self) -> str:
         """Return the field for the key of a server that needs one; the page never shows a key again."""
         if not self._needs_key:

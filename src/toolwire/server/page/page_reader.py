@@ -64,6 +64,11 @@ class PageReader:
             return self._page.build(view)
         return self._page.build(self._show_tool(view, fields["tool"], read_form(tool.input_schema, fields)))
 
+    def read_for_strangers(self, request: Request) -> Reading:
+        """Return the page that asks for a key before it shows any tool."""
+        fields = parse_form_fields(request.url.partition("?")[2])
+        return self._page.build_key_form({name: fields[name][:200] for name in ("tool", "q") if name in fields})
+
     def read_post(self, request: Request) -> Reading:
         """Return the call that a form of the page asks for, or the page that says what is needed first."""
         if not _is_from_here(request):
@@ -71,6 +76,10 @@ class PageReader:
         view = View(base=self._find_base(request))
         fields = parse_form_fields(request.body.decode("utf-8", "replace"))
         tool = self._catalog.names.get(fields.get("tool", ""))
+        if fields.get("step") == "show":  # the form of a stranger who has a key
+            if tool is not None:
+                return self._page.build(self._show_tool(view, fields["tool"], {}))
+            return self._page.build(replace(view, words=fields.get("tool") or fields.get("q", "")))
         if tool is None:
             return self._page.build(view, 404)
         read = self._read_answer if fields.get("step") == "answer" else self._read_arguments
@@ -199,10 +208,12 @@ _FOREIGN = Problem(kind=Kind.FORBIDDEN, message="This form came from another sit
 _LOOK_AGAIN = "This question is not from here, or the tool has changed since. Look at it again."
 
 
-def build_page_readers(catalog: Catalog, codecs: Sequence[Codec], wires: Wires, site: Site) -> tuple[Reader, Reader]:
-    """Return the readers of GET and POST."""
+def build_page_readers(
+    catalog: Catalog, codecs: Sequence[Codec], wires: Wires, site: Site
+) -> tuple[Reader, Reader, Reader]:
+    """Return the readers of GET and POST, and that of a GET without credentials where tools are private."""
     reader = PageReader(catalog, codecs, wires, site)
-    return reader.read_get, reader.read_post
+    return reader.read_get, reader.read_post, reader.read_for_strangers
 
 
 def _is_from_here(request: Request) -> bool:

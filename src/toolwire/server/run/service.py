@@ -17,6 +17,7 @@ from typing import Any, assert_never
 from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, KnownResult, Verdict
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result
 from toolwire.core.toolbox import KeepsResources, Notify, Toolbox, embed_kept_bytes, ignore_progress
+from toolwire.limits import RulesByCaller
 from toolwire.server.deadline_scheduler import DeadlineExceeded, DeadlineScheduler
 from toolwire.server.limits import ServerLimits
 from toolwire.telemetry.redaction import scrub_problem
@@ -37,7 +38,7 @@ class Service:
 
     With ``idempotency``, a call with a key is recorded and runs once. ``count`` enforces the rate limits of tools. With
     ``debug``, callers get developer messages, which are otherwise only logged. ``inputs`` keeps the answers of users to
-    tools that ask.
+    tools that ask. ``rules`` say how many calls each caller may have.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Service:
         count: CountCall | None = None,
         debug: bool = False,
         inputs: InputStates | None = None,
+        rules: RulesByCaller | None = None,
     ) -> None:
         self._inputs = InputStates(ConfirmationWords(), None) if inputs is None else inputs
         self._toolbox = toolbox
@@ -62,6 +64,7 @@ class Service:
         self._tool_s = limits.tool_s
         self._scheduler = scheduler
         self._debug = debug
+        self._rules = rules
         self._max_running_each = limits.running_each if limits.running_each is not None else (limits.running + 1) // 2
         self._active_by_caller: dict[str, int] = {}
         self.active_calls = 0
@@ -107,9 +110,9 @@ class Service:
         if (
             self.draining
             or self.active_calls >= self._max_running
-            or (is_named and self._active_by_caller.get(caller, 0) >= self._max_running_each)
+            or (is_named and self._active_by_caller.get(caller, 0) >= self._find_share(caller))
         ):
-            return self.build_refusal() or self._build_share_refusal(), 0.0
+            return self.build_refusal() or self._build_share_refusal(caller), 0.0
         for check in self._checks:  # before the call counts: a refused call takes no capacity
             verdict = check(call)
             if verdict is not ALLOW:
@@ -120,7 +123,8 @@ class Service:
         if is_named:
             self._active_by_caller[caller] = self._active_by_caller.get(caller, 0) + 1
         try:
-            work = self._run_within_deadline if call.tool.rate_limit is None else self._run_counted
+            is_uncounted = call.tool.rate_limit is None and self._rules is None
+            work = self._run_within_deadline if is_uncounted else self._run_counted
             if call.key and self._idempotency is not None:
                 result = await self._idempotency.run(call, notify, work)
             else:
@@ -133,12 +137,17 @@ class Service:
             result = expose_developer_message(result)
         return result, (perf_counter() - started) * 1_000
 
-    def _build_share_refusal(self) -> Problem:
+    def _find_share(self, caller: str) -> int:
+        """Return how many calls ``caller`` may have at a time."""
+        own = None if self._rules is None else self._rules.find(caller).running
+        return self._max_running_each if own is None else own
+
+    def _build_share_refusal(self, caller: str) -> Problem:
         """Return the refusal of a caller whose share of the running calls is used up."""
         # D-34: the rest of the capacity is for the other callers.
         return Problem(
             kind=Kind.RATE_LIMITED,
-            message=f"{self._max_running_each} of your calls are running here already; this one did not run.",
+            message=f"{self._find_share(caller)} of your calls are running here already; this one did not run.",
             can_retry=True,
             retry_after_ms=1_000,
         )

@@ -1,0 +1,49 @@
+"""Describe how each server behind a Toolbox is, for its operators."""
+# GW-05
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+HealthState: TypeAlias = Literal["ok", "failing", "waiting"]
+"""``ok``: the last call got an answer, or there was none yet; ``failing``: the last calls got none; ``waiting``: it has
+not been reached since the start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamHealth:
+    """How one server behind a gateway is, as this process sees it.
+
+    ``tools`` it offers; ``running`` of its calls run now; ``calls`` and ``failures`` are counted since the start, and
+    ``failures_in_row`` since the last answer. ``last_failure`` is why the last failure happened, ``last_failure_at``
+    when, in seconds since 1970. ``latency_ms`` is how long the last answer took. ``scopes`` are what a caller needs to
+    see its tools; None leaves that to the tools.
+    """
+
+    name: str
+    state: HealthState
+    tools: int
+    running: int = 0
+    calls: int = 0
+    failures: int = 0
+    failures_in_row: int = 0
+    last_failure: str = ""
+    last_failure_at: float | None = None
+    latency_ms: float | None = None
+    scopes: tuple[str, ...] | None = None
+
+
+@runtime_checkable
+class DescribesHealth(Protocol):
+    """A Toolbox with servers behind it, such as a gateway."""
+
+    def list_health(self) -> Sequence[UpstreamHealth]:
+        """Return the health of each server, in a fixed order."""
+        ...
+
+
+def list_health(toolbox: object) -> Sequence[UpstreamHealth]:
+    """Return the health of each server behind ``toolbox``; none if there are none."""
+    return toolbox.list_health() if isinstance(toolbox, DescribesHealth) else ()

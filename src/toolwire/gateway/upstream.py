@@ -1,0 +1,125 @@
+"""Run the calls of one upstream within its own limits, so that one that hangs or fails costs the others nothing.
+
+Rules:
+- An upstream has at most so many running calls. Further calls are refused at once, and take nothing from the others.
+- Its calls are counted together against its rate, whoever makes them.
+- What is known of its health comes from its calls: nothing is sent only to find out.
+"""
+# GW-01, GW-05
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from toolwire.core.check import Check
+from toolwire.core.health import HealthState, UpstreamHealth
+from toolwire.core.model import Call, Kind, Problem, RateLimit, Result
+from toolwire.core.toolbox import Notify, Toolbox, embed_kept_bytes
+from toolwire.limits import LocalRates, MemoryWindows, Windows
+from toolwire.limits.limit_check import build_rate_check
+from toolwire.server.run.rate_count import CountCall, count_by
+from toolwire.telemetry.redaction import redact_text
+
+from .waiting_toolbox import WaitingToolbox
+
+RUNNING = 128
+"""How many calls of one upstream may run at a time, if it names no number: a quarter of what a server takes."""
+
+_FAILURES = frozenset({Kind.UNREACHABLE, Kind.TIMEOUT, Kind.BAD_ANSWER})
+_MOST_SHOWN = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamLimits:
+    """The limits of one upstream for all callers together: ``rate`` of its calls, and ``running`` calls at a time."""
+
+    rate: RateLimit | None = None
+    running: int = RUNNING
+
+
+NO_LIMITS = UpstreamLimits()
+
+
+class Upstream:
+    """One Toolbox of a gateway, with its limits and its health.
+
+    ``windows`` is where its calls are counted; without it, in this process alone, as ``local`` says.
+    """
+
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        name: str,
+        *,
+        limits: UpstreamLimits = NO_LIMITS,
+        scopes: tuple[str, ...] | None = None,
+        windows: Windows | None = None,
+        local: LocalRates | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.toolbox = toolbox
+        self.name = name
+        self._limits = limits
+        self._scopes = scopes
+        self._clock, self._wall = clock, wall
+        self._count = None if limits.rate is None else self._build_counter(limits.rate, windows, local)
+        self._running = self._calls = self._failures = self._in_row = 0
+        self._last_failure = ""
+        self._last_failure_at: float | None = None
+        self._latency_ms: float | None = None
+
+    async def run(self, call: Call, notify: Notify) -> Result:
+        """Run ``call`` within the limits and return its result."""
+        if self._running >= self._limits.running:
+            text = f"{self.name} runs as many calls as it may ({self._limits.running}); {call.tool.name} did not run."
+            return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=1_000)
+        if self._count is not None and (refusal := await self._count(call)) is not None:
+            return refusal
+        self._running += 1
+        self._calls += 1
+        started = self._clock()
+        try:
+            result = await self.toolbox.run(call, notify)
+        finally:
+            self._running -= 1
+        self._record(result, (self._clock() - started) * 1_000)
+        return embed_kept_bytes(result, self.toolbox)
+
+    def describe_health(self) -> UpstreamHealth:
+        """Return how the upstream is."""
+        state: HealthState = "failing" if self._in_row else "ok"
+        if isinstance(self.toolbox, WaitingToolbox) and not self.toolbox.is_connected:
+            state = "waiting"
+        return UpstreamHealth(
+            name=self.name,
+            state=state,
+            tools=len(self.toolbox.catalog().tools),
+            running=self._running,
+            calls=self._calls,
+            failures=self._failures,
+            failures_in_row=self._in_row,
+            last_failure=self._last_failure,
+            last_failure_at=self._last_failure_at,
+            latency_ms=self._latency_ms,
+            scopes=self._scopes,
+        )
+
+    def _record(self, result: Result, took_ms: float) -> None:
+        if isinstance(result, Problem) and result.kind in _FAILURES:
+            self._failures += 1
+            self._in_row += 1
+            self._last_failure = redact_text(result.message)[:_MOST_SHOWN]
+            self._last_failure_at = self._wall()
+        elif not (isinstance(result, Problem) and result.details.get("sent") is False):
+            self._in_row = 0
+            self._latency_ms = took_ms
+
+    def _build_counter(self, rate: RateLimit, windows: Windows | None, local: LocalRates | None) -> CountCall:
+        windows = MemoryWindows(self._clock) if windows is None else windows
+        key = f"\0{self.name}"
+        owner = f"{self.name} was called as often as its limit allows"
+        check: Check = build_rate_check(windows, local, lambda _: (key, rate), owner)
+        return count_by(windows, check)
