@@ -21,6 +21,8 @@ settings.load_profile(os.environ.get("TOOLWIRE_CASES", "same"))
 
 # Decisions that a test makes are not kept among those of whoever runs it.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="toolwire-state-")
+# Nor do the settings of whoever runs a test change what it does.
+os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="toolwire-config-")
 
 # Programs that tests start take Ctrl-C as they would on a terminal, also where the tests themselves run unattended.
 signal.signal(signal.SIGINT, signal.default_int_handler)

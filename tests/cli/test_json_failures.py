@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,9 +41,9 @@ def test_json_is_printed_for_a_failure(command: str, target: str, kind: str, too
     assert failure["message"]
 
 
-WITHOUT_TARGET = {"approvals", "check", "connections", "gateway"}
+WITHOUT_TARGET = {"approvals", "check", "connections", "gateway", "settings"}
 """``check`` lists the files that it cannot read in its JSON; ``connections`` reads only what is stored here, and
-``gateway`` its file."""
+``gateway`` and ``settings`` their files."""
 
 
 def test_every_command_with_json_is_here() -> None:
@@ -59,6 +60,18 @@ def test_a_file_that_is_missing_is_in_the_json_of_gateway(toolwire: Callable[...
     failure = json.loads(outcome.out)
     assert (outcome.code, failure["ok"], failure["kind"]) == (2, False, "usage")
     assert "no_such_file.toml" in failure["message"]
+
+
+def test_a_fault_is_in_the_json_of_settings(
+    toolwire: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "toolwire.toml").write_text("[defaults]\nprot = 1\n", encoding="utf-8")
+    failure = json.loads(toolwire("settings", "--json").out)
+    assert (failure["ok"], failure["kind"]) == (False, "usage")
+    assert 'toolwire.toml:2:1: there is no setting "prot" here' in failure["message"]
+    # A command that a faulty file stops says so in its JSON too.
+    assert json.loads(toolwire("tools", "http://127.0.0.1:1", "--json").out)["message"] == failure["message"]
 
 
 def test_unreadable_file_is_reported_in_the_json_of_check(toolwire: Callable[..., Any]) -> None:

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from tests.cli.conftest import Outcome
 from toolwire import File, Image, Toolkit, asgi
 from toolwire.client.transport.server_command import read_server_command
-from toolwire.stores.consent.agreed_commands import AgreedCommands
+from toolwire.stores.consent.agreed_digests import open_agreed_commands
 from toolwire.stores.paths import find_state_folder
 from toolwire.testing.loopback import background
 
@@ -108,7 +108,7 @@ def test_the_image_of_a_local_tool_and_of_a_program_is_written(
     program = f"stdio:{sys.executable} -m toolwire serve {file} --stdio"
     known = read_server_command(program)
     assert known is not None
-    AgreedCommands(find_state_folder()).add(known.digest, str(known))
+    open_agreed_commands(find_state_folder()).add(known.digest, str(known))
     for number, target in enumerate((str(file), program)):
         assert toolwire("call", target, "draw", "--agree", "--yes", "-o", f"{number}.png").code == 0
         assert (folder / f"{number}.png").read_bytes() == PNG

@@ -17,7 +17,7 @@ from tests.cli.conftest import Outcome
 from toolwire import connect_sync
 from toolwire.client.transport.server_command import read_server_command
 from toolwire.core.check import Question
-from toolwire.stores.consent.agreed_commands import AgreedCommands
+from toolwire.stores.consent.agreed_digests import open_agreed_commands
 
 Run = Callable[..., Outcome]
 
@@ -38,7 +38,7 @@ def target(command: str, state: Path) -> str:
     """A target whose command was agreed to."""
     known = read_server_command(f"stdio:{command}")
     assert known is not None
-    AgreedCommands(state).add(known.digest, str(known))
+    open_agreed_commands(state).add(known.digest, str(known))
     return f"stdio:{command}"
 
 
@@ -134,7 +134,7 @@ def test_program_is_installed_in_a_host_with_a_reference_to_its_key(
     assert (refused.code, file.exists()) == (3, False), "the host has no terminal to ask at"
     known = read_server_command(keyed)
     assert known is not None
-    AgreedCommands(state).add(known.digest, str(known))
+    open_agreed_commands(state).add(known.digest, str(known))
     assert toolwire("install", "cursor", keyed, "--name", "shop", "--file", str(file), "--agree").code == 0
     entry = json.loads(file.read_text())["mcpServers"]["shop"]
     assert entry["args"] == ["-m", "toolwire", "serve", keyed, "--agree", "--stdio"]

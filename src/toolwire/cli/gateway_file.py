@@ -25,7 +25,6 @@ from .parser import list_commands
 from .serve_app import REMOTE_OPTIONS, CallerSettings, UpstreamSettings
 from .toml_file import SECRETS, SETTINGS_TABLES, TomlFile, read_bytes, read_option_value
 
-GATEWAY_FILE: Final = "toolwire.toml"
 UPSTREAM_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 
 _UPSTREAMS: Final = "upstreams"

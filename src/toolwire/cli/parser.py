@@ -13,11 +13,19 @@ from toolwire.core.url_display import show_urls
 from .exits import USAGE
 
 HOST: Final = "127.0.0.1"
+TOTAL_S: Final = 100
 PORT: Final = 9627
 _TARGET: Final = "URL | file.py | file.py:name | package.module:name | stdio:COMMAND | mcp.json:NAME"
 _CONVERTED: Final = ("opentool", "otc", "oxp", "openapi", "jsonschema", "mcp")
 _HOSTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "zed")
 EXAMPLES: Final = ("shop", "wallet")
+WITH_SETTINGS: Final = frozenset(
+    (
+        *("call", "chat", "conform", "convert", "diff", "explain", "install", "lock", "login", "logout", "overlay"),
+        *("prompts", "resources", "serve", "show", "size", "tools"),
+    )
+)
+"""The commands whose options can stand in ``toolwire.toml``."""
 _EPILOG: Final = f"""\
 TARGET is {_TARGET}.
 Exit codes: 0 success, 1 the tool failed, 2 wrong usage, 3 denied, 4 not reachable or no protocol found.
@@ -71,10 +79,22 @@ def read_command(argv: Sequence[str] | None, version: str) -> argparse.Namespace
     return arguments
 
 
+def list_given(argv: Sequence[str], version: str) -> frozenset[str]:
+    """Return the destinations of the arguments that a valid command line gives, and not those with their defaults."""
+    parser = _build_parser(version)
+    for command in _find_commands(parser).values():
+        for action in command._actions:
+            action.default = argparse.SUPPRESS
+    return frozenset(vars(parser.parse_known_args(argv)[0]))
+
+
 def list_commands(version: str) -> dict[str, argparse.ArgumentParser]:
     """Return the parser of each command, by its name."""
-    actions = _build_parser(version)._actions
-    return next(one.choices for one in actions if isinstance(one.choices, dict))
+    return _find_commands(_build_parser(version))
+
+
+def _find_commands(parser: Parser) -> dict[str, argparse.ArgumentParser]:
+    return next(one.choices for one in parser._actions if isinstance(one.choices, dict))
 
 
 def _build_parser(version: str) -> Parser:
@@ -113,6 +133,7 @@ def _build_parser(version: str) -> Parser:
     connections.add_argument("--json", action="store_true", help="print the list as JSON")
     _add_lock(_add_command(add, "lock", "pin the definitions of the tools at URLs"))
     _add_diff(_add_command(add, "diff", "show each difference between a URL and the lock"))
+    _add_settings(_add_command(add, "settings", "show or check the settings in toolwire.toml, and their sources"))
     _add_command(add, "completion", "print a script with which a shell completes commands and options").add_argument(
         "shell", choices=["bash", "zsh", "fish"], help="the shell"
     )
@@ -355,6 +376,7 @@ def _add_call(parser: Parser) -> None:
         "-o", "--output", metavar="FILE", help="write the result, such as an image, to this file; - for standard output"
     )
     parser.add_argument("--force", action="store_true", help="replace the file of --output if it exists")
+    _add_calling(parser)
     _add_locked(parser)
     _add_remote(parser)
     _add_sign_in(parser)
@@ -385,12 +407,13 @@ def _add_prompts(parser: Parser) -> None:
 def _add_chat(parser: Parser) -> None:
     parser.set_defaults(more="targets")
     parser.add_argument("targets", nargs="+", metavar="URL", help="a site whose tools the model may use")
-    parser.add_argument("--model", required=True, metavar="NAME", help="the provider's name of the model")
+    parser.add_argument("--model", metavar="NAME", help="the provider's name of the model; it must be given or set")
     parser.add_argument(
         "--api", choices=["openai", "anthropic"], default="openai", help="the protocol of the provider (%(default)s)"
     )
     parser.add_argument("--base-url", metavar="URL", help="the URL of another provider")
     parser.add_argument("--model-key-env", metavar="NAME", help="the environment variable with the provider's key")
+    _add_calling(parser)
     _add_agree(parser)
     _add_site_description(parser)
     _add_remote(parser)
@@ -510,6 +533,20 @@ def _add_approvals(parser: Parser) -> None:
     )
 
 
+def _add_settings(parser: Parser) -> None:
+    parser.add_argument(
+        "action", nargs="?", default="show", choices=["show", "check", "trust", "forget"], metavar="ACTION",
+        help="show: print the settings; check: print the faults of the files; trust: use all settings of this project;"
+        " forget: take that back (show)",
+    )  # fmt: skip
+    parser.add_argument(
+        "of", nargs="?", default="", choices=["", *sorted(WITH_SETTINGS)], metavar="COMMAND",
+        help="show: each option of this command, with its value and its source",
+    )  # fmt: skip
+    parser.add_argument("target", nargs="?", default="", metavar="TARGET", help="show: with this target")
+    parser.add_argument("--json", action="store_true", help="show, check: print JSON")
+
+
 def _add_lock(parser: Parser) -> None:
     parser.set_defaults(more="targets")
     parser.add_argument("targets", nargs="+", metavar="URL", help="a site whose tools are pinned")
@@ -592,6 +629,17 @@ def _add_agree(parser: Parser) -> None:
     )
 
 
+def _add_calling(parser: Parser) -> None:
+    parser.add_argument(
+        "--approval", choices=["per-call", "deny"],
+        help="ask before each call, or make none, also where the site says that none needs a question (URLs only)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--timeout", type=_seconds, default=TOTAL_S, metavar="SECONDS",
+        help="how long a call to a server may take (%(default)s; URLs only)",
+    )  # fmt: skip
+
+
 def _add_remote(parser: Parser) -> None:
     _add_keys(parser)
     parser.add_argument(
@@ -667,6 +715,12 @@ def _bytes(text: str) -> int:
     if text.isascii() and text.isdigit() and int(text[:19]) >= 1 and len(text) < 19:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes above 0")
+
+
+def _seconds(text: str) -> int:
+    if text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= 3_600 and len(text) < 9:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds: 1 to 3600")
 
 
 def _port(text: str) -> int:

@@ -17,7 +17,7 @@ from toolwire.core.errors import DefinitionError, ToolwireError
 from toolwire.core.url_display import show_urls
 
 from .exits import FAILED, INTERRUPTED, NOT_FOUND, PIPE_CLOSED, USAGE, UsageError
-from .parser import CommandLineError, read_command
+from .parser import WITH_SETTINGS, CommandLineError, read_command
 from .terminal.screen import drop_unwritable, escape_lines, json_text, open_closed_streams, print_error
 
 _UNWRITABLE = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
@@ -80,11 +80,15 @@ def _read_and_run(argv: Sequence[str] | None, *, is_closed: bool) -> int:
     if is_closed and arguments.command != "serve":  # before anything is done whose result could not be printed
         print_error("Standard output is closed: send it to a file, or to /dev/null.")
         return FAILED
-    return _run_command(arguments)
+    return _run_command(arguments, sys.argv[1:] if argv is None else argv)
 
 
-def _run_command(arguments: argparse.Namespace) -> int:
+def _run_command(arguments: argparse.Namespace, argv: Sequence[str]) -> int:
     try:
+        if arguments.command in WITH_SETTINGS:
+            from .settings import apply_settings  # what needs no settings starts faster without
+
+            apply_settings(arguments, argv)
         # Each command is imported only when it runs, so that --help stays fast.
         code: int = import_module(f"{__package__}.commands.{arguments.command}").run(arguments)
     except ToolwireError as error:

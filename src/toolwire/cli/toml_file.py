@@ -18,6 +18,7 @@ from toolwire.framing.jsontext import describe_type
 
 from .exits import UsageError
 
+SETTINGS_FILE: Final = "toolwire.toml"
 SETTINGS_TABLES: Final = frozenset({"defaults", "targets"})
 """The tables with settings of commands; all others are of the gateway."""
 # A file is shared and kept under version control, so what is secret stays out of it.
@@ -26,6 +27,8 @@ SECRETS: Final = {
     "api-key": "put keys into a file of their own: api-key-file",
 }
 """The options that a file never has, and what to write instead."""
+SECRET_FIELD: Final = re.compile("auth|cookie|key|password|secret|token", re.IGNORECASE)
+"""Names of header fields whose values are secrets."""
 
 _LARGEST_BYTES: Final = 1 << 20
 _PART: Final = r"[A-Za-z0-9_-]+|\"[^\"\n]*\"|'[^'\n]*'"

@@ -18,6 +18,7 @@ from toolwire.cli.targets.open_target import (
     UrlOptions,
     open_target,
     read_access,
+    read_approval,
     read_client,
     read_headers,
     read_key,
@@ -52,6 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
         access=read_access(arguments),
         headers=read_headers(arguments),
         result_limits=COMPLETE_RESULTS,
+        approval=read_approval(arguments.approval),
+        timeout_s=arguments.timeout,
     )
     ask = choose_approver(arguments.ask, "yes" if arguments.yes else "ask")
     given = _read_arguments(arguments.args)

@@ -23,7 +23,7 @@ from toolwire.adapters.recipes import list_declared_names, write_recipes
 from toolwire.adapters.tool_declarations import NamedCaller, find_source, read_call, write_result
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.targets.context_options import read_context
-from toolwire.cli.targets.open_target import read_client, read_key, read_url_options
+from toolwire.cli.targets.open_target import read_approval, read_client, read_key, read_url_options
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.keyboard import read_line
@@ -36,6 +36,7 @@ from toolwire.cli.terminal.terminal_input import choose_input_provider
 from toolwire.cli.terminal.terminal_user import build_terminal_user
 from toolwire.client import SyncRemote, connect_sync
 from toolwire.client.connection.combined_remote import CombinedRemote
+from toolwire.consent import Preferences
 from toolwire.core.model import Call, Problem, Secret, Value
 from toolwire.core.url_origin import get_origin
 
@@ -60,6 +61,8 @@ A call that changes something is shown to the person, who may deny it; then say 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the conversation until the user ends it."""
+    if not arguments.model:
+        raise UsageError("Name the model: --model NAME, or model in toolwire.toml.")
     urls = [_read_url(text) for text in arguments.targets]
     options, client = read_url_options(arguments, urls), read_client(arguments)
     context = read_context(arguments, urls)
@@ -83,6 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
                     agree=build_agreement(agreed=arguments.agree),
                     headers=options.headers,
                     include_site_description=options.include_site_description,
+                    preferences=Preferences(everything=read_approval(arguments.approval)),
+                    timeout_s=arguments.timeout,
                     **options.access,
                 )
             )

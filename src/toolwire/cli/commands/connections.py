@@ -7,14 +7,14 @@ import argparse
 from toolwire.cli.exits import OK
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.client.login.saved_credentials import open_credentials
-from toolwire.stores.consent.agreed_commands import AgreedCommands
+from toolwire.stores.consent.agreed_digests import open_agreed_commands
 from toolwire.stores.paths import find_state_folder
 
 
 def run(arguments: argparse.Namespace) -> int:
     """List the sites and what each sign-in allows. Tokens are never printed."""
     known = sorted(open_credentials().list_all(), key=lambda each: each.resource)
-    commands = sorted(AgreedCommands(find_state_folder()).list_all().values())
+    commands = sorted(open_agreed_commands(find_state_folder()).list_all().values())
     if arguments.json:
         rows = [
             {"resource": each.resource, "kind": each.kind, "issuer": each.issuer, "scopes": list(each.scopes)}

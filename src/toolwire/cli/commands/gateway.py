@@ -25,12 +25,12 @@ from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
+from toolwire.cli.toml_file import SECRET_FIELD
 from toolwire.core.errors import ToolwireError
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
 
-_SECRET_FIELD = re.compile("auth|cookie|key|password|secret|token", re.IGNORECASE)
 _HEAD = """\
 # The file of a gateway: `toolwire gateway run` serves its upstreams. Options stand here as in `toolwire serve`.
 """
@@ -153,7 +153,7 @@ def _refuse_secrets(arguments: argparse.Namespace) -> None:
         raise UsageError(f"{shown} may hold a secret, which is not written into a file: use --key-env NAME.")
     for field in arguments.header:
         name = field.partition(":")[0]
-        if _SECRET_FIELD.search(name):
+        if SECRET_FIELD.search(name):
             raise UsageError(
                 f"The header field {name[:40]} may hold a secret: name the variable with it, --header-env."
             )

@@ -25,7 +25,7 @@ from toolwire.client.transport.server_command import PREFIX, list_references, re
 from toolwire.core.model import Json
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_host
-from toolwire.stores.consent.agreed_commands import AgreedCommands
+from toolwire.stores.consent.agreed_digests import open_agreed_commands
 from toolwire.stores.paths import find_state_folder
 
 _PATHS: Final = ("connections", "document", "overlay", "ca_file")
@@ -64,7 +64,7 @@ def _list_variables(arguments: argparse.Namespace) -> list[str]:
 def _agree_to_command(text: str) -> bool:
     """Ask about the command of a program now, because the host has no terminal. Return False if it is denied."""
     # MC-02
-    command, agreed = read_server_command(text), AgreedCommands(find_state_folder())
+    command, agreed = read_server_command(text), open_agreed_commands(find_state_folder())
     if command is None or agreed.has(command.digest):
         return True
     if not confirm_command(command):

@@ -13,7 +13,7 @@ from toolwire.client.login.saved_credentials import open_credentials
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.client.transport.server_command import ServerCommand, read_server_command
 from toolwire.core.url_display import show_url
-from toolwire.stores.consent.agreed_commands import AgreedCommands
+from toolwire.stores.consent.agreed_digests import open_agreed_commands
 from toolwire.stores.paths import find_state_folder
 
 
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _forget_command(command: ServerCommand) -> int:
     # MC-02
-    if not AgreedCommands(find_state_folder()).remove(command.digest):
+    if not open_agreed_commands(find_state_folder()).remove(command.digest):
         print_error(f"You did not agree to {command}.")
         return NOT_FOUND
     print(f"Before {escaped(str(command))} runs again, you are asked.")

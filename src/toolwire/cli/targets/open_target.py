@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from toolwire.cli.exits import UsageError
+from toolwire.cli.parser import TOTAL_S
 from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.relocation_prompt import confirm_relocation
 from toolwire.cli.terminal.slow_work import announce_if_slow
@@ -26,7 +27,7 @@ from toolwire.client.transport.request_headers import read_site_headers
 from toolwire.client.transport.server_command import read_server_command
 from toolwire.client.transport.tls import check_ca_file
 from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
-from toolwire.consent import DefinitionLock
+from toolwire.consent import DefinitionLock, Preferences
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import ANONYMOUS, Approval, Context, Json, Problem, Result, Secret, Tool
 from toolwire.core.offered import PromptDefinition, ResourceDefinition
@@ -124,6 +125,8 @@ class UrlOptions:
     headers: Mapping[str, str | Secret] = field(default_factory=dict)
     result_limits: ResultLimits = field(default=DEFAULT_RESULT_LIMITS, compare=False)
     include_site_description: bool = field(default=False, compare=False)
+    approval: Approval | None = None
+    timeout_s: float = TOTAL_S
 
 
 def read_selection(arguments: Namespace) -> Selection:
@@ -220,6 +223,11 @@ def read_access(arguments: Namespace) -> NetworkAccess:
     return NetworkAccess(allow_private=allow_private, allow_http=allow_http, ca_file=ca_file)
 
 
+def read_approval(level: str | None) -> Approval | None:
+    """Return the level that the user wants for every call, if there is one: per-call or deny."""
+    return None if level is None else Approval(level)
+
+
 def read_client(arguments: Namespace) -> SignInOptions | None:
     """Return how the user signs in by the options, or None if these say nothing about it.
 
@@ -271,7 +279,8 @@ def open_target(
     if not isinstance(target, UrlTarget):
         if reach != UrlOptions():
             raise UsageError(
-                "--key, --header, --protocol, --locked and the selection are for URLs; this target is code."
+                "--key, --header, --protocol, --locked, --approval, --timeout and the selection are for URLs;"
+                " this target is code."
             )
         from .local_target import LocalTarget, open_code  # brings the whole server, which a URL does not need
 
@@ -296,6 +305,8 @@ def open_target(
             headers=reach.headers,
             include_site_description=reach.include_site_description,
             approve_command=confirm_command,
+            preferences=Preferences(everything=reach.approval),
+            timeout_s=reach.timeout_s,
             **reach.access,
         )
     except ValueError as error:

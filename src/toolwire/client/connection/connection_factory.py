@@ -31,7 +31,7 @@ from toolwire.core.http import Request
 from toolwire.core.model import Kind, Problem, Secret, Tool
 from toolwire.core.resources import Resources
 from toolwire.core.url_origin import get_origin
-from toolwire.stores.consent.agreed_commands import AgreedCommands
+from toolwire.stores.consent.agreed_digests import open_agreed_commands
 from toolwire.stores.consent.preferences import StoredPreferences
 from toolwire.stores.paths import find_credentials_folder, find_state_folder
 
@@ -117,7 +117,7 @@ class ConnectionFactory:
         command, approve = self.options.command, self.options.approve_command
         if command is None:
             return None
-        agreed = AgreedCommands(find_state_folder())
+        agreed = open_agreed_commands(find_state_folder())
         if not agreed.has(command.digest):
             if approve is None:
                 text = "you have not agreed to this command yet: pass approve_command=, or use it once at a terminal."

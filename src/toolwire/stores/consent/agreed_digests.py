@@ -4,7 +4,7 @@ Rules:
 - A command is known by its digest: other arguments, another folder or another variable make it another command.
 - The file is written under a new name and then renamed, so that it is never incomplete. Writers take turns.
 """
-# MC-02
+# MC-02, FU-40
 
 from __future__ import annotations
 
@@ -18,24 +18,23 @@ from toolwire.core.errors import DefinitionError
 from .private_file import lock_private_file, write_private_file
 from .private_folder import check_folder
 
-COMMANDS_FILE = "commands.json"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-class AgreedCommands:
-    """The commands that the user agreed to, in ``folder``: the text of each, by its digest."""
+class AgreedDigests:
+    """What the user agreed to, of one kind: the text of each, by its digest."""
 
-    def __init__(self, folder: Path) -> None:
-        """Use ``folder``, which need not exist.
+    def __init__(self, folder: Path, kind: str) -> None:
+        """Use the file for ``kind``, ``commands`` or ``settings``, in ``folder``, which need not exist.
 
         Raises:
             DefinitionError: another user of the machine can write there.
         """
-        check_folder(folder, COMMANDS_FILE)
-        self._file = folder / COMMANDS_FILE
+        check_folder(folder, f"{kind}.json")
+        self._kind, self._file = kind, folder / f"{kind}.json"
 
     def list_all(self) -> dict[str, str]:
-        """Return the text of each command, by its digest.
+        """Return the text of each one, by its digest.
 
         Raises:
             DefinitionError: the file cannot be read.
@@ -44,18 +43,20 @@ class AgreedCommands:
             data: Any = json.loads(self._file.read_text(encoding="utf-8"))
             if data["version"] != 1:
                 raise ValueError(data["version"])
-            found = {str(digest): str(text) for digest, text in data["commands"].items()}
+            found = {str(digest): str(text) for digest, text in data[self._kind].items()}
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            text = f"{self._file} has the commands that you agreed to, and cannot be read: correct it, or delete it."
+            text = (
+                f"{self._file} has the {self._kind} that you agreed to, and cannot be read: correct it, or delete it."
+            )
             raise DefinitionError(text) from error
         if not all(map(_DIGEST.fullmatch, found)):
-            raise DefinitionError(f"{self._file} has a command without a digest: correct the file, or delete it.")
+            raise DefinitionError(f"{self._file} has {self._kind} without a digest: correct the file, or delete it.")
         return found
 
     def has(self, digest: str) -> bool:
-        """Return whether the user agreed to the command with ``digest``.
+        """Return whether the user agreed to what has ``digest``.
 
         Raises:
             DefinitionError: the file cannot be read.
@@ -63,7 +64,7 @@ class AgreedCommands:
         return digest in self.list_all()
 
     def add(self, digest: str, text: str) -> None:
-        """Store that the user agreed to the command ``text`` with ``digest``.
+        """Store that the user agreed to ``text``, which has ``digest``.
 
         Raises:
             DefinitionError: the file cannot be read or written.
@@ -71,7 +72,7 @@ class AgreedCommands:
         self._change({digest: text}, "")
 
     def remove(self, digest: str) -> bool:
-        """Forget the command with ``digest``, and return whether it was there.
+        """Forget what has ``digest``, and return whether it was there.
 
         Raises:
             DefinitionError: the file cannot be read or written.
@@ -81,10 +82,28 @@ class AgreedCommands:
     def _change(self, added: dict[str, str], removed: str) -> bool:
         with lock_private_file(self._file):
             # Read under the lock: another process may have changed the file since it was last read.
-            commands = self.list_all()
-            had = commands.pop(removed, None) is not None
-            commands.update(added)
+            known = self.list_all()
+            had = known.pop(removed, None) is not None
+            known.update(added)
             write_private_file(
-                self._file, json.dumps({"version": 1, "commands": commands}, indent=1, sort_keys=True) + "\n"
+                self._file, json.dumps({"version": 1, self._kind: known}, indent=1, sort_keys=True) + "\n"
             )
         return had
+
+
+def open_agreed_commands(folder: Path) -> AgreedDigests:
+    """Return the commands that the user agreed to run.
+
+    Raises:
+        DefinitionError: another user of the machine can write in ``folder``.
+    """
+    return AgreedDigests(folder, "commands")
+
+
+def open_trusted_settings(folder: Path) -> AgreedDigests:
+    """Return the settings files of projects that the user trusts.
+
+    Raises:
+        DefinitionError: another user of the machine can write in ``folder``.
+    """
+    return AgreedDigests(folder, "settings")

@@ -1,0 +1,201 @@
+"""``toolwire settings``: print the settings and where each one stands, check the files, or trust those of a project."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypedDict
+
+from toolwire.cli.exits import DENIED, FAILED, OK, UsageError
+from toolwire.cli.gateway_file import parse_gateway_file
+from toolwire.cli.settings import Settings, find_project_file, find_user_file, read_settings, resolve
+from toolwire.cli.settings_file import Layer, Setting, SettingsFile, list_command_options, read_settings_file
+from toolwire.cli.terminal.keyboard import discard_input, read_line
+from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_warning
+from toolwire.cli.terminal.table import print_table
+from toolwire.cli.toml_file import SETTINGS_FILE, SETTINGS_TABLES, TomlFile, read_bytes
+from toolwire.stores.consent.agreed_digests import open_trusted_settings
+from toolwire.stores.paths import find_state_folder
+
+
+class _Checked(TypedDict):
+    path: str
+    layer: Layer
+    faults: list[str]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print, check, trust or forget, as the action says."""
+    if arguments.action != "show" and arguments.of:
+        raise UsageError(f"settings {arguments.action} takes no command.")
+    match arguments.action:
+        case "check":
+            return _check(as_json=arguments.json)
+        case "trust":
+            return _trust()
+        case "forget":
+            return _forget()
+        case _ if arguments.of:
+            return _show_command(arguments.of, arguments.target, as_json=arguments.json)
+        case _:
+            return _show_all(as_json=arguments.json)
+
+
+def _show_all(*, as_json: bool) -> int:
+    """Print each setting, whether it is used, and where it stands."""
+    settings = _read_valid_settings()
+    waiting = _list_waiting(settings)
+    rows = [_describe(one, state="needs trust" if one in waiting else "used") for one in settings.list_all()]
+    if as_json:
+        print(json_text(rows, indent=2))
+    elif rows:
+        columns = ("option", "value", "for", "state", "source")
+        cells = [
+            [one["option"], _write_value(one["value"]), escaped(_name_scope(one)), one["state"], escaped(one["source"])]
+            for one in rows
+        ]
+        print_table(columns, cells, sys.stdout)
+    else:
+        print(f"There are no settings: write {SETTINGS_FILE} here, or {_name_user_file()}.")
+    return OK
+
+
+def _show_command(command: str, target: str, *, as_json: bool) -> int:
+    """Print each option of one command that can be set, its value, and where that stands."""
+    options = list_command_options()[command]
+    # Without a target, what holds for any URL is shown.
+    found = resolve(_read_valid_settings(), command, [target or "https://any.invalid"])
+    rows: list[dict[str, Any]] = [
+        _describe(found.used[name], state="used")
+        if name in found.used
+        else {"option": name, "value": action.default, "command": "", "target": "", "source": "default"}
+        for name, action in options.items()
+    ]
+    if as_json:
+        print(json_text(rows, indent=2))
+    else:
+        cells = [[one["option"], _write_value(one["value"]), escaped(one["source"])] for one in rows]
+        print_table(("option", "value", "source"), cells, sys.stdout)
+    return OK
+
+
+def _check(*, as_json: bool) -> int:
+    """Print every fault of the files, those of a gateway's tables included."""
+    own, project = find_user_file(), find_project_file()
+    found: list[tuple[Path | None, Layer]] = [(None if project == own else project, "project"), (own, "user")]
+    rows: list[_Checked] = [
+        {"path": str(path), "layer": layer, "faults": list(_list_faults(path, layer))}
+        for path, layer in found
+        if path is not None
+    ]
+    if as_json:
+        print(json_text(rows, indent=2))
+    for row in () if as_json else rows:
+        print("\n".join(map(escaped, row["faults"])) or f"{escaped(str(row['path']))}: no faults")
+    if not rows and not as_json:
+        print(f"There is nothing to check: no {SETTINGS_FILE} is here, and none of yours.")
+    return FAILED if any(row["faults"] for row in rows) else OK
+
+
+def _list_faults(path: Path, layer: Layer) -> Iterator[str]:
+    try:
+        yield from read_settings_file(path, layer).faults
+        data = read_bytes(path, "")
+        if set(TomlFile(data, str(path)).content) - SETTINGS_TABLES:
+            parse_gateway_file(data, str(path))
+    except UsageError as error:
+        yield str(error)
+
+
+def _trust() -> int:
+    """Ask the user once whether all settings of this project's file may be used, until it changes."""
+    settings = _read_valid_settings()
+    file = _find_project(settings)
+    waiting = _list_waiting(settings)
+    if not waiting:
+        print(f"{escaped(str(file.path))}: all of its settings are used already.")
+        return OK
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError("Trust is your own word, and there is no terminal to ask at.")
+    print(f"{escaped(str(file.path))} also sets:", file=sys.stderr)
+    for one in waiting:
+        scope = _name_scope(_describe(one))
+        print(f"  {one.option} = {_write_value(one.value)}  (for {escaped(scope)})", file=sys.stderr)
+    print("Such settings can send secrets to a site, reach other hosts and files, or ask you less.", file=sys.stderr)
+    discard_input()  # what was typed before the question does not answer it
+    question = "Use them in this project, until the file changes? [y/N] "
+    print(apply_style(question, "bold", sys.stderr), end="", file=sys.stderr, flush=True)
+    answer = read_line()
+    if answer.strip().lower() not in ("y", "yes"):
+        return DENIED
+    open_trusted_settings(find_state_folder()).add(file.digest, str(file.path))
+    return OK
+
+
+def _forget() -> int:
+    """Take the user's trust back: the file of this project counts as one from anybody again."""
+    settings = read_settings()
+    file = _find_project(settings)
+    trusted = open_trusted_settings(find_state_folder())
+    # Earlier versions of the same file are forgotten too.
+    digests = {digest for digest, text in trusted.list_all().items() if text == str(file.path)}
+    for digest in digests:
+        trusted.remove(digest)
+    print(f"{escaped(str(file.path))}: {'no longer trusted' if digests else 'it was not trusted'}.")
+    return OK
+
+
+def _read_valid_settings() -> Settings:
+    settings = read_settings()
+    for sentence in settings.ignored:
+        print_warning(sentence)
+    if fault := next((fault for file in settings.files for fault in file.faults), None):
+        raise UsageError(fault)
+    return settings
+
+
+def _find_project(settings: Settings) -> SettingsFile:
+    if settings.project is None:
+        raise UsageError(f"There is no {SETTINGS_FILE} in this folder or above it, up to the root of the repository.")
+    return settings.project
+
+
+def _list_waiting(settings: Settings) -> tuple[Setting, ...]:
+    """Return what the project sets and is not used without the user's trust."""
+    if settings.project is None or settings.is_trusted:
+        return ()
+    own = {one.option for file in settings.files if file.layer == "user" for one in file.settings}
+    return tuple(one for one in settings.project.settings if one.needs_trust or one.option in own)
+
+
+def _describe(one: Setting, *, state: str = "used") -> dict[str, Any]:
+    return {
+        "option": one.option,
+        "value": one.value,
+        "command": one.command,
+        "target": one.target,
+        "source": one.source,
+        "state": state,
+    }
+
+
+def _name_scope(row: dict[str, Any]) -> str:
+    return row["target"] or (f"toolwire {row['command']}" if row["command"] else "every command")
+
+
+def _write_value(value: Any) -> str:
+    match value:
+        case None | "" | []:
+            return "-"
+        case [*several]:
+            return escaped(", ".join(map(str, several)))
+        case bool():
+            return "true" if value else "false"
+        case _:
+            return escaped(str(value))
+
+
+def _name_user_file() -> str:
+    return f"$XDG_CONFIG_HOME/toolwire/{SETTINGS_FILE} (~/.config without it)"

@@ -1,0 +1,258 @@
+"""Read the settings of ``toolwire.toml``: defaults of options, for all commands, for one, or for one target.
+
+Rules:
+- A member is an option without its dashes. No member is a secret, and none lowers consent, writes a file or names
+  what to open: these stand on the command line alone.
+- Credentials and what changes one document belong to a target, so that no other site gets them.
+- Each fault is one sentence with the line and the column of the member.
+"""
+# FU-40
+
+from __future__ import annotations
+
+import hashlib
+from argparse import Action, ArgumentParser
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from toolwire import __version__
+from toolwire.core.url_display import show_url
+from toolwire.framing.jsontext import describe_type
+
+from .exits import UsageError
+from .parser import WITH_SETTINGS, list_commands
+from .toml_file import SECRET_FIELD, SECRETS, TomlFile, read_bytes, read_option_value
+
+Layer: TypeAlias = Literal["environment", "project", "user"]
+
+OF_A_TARGET: Final = frozenset(
+    {"key-env", "header", "header-env", "server", "overlay", "client-id", "client-secret-env", "client-document"}
+)
+"""What belongs to one target, and is in no default."""
+
+OF_URLS: Final = OF_A_TARGET | {
+    *("protocol", "include", "tag", "path", "method", "match", "safe-only", "no-deprecated", "follow", "any-version"),
+    *("document-bytes", "allow-private", "allow-http", "ca-file", "include-site-description", "sign-in-at", "locked"),
+    *("approval", "timeout"),
+}
+"""What is about targets that are URLs or documents, and does not go with code."""
+
+SETTABLE: Final = OF_URLS | {
+    *("ask", "consent", "receipts", "receipt-keys", "receipt-audience", "host", "port", "workers", "log", "access-log"),
+    *("api-key-file", "jwt-secret-file", "jwks", "jwt-issuer", "jwt-audience", "allow-host", "allow-origin"),
+    *("tls-cert", "tls-key", "state", "ledger", "rates", "rates-fail", "rates-replicas", "strict-jsonrpc"),
+    *("model", "api", "base-url", "model-key-env"),
+}
+"""The options that settings may have."""
+
+_TABLES: Final = ("defaults", "targets")
+_MOST_TARGETS: Final = 1_000
+_ONLY_TYPED: Final = frozenset(
+    {"agree", "yes", "force", "output", "token", "secret", "user-id", "stdio", "connections"}
+)
+_PATHS: Final = frozenset(
+    {
+        *("overlay", "ca-file", "api-key-file", "jwt-secret-file", "jwks", "tls-cert", "tls-key", "receipt-keys"),
+        *("state", "ledger", "rates"),
+    }
+)
+# What a project may set without a word of the user: it names no other host, file or secret, and asks no less.
+_HARMLESS: Final = frozenset({"port", "protocol", "log", "access-log", "strict-jsonrpc", "timeout", "approval"})
+_NARROWING: Final = frozenset({"tag", "path", "method", "match"})
+_STRICT: Final[Mapping[str, Any]] = {
+    "safe-only": True,
+    "no-deprecated": True,
+    "locked": True,
+    "consent": "refuse",
+    "receipts": "required",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """The value of one option, and where it stands.
+
+    ``command`` or ``target`` says what it is for; with neither, it is for every command that has the option.
+    """
+
+    option: str
+    value: Any
+    source: str
+    layer: Layer
+    command: str = ""
+    target: str = ""
+
+    @property
+    def needs_trust(self) -> bool:
+        """Whether a project may set this only after the user's yes."""
+        if self.layer != "project" or self.option in _HARMLESS | _NARROWING:
+            return False
+        return self.option not in _STRICT or self.value != _STRICT[self.option]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsFile:
+    """What one file sets, and its faults. ``digest`` changes with its path and with each letter of it."""
+
+    path: Path
+    layer: Layer
+    settings: tuple[Setting, ...]
+    faults: tuple[str, ...]
+    digest: str
+
+
+def read_settings_file(path: Path, layer: Layer) -> SettingsFile:
+    """Return what the file sets.
+
+    Raises:
+        UsageError: it cannot be read, or is no TOML.
+    """
+    data = read_bytes(path, "write one, or leave it out.")
+    reader = _Reader(TomlFile(data, str(path)), path.parent, layer)
+    settings = tuple(reader.read())
+    digest = hashlib.sha256(str(path).encode() + b"\0" + data).hexdigest()
+    return SettingsFile(path=path, layer=layer, settings=settings, faults=tuple(reader.faults), digest=digest)
+
+
+def list_options(parser: ArgumentParser) -> dict[str, Action]:
+    """Return the options of a command that settings may have, by their names without dashes."""
+    named = {one.option_strings[-1].lstrip("-"): one for one in parser._actions if one.option_strings}
+    return {name: action for name, action in named.items() if name in SETTABLE}
+
+
+def list_command_options() -> dict[str, dict[str, Action]]:
+    """Return the options that settings may have, by command and name."""
+    found = {name: list_options(parser) for name, parser in list_commands(__version__).items() if name in WITH_SETTINGS}
+    # With `serve` it is a document that toolwire publishes, and not one that stands for the user.
+    found["serve"].pop("client-document", None)
+    return found
+
+
+class _Reader:
+    def __init__(self, file: TomlFile, folder: Path, layer: Layer) -> None:
+        self.faults: list[str] = []
+        self._file, self._folder = file, folder
+        self._layer: Layer = layer
+        self._commands = list_command_options()
+        self._all = {name: action for options in self._commands.values() for name, action in options.items()}
+
+    def read(self) -> Iterator[Setting]:
+        defaults, targets = (self._read_table(name) for name in _TABLES)
+        for member, value in defaults.items():
+            if isinstance(value, dict):
+                yield from self._read_command(member, value)
+            else:
+                yield from self._read_member(("defaults", member), value, self._all)
+        if len(targets) > _MOST_TARGETS:
+            self._add_fault(("targets",), f"there are more than {_MOST_TARGETS:,} targets")
+            return
+        for text, table in targets.items():
+            place = ("targets", text)
+            if why := _find_secret("", [text]):
+                self._add_fault(("targets",), why)
+                continue
+            if not isinstance(table, dict):
+                self._add_fault(place, f'a target is a table, not {describe_type(table)}: [targets."URL"]')
+                continue
+            known = {name: action for name, action in self._all.items() if name in OF_URLS}
+            for member, value in table.items():
+                yield from self._read_member((*place, member), value, known, target=text)
+
+    def _read_table(self, name: str) -> Mapping[str, Any]:
+        table = self._file.content.get(name, {})
+        if isinstance(table, dict):
+            return table
+        self._add_fault((name,), f"{name} is a table, not {describe_type(table)}: [{name}]")
+        return {}
+
+    def _read_command(self, command: str, table: Mapping[str, Any]) -> Iterator[Setting]:
+        place = ("defaults", command)
+        if command not in self._commands:
+            self._add_fault(place, f'"{command[:40]}" is no command with settings{_suggest(command, self._commands)}')
+            return
+        for member, value in table.items():
+            yield from self._read_member((*place, member), value, self._commands[command], command=command)
+
+    def _read_member(
+        self, place: tuple[str, ...], value: Any, known: Mapping[str, Action], *, command: str = "", target: str = ""
+    ) -> Iterator[Setting]:
+        option = place[-1]
+        try:
+            if why := self._refuse(option, known, target=target):
+                raise ValueError(why)
+            read = read_option_value(option, known[option], value)
+            if why := _find_secret(option, [read] if isinstance(read, str) else read):
+                raise ValueError(why)
+            if option == "consent" and read == "hints":
+                raise ValueError('consent is "refuse" or "inbox" here: settings ask for more consent, never for less')
+        except ValueError as error:
+            self._add_fault(place, str(error))
+            return
+        yield Setting(
+            option=option,
+            value=self._resolve(read) if option in _PATHS else read,
+            source=self._file.find_source(place),
+            layer=self._layer,
+            command=command,
+            target=target,
+        )
+
+    def _refuse(self, option: str, known: Mapping[str, Action], *, target: str) -> str:
+        """Return why the file may not set the option there, or ``""``."""
+        if option in SECRETS:
+            return f"a secret does not belong into this file; {SECRETS[option]}"
+        if option in _ONLY_TYPED:
+            return f"{option} is typed each time: no file may set it"
+        if not target and option in OF_A_TARGET:
+            return f'{option} belongs to one target: [targets."URL"]'
+        if option in known:
+            return ""
+        if target and option in self._all:
+            return f"{option} is not about a target: [defaults]"
+        return f'there is no setting "{option[:40]}" here{_suggest(option, known)}'
+
+    def _resolve(self, value: str) -> str:
+        """Return a path of the file as one from anywhere: what is relative is beside the file."""
+        return value if "://" in value or value in ("", "memory") else str(self._folder / value)
+
+    def _add_fault(self, place: tuple[str, ...], sentence: str) -> None:
+        self.faults.append(self._file.describe_fault(place, sentence))
+
+
+def _find_secret(option: str, value: Any) -> str:
+    """Return why the value may hold a secret, which does not belong into a file, or ``""``."""
+    for text in value if isinstance(value, list) else ():
+        if option == "header" and SECRET_FIELD.search(text.partition(":")[0]):
+            return "the value of this header field may be a secret: name the variable with it, header-env"
+        if "://" in text and show_url(text) != text:
+            return "this URL may hold a secret, which does not belong into a file"
+    return ""
+
+
+def _suggest(word: str, known: Mapping[str, Any]) -> str:
+    near = get_close_matches(word, known, 1)
+    return f'; did you mean "{near[0]}"?' if near else ""
+
+
+def read_variable(name: str, action: Action, text: str) -> Any:
+    """Return what the text of an environment variable means for the option ``action``; commas part several values.
+
+    Raises:
+        UsageError: it does not fit; the text names the variable ``name`` and not its value.
+    """
+    value: Any = text
+    if action.nargs == 0:
+        value = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}.get(text.lower())
+        if value is None:
+            raise UsageError(f"{name} is 1 or 0.")
+    elif isinstance(action.default, list):
+        value = [part.strip() for part in text.split(",") if part.strip()]
+    elif action.type is not None and text.isascii() and text.isdigit() and len(text) < 19:
+        value = int(text)
+    try:
+        return read_option_value(name, action, value)
+    except ValueError as error:
+        raise UsageError(f"{error}.") from error
