@@ -305,6 +305,9 @@ def test_upstream_down_at_start_is_served_once_it_answers(
         assert "The upstream first: http" in said
         assert "one-of-first" not in said
         assert list_tools(url, "otc", "") == ["tell_second"]
+        health = httpx2.get(f"{url}/health?full").json()
+        rows = [(one["name"], one["state"], one["tools"]) for one in health["upstreams"]]
+        assert (health["status"], rows) == ("DEGRADED", [("first", "waiting", 0), ("second", "ok", 1)])
         environment = {**os.environ, "TOOLWIRE_API_KEYS": "one-of-first"}
         command = [sys.executable, "-m", "toolwire", "serve", str(write("late.py", LATE)), "--port", str(port)]
         with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as late:

@@ -15,6 +15,7 @@ from threading import Thread
 from time import monotonic
 from typing import Any, Literal, TypeAlias
 
+from toolwire.client.calls.retry import DEFAULT_RETRIES
 from toolwire.client.calls.session import Session
 from toolwire.client.connection.connect import connect_without_user
 from toolwire.client.connection.remote import Remote
@@ -365,6 +366,8 @@ def open_upstream(upstream: UpstreamSettings, settings: ServeSettings) -> Toolbo
             asking=build_caller_consent(settings),
             receipts=find_state_places(settings.state).receipts,
             timeout_s=upstream.timeout_s,
+            # GW-05: the deadline is one for the whole call, and the client of the caller knows best what to repeat.
+            retries=0,
         )
     except ConnectError as error:
         raise ConnectError(f"The upstream {upstream.name}: {error}", error.probes, error.kind) from error
@@ -381,12 +384,13 @@ def open_toolbox(
     asking: CallerConsent | None = None,
     receipts: str = "",
     timeout_s: float = DEFAULT_LIMITS.total_s,
+    retries: int = DEFAULT_RETRIES.retries,
 ) -> Toolbox:
     """Return the toolbox of ``target``. A call of a remote tool that needs consent must be confirmed by its caller.
 
     ``options`` are for a URL. ``agree`` lets tools run without a question that only their site declares harmless.
     ``asking`` answers for the callers. ``receipts`` is the folder that keeps those that the gateway signs.
-    ``timeout_s`` is how long one call may take.
+    ``timeout_s`` is how long one request of a call may take, ``retries`` how often it is repeated where that is safe.
 
     Raises:
         ConnectError: nothing was found at a URL.
@@ -418,6 +422,7 @@ def open_toolbox(
         include_site_description=options.include_site_description,
         approve_command=confirm_command,
         timeout_s=timeout_s,
+        retries=retries,
     )
 
 

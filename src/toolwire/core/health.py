@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-HealthState: TypeAlias = Literal["ok", "failing", "waiting"]
-"""``ok``: the last call got an answer, or there was none yet; ``failing``: the last calls got none; ``waiting``: it has
-not been reached since the start."""
+HealthState: TypeAlias = Literal["ok", "failing", "paused", "waiting"]
+"""``ok``: the last call got an answer, or there was none yet; ``failing``: the last calls got none that can be used;
+``paused``: after several of these, nothing is sent for some seconds; ``waiting``: not reached since the start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

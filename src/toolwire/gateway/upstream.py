@@ -67,6 +67,7 @@ class Upstream:
         self._clock, self._wall = clock, wall
         self._count = None if limits.rate is None else self._build_counter(limits.rate, windows, local)
         self._running = self._calls = self._failures = self._in_row = 0
+        self._is_paused = False
         self._last_failure = ""
         self._last_failure_at: float | None = None
         self._latency_ms: float | None = None
@@ -90,7 +91,7 @@ class Upstream:
 
     def describe_health(self) -> UpstreamHealth:
         """Return how the upstream is."""
-        state: HealthState = "failing" if self._in_row else "ok"
+        state: HealthState = "paused" if self._is_paused else "failing" if self._in_row else "ok"
         if isinstance(self.toolbox, WaitingToolbox) and not self.toolbox.is_connected:
             state = "waiting"
         return UpstreamHealth(
@@ -108,12 +109,17 @@ class Upstream:
         )
 
     def _record(self, result: Result, took_ms: float) -> None:
+        if isinstance(result, Problem) and result.details.get("reason") == "breaker":
+            self._is_paused = True  # nothing was sent, so the failure before is still the last one
+            return
         if isinstance(result, Problem) and result.kind in _FAILURES:
+            self._is_paused = False
             self._failures += 1
             self._in_row += 1
             self._last_failure = redact_text(result.message)[:_MOST_SHOWN]
             self._last_failure_at = self._wall()
         elif not (isinstance(result, Problem) and result.details.get("sent") is False):
+            self._is_paused = False
             self._in_row = 0
             self._latency_ms = took_ms
 

@@ -70,6 +70,7 @@ from .run.confirmation import (
     build_confirmation_check,
 )
 from .run.function_toolbox import PEER_ADDRESS
+from .run.health_report import build_health_report
 from .run.host_consent import (
     HostConsent,
     build_host_question,
@@ -277,7 +278,7 @@ class App:
         if table.depends_on_caller and self._admission.needs_credentials:
             reading = self._filter_for_caller(table, caller, path, request, reading)
         if isinstance(reading, (Response, Subscription)):
-            await self._answer_without_call(scope, exchange, fields, reading, caller)
+            await self._answer_without_call(scope, exchange, fields, reading, caller=caller, entry=entry)
             return
         call = (
             _set_peer_address(reading.call, scope) if caller is ANONYMOUS_CALLER else _set_caller(reading.call, caller)
@@ -286,10 +287,28 @@ class App:
             scope, exchange, fields, request=request, reading=reading, call=call, protocol=entry.protocol
         )
 
+    async def _report_health(self, fields: Fields, entry: RouteEntry, path: str) -> Response:
+        """Return the health of each server behind this one, for a known caller."""
+        # GW-05: the path is open for probes, so the caller is looked at only here.
+        found = self._callers.find_caller(fields) or await self._callers.verify(fields)
+        if isinstance(found, Problem):
+            return add_challenge(entry.refuse(found), found, self._callers, path)
+        scopes = found.scopes if self._admission.needs_credentials else None
+        return mark_private(build_health_report(self._toolbox, scopes, self._service.active_calls))
+
     async def _answer_without_call(
-        self, scope: Scope, exchange: Exchange, fields: Fields, reading: Response | Subscription, caller: Caller
+        self,
+        scope: Scope,
+        exchange: Exchange,
+        fields: Fields,
+        reading: Response | Subscription,
+        *,
+        caller: Caller,
+        entry: RouteEntry,
     ) -> None:
         if isinstance(reading, Response):
+            if entry.takes_any_host and scope["query_string"] == b"full":
+                reading = await self._report_health(fields, entry, scope["path"])
             await send_response(scope, exchange, apply_if_none_match(reading, fields))
             return
         address = (scope.get("client") or ("",))[0]

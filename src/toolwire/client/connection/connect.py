@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 from anyio import CancelScope, to_thread
 from anyio.from_thread import BlockingPortal
 
+from toolwire.client.calls.retry import DEFAULT_RETRIES
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.discover import Discovery
 from toolwire.client.discovery.relocation import MAX_RELOCATIONS
@@ -329,6 +330,7 @@ def connect_without_user(  # noqa: PLR0913 - these are the options of connect th
     include_site_description: bool = False,
     approve_command: ApproveCommand | None = None,
     timeout_s: float = DEFAULT_LIMITS.total_s,
+    retries: int = DEFAULT_RETRIES.retries,
 ) -> Remote:
     """Return a Remote without stored credentials of a user: for a server in front of other servers.
 
@@ -351,6 +353,7 @@ def connect_without_user(  # noqa: PLR0913 - these are the options of connect th
             headers=headers,
             include_site_description=include_site_description,
             timeout_s=timeout_s,
+            retries=retries,
             approve_command=approve_command,
             **access,
             caps=COMPLETE_RESULTS,  # a client of the server in front cuts what its own model cannot take
