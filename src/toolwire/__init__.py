@@ -12,9 +12,11 @@ from toolwire.core.lazy_import import export_lazily
 if TYPE_CHECKING:
     from .client import (
         Cache,
+        Handle,
         Remote,
         Selection,
         Session,
+        SyncHandle,
         SyncRemote,
         build_key_fetcher,
         connect,
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
         open_stored_session,
     )
     from .consent import ClientRules, DefinitionLock, Preferences, read_lock
+    from .core.call_status import CallPage, CallStatus, LongCallState
     from .core.check import Answer, Question
     from .core.connect_error import ConnectError
     from .core.content import Audio, File, Image, read_content
@@ -58,9 +61,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    **dict.fromkeys(("Cache", "Remote", "Selection", "Session", "SyncRemote", "connect"), "client"),
-    **dict.fromkeys(("build_key_fetcher", "connect_sync", "open_stored_session"), "client"),
+    **dict.fromkeys(("Cache", "Handle", "Remote", "Selection", "Session", "SyncHandle", "SyncRemote"), "client"),
+    **dict.fromkeys(("build_key_fetcher", "connect", "connect_sync", "open_stored_session"), "client"),
     **dict.fromkeys(("ClientRules", "DefinitionLock", "Preferences", "read_lock"), "consent"),
+    **dict.fromkeys(("CallPage", "CallStatus", "LongCallState"), "core.call_status"),
     **dict.fromkeys(("Answer", "Question"), "core.check"),
     "ConnectError": "core.connect_error",
     **dict.fromkeys(("Audio", "File", "Image", "read_content"), "core.content"),
@@ -92,6 +96,8 @@ __all__ = [
     "Authorization",
     "Cache",
     "CallError",
+    "CallPage",
+    "CallStatus",
     "ClientRateLimits",
     "ClientRules",
     "ConnectError",
@@ -104,10 +110,12 @@ __all__ = [
     "GrantBounds",
     "GrantPage",
     "GrantPages",
+    "Handle",
     "Image",
     "InputRequest",
     "InputResponse",
     "Kind",
+    "LongCallState",
     "Preferences",
     "Problem",
     "Progress",
@@ -127,6 +135,7 @@ __all__ = [
     "Selection",
     "ServerLimits",
     "Session",
+    "SyncHandle",
     "SyncRemote",
     "Tool",
     "ToolError",

@@ -13,7 +13,7 @@ from toolwire.client.connection.connection import Connection
 from toolwire.client.connection.options import ConnectOptions
 from toolwire.testing.loopback import background
 
-CALLING = {"call", "run"}
+CALLING = {"call", "run", "start"}
 
 
 @pytest.mark.requirement("XL-057")
@@ -35,7 +35,8 @@ def test_no_option_disables_approval() -> None:
     assert [name for name in names if any(word in name for word in words)] == []
     public = [getattr(Connection, name) for name in dir(Connection) if not name.startswith("_")]
     flows = [one for one in public if callable(one) and "Flow" in str(inspect.signature(one).return_annotation)]
-    assert [one.__name__ for one in flows] == ["run"]
+    # "follow" and "list_long_calls" only read calls that were made, or cancel one (LC-05).
+    assert [one.__name__ for one in flows] == ["follow", "list_long_calls", "run"]
 
 
 @pytest.mark.requirement("XL-057", "XL-053")

@@ -4,6 +4,7 @@ from toolwire.core.selection import Selection
 
 from .calls.session import Session, open_stored_session
 from .connection.connect import connect, connect_sync
+from .connection.handle import Handle, SyncHandle
 from .connection.remote import Remote, SyncRemote
 from .discovery.cache import Cache
 from .discovery.discover import Discovery, discover
@@ -14,9 +15,11 @@ __all__ = [
     "Approver",
     "Cache",
     "Discovery",
+    "Handle",
     "Remote",
     "Selection",
     "Session",
+    "SyncHandle",
     "SyncRemote",
     "arun",
     "build_key_fetcher",

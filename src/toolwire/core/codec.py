@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from types import MethodType
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
+from .call_status import CallPage, CallStatus
 from .catalog import NAME, Catalog
 from .check import Answer, Question
 from .http import Headers, Request, Response
@@ -193,14 +194,14 @@ class Work(NamedTuple):
     run: Callable[[], Any]
 
 
-FlowStep: TypeAlias = Request | Listen | Question | Pause | InputRequest | Work
+FlowStep: TypeAlias = Request | Listen | Question | Pause | InputRequest | Work | Progress
 """What a flow needs before it can go on."""
 
 Flow: TypeAlias = Generator[FlowStep, Any, T]
 """A generator that yields what it needs and is sent the result.
 
 A ``Request`` or ``Listen`` gets a ``Response`` or a ``Problem``, a ``Question`` an ``Answer``, a ``Pause`` nothing,
-an ``InputRequest`` an ``InputResponse``, and a ``Work`` what it returns.
+an ``InputRequest`` an ``InputResponse``, and a ``Work`` what it returns. A ``Progress`` is passed on, and gets nothing.
 """
 
 
@@ -388,6 +389,30 @@ class OfferedMethods(NamedTuple):
     read: Callable[[Peer, Call], Flow[Result]]
 
 
+class CallReading(NamedTuple):
+    """How a long call stands, and for how many seconds the server wants no more questions; None if it does not say."""
+
+    status: CallStatus
+    retry_after_s: float | None = None
+
+
+class LongCallMethods(NamedTuple):
+    """The client half of long calls. Each function is given the id that the server gave to the call.
+
+    - ``read(peer, tool, id, wait_s, answered)``: how the call stands, with its result if it is over. A server that can
+      answers after a change, or after ``wait_s`` seconds; the others answer at once. ``tool`` is None if it is unknown.
+      What the server asks the user meanwhile is asked once: ``answered`` has the names of the questions that were.
+    - ``cancel(peer, id)``: ask to cancel the call; returns a Problem if the server refuses.
+    - ``list_calls(peer, limit, cursor)``: the calls of this caller, newest first.
+    """
+
+    # LC-05
+
+    read: Callable[[Peer, Tool | None, str, float, set[str]], Flow[CallReading | Problem]]
+    cancel: Callable[[Peer, str], Flow[Problem | None]]
+    list_calls: Callable[[Peer, int, str], Flow[CallPage | Problem]]
+
+
 CONFIRMATION_FIELD = b"toolwire-confirmation"
 """The header field of the word that confirms a call."""  # XL-056
 RECEIPT_FIELD = b"toolwire-receipt"
@@ -426,7 +451,8 @@ class Codec:  # XL-067
     - ``find_explicit``: ``find`` for a user who named this protocol, so that it may try more.
     - ``find_by_post``: tried where no protocol was found by GET. It posts only what changes nothing, and only to paths
       that the protocol itself names.
-    - ``send``: send one call and return its result.
+    - ``send``: send one call and return its result. That of a long call, which goes on at the server, is a Problem of
+      the kind ACCEPTED with the call's id.
     - ``target``: the method and URL of a call, to show before it is sent.
     - ``places``: where in the request each argument of a call goes, as the end of a sentence.
     - ``plan``: everything else that decides the request of a call, as data.
@@ -435,6 +461,7 @@ class Codec:  # XL-067
       says so.
     - ``end_session``: the request that ends the session of a peer; ``None`` where there is none.
     - ``offered``: how to list and read resources and prompts; ``None`` where the protocol has none.
+    - ``long_calls``: how to read and cancel long calls; ``None`` where the protocol has none.
     - ``listen_for_changes``: report changes of the catalog as progress, as long as the server sends any; it returns
       whether to listen again. ``None`` where servers do not tell.
     - ``safe_by_method``: a tool is ``safe`` only if the HTTP method says so (GET, HEAD); otherwise the server decides.
@@ -460,6 +487,7 @@ class Codec:  # XL-067
     end_session: Callable[[Peer], Request | None] | None = None
     interactive: Codec | None = None
     offered: OfferedMethods | None = None
+    long_calls: LongCallMethods | None = None
     listen_for_changes: Callable[[Peer], Flow[bool]] | None = None
     safe_by_method: bool = False
     default_limits: bool = False

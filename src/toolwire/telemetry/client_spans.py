@@ -136,7 +136,9 @@ class CallObservation:
                 result = yield from intercept(flow, self._record_request, self._record_reply)
             return result
         finally:
-            error = names.error_type(result.kind) if isinstance(result, Problem) else None if result else "cancelled"
+            error = "cancelled" if result is None else None
+            if isinstance(result, Problem) and result.kind is not Kind.ACCEPTED:  # a call that goes on has not failed
+                error = names.error_type(result.kind)
             if observer.spans is not None and self._span is not None:
                 observer.spans.end_span(self._span, error, observer.describe_ending(self.call, result, self._trace))
             if observer.metrics is not None and observer.protocol == "mcp":

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 from urllib.parse import quote
 
 from toolwire.core.codec import Flow, Listen, intercept, map_request
 from toolwire.core.http import Request
-from toolwire.core.model import Json, Result, Secret, Tool
+from toolwire.core.model import Json, Secret, Tool
 from toolwire.core.url_origin import get_origin
+
+T = TypeVar("T")
 
 Keys: TypeAlias = Mapping[str, Secret]
 """Keys by the names of their security schemes. The key under ``""`` is for any scheme that needs one key alone."""
@@ -26,7 +28,7 @@ Keys: TypeAlias = Mapping[str, Secret]
 _KINDS = ("apiKey", "http", "oauth2", "openIdConnect")
 
 
-def attach_keys(flow: Flow[Result], tool: Tool, keys: Keys, site: str) -> Flow[Result]:
+def attach_keys(flow: Flow[T], tool: Tool, keys: Keys, site: str) -> Flow[T]:
     """Run ``flow`` with the keys that ``tool`` requires on each request to ``site``, and return its value."""
     chosen = choose_keys(tool, keys)
 

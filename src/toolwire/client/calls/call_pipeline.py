@@ -15,16 +15,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from toolwire.client.transport.redirects import redirect_loop
 from toolwire.consent import DefinitionLock, Preferences, build_consent_check, build_denial
 from toolwire.consent.binding import CredentialRef, is_covered
 from toolwire.consent.data_flow import DataFlow, list_texts, model_content
 from toolwire.consent.policy import CurrentPreferences, PreferenceStore, effective_level, merge_preferences
+from toolwire.core.call_status import CallPage
 from toolwire.core.check import Answer, Ask, Check, Deny, KnownResult, Question, apply_checks
 from toolwire.core.codec import Codec, Flow, FlowEnd, FlowStep, Listen, Pause, Peer, StreamItem, Work
-from toolwire.core.http import Request, Response
+from toolwire.core.http import Request, Response, get_header
 from toolwire.core.lazy_import import load_function
 from toolwire.core.model import Approval, Call, Json, Problem, Progress, Result, Tool
 from toolwire.core.url_origin import get_origin
@@ -36,6 +37,7 @@ from toolwire.validation import build_arguments_check, copy_arguments
 from .agreements import Agreements, CallParties, CurrentDefinitions, build_lock_check
 from .budget import Budget, build_budget
 from .input_requests import CallInput
+from .long_calls import LongCall, WaitLimits, find_call_id, list_calls
 from .prepared_call import (
     CallState,
     PreparedCall,
@@ -52,6 +54,11 @@ from .receipt_signing import build_unseen_refusal, find_signing_refusal, sign_de
 from .retry import REPEAT_NOTICE, RetryLimits, relies_on_claim
 from .session import Session
 
+T = TypeVar("T")
+
+DEFAULT_WAIT_S = 100.0
+"""How long a call waits for the end of a call that goes on at the server, if nothing else is said."""
+
 _MAX_REDIRECTS = 3
 _REDIRECTED = "The site redirects this call: the address is not the one that you saw before."
 _NOT_SHOWN = "The call goes on with a request that was not shown before."
@@ -61,7 +68,7 @@ class CallPipeline:
     """What each call of one connection passes before it is sent. ``name`` is the connection's name in its session.
 
     ``budget`` and ``definitions`` are shared with earlier pipelines of the same connection. ``kept`` has the levels
-    that the user keeps for sites.
+    that the user keeps for sites. ``wait_s`` is how long a call waits for the end of a call that goes on at the server.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each part of a connection
@@ -78,6 +85,7 @@ class CallPipeline:
         budget: Budget | None = None,
         definitions: CurrentDefinitions | None = None,
         kept: PreferenceStore | None = None,
+        wait_s: float = DEFAULT_WAIT_S,
     ) -> None:
         self.session = session
         self.name = name
@@ -96,6 +104,7 @@ class CallPipeline:
         self._locked = locked
         self._credential = credential
         self._retries = retries
+        self.waits = WaitLimits(total_s=wait_s, clock=session.clock, server_wait_s=min(20.0, wait_s / 2))
         parties = CallParties(
             session=session,
             name=name,
@@ -169,6 +178,7 @@ class CallPipeline:
             locked=self._locked,
             budget=self._budget,
             definitions=self._current,
+            wait_s=self.waits.total_s,
         )
         # Called for its effect: it marks the tools whose present definition the user has agreed to.
         pipeline.find_unapproved()
@@ -210,7 +220,7 @@ class CallPipeline:
 
         ``state`` is kept up to date. It may have what the user approved of this call when it was run before.
         """
-        state = CallState() if state is None else state
+        state = CallState(waits=self.waits) if state is None else state
         copied = copy_arguments(call)  # the caller may change its own arguments while the user reads them
         if isinstance(copied, Problem):
             return copied
@@ -218,9 +228,8 @@ class CallPipeline:
         if isinstance(verdict, (Deny, KnownResult)):
             return verdict.problem if isinstance(verdict, Deny) else verdict.result
         tool, question = copied.tool, verdict.question if isinstance(verdict, Ask) else None
-        prepared = prepare_call(
-            self._codec, self.peer, copied, self._retries, is_held=question is not None or not tool.safe
-        )
+        is_held, is_start = question is not None or not tool.safe, state.waits is None
+        prepared = prepare_call(self._codec, self.peer, copied, self._retries, is_held=is_held, is_start=is_start)
         if not isinstance(prepared, PreparedCall):
             return prepared
         permitted = prepared
@@ -238,19 +247,50 @@ class CallPipeline:
             result: Result | None = self._budget.take(tool)
             if result is None:
                 result = yield from self._converse(permitted, question, state)
+                if isinstance(result, Problem):
+                    result = yield from self._settle_problem(tool, result, state)
                 if self.session.data_flow is not None:
                     yield from self._record_texts(self.session.data_flow, result, state)
-                if isinstance(result, Problem):
-                    self._budget.record_problem(tool, result)
             return result if permitted is prepared else mark_edited(result)
         finally:
             # Both, because arguments that the user changed make a second flow.
             prepared.flow.close()
             permitted.flow.close()
 
-    def admit_input(self, flow: Flow[Result], call: Call) -> Flow[Result]:
+    def admit_input(self, flow: Flow[T], call: Call) -> Flow[T]:
         """Run ``flow``, the run of ``call``, and admit what its server asks the user meanwhile."""
         return CallInput(self._parties, self._agreements, call).run(flow)
+
+    def find_long_call(self, call_id: str, tool: Tool | None = None) -> LongCall:
+        """Return the long call of that id, which may have been started by another program of the same user."""
+        return LongCall(self._codec, self.peer, call_id, tool)
+
+    def list_long_calls(self, limit: int, cursor: str) -> Flow[CallPage | Problem]:
+        """Return at most ``limit`` long calls of this caller, newest first, from ``cursor`` on."""
+        return list_calls(self._codec, self.peer, limit, cursor)
+
+    def record_end(self, result: Result) -> Result:
+        """Return ``result``, that of a long call, and remember its texts."""
+        data_flow = self.session.data_flow
+        if data_flow is not None:
+            data_flow.add_texts(self.name, list_texts(model_content(result)))
+        return result
+
+    def _settle_problem(self, tool: Tool, problem: Problem, state: CallState) -> Flow[Result]:
+        """Return the result of a call that ended with ``problem``, or that goes on at the server."""
+        result: Result = problem
+        call_id = find_call_id(problem)
+        if call_id:
+            # LC-05: the questions of the call are over. What follows only reads how it stands.
+            state.long_call = long_call = LongCall(self._codec, self.peer, call_id, tool)
+            if state.waits is not None and self._codec.long_calls is not None:
+                wait_ms = problem.retry_after_ms
+                flow = long_call.wait(state.waits, None if wait_ms is None else wait_ms / 1_000)
+                data_flow = self.session.data_flow
+                result = yield from flow if data_flow is None else _record_progress(flow, data_flow, self.name)
+        if isinstance(result, Problem):
+            self._budget.record_problem(tool, result)
+        return result
 
     def _record_texts(self, data_flow: DataFlow, result: Result, state: CallState) -> Flow[None]:
         data_flow.end_stream(self.name)
@@ -331,7 +371,8 @@ class CallPipeline:
         state.is_large = isinstance(reply, Response) and len(reply.body) > LARGE_BYTES
         if isinstance(reply, Response):
             state.status = reply.status
-            if reply.status >= 400:
+            # LC-05: a call that goes on may be said by 503 with its address, which is no sign of too many calls.
+            if reply.status >= 400 and not get_header(reply.headers, b"location"):
                 self.throttle.record_response(tool, reply)
         elif isinstance(step, Pause):  # the server asked for this wait, and what follows is one more call
             self.throttle.take(tool, has_waited=True)
@@ -363,6 +404,22 @@ class CallPipeline:
             if not isinstance(reply, Problem) or "onward" not in reply.details:
                 return reply
         return redirect_loop(self.site, _MAX_REDIRECTS)
+
+
+def _record_progress(flow: Flow[Result], data_flow: DataFlow, name: str) -> Flow[Result]:
+    """Run ``flow`` and return its value; the texts of its progress are remembered."""
+    reply: Any = None
+    try:
+        while True:
+            step = flow.send(reply)
+            if isinstance(step, Progress):
+                data_flow.add_piece(name, step.value)  # D-33
+            reply = yield step
+    except StopIteration as stop:
+        result: Result = stop.value
+        return result
+    finally:
+        flow.close()
 
 
 def _record_stream(step: FlowStep, data_flow: DataFlow, name: str) -> FlowStep:

@@ -12,18 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from toolwire.auth.loopback_hosts import is_loopback_host
 from toolwire.consent.binding import DECISION_VALID_S
 from toolwire.consent.tool_definition import compute_digest, to_plain_json
 from toolwire.core.check import Answer
 from toolwire.core.codec import Flow, Listen, StreamItem
-from toolwire.core.model import Call, Result
+from toolwire.core.model import Call
 from toolwire.core.url_origin import get_host
 from toolwire.core.user_input import CANCELLED, DECLINED, InputAction, InputRequest, InputResponse
 
 from .agreements import Agreements, CallParties
+
+T = TypeVar("T")
 
 MAX_QUESTIONS: Final = 10
 """How often a server may ask the user while one call runs."""
@@ -68,7 +70,7 @@ class CallInput:
             asked, site=parties.site, title=parties.title, connection=parties.name, tool=tool.name, respond=respond
         )
 
-    def run(self, flow: Flow[Result]) -> Flow[Result]:
+    def run(self, flow: Flow[T]) -> Flow[T]:
         """Run ``flow`` and return its value; its questions, also those in its streams, are admitted."""
         reply: Any = None
         try:
@@ -80,8 +82,8 @@ class CallInput:
                 else:
                     reply = yield self._watch(step) if isinstance(step, Listen) else step
         except StopIteration as stop:
-            result: Result = stop.value
-            return result
+            value: T = stop.value
+            return value
         finally:
             flow.close()
 

@@ -10,12 +10,13 @@ from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import build_denial
 from toolwire.consent.binding import DECISION_VALID_S
 from toolwire.core.check import Answer, Question
-from toolwire.core.codec import Codec, Flow, FlowEnd, FlowStep, Listen, Peer, Work, map_request, resume_flow
+from toolwire.core.codec import Codec, Flow, FlowEnd, FlowStep, Listen, Peer, Work, intercept, map_request, resume_flow
 from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Problem, Result, Tool, Value
 from toolwire.core.recipe import RecipeStep
 
+from .long_calls import LongCall, WaitLimits, prefer_async
 from .retry import RetryLimits
 from .server_confirmation import send_call
 
@@ -25,15 +26,29 @@ class CallState:
 
     ``status`` is None if no response arrived; ``is_large`` says that the last one takes long to read. ``step`` is the
     step of a recipe that the call is made as, ``files`` says which files its arguments are. An approval covers the same
-    request when that is sent again.
+    request when that is sent again. If the server goes on with the call after its answer, the caller waits as long as
+    ``waits`` says; if that is None, the caller only starts the call. ``long_call`` is then the call that goes on.
     """
 
     # XL-050: bound to the definition, the arguments, the credential and the request, like the answer itself.
 
-    __slots__ = ("_approved_at", "_binding", "_reasons", "_unseen", "files", "is_large", "status", "step")
+    __slots__ = (
+        "_approved_at",
+        "_binding",
+        "_reasons",
+        "_unseen",
+        "files",
+        "is_large",
+        "long_call",
+        "status",
+        "step",
+        "waits",
+    )
 
-    def __init__(self, step: RecipeStep | None = None) -> None:
+    def __init__(self, step: RecipeStep | None = None, waits: WaitLimits | None = None) -> None:
         self.step = step
+        self.waits = waits
+        self.long_call: LongCall | None = None
         self.files: Mapping[str, str] = {}
         self.status: int | None = None
         self.is_large = False
@@ -89,14 +104,17 @@ class PreparedCall:
 
 
 def prepare_call(
-    codec: Codec, peer: Peer, call: Call, retries: RetryLimits, *, is_held: bool = True
+    codec: Codec, peer: Peer, call: Call, retries: RetryLimits, *, is_held: bool = True, is_start: bool = False
 ) -> PreparedCall | Result:
     """Return ``call`` with its first request built, or its result if it ends without a request.
 
-    With ``is_held``, no request of the call is redirected to another path before the user is asked.
+    With ``is_held``, no request of the call is redirected to another path before the user is asked. ``is_start`` asks
+    the server to answer as soon as it has taken a long call.
     """
     # The flow runs up to its first request and stops there: nothing is sent until it is resumed.
     flow = send_call(codec, peer, call, retries)
+    if is_start:
+        flow = intercept(flow, on_request=prefer_async)
     try:
         step = next(flow)
     except StopIteration as stop:

@@ -120,7 +120,7 @@ class Questions:
             return _CHANGED
         permitted: PreparedCall | Problem = prepared
         if answer.arguments is not None:
-            permitted = self._replace_arguments(prepared, answer.arguments)
+            permitted = self._replace_arguments(prepared, answer.arguments, state)
             if isinstance(permitted, Problem):
                 return permitted
             bound = self._compute_binding(permitted, state)
@@ -200,7 +200,9 @@ class Questions:
             prepared.call.tool, parties.preferences.get(), rules, elsewhere=elsewhere
         )
 
-    def _replace_arguments(self, prepared: PreparedCall, arguments: Mapping[str, Json]) -> PreparedCall | Problem:
+    def _replace_arguments(
+        self, prepared: PreparedCall, arguments: Mapping[str, Json], state: CallState
+    ) -> PreparedCall | Problem:
         """Return the call with the user's own arguments, which are checked like those of a model."""
         edited = copy_arguments(prepared.call._replace(arguments=arguments))  # XL-051
         if isinstance(edited, Problem):
@@ -208,7 +210,7 @@ class Questions:
         verdict = self.check_arguments(edited)
         if isinstance(verdict, Deny):
             return verdict.problem
-        again = prepare_call(self.codec, self.peer, edited, self.retries)
+        again = prepare_call(self.codec, self.peer, edited, self.retries, is_start=state.waits is None)
         if isinstance(again, PreparedCall):
             return again
         return again if isinstance(again, Problem) else _CHANGED

@@ -100,6 +100,8 @@ def find_next_attempt(peer: Peer, call: Call, problem: Problem, new_id: Callable
     """Return the call to make after ``call`` ended with ``problem``, or None if it must not be repeated."""
     if not (peer.deduplicates_calls or call.tool.safe or call.tool.idempotent) or call.tool.streams:
         return None  # C-11: it may have run, or its progress was shown already
+    if problem.kind is Kind.ACCEPTED:
+        return None  # LC-05: it goes on, and is asked about by its id
     if problem.kind in _NOTHING_RAN:
         return call
     if problem.kind is Kind.UNREACHABLE:

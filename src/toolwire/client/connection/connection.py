@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypedDict, Unpack
+from typing import TypedDict, TypeVar, Unpack
 
 from toolwire.auth.loopback_hosts import is_loopback_host
 from toolwire.client.calls.api_keys import Keys, attach_keys
-from toolwire.client.calls.call_pipeline import CallPipeline
+from toolwire.client.calls.call_pipeline import DEFAULT_WAIT_S, CallPipeline
 from toolwire.client.calls.file_arguments import FileArguments, has_files, read_file_arguments
+from toolwire.client.calls.long_calls import LongCall
 from toolwire.client.calls.pending_grants import GrantUser, wait_for_grants
 from toolwire.client.calls.prepared_call import CallState
 from toolwire.client.calls.retry import DEFAULT_RETRIES, RetryLimits
@@ -22,6 +23,7 @@ from toolwire.client.discovery.source import DocumentSource, find_document_url
 from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
 from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef
 from toolwire.consent.policy import PreferenceStore, merge_preferences, reject_lowering
+from toolwire.core.call_status import CallPage
 from toolwire.core.codec import Codec, Flow, Peer, Probe, Work
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
@@ -30,6 +32,8 @@ from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_host, get_origin, read_origin
 from toolwire.telemetry.client_spans import ClientObserver
 from toolwire.validation import find_schema_fault
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,17 +63,20 @@ class Connection:
         program or handles of this connection are read first.
         """
         if may_hold_files and has_files(call.arguments):
-            return self._run_with_files(call, CallState() if state is None else state)
+            return self._run_with_files(call, self._make_state() if state is None else state)
         traced, observation = self.observer.begin(call)
         flow: Flow[Result]
         if self.grant_user is not None:
             # After the user has granted access, the call begins anew, so it is given as a function. It is still the
             # call that the user approved.
-            state = CallState() if state is None else state
+            state = self._make_state() if state is None else state
             flow = wait_for_grants(lambda: self._start(traced, state), self.grant_user)
         else:
             flow = self._start(traced, state)
         return flow if observation is None else observation.watch(flow)
+
+    def _make_state(self) -> CallState:
+        return CallState(waits=self.pipeline.waits)
 
     def _run_with_files(self, call: Call, state: CallState) -> Flow[Result]:
         # MC-07: files are read before the call is checked, observed and shown.
@@ -81,9 +88,34 @@ class Connection:
 
     def _start(self, call: Call, state: CallState | None) -> Flow[Result]:
         flow = self.pipeline.run(call, state)
+        return self._sign(flow, call.tool) if self.keys or self.declares_scopes else flow
+
+    def _sign(self, flow: Flow[T], tool: Tool) -> Flow[T]:
+        """Run ``flow`` with the keys of ``tool`` on its requests, and with the scopes that a user must sign in for."""
         if self.keys:
-            flow = attach_keys(flow, call.tool, self.keys, self.pipeline.site)
-        return add_required_scopes(flow, call.tool) if self.declares_scopes else flow
+            flow = attach_keys(flow, tool, self.keys, self.pipeline.site)
+        return add_required_scopes(flow, tool) if self.declares_scopes else flow
+
+    def follow(self, long_call: LongCall, flow: Flow[T]) -> Flow[T]:
+        """Run ``flow``, which reads or cancels ``long_call``, with the credentials of its tool; ask nobody for consent.
+
+        What the server asks the user meanwhile is admitted as within the call itself.
+        """
+        # LC-05
+        tool = self._find_signing_tool() if long_call.tool is None else long_call.tool
+        if tool is None:
+            return flow
+        return self.pipeline.admit_input(self._sign(flow, tool), Call(tool, {}))
+
+    def list_long_calls(self, limit: int, cursor: str) -> Flow[CallPage | Problem]:
+        """Return at most ``limit`` long calls of this caller, newest first, from ``cursor`` on."""
+        flow, tool = self.pipeline.list_long_calls(limit, cursor), self._find_signing_tool()
+        return flow if tool is None else self._sign(flow, tool)
+
+    def _find_signing_tool(self) -> Tool | None:
+        """Return a tool whose credentials sign what is about no tool: a long one, if there is any."""
+        tools = self.peer.catalog.tools
+        return next((tool for tool in tools if tool.long), next(iter(tools), None))
 
     def find_current(self, call: Call) -> Call | Problem:
         """Return ``call`` with the present definition of its tool, or the Problem that the tool is gone."""
@@ -170,7 +202,8 @@ class ConnectionTerms(TypedDict, total=False):
 
     ``session`` is shared with other connections, and ``name`` is the connection's name in it. ``locked`` refuses tools
     that differ from their locked definitions. ``kept`` has the levels that the user keeps for sites. ``credential``
-    returns how requests of a tool are signed at that moment.
+    returns how requests of a tool are signed at that moment. ``wait_s`` is how long a call waits for the end of a call
+    that goes on at the server.
     """
 
     session: Session
@@ -179,6 +212,7 @@ class ConnectionTerms(TypedDict, total=False):
     credential: Callable[[Tool], CredentialRef]
     retries: RetryLimits
     kept: PreferenceStore | None
+    wait_s: float
 
 
 def connection_to(
@@ -207,6 +241,7 @@ def connection_to(
         retries=terms.get("retries", DEFAULT_RETRIES),
         locked=terms.get("locked"),
         kept=terms.get("kept"),
+        wait_s=terms.get("wait_s", DEFAULT_WAIT_S),
     )
     # The session refuses tools of two connections that a model could not tell apart.
     session.renew(pipeline.name, pipeline.peer.catalog)

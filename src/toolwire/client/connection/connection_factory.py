@@ -256,6 +256,7 @@ class ConnectionFactory:
             options.preferences or NO_PREFERENCES,
             keyed=options.key is not None,
             retries=RetryLimits(retries=options.retries),
+            wait_s=options.timeout_s,
             session=session,
             kept=None if options.preferences is None else session.kept or StoredPreferences(find_state_folder()),
             name=options.name,

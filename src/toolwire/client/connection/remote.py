@@ -15,12 +15,14 @@ from typing import Any, Final
 import anyio
 
 from toolwire.client.calls.call_ids import new_id
+from toolwire.client.calls.long_calls import MAX_WAIT_S
 from toolwire.client.calls.prepared_call import CallState
 from toolwire.client.discovery.source import DocumentSource
-from toolwire.client.transport.drivers import Approver, SyncNotify, SyncTransport, Transport, arun, run
+from toolwire.client.transport.drivers import BRIEF_S, Approver, SyncNotify, SyncTransport, Transport, arun, run
 from toolwire.consent.definition_lock import Difference
+from toolwire.core.call_status import CallPage
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Probe
+from toolwire.core.codec import Flow, Probe
 from toolwire.core.content import embed_resource, read_content
 from toolwire.core.http import Request
 from toolwire.core.model import (
@@ -53,6 +55,7 @@ from .freshness import (
     find_differences,
     suggests_stale_catalog,
 )
+from .handle import Handle, SyncHandle
 from .offered_reading import (
     build_prompt_call,
     build_resource_call,
@@ -88,6 +91,9 @@ class _RemoteFacts:
 
     @property
     def _connection(self) -> Connection:
+        return self._freshness.connection
+
+    def _get_connection(self) -> Connection:
         return self._freshness.connection
 
     @property
@@ -230,6 +236,58 @@ class Remote(_RemoteFacts):
         ``notify`` is a coroutine function that gets each Progress of a tool that streams, in order. ``context``
         replaces that of the connection. ``step`` is the step of a recipe that the call is made as: a question shows it.
         """
+        call = await self._prepare(name, arguments, context, step)
+        if isinstance(call, Problem):
+            return call
+        return await self._run(call, notify, CallState(step, self._connection.pipeline.waits))
+
+    async def start(
+        self,
+        name: str,
+        arguments: Mapping[str, Json] | None = None,
+        *,
+        context: Context | None = None,
+        step: RecipeStep | None = None,
+    ) -> Handle | Result:
+        """Start a call of the tool ``name``, and return its Handle as soon as the server has taken it.
+
+        The same checks, questions and limits apply as to ``call``. A tool that is not long ends at once, and its Value
+        or Problem is returned; so is the Problem of a call that was not started.
+        """
+        # LC-05
+        call = await self._prepare(name, arguments, context, step)
+        if isinstance(call, Problem):
+            return call
+        state = CallState(step)
+        result = await self._run(call, ignore_progress, state)
+        return result if state.long_call is None else self.handle(state.long_call.id, tool=call.tool.id)
+
+    def handle(self, call_id: str, *, tool: str = "") -> Handle:
+        """Return the Handle of a long call that was started earlier, also by another program of the same user.
+
+        ``tool`` is the name of its tool, for servers that do not say it with the call.
+        """
+        found = self.find(tool) if tool else None
+        return Handle(self._get_connection, self._run_flow, call_id, found if isinstance(found, Tool) else None)
+
+    async def list_calls(self, limit: int = 100, cursor: str = "") -> CallPage | Problem:
+        """Return at most ``limit`` long calls of this caller, newest first, without results.
+
+        ``cursor`` is that of the page before, to get the next one.
+        """
+        page: CallPage | Problem = await self._run_flow(self._connection.list_long_calls(limit, cursor))
+        return page
+
+    async def _run_flow(self, flow: Flow[Any], notify: Notify = ignore_progress) -> Any:
+        if self.closed:
+            flow.close()
+            return _CLOSED
+        return await arun(flow, self._transport, None, notify, provide_input=self._provide_input)
+
+    async def _prepare(
+        self, name: str, arguments: Mapping[str, Json] | None, context: Context | None, step: RecipeStep | None
+    ) -> Call | Problem:
+        """Return the call of the tool ``name``, or why it cannot be made."""
         refusal = await self._ensure_fresh(name)
         if refusal is not None:
             return refusal
@@ -240,17 +298,32 @@ class Remote(_RemoteFacts):
         if step is not None and (refusal := self._find_step_refusal(step, tool)) is not None:
             return refusal
         given = self._context if context is None else context
-        call = make_call((tool, {} if arguments is None else arguments, new_id(), given, ""))
-        return await self._run(call, notify, step)
+        return make_call((tool, {} if arguments is None else arguments, new_id(), given, ""))
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
-        """Run ``call`` on the server; see ``Toolbox.run``."""
+        """Run ``call`` on the server; see ``Toolbox.run``.
+
+        A long call is waited for until it ends, and is cancelled at the server if this task is cancelled.
+        """
         refusal = await self._ensure_fresh(call.tool.id)
         if refusal is not None:
             return refusal
-        return await self._read(call) if is_reader(call.tool) else await self._run(call, notify)
+        if is_reader(call.tool):
+            return await self._read(call)
+        waits = self._connection.pipeline.waits
+        if not call.tool.long:
+            return await self._run(call, notify, CallState(waits=waits))
+        state = CallState(waits=replace(waits, total_s=MAX_WAIT_S, is_patient=True))
+        try:
+            return await self._run(call, notify, state)
+        except anyio.get_cancelled_exc_class():
+            if state.long_call is not None:
+                # The shield lets the message out although the task is being cancelled.
+                with anyio.move_on_after(BRIEF_S, shield=True):
+                    await self._run_flow(self._connection.follow(state.long_call, state.long_call.cancel()))
+            raise
 
-    async def _run(self, call: Call, notify: Notify, step: RecipeStep | None = None) -> Result:
+    async def _run(self, call: Call, notify: Notify, state: CallState) -> Result:
         # The same connection for the whole call: a concurrent refresh can replace the one of this object.
         connection = self._connection
         current = connection.find_current(call)
@@ -259,7 +332,6 @@ class Remote(_RemoteFacts):
         if notify is not ignore_progress:
             # Some protocols must ask the server for progress with the request itself.
             current = current._replace(context=replace(current.context, report=notify))
-        state = CallState(step)
         # In line, because every call passes here: numbers are no files, and anything else is looked at.
         is_plain = type(current.arguments) is dict and _NEVER_FILES.issuperset(map(type, current.arguments.values()))
         flow = connection.run(current, state, may_hold_files=not is_plain)
@@ -423,6 +495,56 @@ class SyncRemote(_RemoteFacts):
         ``notify`` is a function that gets each Progress of a tool that streams, in order. ``context`` replaces that of
         the connection. ``step`` is the step of a recipe that the call is made as: a question shows it.
         """
+        return self._run(name, arguments, notify, context, CallState(step, self._freshness.connection.pipeline.waits))
+
+    def start(
+        self,
+        name: str,
+        arguments: Mapping[str, Json] | None = None,
+        *,
+        context: Context | None = None,
+        step: RecipeStep | None = None,
+    ) -> SyncHandle | Result:
+        """Start a call of the tool ``name``, and return its SyncHandle as soon as the server has taken it.
+
+        The same checks, questions and limits apply as to ``call``. A tool that is not long ends at once, and its Value
+        or Problem is returned; so is the Problem of a call that was not started.
+        """
+        # LC-05
+        state = CallState(step)
+        result = self._run(name, arguments, None, context, state)
+        return result if state.long_call is None else self.handle(state.long_call.id, tool=name)
+
+    def handle(self, call_id: str, *, tool: str = "") -> SyncHandle:
+        """Return the SyncHandle of a long call that was started earlier, also by another program of the same user.
+
+        ``tool`` is the name of its tool, for servers that do not say it with the call.
+        """
+        found = self.find(tool) if tool else None
+        return SyncHandle(self._get_connection, self._run_flow, call_id, found if isinstance(found, Tool) else None)
+
+    def list_calls(self, limit: int = 100, cursor: str = "") -> CallPage | Problem:
+        """Return at most ``limit`` long calls of this caller, newest first, without results.
+
+        ``cursor`` is that of the page before, to get the next one.
+        """
+        page: CallPage | Problem = self._run_flow(self._connection.list_long_calls(limit, cursor))
+        return page
+
+    def _run_flow(self, flow: Flow[Any], notify: SyncNotify | None = None) -> Any:
+        if self.closed:
+            flow.close()
+            return _CLOSED
+        return run(flow, self._transport, None, notify, provide_input=self._provide_input)
+
+    def _run(
+        self,
+        name: str,
+        arguments: Mapping[str, Json] | None,
+        notify: SyncNotify | None,
+        context: Context | None,
+        state: CallState,
+    ) -> Result:
         refusal = self._ensure_fresh(name)
         if refusal is not None:
             return refusal
@@ -431,13 +553,12 @@ class SyncRemote(_RemoteFacts):
         tool = connection.peer.find(name)
         if isinstance(tool, Problem):
             return tool
-        if step is not None and (refusal := self._find_step_refusal(step, tool)) is not None:
+        if state.step is not None and (refusal := self._find_step_refusal(state.step, tool)) is not None:
             return refusal
         given = self._context if context is None else context
         if notify is not None:
             given = replace(given, report=_is_heard)
         call = Call(tool, {} if arguments is None else arguments, new_id(), given)
-        state = CallState(step)
         # In line, because every call passes here: numbers are no files, and anything else is looked at.
         is_plain = type(call.arguments) is dict and _NEVER_FILES.issuperset(map(type, call.arguments.values()))
         flow = connection.run(call, state, may_hold_files=not is_plain)

@@ -5,10 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from toolwire.core.codec import Flow, Listen, intercept, map_request
 from toolwire.core.http import Request
-from toolwire.core.model import Json, Result, Tool
+from toolwire.core.model import Json, Tool
+
+T = TypeVar("T")
 
 _SIGN_IN_KINDS = ("oauth2", "openIdConnect")
 
@@ -33,7 +36,7 @@ def list_sign_in_schemes(tools: Iterable[Tool]) -> frozenset[str]:
     )
 
 
-def add_required_scopes(flow: Flow[Result], tool: Tool) -> Flow[Result]:
+def add_required_scopes(flow: Flow[T], tool: Tool) -> Flow[T]:
     """Run ``flow`` with the scopes of ``tool`` on each request, and return its value."""
     scopes = find_required_scopes(tool)
     if scopes is None:

@@ -143,9 +143,8 @@ async def arun(
                 returned: T = asked.value
                 return returned
             else:
-                # A server chooses the pause, so it is cut to what a caller can bear.
-                await sleep(min(asked.seconds, MAX_PAUSE_S))
                 reply = None
+                await _pass_on(asked, notify, sleep)
     except StopIteration as stop:
         value: T = stop.value
         return value
@@ -157,6 +156,14 @@ async def arun(
     finally:
         # The flow's own cleanup runs now, also after an error or a cancellation, and not when it is collected.
         flow.close()
+
+
+async def _pass_on(step: Pause | Progress, notify: Notify, sleep: Sleep) -> None:
+    if isinstance(step, Progress):
+        await notify(step)
+    else:
+        # A server chooses the pause, so it is cut to what a caller can bear.
+        await sleep(min(step.seconds, MAX_PAUSE_S))
 
 
 async def _run_in_thread(work: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
@@ -204,6 +211,10 @@ def run(
                 reply = ask_input(asked, provide_input)
             elif isinstance(asked, Work):
                 reply = asked.run()
+            elif isinstance(asked, Progress):
+                reply = None
+                if notify is not None:
+                    notify(asked)
             else:
                 reply = _ask(asked, approve)
     except StopIteration as stop:
@@ -231,6 +242,8 @@ def stream_progress(
                 reply = None
             elif isinstance(asked, Work):
                 reply = asked.run()
+            elif isinstance(asked, Progress):
+                reply = yield asked
             else:
                 # The caller reads the generator step by step and has no approver.
                 reply = DECLINED if isinstance(asked, InputRequest) else NO_APPROVER

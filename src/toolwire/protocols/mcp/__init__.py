@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from toolwire.core.codec import Codec, OfferedMethods
+from toolwire.core.codec import Codec, LongCallMethods, OfferedMethods
 from toolwire.core.lazy_import import import_lazily
 
 from .server import build_routes, refuse
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
         send,
     )
     from .offered_client import load, read
+    from .task_client import cancel as cancel_task
+    from .task_client import list_calls
+    from .task_client import read as read_task
 else:
     names = (
         "cancel",
@@ -41,6 +44,7 @@ else:
         import_lazily(f"{__name__}.client", *names)
     )
     load, read = import_lazily(f"{__name__}.offered_client", "load", "read")
+    read_task, cancel_task, list_calls = import_lazily(f"{__name__}.task_client", "read", "cancel", "list_calls")
     (listen_for_changes,) = import_lazily(f"{__name__}.change_listener", "listen_for_changes")
 
 _CODEC = Codec(
@@ -58,6 +62,7 @@ _CODEC = Codec(
     cancel=cancel,
     end_session=end_session,
     offered=OfferedMethods(load, read),
+    long_calls=LongCallMethods(read_task, cancel_task, list_calls),
     listen_for_changes=listen_for_changes,
 )
 

@@ -13,7 +13,7 @@ from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
 from toolwire.framing.jsontext import get_object
 
-from . import document, elicitation, post_message, result, resume_stream
+from . import document, elicitation, post_message, result, resume_stream, task_client
 from .elicitation import WantedInput
 from .handshake import list_tools, open_session, reopen_session
 from .header_arguments import Mirror
@@ -135,6 +135,8 @@ def _send(session: Session, call: Call) -> Flow[Result | None]:
         answer = yield from _post(session, call, added, number)
         if answer is None or isinstance(answer, Problem):
             return answer
+        if not isinstance(answer, WantedInput) and answer.get("resultType") == "task":
+            return task_client.read_started(session, tool, answer)
         wanted = answer if isinstance(answer, WantedInput) else None
         if not isinstance(answer, WantedInput):
             asked = elicitation.read_wanted(answer) if session.can_ask and session.version == STATELESS else None

@@ -93,7 +93,7 @@ def read_wanted(result: Mapping[str, Json]) -> WantedInput | Problem | None:
         asked = {}
     if not asked and state is None:
         return _build_refusal("it does not say what it wants")
-    return _read_questions(asked, state)
+    return read_questions(asked, state)
 
 
 def read_visits(data: Json) -> WantedInput | Problem:
@@ -104,7 +104,7 @@ def read_visits(data: Json) -> WantedInput | Problem:
         pages[str(number)] = {"method": METHOD, "params": params if isinstance(params, dict) else {}}
     if not pages:
         return _build_refusal("it does not say what it wants")
-    wanted = _read_questions(pages, None)
+    wanted = read_questions(pages, None)
     if isinstance(wanted, Problem):
         return wanted
     if not all(one.url for one in wanted.questions.values()):
@@ -112,7 +112,8 @@ def read_visits(data: Json) -> WantedInput | Problem:
     return wanted._replace(is_visit=True)
 
 
-def _read_questions(asked: Mapping[str, Json], state: str | None) -> WantedInput | Problem:
+def read_questions(asked: Mapping[str, Json], state: str | None) -> WantedInput | Problem:
+    """Return the questions ``asked``, by name; ``state`` goes back with their answers."""
     if len(asked) > MAX_QUESTIONS:
         return _build_refusal(f"it asks more than {MAX_QUESTIONS} questions at once")
     questions: dict[str, InputRequest] = {}

@@ -14,7 +14,7 @@ from toolwire.framing.jsontext import get_object
 
 from .header_arguments import find_fault
 from .post_message import CLIENT, Refused, Session, get_capabilities, read, write
-from .revision import HANDSHAKE, SERVER_META, SESSION_HEADER, STATELESS, UNSUPPORTED_VERSION
+from .revision import HANDSHAKE, SERVER_META, SESSION_HEADER, STATELESS, TASKS, UNSUPPORTED_VERSION
 from .stream_reader import fetch_answer
 
 MAX_PAGES = 100
@@ -183,12 +183,14 @@ def _read_session_id(response: Response) -> bytes:
 def _read_offers(result: dict[str, Json]) -> frozenset[str]:
     """Return the capabilities that a server declares, of those that a client of ours uses.
 
-    ``listChanged`` is among them if the server tells of changes in any list.
+    ``listChanged`` is among them if the server tells of changes in any list, ``tasks`` if calls can go on as tasks.
     """
     declared = get_object(result, "capabilities")
     offers = {name for name in ("resources", "prompts") if isinstance(declared.get(name), dict)}
     if any(get_object(declared, name).get("listChanged") is True for name in ("tools", "resources", "prompts")):
         offers.add("listChanged")
+    if isinstance(get_object(declared, "extensions").get(TASKS), dict):
+        offers.add("tasks")
     return frozenset(offers)
 
 

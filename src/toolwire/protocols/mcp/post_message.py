@@ -23,6 +23,7 @@ from .revision import (
     NAMED_BY,
     SESSION_HEADER,
     STATELESS,
+    TASKS,
     VERSION_HEADER,
     VERSION_META,
 )
@@ -42,6 +43,7 @@ _KINDS = {
     429: Kind.RATE_LIMITED,
     503: Kind.OVERLOADED,
 }
+_TASKS: dict[str, Json] = {"extensions": {TASKS: {}}}
 _OPENING = ("initialize", "notifications/initialized")
 _SHOWN = 2_000
 
@@ -99,7 +101,8 @@ def write(
 
 def get_capabilities(session: Session) -> dict[str, Json]:
     """Return what this client declares to the server of ``session``."""
-    return CAPABILITIES if session.can_ask else {}
+    capabilities = CAPABILITIES if session.can_ask else {}
+    return {**capabilities, **_TASKS} if "tasks" in session.offers and session.version == STATELESS else capabilities
 
 
 def write_end(session: Session) -> Request | None:

@@ -28,8 +28,19 @@ CONFIRMATION_META = "toolwire/confirmation"
 RECEIPT_META = "toolwire/receipt"
 PROGRESS_META = "toolwire/progress"
 PROGRESS_EVENT_META = "toolwire/event"
+CALL_META = "toolwire/call"
 
-NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+TASKS = "io.modelcontextprotocol/tasks"
+"""The extension by which a call can go on as a task."""
+
+NAMED_BY = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 """The parameter that the header ``mcp-name`` repeats, by method."""
 
 INTERNAL_ERROR = -32603

@@ -100,11 +100,16 @@ class Listener:
             return post_message.write_reply(session, id_, refusal)
 
 
-def fetch_answer(request: Request, session: Session, id_: str | int) -> Flow[Response | Problem]:
-    """Return the whole response to ``request``; what its stream asks and tells is dealt with while it comes."""
+def fetch_answer(
+    request: Request, session: Session, id_: str | int, *, is_brief: bool = False
+) -> Flow[Response | Problem]:
+    """Return the whole response to ``request``; what its stream asks and tells is dealt with while it comes.
+
+    With ``is_brief`` it has the time of a plain request, also where the user can be asked.
+    """
     listener = Listener(session, id_)
     # A user takes longer to answer than a server, so a call in which they may be asked has the time of a stream.
-    came: Response | Problem = yield Listen(request, listener.hear, is_brief=not session.can_ask)
+    came: Response | Problem = yield Listen(request, listener.hear, is_brief=is_brief or not session.can_ask)
     if isinstance(came, Problem):
         return Response(200, (STREAM,), bytes(listener.body)) if listener.answered else came
     if listener.has_large_event and not listener.answered:

@@ -6,19 +6,21 @@ schemas, ``request`` builds requests, ``response`` reads responses, ``tools`` ma
 
 from typing import TYPE_CHECKING
 
-from toolwire.core.codec import Codec
+from toolwire.core.codec import Codec, LongCallMethods
 from toolwire.core.lazy_import import import_lazily
 
 from .document.paths import NAME
 from .server import build_routes, refuse
 
 if TYPE_CHECKING:
+    from .accepted_calls import cancel, list_calls, read
     from .client import describe_places, describe_plan, describe_target, send
     from .discovery import find
 else:
     send, describe_target, describe_places, describe_plan = import_lazily(
         f"{__name__}.client", "send", "describe_target", "describe_places", "describe_plan"
     )
+    read, cancel, list_calls = import_lazily(f"{__name__}.accepted_calls", "read", "cancel", "list_calls")
     (find,) = import_lazily(f"{__name__}.discovery", "find")
 
 CODEC = Codec(
@@ -32,6 +34,7 @@ CODEC = Codec(
     places=describe_places,
     plan=describe_plan,
     find_selected=find,
+    long_calls=LongCallMethods(read, cancel, list_calls),
     safe_by_method=True,
     default_limits=True,
 )

@@ -7,10 +7,11 @@ from dataclasses import fields
 
 from toolwire.core.codec import Flow, Peer, listen
 from toolwire.core.http import Request, Response
-from toolwire.core.model import Call, Kind, Problem, Result, Tool
+from toolwire.core.model import Call, Kind, Problem, Result, Tool, Value
 from toolwire.core.url_origin import get_origin
 from toolwire.validation import refuse_undeclared
 
+from . import accepted_calls
 from .request import build_request
 from .request.plan import Plan
 from .response import results
@@ -37,14 +38,28 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     expected = Expected(
         get_origin(plan.base), plan.responses, peer.resources, peer.result_limits, plan.write_only, plan.content
     )
-    if not plan.streams:
-        response: Response | Problem = yield request
-        return response if isinstance(response, Problem) else results.read(response, expected)
-    heard = results.build_stream_reader(expected)
-    response = yield from listen(request, heard.feed)
-    if heard.has_begun:
-        return results.read_stream_end(heard, response, expected)
-    return response if isinstance(response, Problem) else results.read(response, expected)
+    response: Response | Problem
+    if plan.streams:
+        heard = results.build_stream_reader(expected)
+        response = yield from listen(request, heard.feed)
+        if heard.has_begun:
+            return results.read_stream_end(heard, response, expected)
+    else:
+        response = yield request
+    if isinstance(response, Problem):
+        return response
+    return _read_202(response, request, plan, expected) if response.status == 202 else results.read(response, expected)
+
+
+def _read_202(response: Response, request: Request, plan: Plan, expected: Expected) -> Result:
+    # LC-05: the server may go on with the call, and say where its result will be.
+    accepted = accepted_calls.read_accepted(response, request, plan.base)
+    if accepted is not None:
+        return accepted
+    result, elsewhere = results.read(response, expected), accepted_calls.find_foreign_status(response, request)
+    if elsewhere and isinstance(result, Value):  # it gets no question, because no credential of this site may go there
+        return Value(result.value, {**(result.notes or {}), "status_elsewhere": elsewhere})
+    return result
 
 
 def describe_target(peer: Peer, call: Call) -> str:

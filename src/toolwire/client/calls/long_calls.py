@@ -1,0 +1,310 @@
+"""Read, wait for and cancel calls that go on at the server when their caller leaves.
+
+Rules:
+- Only reading is repeated, never the call. What the user approved covers it, because each request is built here from
+  the id of the call, and goes to the origin of the server and to no other.
+- The pace is the server's, and never faster than four times a second. Without a word from the server, or without a
+  change, the waits grow to five seconds.
+- Waiting ends with the time that the caller has, whatever the server says. The call goes on, and its id is in the
+  result.
+"""
+# LC-05
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from toolwire.core.call_status import CallPage, CallStatus, LongCallState
+from toolwire.core.codec import CallReading, Codec, Flow, Listen, Peer, intercept, map_request, pause
+from toolwire.core.http import Request
+from toolwire.core.model import Json, Kind, Problem, Progress, Result, Tool, Value
+from toolwire.core.url_display import show_url
+from toolwire.core.url_origin import get_origin, has_same_origin
+from toolwire.framing.call_document import is_call_id
+from toolwire.framing.jsontext import get_object
+
+T = TypeVar("T")
+
+MAX_WAIT_S: Final = 7 * 86_400.0
+"""The longest wait for one call in seconds."""
+MAX_LISTED: Final = 1_000
+_SHORTEST_S: Final = 0.25
+_LONGEST_S: Final = 5.0
+_GROWTH: Final = 1.3
+_SERVER_WAITED_S: Final = 1.0  # after so long the server has waited for a change itself, and is asked again soon
+_LONGEST_ASKED_S: Final = 300.0  # MAX_PAUSE_S of the drivers is longer
+_FAILING_S: Final = 30.0
+_PATIENT_FAILING_S: Final = 600.0
+_PASSING = frozenset({Kind.OVERLOADED, Kind.RATE_LIMITED, Kind.TIMEOUT, Kind.TOO_SLOW})
+_LOST = frozenset({"dns", "refused", "timeout", "closed", "breaker"})
+_NO_METHODS = "This server has no long calls: its protocol has no words for them."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitLimits:
+    """For how many seconds a caller waits for a call to end. ``clock`` returns seconds and never goes back.
+
+    If a server wants no question for longer than is left, the waiting ends at once. With ``is_patient`` it goes on,
+    with a question every five minutes, and also while the server cannot be reached for up to ten minutes. A server that
+    can is asked to wait up to ``server_wait_s`` seconds for a change.
+    """
+
+    total_s: float
+    clock: Callable[[], float]
+    is_patient: bool = False
+    server_wait_s: float = 20.0
+
+
+class LongCall:
+    """One long call at ``peer``: its id, and its tool if that is known."""
+
+    __slots__ = ("_answered", "_codec", "_peer", "id", "tool")
+
+    def __init__(self, codec: Codec, peer: Peer, id_: str, tool: Tool | None = None) -> None:
+        self._codec = codec
+        self._peer = peer
+        self._answered: set[str] = set()
+        self.id = id_
+        self.tool = tool
+
+    def read(self, wait_s: float = 0.0) -> Flow[CallReading | Problem]:
+        """Return how the call stands, perhaps after a change, or after about ``wait_s`` seconds."""
+        methods = self._codec.long_calls
+        if methods is None:
+            return _build_no_methods()
+        flow = methods.read(self._peer, self.tool, self.id, wait_s, self._answered)
+        reading = yield from _guard_origin(flow, self._peer)
+        if isinstance(reading, CallReading) and self.tool is None:
+            found = self._peer.catalog.find(reading.status.tool)
+            self.tool = found if isinstance(found, Tool) else None
+        return reading
+
+    def cancel(self) -> Flow[Problem | None]:
+        """Ask to cancel the call, and return a Problem if the server refuses. The call may end otherwise meanwhile."""
+        methods = self._codec.long_calls
+        if methods is None:
+            return _build_no_methods()
+        return (yield from _guard_origin(methods.cancel(self._peer, self.id), self._peer))
+
+    def wait(self, limits: WaitLimits, retry_after_s: float | None = None) -> Flow[Result]:
+        """Return the result of the call when it is over, or why there is none yet. Changes are passed on as progress.
+
+        ``retry_after_s`` is the pause that the server asked for when it took the call.
+        """
+        watcher = CallWatcher(self, limits, retry_after_s)
+        while True:
+            status = yield from watcher.find_change()
+            if isinstance(status, Problem):
+                return status
+            if status.is_over:
+                return read_end(status)
+            if (progress := _describe_progress(status)) is not None:
+                yield progress
+
+
+class CallWatcher:
+    """Follows one call from change to change, until it is over or the time of ``limits`` is.
+
+    It waits before the first reading only if the server asked for that when it took the call.
+    """
+
+    __slots__ = ("_call", "_pace", "_status", "_stopwatch", "limits")
+
+    def __init__(self, call: LongCall, limits: WaitLimits, retry_after_s: float | None = 0.0) -> None:
+        self._call = call
+        self._pace = _Pace(retry_after_s, _PATIENT_FAILING_S if limits.is_patient else _FAILING_S)
+        self._status: CallStatus | None = None
+        self._stopwatch = _Stopwatch(limits)
+        self.limits = limits
+
+    def find_change(self) -> Flow[CallStatus | Problem]:
+        """Return the next status that differs from the one before, or why there is none."""
+        stopwatch, pace = self._stopwatch, self._pace
+        while True:
+            delay_s, left_s = pace.find_delay_s(), stopwatch.find_left_s()
+            if self.limits.is_patient:
+                delay_s = min(delay_s, _LONGEST_ASKED_S, max(left_s, _SHORTEST_S))
+            if delay_s > left_s:
+                return _build_unfinished(self._call, self._status, delay_s)
+            yield from pause(delay_s, is_poll=True)
+            stopwatch.add(delay_s)
+            asked_at = stopwatch.now()
+            reading = yield from self._call.read(min(self.limits.server_wait_s, max(0.0, stopwatch.find_left_s())))
+            took_s = stopwatch.now() - asked_at
+            if isinstance(reading, Problem):
+                if not pace.add_failure(reading, delay_s + took_s):
+                    return _name_call(reading, self._call)
+                continue
+            before, self._status = self._status, reading.status
+            has_changed = _differs(before, reading.status)
+            pace.add_reading(reading, has_changed=has_changed, took_s=took_s)
+            if has_changed:
+                return reading.status
+
+
+def list_calls(codec: Codec, peer: Peer, limit: int, cursor: str = "") -> Flow[CallPage | Problem]:
+    """Return at most ``limit`` long calls of this caller, newest first, from ``cursor`` on."""
+    methods = codec.long_calls
+    if methods is None:
+        return _build_no_methods()
+    return (yield from _guard_origin(methods.list_calls(peer, max(1, min(limit, MAX_LISTED)), cursor), peer))
+
+
+def find_call_id(result: Result) -> str:
+    """Return the id of the call that goes on after ``result``, or ``""`` if it does not."""
+    if not isinstance(result, Problem) or result.kind is not Kind.ACCEPTED:
+        return ""
+    id_ = get_object(result.details, "call").get("id")
+    return id_ if isinstance(id_, str) and is_call_id(id_) else ""
+
+
+def read_end(status: CallStatus) -> Result:
+    """Return the result of a call that is over."""
+    if status.result is not None:
+        return status.result
+    if status.state is LongCallState.CANCELLED:
+        return Problem(kind=Kind.CANCELLED, message=f"The call {show_id(status.id)} was cancelled.")
+    text = f"The call {show_id(status.id)} is {status.state.value}, and the server gives no result of it."
+    kind = Kind.INTERRUPTED if status.state is LongCallState.INTERRUPTED else Kind.BAD_ANSWER
+    return Problem(kind=kind, message=text)
+
+
+def describe_start(problem: Problem) -> Value:
+    """Return the ACCEPTED ``problem`` as the value that a program or a model is given for a call that it started."""
+    call = get_object(problem.details, "call")
+    return Value({"call": call.get("id"), "state": call.get("state", "running"), "message": problem.message})
+
+
+def show_id(id_: str) -> str:
+    """Return ``id_`` for a message. The id of a call of a foreign API is a URL, whose query may hold a secret."""
+    return show_url(id_) if "/" in id_ else id_
+
+
+def build_foreign_call(url: str, home: str) -> Problem:
+    """Return the Problem of a call whose status is said to be at another origin."""
+    text = (
+        f"The status of the call is at {get_origin(url) or show_url(url)}, not at {get_origin(home)}: it is not read."
+    )
+    return Problem(kind=Kind.BAD_ANSWER, message=text, details={"reason": "origin", "sent": False})
+
+
+def _guard_origin(flow: Flow[T], peer: Peer) -> Flow[T]:
+    """Run ``flow``, whose requests may only go to the origin of ``peer`` or to one that the user allowed."""
+
+    def check(step: Request | Listen) -> Request | Listen | Problem:
+        url = (step.request if isinstance(step, Listen) else step).url
+        if has_same_origin(url, peer.url) or get_origin(url) in peer.origins:
+            return step
+        return build_foreign_call(url, peer.url)
+
+    return intercept(flow, on_request=check)
+
+
+def prefer_async(step: Request | Listen) -> Request | Listen:
+    """Return ``step`` with the wish that the server takes a long call and answers at once (RFC 7240)."""
+    return map_request(step, lambda request: request._replace(headers=(*request.headers, _PREFER)))
+
+
+_PREFER = (b"prefer", b"respond-async")
+
+
+class _Stopwatch:
+    """Counts the seconds of ``limits`` that are left. Pauses count in full, also where a clock stands still."""
+
+    __slots__ = ("_began_at", "_limits", "_paused_s")
+
+    def __init__(self, limits: WaitLimits) -> None:
+        self._limits = limits
+        self._began_at = limits.clock()
+        self._paused_s = 0.0
+
+    def now(self) -> float:
+        return self._limits.clock()
+
+    def add(self, paused_s: float) -> None:
+        self._paused_s += paused_s
+
+    def find_left_s(self) -> float:
+        return self._limits.total_s - max(self._paused_s, self._limits.clock() - self._began_at)
+
+
+class _Pace:
+    """Decides how long to wait before the call is read again."""
+
+    __slots__ = ("_asked_s", "_failing_s", "_is_first", "_most_failing_s", "_unchanged")
+
+    def __init__(self, asked_s: float | None, most_failing_s: float) -> None:
+        self._asked_s = asked_s
+        self._most_failing_s = most_failing_s
+        self._failing_s = 0.0
+        self._unchanged = 0
+        self._is_first = True
+
+    def find_delay_s(self) -> float:
+        if self._is_first and self._asked_s == 0.0:
+            return 0.0
+        own_s = min(_SHORTEST_S * _GROWTH ** min(self._unchanged, 40), _LONGEST_S)
+        return own_s if self._asked_s is None else max(own_s, self._asked_s)
+
+    def add_reading(self, reading: CallReading, *, has_changed: bool, took_s: float) -> None:
+        self._is_first, self._failing_s, self._asked_s = False, 0.0, reading.retry_after_s
+        if has_changed:
+            self._unchanged = 0
+        elif took_s < _SERVER_WAITED_S:
+            self._unchanged += 1
+
+    def add_failure(self, problem: Problem, passed_s: float) -> bool:
+        """Count a reading that failed, and return whether to try again."""
+        wait_ms = problem.retry_after_ms
+        self._is_first, self._asked_s = False, None if wait_ms is None else min(wait_ms / 1_000, _LONGEST_ASKED_S)
+        self._failing_s += max(passed_s, _SHORTEST_S)
+        self._unchanged += 1
+        is_lost = problem.kind is Kind.UNREACHABLE and problem.details.get("reason") in _LOST
+        return (is_lost or problem.kind in _PASSING) and self._failing_s <= self._most_failing_s
+
+
+def _differs(before: CallStatus | None, status: CallStatus) -> bool:
+    return before is None or (before.state, before.progress, before.message) != (
+        status.state,
+        status.progress,
+        status.message,
+    )
+
+
+def _describe_progress(status: CallStatus) -> Progress | None:
+    said: dict[str, Json] = {}
+    if status.progress is not None:
+        said["progress"] = status.progress
+    if status.message:
+        said["message"] = status.message
+    return Progress(said, "progress") if said else None
+
+
+def _build_no_methods() -> Problem:
+    return Problem(kind=Kind.NOT_FOUND, message=_NO_METHODS, details={"sent": False})
+
+
+def _build_unfinished(call: LongCall, status: CallStatus | None, delay_s: float) -> Problem:
+    name = call.tool.name if call.tool is not None else "The call"
+    shown, state = show_id(call.id), LongCallState.RUNNING if status is None else status.state
+    how = "is still running" if state is not LongCallState.WAITING else "waits for an answer of the user"
+    if status is not None and status.progress is not None:
+        how += f" ({status.progress:.0%})"
+    return Problem(
+        kind=Kind.ACCEPTED,
+        message=f"{name} {how} as call {shown}. It was not stopped; ask for its result later by this id.",
+        can_retry=True,
+        retry_after_ms=int(min(delay_s, MAX_WAIT_S) * 1_000),
+        details={"call": {"id": call.id, "state": state.value}},
+    )
+
+
+def _name_call(problem: Problem, call: LongCall) -> Problem:
+    """Return ``problem`` with the id of the call, which goes on unless the server has forgotten it."""
+    if problem.kind is Kind.NOT_FOUND:
+        return problem
+    details: dict[str, Json] = {**problem.details, "call": {"id": call.id, "state": "running"}}
+    text = f"{problem.message} The call may go on: its id is {show_id(call.id)}."
+    return replace(problem, message=text, details=details)
