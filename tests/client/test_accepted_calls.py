@@ -267,7 +267,7 @@ ELSEWHERE = [
 ]
 
 
-@pytest.mark.requirement("LC-05")
+@pytest.mark.requirement("LC-05", "D-07")
 @pytest.mark.parametrize("location", ELSEWHERE)
 def test_status_on_another_origin_is_never_read(location: str) -> None:
     site = Site(ENDED, accepted=(202, {"location": location, "retry-after": "0"}, {"order": 7}))
