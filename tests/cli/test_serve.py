@@ -367,12 +367,12 @@ def test_confirmation_word_of_one_worker_is_valid_once_in_every_worker(site: str
         url = url_in(said)
         answers = []
         for number in range(12):  # each request has a connection of its own, which any worker may take
-            word = _send_note(url, str(number))[1]
-            answers.append([_send_note(url, str(number), word)[0] for _ in range(3)])
+            word = send_note(url, str(number))[1]
+            answers.append([send_note(url, str(number), word)[0] for _ in range(3)])
     assert answers == [[200, 428, 428]] * 12
 
 
-def _send_note(url: str, text: str, word: str = "") -> tuple[int, str]:
+def send_note(url: str, text: str, word: str = "") -> tuple[int, str]:
     fields = {"content-type": "application/json", **({"toolwire-confirmation": word} if word else {})}
     request = urllib.request.Request(f"{url}/api/note", json.dumps({"text": text}).encode(), fields)
     try:

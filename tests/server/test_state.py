@@ -168,3 +168,32 @@ def test_hanging_database_stops_only_calls_that_need_it(postgres: Postgres) -> N
         assert ran == ["tea", *["no key"] * 4], "nothing that was refused ran"
 
     run(story, [app])
+
+
+@pytest.mark.requirement("ST-01", "ST-05")
+def test_confirmation_that_waits_for_a_hanging_database_delays_no_other_call(postgres: Postgres) -> None:
+    wait_until_answering(postgres)
+    ran: list[str] = []
+    app = asgi(build_kit(ran), state=postgres.create_database(), require_confirmation=lambda _: "Do it?")
+    reader = asgi(build_kit(ran))
+
+    async def story(apps: list[App]) -> None:
+        wire, other = (AppTransport(one) for one in apps)
+        asked = await wire.send(call("openapi", "order", "", what="tea"))
+        assert isinstance(asked, Response)
+        word = json.loads(asked.body)["details"]["confirmation"]["word"].encode()
+        confirmed = call("openapi", "order", "", what="tea")
+        confirmed = confirmed._replace(headers=(*confirmed.headers, (b"toolwire-confirmation", word)))
+        with postgres.stopped():
+            waiting = asyncio.ensure_future(wire.send(confirmed))
+            await asyncio.sleep(0)
+            assert (await other.send(call("otc", "price", "", what="milk"))).status == 200
+            assert not waiting.done(), "the event loop went on while the database was asked"
+            async with asyncio.timeout(10):
+                refused = await waiting
+            assert isinstance(refused, Response)
+            assert refused.status == 503
+            assert json.loads(refused.body)["message"] == "order did not run: its confirmation cannot be checked now."
+        assert ran == []
+
+    run(story, [app, reader])

@@ -529,7 +529,9 @@ def _add_approvals(parser: Parser) -> None:
     parser.add_argument("--rotate", action="store_true", help="key: make a new key, which signs from now on")
     parser.add_argument("--keys", metavar="FILE", help="verify: the public keys, a JWK Set (default: your own)")
     parser.add_argument(
-        "--path", metavar="FOLDER", help="the folder with the decisions (default: toolwire below XDG_STATE_HOME)"
+        "--path",
+        metavar="WHERE",
+        help="the folder or PostgreSQL with the decisions (default: TOOLWIRE_STATE, or toolwire below XDG_STATE_HOME)",
     )
 
 

@@ -167,7 +167,7 @@ class ServeSettings:
     receipts: Receipts = ""
     receipt_keys: str = ""
     receipt_audience: str = ""
-    confirmations: str = ""
+    confirmations: str = field(default="", repr=False)
     remote: Mapping[str, Any] = field(default_factory=dict, repr=False)
     upstreams: Sequence[UpstreamSettings] = ()
     callers: Mapping[str, CallerSettings] = field(default_factory=dict)
@@ -430,8 +430,9 @@ def build_caller_consent(settings: ServeSettings) -> CallerConsent:
     """Return what answers for the callers of remote tools: their confirmation, by a receipt or in the inbox if set so.
 
     Raises:
-        DefinitionError: the keys of receipts, or a folder, cannot be used.
+        DefinitionError: the keys of receipts, or a place, cannot be used.
     """
+    places = find_state_places(settings.state)
     return CallerConsent(
         host_confirmation=_HOST_CONFIRMATION if settings.consent == "hints" else "",
         confirmations=settings.confirmations,
@@ -439,9 +440,9 @@ def build_caller_consent(settings: ServeSettings) -> CallerConsent:
             settings.receipts,
             _find_receipt_keys(settings),
             audience=settings.receipt_audience,
-            folder=find_state_places(settings.state).receipts,
+            place=places.receipts,
         ),
-        inbox=open_inbox(settings.consent),
+        inbox=open_inbox(settings.consent, places.inbox),
     )
 
 

@@ -14,6 +14,8 @@ Rules:
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
@@ -45,20 +47,28 @@ class CallerConsent:
         receipts: ReceiptVerifier | None = None,
         inbox: Inbox | None = None,
     ) -> None:
-        """Share ``confirmations``, a folder, with the other processes of this machine that serve the same gateway.
+        """Share ``confirmations``, a folder or the URL of a PostgreSQL, with the other processes of the same gateway.
 
         With ``receipts``, a caller must send a receipt too. In ``inbox``, the users of hosts that can confirm nothing
         decide.
 
         Raises:
-            DefinitionError: the folder cannot be used.
+            DefinitionError: the place cannot be used.
         """
         words = ConfirmationWords(confirmations) if words is None else words
         self._confirmations = Confirmations(words, receipts=receipts, inbox=inbox)
         self._host_confirmation = host_confirmation.encode()
 
-    def __call__(self, question: Question) -> Answer:
-        """Allow a call whose caller has confirmed it; else let it end with what the caller is to confirm."""
+    def __call__(self, question: Question) -> Answer | Awaitable[Answer]:
+        """Allow a call whose caller has confirmed it; else let it end with what the caller is to confirm.
+
+        The answer is awaitable where a database has it.
+        """
+        if self._confirmations.is_remote:
+            return asyncio.to_thread(self._answer, question)
+        return self._answer(question)
+
+    def _answer(self, question: Question) -> Answer:
         call, subject = question.call, _digest(question)
         word = call.context.confirmation.encode()
         # CC-06: where receipts are required, what a host says of itself proves nothing.

@@ -108,7 +108,7 @@ def build_app(  # noqa: PLR0913 - one keyword for each thing a server can be tol
         confirmations=confirmations or places.confirmations,
         consent=consent,
         inbox=open_inbox(consent, inbox),
-        receipts=open_receipt_verifier(receipts, receipt_keys, audience=receipt_audience, folder=places.receipts),
+        receipts=open_receipt_verifier(receipts, receipt_keys, audience=receipt_audience, place=places.receipts),
         private=private,
     )
 

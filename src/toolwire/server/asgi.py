@@ -16,8 +16,9 @@ from toolwire.define import Toolkit
 from toolwire.framing import jsontext
 from toolwire.limits import CallerRules, LocalRates, RatesFail, RulesByCaller
 from toolwire.protocols import BUILTIN, STRICT_JSONRPC
+from toolwire.stores.consent.open import is_in_database
 from toolwire.stores.limits.open import open_windows
-from toolwire.stores.paths import find_state_folder, find_state_places
+from toolwire.stores.paths import find_decisions_place, find_state_places
 from toolwire.telemetry.calls import Telemetry
 from toolwire.validation import Authorizer
 
@@ -160,8 +161,8 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
         confirmations=confirmations or places.confirmations,
         ask_hosts=ask_hosts,
         consent=consent,
-        inbox=open_inbox(consent, inbox),
-        receipts=open_receipt_verifier(receipts, receipt_keys, audience=receipt_audience, folder=places.receipts),
+        inbox=open_inbox(consent, inbox or places.inbox),
+        receipts=open_receipt_verifier(receipts, receipt_keys, audience=receipt_audience, place=places.receipts),
         workflows=workflows,
         private=private,
         rules=rules,
@@ -182,16 +183,16 @@ def _check_workflows(workflows: Json, toolbox: Toolbox) -> None:
         raise DefinitionError(f"The workflows do not fit the tools. {fault}")
 
 
-def open_inbox(consent: str, folder: Path | str = "") -> Inbox | None:
-    """Return the inbox in ``folder``, by default the user's own of ``toolwire approvals``; None for another consent.
+def open_inbox(consent: str, place: Path | str = "") -> Inbox | None:
+    """Return the inbox in ``place``, by default where ``toolwire approvals`` looks; None for another consent.
 
     Raises:
-        DefinitionError: the folder cannot be used.
+        DefinitionError: the place cannot be used.
     """
     if consent != "inbox":
         return None
-    own = find_state_folder()
-    chosen = Path(folder) if str(folder) else own
+    own = find_decisions_place()
+    chosen = own if not str(place) else str(place) if is_in_database(place) else Path(place)
     return Inbox(chosen, is_default=chosen == own)
 
 

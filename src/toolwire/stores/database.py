@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from typing import Any, Protocol
 
 from toolwire.core.errors import DefinitionError
 
@@ -15,6 +16,47 @@ from .write_ahead import write_ahead
 
 _BUSY_S = 10.0
 _CREATE_LOCK = threading.Lock()
+
+
+class Rows(Protocol):
+    """What a statement returned."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows it changed."""
+        ...
+
+    def fetchone(self) -> Any:
+        """Return the next row, or None."""
+        ...
+
+    def fetchall(self) -> list[Any]:
+        """Return all rows that are left."""
+        ...
+
+
+class Cursor(Protocol):
+    """Runs statements in one transaction."""
+
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Rows:
+        """Run ``statement`` and return its rows; ``?`` stands for each of ``values``."""
+        ...
+
+
+class SharedRows(Protocol):
+    """Tables that several processes share: a file of SQLite, or a part of a database of PostgreSQL."""
+
+    def transaction(self) -> AbstractContextManager[Cursor]:
+        """Give a cursor in a transaction without other writers. An exception rolls it back."""
+        ...
+
+    def select_rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows that ``statement`` selects."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
 
 
 class Database:

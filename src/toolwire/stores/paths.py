@@ -29,15 +29,17 @@ def is_postgres_url(where: str) -> bool:
 
 
 class StatePlaces(NamedTuple):
-    """Where a server keeps its ledger, its rate limits, its confirmations and the receipts of its callers.
+    """Where a server keeps calls, rate limits, confirmations, receipts, questions, and the rows of OAuth.
 
-    Empty: in the memory of the process; receipts are then not kept.
+    Empty: in the memory of the process; receipts are then not kept, and questions where the user's own are.
     """
 
     ledger: str | None = None
     rates: str = ""
     confirmations: str = ""
     receipts: str = ""
+    inbox: str = ""
+    oauth: str = ""
 
 
 def find_state_places(where: str | Path) -> StatePlaces:
@@ -53,8 +55,7 @@ def find_state_places(where: str | Path) -> StatePlaces:
     if text == "memory":
         return StatePlaces()
     if is_postgres_url(text):
-        # Confirmations are not kept in a database: machines do not share them (docs/decisions/0044).
-        return StatePlaces(ledger=text, rates=text)
+        return StatePlaces(ledger=text, rates=text, confirmations=text, receipts=text, inbox=text, oauth=text)
     if ":/" in text:  # one slash, because a Path of a URL has lost the second
         raise DefinitionError("State is kept in memory, in a folder or at a URL such as postgresql://HOST/DATABASE.")
     folder = Path(text)
@@ -62,4 +63,20 @@ def find_state_places(where: str | Path) -> StatePlaces:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise DefinitionError(f"State cannot be kept in {folder}: {error.strerror or error}.") from error
-    return StatePlaces(str(folder / "calls.sqlite"), str(folder), str(folder / "confirmations"), str(folder))
+    return StatePlaces(
+        ledger=str(folder / "calls.sqlite"),
+        rates=str(folder),
+        confirmations=str(folder / "confirmations"),
+        receipts=str(folder),
+        inbox=str(folder),
+        oauth=str(folder / "oauth.sqlite3"),
+    )
+
+
+def find_decisions_place() -> Path | str:
+    """Return where the decisions of this user are: the state that TOOLWIRE_STATE names, or the user's own folder."""
+    # ST-01: one setting for all that lasts. "memory" is for servers: what a user decided is always kept.
+    named = os.environ.get(STATE_VARIABLE, "")
+    if named in ("", "memory"):
+        return find_state_folder()
+    return named if is_postgres_url(named) else Path(find_state_places(named).inbox)

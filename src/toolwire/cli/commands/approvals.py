@@ -26,17 +26,18 @@ from toolwire.core.errors import ToolwireError
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Approval, Json, Problem
 from toolwire.core.selection import Selection
-from toolwire.stores.consent.approvals import Approvals
-from toolwire.stores.consent.audit import StoredAudit, list_audit_files
-from toolwire.stores.consent.grants import StoredGrants
-from toolwire.stores.consent.preferences import (
-    EVERY_TOOL,
-    EVERY_WRITE,
-    KEPT_LEVELS,
-    KeptLevel,
-    StoredPreferences,
+from toolwire.stores.consent.audit import list_audit_files
+from toolwire.stores.consent.open import (
+    Place,
+    StoredLevels,
+    is_in_database,
+    open_approvals,
+    open_decisions,
+    open_grants,
+    open_levels,
 )
-from toolwire.stores.paths import find_state_folder
+from toolwire.stores.consent.preferences import EVERY_TOOL, EVERY_WRITE, KEPT_LEVELS, KeptLevel
+from toolwire.stores.paths import find_decisions_place, find_state_folder
 
 ACTIONS = ("list", "allow", "deny", "revoke", "set", "unset", "log", "key", "verify")
 _SAID = {EVERY_TOOL: "every tool", EVERY_WRITE: "every tool that changes something"}
@@ -47,30 +48,38 @@ _COLUMNS = ("time", "decision", "who", "connection", "tool", "shown", "where", "
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List, answer, revoke or verify, in the folder where decisions are stored."""
-    folder = Path(arguments.path) if arguments.path else find_state_folder()
+    """List, answer, revoke or verify, where decisions are stored: in a folder or a database."""
+    try:
+        return _run(arguments.path or find_decisions_place(), arguments)
+    except ConnectionError as error:  # the database went away meanwhile
+        print_error(f"Decisions cannot be read or stored: {error}.")
+        return FAILED
+
+
+def _run(place: Place, arguments: argparse.Namespace) -> int:
     if arguments.action in ("set", "unset"):
-        return _change_level(StoredPreferences(folder), arguments)
+        return _change_level(open_levels(place), arguments)
     if arguments.words or arguments.writes or arguments.every:
         raise UsageError(f"approvals {arguments.action} takes no tool: that is for `set` and `unset`.")
     if arguments.action in ("allow", "deny", "revoke") and not arguments.id:
         raise UsageError(f"Say which: toolwire approvals {arguments.action} ID; `toolwire approvals list` shows them.")
     match arguments.action:
         case "key" | "verify":
-            return _prove(folder, arguments)
+            return _prove(place, arguments)
         case "allow" | "deny":
-            return _answer(folder, arguments)
+            return _answer(place, arguments)
         case "revoke":
-            return _revoke(folder, arguments.id)
+            return _revoke(place, arguments.id)
         case "log":
-            return _verify(folder) if arguments.verify else _log(folder, arguments)
+            return _verify(place) if arguments.verify else _log(place, arguments)
         case _:
-            return _list(folder, as_json=arguments.json)
+            return _list(place, as_json=arguments.json)
 
 
-def _prove(folder: Path, arguments: argparse.Namespace) -> int:
+def _prove(place: Place, arguments: argparse.Namespace) -> int:
     """Print the user's keys, or verify the receipts in a file."""
-    # CC-06
+    # CC-06: a private key is on this machine only, also if decisions are in a database.
+    folder = find_state_folder() if is_in_database(place) else Path(place)
     if arguments.action == "key":
         return print_keys(folder, rotate=arguments.rotate)
     if not arguments.id:
@@ -78,10 +87,9 @@ def _prove(folder: Path, arguments: argparse.Namespace) -> int:
     return verify_receipts(folder, arguments.id, arguments.keys, as_json=arguments.json)
 
 
-def _list(folder: Path, *, as_json: bool) -> int:
-    approvals, grants = Approvals(folder), StoredGrants(folder)
-    waiting, granted = approvals.list_pending(), grants.list_grants()
-    levels = StoredPreferences(folder).list_levels()
+def _list(place: Place, *, as_json: bool) -> int:
+    waiting, granted = open_approvals(place).list_pending(), open_grants(place).list_grants()
+    levels = open_levels(place).list_levels()
     if as_json:
         listed: dict[str, Json] = {
             "waiting": [
@@ -136,7 +144,7 @@ def _describe_grant(grant: Grant) -> str:
     return describe_bounds(grant.conditions, grant.uses_left) if grant.is_bounded else "every call"
 
 
-def _change_level(store: StoredPreferences, arguments: argparse.Namespace) -> int:
+def _change_level(store: StoredLevels, arguments: argparse.Namespace) -> int:
     """Set or delete the level of a tool, of every tool, or of every tool that changes something."""
     # XL-042
     is_set, words = arguments.action == "set", list(arguments.words)
@@ -163,7 +171,7 @@ def _change_level(store: StoredPreferences, arguments: argparse.Namespace) -> in
     return FAILED
 
 
-def _check_tool(store: StoredPreferences, site: str, url: str, kept: KeptLevel) -> None:
+def _check_tool(store: StoredLevels, site: str, url: str, kept: KeptLevel) -> None:
     """Warn if the site at ``url`` has no tool of the name that was stored; store the name of a tool for its id."""
     # XL-042: a level for a misspelt name would have no effect, and the user would not notice. The level is stored
     # before the check: a site that does not answer must not prevent a stricter level.
@@ -185,14 +193,14 @@ def _refuse(_: Question) -> Answer:
     return Answer(allowed=False)
 
 
-def _answer(folder: Path, arguments: argparse.Namespace) -> int:
+def _answer(place: Place, arguments: argparse.Namespace) -> int:
     allowed = arguments.action == "allow"
     bounds = _read_bounds(arguments)
     if bounds is not None and not allowed:
         raise UsageError("--bound, --times and --until are for `approvals allow`.")
     always = allowed and (arguments.always or bounds is not None)
     answer = Answer(allowed=allowed, always=always, reason="" if allowed else arguments.reason, bounds=bounds)
-    if Approvals(folder).answer(arguments.id, answer):
+    if open_approvals(place).answer(arguments.id, answer):
         return OK
     print_error(f"No question {arguments.id} waits for an answer.")
     return FAILED
@@ -212,18 +220,18 @@ def _read_bounds(arguments: argparse.Namespace) -> GrantBounds | None:
     return build_bounds(map(parse_named_bound, arguments.bound), uses, until)
 
 
-def _revoke(folder: Path, id_: str) -> int:
-    if StoredGrants(folder).revoke(id_):
+def _revoke(place: Place, id_: str) -> int:
+    if open_grants(place).revoke(id_):
         return OK
     print_error(f"There is no grant {id_}.")
     return FAILED
 
 
-def _log(folder: Path, arguments: argparse.Namespace) -> int:
+def _log(place: Place, arguments: argparse.Namespace) -> int:
     since = _read_since(arguments.since)
     entries = [
         entry
-        for entry in StoredAudit(folder).entries()
+        for entry in open_decisions(place).entries()
         if entry.record.at >= since
         and arguments.tool in entry.record.tool
         and (arguments.site in entry.record.site or arguments.site in entry.record.connection)
@@ -257,11 +265,11 @@ def _log(folder: Path, arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _verify(folder: Path) -> int:
-    if not list_audit_files(folder):
-        print_error(f"There is no record of decisions in {folder}: is it the right folder?")
+def _verify(place: Place) -> int:
+    if not is_in_database(place) and not list_audit_files(Path(place)):
+        print_error(f"There is no record of decisions in {place}: is it the right folder?")
         return FAILED
-    audit = StoredAudit(folder)
+    audit = open_decisions(place)
     entries, start = audit.entries(), audit.start()
     wrong = find_chain_fault(entries, start)
     if wrong:

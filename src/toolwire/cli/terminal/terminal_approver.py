@@ -88,10 +88,10 @@ def choose_approver(where: str, advance: Advance) -> Approver:
 
         return page_approver(_open_page)
     from toolwire.client.approvers.store_approver import store_approver  # loads sqlite3
-    from toolwire.stores.consent.approvals import Approvals  # likewise
-    from toolwire.stores.paths import find_state_folder  # likewise
+    from toolwire.stores.consent.open import open_approvals  # likewise
+    from toolwire.stores.paths import find_decisions_place  # likewise
 
-    approvals = Approvals(find_state_folder())
+    approvals = open_approvals(find_decisions_place())
     print_error("The question waits: answer it with `toolwire approvals`.")
     return store_approver(approvals)
 

@@ -27,7 +27,7 @@ from toolwire.core.check import Answer, Ask, Check, Deny, KnownResult, Question,
 from toolwire.core.codec import Codec, Flow, FlowEnd, FlowStep, Listen, Pause, Peer, StreamItem, Work
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.lazy_import import load_function
-from toolwire.core.model import Approval, Call, Json, Problem, Progress, Result, Tool
+from toolwire.core.model import Approval, Call, Json, Kind, Problem, Progress, Result, Tool
 from toolwire.core.url_origin import get_origin
 from toolwire.core.user_input import InputRequest
 from toolwire.framing import jsontext
@@ -220,7 +220,15 @@ class CallPipeline:
 
         ``state`` is kept up to date. It may have what the user approved of this call when it was run before.
         """
-        state = CallState(waits=self.waits) if state is None else state
+        try:
+            return (yield from self._run(call, CallState(waits=self.waits) if state is None else state))
+        # Only a store of decisions raises it: requests are sent by the driver.
+        except ConnectionError as error:
+            # XL-055: what cannot be recorded is not done.
+            text = f"{call.tool.name} was not called: decisions cannot be kept now ({error})."
+            return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=5_000)
+
+    def _run(self, call: Call, state: CallState) -> Flow[Result]:
         copied = copy_arguments(call)  # the caller may change its own arguments while the user reads them
         if isinstance(copied, Problem):
             return copied

@@ -220,24 +220,28 @@ def _beginnings(folded: str) -> list[str]:
     return [folded[: match.start()] for match in _UNDERSCORE.finditer(folded)] + [folded]
 
 
-def open_stored_session(folder: Path | None = None, *, principal: str = "me") -> Session:
-    """Return a Session whose grants and decisions are stored in ``folder``, so that they outlive the process.
+def open_stored_session(place: Path | str | None = None, *, principal: str = "me") -> Session:
+    """Return a Session whose grants and decisions are stored in ``place``, so that they outlive the process.
 
-    The default folder is ``toolwire`` in XDG_STATE_HOME or ~/.local/state. The key that ``toolwire approvals key`` made
-    there signs receipts.
+    ``place`` is a folder, or a URL such as ``postgresql://host/database``, which machines share: a grant with a count
+    is spent once, whichever machine spends it. The default is what the environment variable TOOLWIRE_STATE names, else
+    the folder ``toolwire`` in XDG_STATE_HOME or ~/.local/state. The key that ``toolwire approvals key`` made signs
+    receipts; it never leaves its folder.
 
     Raises:
-        DefinitionError: the folder cannot be used.
+        DefinitionError: the folder or the database cannot be used.
     """
-    from toolwire.stores.consent.audit import StoredAudit  # loads sqlite3
-    from toolwire.stores.consent.grants import StoredGrants  # likewise
-    from toolwire.stores.consent.preferences import StoredPreferences  # likewise
+    from toolwire.stores.consent.open import is_in_database, open_decisions, open_grants, open_levels  # loads sqlite3
     from toolwire.stores.consent.receipt_keys import StoredReceiptKeys  # likewise
-    from toolwire.stores.paths import find_state_folder  # likewise
+    from toolwire.stores.paths import find_decisions_place, find_state_folder  # likewise
 
-    folder = folder if folder is not None else find_state_folder()
-    kept = StoredPreferences(folder)
-    key = StoredReceiptKeys(folder).find_current
+    place = find_decisions_place() if place is None else place
+    # A private key stays on its machine: who can read the database must not be able to sign for the user.
+    keys = StoredReceiptKeys(find_state_folder() if is_in_database(place) else Path(place))
     return Session(
-        principal=principal, grants=StoredGrants(folder), audit=StoredAudit(folder), kept=kept, receipt_key=key
+        principal=principal,
+        grants=open_grants(place),
+        audit=open_decisions(place),
+        kept=open_levels(place),
+        receipt_key=keys.find_current,
     )

@@ -32,8 +32,8 @@ from toolwire.core.model import Kind, Problem, Secret, Tool
 from toolwire.core.resources import Resources
 from toolwire.core.url_origin import get_origin
 from toolwire.stores.consent.agreed_digests import open_agreed_commands
-from toolwire.stores.consent.preferences import StoredPreferences
-from toolwire.stores.paths import find_credentials_folder, find_state_folder
+from toolwire.stores.consent.open import open_levels
+from toolwire.stores.paths import find_credentials_folder, find_decisions_place, find_state_folder
 
 from .connection import Connection, open_connection
 from .options import ConnectOptions
@@ -258,7 +258,7 @@ class ConnectionFactory:
             retries=RetryLimits(retries=options.retries),
             wait_s=options.timeout_s,
             session=session,
-            kept=None if options.preferences is None else session.kept or StoredPreferences(find_state_folder()),
+            kept=None if options.preferences is None else session.kept or open_levels(find_decisions_place()),
             name=options.name,
             locked=options.locked,
             credential=self.credential_of,

@@ -3,27 +3,31 @@
 Rules:
 - The first call gets a challenge and does not run. The same call with the word of the challenge runs.
 - A word is valid once, for five minutes, and only for the same caller, tool and arguments.
-- Processes that share a folder share the words: a word of one is valid in another, and still only once.
+- Processes that share a folder, or a database, share the words: a word of one is valid in another, and still only once.
+- A database is asked in a thread, so that one that hangs delays only the calls that need it.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import secrets
-import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from hmac import compare_digest
 from hmac import digest as hmac_digest
 from pathlib import Path
 from struct import Struct
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from toolwire.core.check import ALLOW, Check, Deny, Verdict
+from toolwire.core.check import ALLOW, Deny, Verdict
 from toolwire.core.codec import CONFIRMATION_FIELD, RECEIPT_FIELD
 from toolwire.core.model import Call, Json, Kind, Problem
 from toolwire.framing import jsontext
-from toolwire.stores.consent.spent_words import MemorySpentWords, SharedSpentWords, SpentWords
+from toolwire.stores.consent.open import open_spent_words
+from toolwire.stores.consent.spent_words import SpentWords
 
 from .inbox import Inbox
 from .receipts import ReceiptVerifier
@@ -47,6 +51,19 @@ FindReasons: TypeAlias = Callable[[Call], Sequence[str] | None]
 """Returns why a call is asked about, if the question is only whether the user consents; else None."""
 
 
+_log = logging.getLogger("toolwire")
+
+
+class Undecided(NamedTuple):
+    """The verdict about a call is with a database, so ``decide`` blocks and must run in a thread."""
+
+    decide: Callable[[], Verdict]
+
+
+ConfirmationCheck: TypeAlias = Callable[[Call], Verdict | Undecided]
+"""A check whose verdict may have to be waited for."""
+
+
 def ask_about_destructive(call: Call) -> str:
     """Return a question for each call of a destructive tool."""
     return f"{call.tool.name} cannot be undone. Do it?" if call.tool.destructive else ""
@@ -55,19 +72,20 @@ def ask_about_destructive(call: Call) -> str:
 class ConfirmationWords:
     """Issues and redeems words. Each is valid for one subject, once, until it expires.
 
-    A word is signed, so that no issued word is kept; what was used is remembered. With ``folder``, all processes of
-    this machine that name it share the words; otherwise they are of this process alone. ``clock`` gives seconds, never
-    goes back, and is the same for all who share the words.
+    A word is signed, so that no issued word is kept; what was used is remembered. All processes that name the same
+    ``place``, a folder of this machine or the URL of a PostgreSQL, share the words; without it they are of this process
+    alone. ``clock`` gives seconds, and is the same for all who share the words.
     """
 
-    def __init__(self, folder: Path | str = "", *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, place: Path | str = "", *, clock: Callable[[], float] | None = None) -> None:
         """Start without words.
 
         Raises:
-            DefinitionError: the folder cannot be used.
+            DefinitionError: the place cannot be used.
         """
-        self._spent: SpentWords = SharedSpentWords(Path(folder)) if folder else MemorySpentWords()
-        self._clock = clock
+        self._spent: SpentWords = open_spent_words(place)
+        self._clock = self._spent.now if clock is None else clock
+        self.is_remote = self._spent.is_remote
 
     def issue(self, subject: bytes) -> str:
         """Return a new word for ``subject``, a digest of what the word confirms."""
@@ -75,7 +93,11 @@ class ConfirmationWords:
         return urlsafe_b64encode(body + self._sign(body)).decode()
 
     def redeem(self, word: str, subject: bytes) -> bool:
-        """Return whether ``word`` is valid for ``subject``; afterwards it is not."""
+        """Return whether ``word`` is valid for ``subject``; afterwards it is not.
+
+        Raises:
+            ConnectionError: the database of the words cannot be asked.
+        """
         try:
             raw = urlsafe_b64decode(word.encode("ascii"))
         except ValueError:
@@ -107,6 +129,10 @@ class Confirmations:
         self.words = words
         self.receipts = receipts
         self._inbox = inbox
+        self.is_remote = (
+            words.is_remote or (receipts is not None and receipts.is_remote) or (inbox is not None and inbox.is_remote)
+        )
+        """Whether the place of any of them is a database, which may take long to answer."""
 
     def find_refusal(
         self, call: Call, subject: bytes, question: str, reasons: Sequence[str] | None, *, site: str = ""
@@ -116,6 +142,15 @@ class Confirmations:
         ``subject`` is the digest of what a confirmation is for. ``reasons`` is given where the question is only
         whether the user consents. ``site`` is the origin of a tool of another server.
         """
+        try:
+            return self._find_refusal(call, subject, question, reasons, site)
+        except ConnectionError as error:
+            _log.error("A call of %s was refused: its confirmation cannot be checked (%s).", call.tool.id, error)
+            return build_store_problem(call, "its confirmation cannot be checked now")
+
+    def _find_refusal(
+        self, call: Call, subject: bytes, question: str, reasons: Sequence[str] | None, site: str
+    ) -> Problem | None:
         context = call.context
         if self.receipts is not None:
             return self._find_missing_proof(self.receipts, call, subject, question, reasons)
@@ -142,8 +177,7 @@ class Confirmations:
         if not fault:
             if is_proved or receipts.keep(call, subject):
                 return None
-            text = f"{call.tool.name} did not run: its receipt cannot be kept now."
-            return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=5_000)
+            return build_store_problem(call, "its receipt cannot be kept now")
         terms = receipts.build_terms(call)
         return build_challenge(call, question, self.words.issue(subject), reasons=reasons, terms=terms, fault=fault)
 
@@ -152,7 +186,7 @@ def build_confirmation_check(
     ask: ConfirmationQuestion,
     confirmations: ConfirmationWords | Confirmations,
     find_reasons: FindReasons = lambda _: None,
-) -> Check:
+) -> ConfirmationCheck:
     """Return a check that refuses a call for which ``ask`` has a question until it comes with the question's word.
 
     ``find_reasons`` returns the reasons of a question that is only whether the user consents.
@@ -160,14 +194,28 @@ def build_confirmation_check(
     if isinstance(confirmations, ConfirmationWords):
         confirmations = Confirmations(confirmations)
 
-    def check(call: Call) -> Verdict:
-        question = ask(call)
-        if not question:
-            return ALLOW
+    def decide(call: Call, question: str) -> Verdict:
         refusal = confirmations.find_refusal(call, digest_call(call), question, find_reasons(call))
         return ALLOW if refusal is None else Deny(refusal)
 
+    def check(call: Call) -> Verdict | Undecided:
+        question = ask(call)
+        if not question:
+            return ALLOW
+        return Undecided(partial(decide, call, question)) if confirmations.is_remote else decide(call, question)
+
     return check
+
+
+async def decide_in_thread(undecided: Undecided) -> Verdict:
+    """Return the verdict, without delaying the event loop."""
+    return await asyncio.to_thread(undecided.decide)
+
+
+def build_store_problem(call: Call, what: str) -> Problem:
+    """Return the refusal of a call because a store cannot be asked; ``what`` is a part of its sentence."""
+    text = f"{call.tool.name} did not run: {what}."
+    return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=5_000)
 
 
 def build_challenge(

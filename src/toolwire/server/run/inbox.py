@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from toolwire.core.check import Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Call, Kind, Problem
+from toolwire.stores.consent.open import is_in_database, open_approvals
 
 if TYPE_CHECKING:  # loads sqlite3
     from toolwire.consent.prompt_limit import PromptLimit
@@ -31,21 +32,22 @@ _log = logging.getLogger("toolwire")
 
 
 class Inbox:
-    """The questions of one server that wait in ``folder`` until a user answers them with ``toolwire approvals``.
+    """The questions of one server that wait in ``place`` until a user answers them with ``toolwire approvals``.
 
-    ``clock`` returns seconds and never goes back.
+    ``place`` is a folder or the URL of a PostgreSQL. ``clock`` returns seconds and never goes back.
     """
 
-    def __init__(self, folder: Path, *, is_default: bool, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, place: Path | str, *, is_default: bool, clock: Callable[[], float] = time.monotonic) -> None:
         """Open the store.
 
         Raises:
-            DefinitionError: the folder cannot be used.
+            DefinitionError: the place cannot be used.
         """
-        from toolwire.stores.consent.approvals import Approvals  # loads sqlite3
-
-        self._approvals: Approvals = Approvals(folder)
-        self._command = "toolwire approvals" if is_default else f"toolwire approvals --path {folder}"
+        self._approvals: Approvals = open_approvals(place)
+        self.is_remote = is_in_database(place)
+        # D-26: a URL may have a password, and callers see this text; the operator has it in TOOLWIRE_STATE.
+        is_short = is_default or self.is_remote
+        self._command = "toolwire approvals" if is_short else f"toolwire approvals --path {place}"
         self._clock = clock
         self._limits: OrderedDict[str, PromptLimit] = OrderedDict()
 

@@ -20,6 +20,7 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.http import JSON_HEADERS, Response
 from toolwire.core.model import Call, Json
 from toolwire.framing import jsontext
+from toolwire.stores.consent.open import is_in_database, open_decisions
 
 from .receipt_keys import KeyFetcher, open_key_source
 
@@ -51,9 +52,10 @@ class ReceiptVerifier:
         *,
         audience: str = "",
         audit: Audit | None = None,
+        is_remote: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Read the keys.
+        """Read the keys. ``is_remote`` says that ``audit`` waits for a database.
 
         Raises:
             DefinitionError: they cannot be read, or none is a key that receipts can be signed with.
@@ -61,6 +63,7 @@ class ReceiptVerifier:
         self._keys = open_key_source(keys)
         self._audience = audience.lower()
         self._audit = audit
+        self.is_remote = is_remote
         self._clock = clock
 
     def build_terms(self, call: Call) -> dict[str, Json]:
@@ -131,9 +134,9 @@ class ReceiptVerifier:
 
 
 def open_receipt_verifier(
-    receipts: str, keys: Path | str | KeyFetcher, *, audience: str = "", folder: Path | str = ""
+    receipts: str, keys: Path | str | KeyFetcher, *, audience: str = "", place: Path | str = ""
 ) -> ReceiptVerifier | None:
-    """Return what verifies receipts, or None if none are required. Receipts are kept in ``folder``, if there is one.
+    """Return what verifies receipts, or None if none are required. Receipts are kept in ``place``, if there is one.
 
     Raises:
         DefinitionError: there is no such choice, the options do not go together, or a file cannot be used.
@@ -144,13 +147,9 @@ def open_receipt_verifier(
         if callable(keys) or str(keys) or audience:
             raise DefinitionError('The keys and the audience of receipts go with receipts="required".')
         return None
-    audit: Audit | None = None
-    if str(folder):
-        from toolwire.stores.consent.audit import StoredAudit  # loads sqlite3
-
-        audit = StoredAudit(Path(folder))
+    audit: Audit | None = open_decisions(place) if str(place) else None
     try:
-        return ReceiptVerifier(keys, audience=audience, audit=audit)
+        return ReceiptVerifier(keys, audience=audience, audit=audit, is_remote=is_in_database(place))
     except ModuleNotFoundError as error:
         raise DefinitionError(f"{error}.") from error
 

@@ -22,7 +22,7 @@ from toolwire.server.deadline_scheduler import DeadlineExceeded, DeadlineSchedul
 from toolwire.server.limits import ServerLimits
 from toolwire.telemetry.redaction import scrub_problem
 
-from .confirmation import ConfirmationWords
+from .confirmation import ConfirmationCheck, ConfirmationWords, Undecided, decide_in_thread
 from .idempotency import IdempotencyRunner
 from .rate_count import CountCall
 from .user_asker import InputStates
@@ -45,7 +45,7 @@ class Service:
         self,
         toolbox: Toolbox,
         *,
-        checks: Sequence[Check],
+        checks: Sequence[Check | ConfirmationCheck],
         limits: ServerLimits,
         scheduler: DeadlineScheduler,
         idempotency: IdempotencyRunner | None = None,
@@ -97,7 +97,9 @@ class Service:
     async def _run_asking(self, call: Call, notify: Notify) -> tuple[Result, float]:
         """Run ``call``, whose tool may ask the user: with the answers so far, and with the question as its result."""
         # MC-09
-        restored = self._inputs.restore(call)
+        # A state is redeemed once, where all who share it look: with a database, not on the event loop.
+        is_slow = self._inputs.is_remote and call.context.input_responses is not None
+        restored = await asyncio.to_thread(self._inputs.restore, call) if is_slow else self._inputs.restore(call)
         if isinstance(restored, Problem):
             return restored, 0.0
         result, duration_ms = await self._run(restored, notify)
@@ -116,6 +118,8 @@ class Service:
         for check in self._checks:  # before the call counts: a refused call takes no capacity
             verdict = check(call)
             if verdict is not ALLOW:
+                if isinstance(verdict, Undecided):
+                    verdict = await decide_in_thread(verdict)
                 stopped = _convert_verdict(verdict)
                 if stopped is not None:
                     return stopped, 0.0

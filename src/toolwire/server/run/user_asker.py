@@ -10,6 +10,7 @@ Rules:
 
 from __future__ import annotations
 
+import logging
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
@@ -24,7 +25,9 @@ from toolwire.framing import jsontext
 from toolwire.framing.input_form import FormError, read_fields
 from toolwire.framing.jsontext import get_object
 
-from .confirmation import PROVED_BEFORE, ConfirmationQuestion, ConfirmationWords, digest_call
+from .confirmation import PROVED_BEFORE, ConfirmationQuestion, ConfirmationWords, build_store_problem, digest_call
+
+_log = logging.getLogger("toolwire")
 
 INPUT_REQUEST: Final = "input_request"
 """The member of a Problem's details that holds the question of a tool."""
@@ -112,6 +115,7 @@ class InputStates:
     def __init__(self, words: ConfirmationWords, question: ConfirmationQuestion | None) -> None:
         self._words = words
         self._question = question
+        self.is_remote = words.is_remote
 
     def restore(self, call: Call) -> Call | Problem:
         """Return ``call`` with the answers of its runs before, or the refusal of a state that is not valid."""
@@ -120,7 +124,12 @@ class InputStates:
             return call
         body, _, word = context.confirmation.partition(".")
         state = _read_state(body)
-        if state is None or not self._words.redeem(word, _digest_state(call, body)):
+        try:
+            is_valid = state is not None and self._words.redeem(word, _digest_state(call, body))
+        except ConnectionError as error:
+            _log.error("A call of %s was refused: its state cannot be checked (%s).", call.tool.id, error)
+            return build_store_problem(call, "the state of its questions cannot be checked now")
+        if state is None or not is_valid:
             text = f"{call.tool.name} did not run: the state of its questions is altered, used, too old, or of another"
             return Problem(kind=Kind.CONFLICT, message=f"{text} call. Send the call again without it.")
         given = context.input_responses.get(state.name)

@@ -1,4 +1,4 @@
-"""Store questions that any process can answer, in SQLite. They outlive the process that asked.
+"""Store questions that any process can answer, in SQLite or PostgreSQL. They outlive the process that asked.
 
 Rules:
 - An answer is valid for one digest, once, and only until the question expires.
@@ -20,7 +20,7 @@ from toolwire.consent.display import DisplayRow, build_display_rows
 from toolwire.core.check import Answer, Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.grant_bounds import GrantBounds
-from toolwire.stores.database import Database
+from toolwire.stores.database import Database, SharedRows
 
 from .private_folder import check_folder
 
@@ -57,15 +57,17 @@ class PendingQuestion:
 
 
 class Approvals:
-    """The questions and answers in one folder. ``clock`` returns seconds since 1970."""
+    """The questions and answers in one folder, or in the rows of a database. ``clock`` returns seconds since 1970."""
 
     # XL-050
 
     def __init__(
-        self, folder: Path, *, clock: Callable[[], float] = time.time, valid_s: float = DECISION_VALID_S
+        self, place: Path | SharedRows, *, clock: Callable[[], float] = time.time, valid_s: float = DECISION_VALID_S
     ) -> None:
-        check_folder(folder, APPROVALS_FILE)
-        self._database = Database(folder / APPROVALS_FILE, _SCHEMA)
+        if isinstance(place, Path):
+            check_folder(place, APPROVALS_FILE)
+            place = Database(place / APPROVALS_FILE, _SCHEMA)
+        self._database: SharedRows = place
         self._clock = clock
         self._valid_s = valid_s
 
@@ -84,7 +86,7 @@ class Approvals:
                 return str(known[0])
             id_ = secrets.token_hex(4)
             text = json.dumps(build_display_rows(question))
-            row = (id_, question.binding, text, question.always_allowed, now, now + self._valid_s)
+            row = (id_, question.binding, text, int(question.always_allowed), now, now + self._valid_s)
             cursor.execute(
                 "INSERT INTO questions (id, binding, shown, always_allowed, asked_at, expires_at)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
@@ -103,11 +105,11 @@ class Approvals:
         with self._database.transaction() as cursor:
             now = self._clock()
             # "is True": only a real yes allows a call, not any other value that an approver returns by mistake.
-            values = (answer.allowed is True, answer.always is True, answer.reason, id_, now, now)
+            values = (int(answer.allowed is True), int(answer.always is True), answer.reason, id_, now, now)
             is_stored = cursor.execute(_ANSWER, values).rowcount > 0
             if is_stored and answer.bounds is not None:
                 row = (id_, json.dumps(asdict(answer.bounds)))
-                cursor.execute("INSERT OR REPLACE INTO answer_bounds VALUES (?, ?)", row)
+                cursor.execute("INSERT INTO answer_bounds VALUES (?, ?)", row)
         return is_stored
 
     def take(self, id_: str, binding: str) -> Answer | None:
@@ -146,7 +148,7 @@ class Approvals:
         ]
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file or the connection."""
         self._database.close()
 
 

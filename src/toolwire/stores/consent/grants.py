@@ -1,4 +1,4 @@
-"""Store grants in SQLite, so that they outlive the process."""
+"""Store grants in SQLite or PostgreSQL, so that they outlive the process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from toolwire.consent.grant import (
 from toolwire.core.condition import read_conditions, write_conditions
 from toolwire.core.grant_bounds import GrantBounds, list_conditions
 from toolwire.core.model import Json
-from toolwire.stores.database import Database
+from toolwire.stores.database import Database, SharedRows
 
 from .private_folder import check_folder
 
@@ -64,19 +64,34 @@ _REVOKE = ("DELETE FROM grants WHERE id = ?", "DELETE FROM bounded_grants WHERE 
 _DELETE_OUTDATED = (
     "DELETE FROM {table} WHERE principal = ? AND connection = ? AND origin = ? AND tool = ? AND definition != ?"
 )
+_WRITE_LATEST = "INSERT INTO clock VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET latest = excluded.latest"
+_WRITE_GRANT = (
+    "INSERT INTO grants VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (principal, connection, origin, tool, definition) DO UPDATE"
+    " SET id = excluded.id, given_at = excluded.given_at, expires_at = excluded.expires_at"
+)
+_WRITE_PIN = (
+    "INSERT INTO pins VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (principal, connection, origin, tool) DO UPDATE SET approved = excluded.approved"
+)
 _FIND_PIN = "SELECT approved FROM pins WHERE principal = ? AND connection = ? AND origin = ? AND tool = ?"
 
 
 class StoredGrants:
-    """The tools that the user allowed "always", in a file that all processes of this user share."""
+    """The tools that the user allowed "always", in a file or a database that all processes of this user share.
+
+    While it cannot be read, nothing is granted, so the user is asked.
+    """
 
     # XL-047, XL-048
 
     def __init__(
-        self, folder: Path, *, clock: Callable[[], float] = time.time, valid_s: float = GRANT_LIFETIME_S
+        self, place: Path | SharedRows, *, clock: Callable[[], float] = time.time, valid_s: float = GRANT_LIFETIME_S
     ) -> None:
-        check_folder(folder, GRANTS_FILE)
-        self._database = Database(folder / GRANTS_FILE, _SCHEMA)
+        if isinstance(place, Path):
+            check_folder(place, GRANTS_FILE)
+            place = Database(place / GRANTS_FILE, _SCHEMA)
+        self._database: SharedRows = place
         self._clock = clock
         self._valid_s = valid_s
 
@@ -93,22 +108,23 @@ class StoredGrants:
             if now < latest:
                 cursor.execute("DELETE FROM grants")
                 cursor.execute("DELETE FROM bounded_grants")
-            cursor.execute("INSERT OR REPLACE INTO clock VALUES (1, ?)", (now,))
+            cursor.execute(_WRITE_LATEST, (now,))
         return now
 
     def has_grant(self, key: GrantKey) -> bool:
         """Return whether there is a grant without bounds for ``key`` that is neither revoked nor expired."""
-        found = self._database.select_rows(
-            _FIND_GRANT,
-            *key,
-            self._now(),
-        )
-        return bool(found)
+        try:
+            return bool(self._database.select_rows(_FIND_GRANT, *key, self._now()))
+        except ConnectionError as error:
+            return _warn(error)
 
     def has_bounded_grant(self, key: GrantKey) -> bool:
         """Return whether there is a grant with bounds for ``key``, whatever calls it covers."""
-        now = self._now()
-        return bool(self._database.select_rows(_FIND_BOUNDED, *key, now, self._find_last_end(now)))
+        try:
+            now = self._now()
+            return bool(self._database.select_rows(_FIND_BOUNDED, *key, now, self._find_last_end(now)))
+        except ConnectionError as error:
+            return _warn(error)
 
     def spend(self, key: GrantKey, covers: Covers) -> bool:
         """Take one use of a grant that covers the call. A grant that does not count its uses is taken first.
@@ -128,8 +144,8 @@ class StoredGrants:
                     if cursor.execute(_SPEND, (id_, now)).rowcount:
                         cursor.execute("DELETE FROM bounded_grants WHERE id = ? AND uses_left = 0", (id_,))
                         return True
-        except sqlite3.Error as error:
-            _log.warning("Grants cannot be read, so the user is asked: %s", error)
+        except (sqlite3.Error, ConnectionError) as error:
+            return _warn(error)
         return False
 
     def add(self, key: GrantKey, bounds: GrantBounds | None = None) -> None:
@@ -146,10 +162,7 @@ class StoredGrants:
                 row = (secrets.token_hex(4), *key, now, end, kept, bounds.uses)
                 cursor.execute("INSERT INTO bounded_grants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
                 return
-            cursor.execute(
-                "INSERT OR REPLACE INTO grants VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (secrets.token_hex(4), *key, now, now + self._valid_s),
-            )
+            cursor.execute(_WRITE_GRANT, (secrets.token_hex(4), *key, now, now + self._valid_s))
 
     def _find_last_end(self, now: float) -> float:
         """Return when the last grant ends that could have been given until ``now``."""
@@ -191,7 +204,7 @@ class StoredGrants:
     def pin_definition(self, key: GrantKey, approved: Mapping[str, Json]) -> None:
         """Store the definition that was approved."""
         with self._database.transaction() as cursor:
-            cursor.execute("INSERT OR REPLACE INTO pins VALUES (?, ?, ?, ?, ?)", (*key[:4], json.dumps(approved)))
+            cursor.execute(_WRITE_PIN, (*key[:4], json.dumps(approved)))
 
     def find_pinned(self, key: GrantKey) -> Mapping[str, Json] | None:
         """Return the definition of this tool that was approved last."""
@@ -200,8 +213,13 @@ class StoredGrants:
         return found
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file or the connection."""
         self._database.close()
+
+
+def _warn(error: Exception) -> bool:
+    _log.warning("Grants cannot be read, so the user is asked: %s", error)
+    return False
 
 
 def _read_conditions(text: Any) -> Conditions:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -62,15 +62,8 @@ class StoredPreferences:
             self._refresh()
         found = self._found.get(site)
         if found is None:
-            levels = self._levels.get(site, {})
-            tools = {name: level for name, level in levels.items() if name not in (EVERY_TOOL, EVERY_WRITE)}
-            found = self._found[site] = (
-                Preferences(
-                    everything=levels.get(EVERY_TOOL), writes=levels.get(EVERY_WRITE), tools=MappingProxyType(tools)
-                )
-                if levels
-                else NO_PREFERENCES
-            )
+            levels = self._levels.get(site)
+            found = self._found[site] = build_preferences(levels) if levels else NO_PREFERENCES
         # The same object, so that a caller can compare by identity whether the preferences changed.
         return found
 
@@ -134,6 +127,12 @@ class StoredPreferences:
             return
         self._levels = _read_levels(self._file)
         self._state, self._found = state, {}
+
+
+def build_preferences(levels: Mapping[str, Approval]) -> Preferences:
+    """Return the preferences that say the same as the stored ``levels`` of one site."""
+    tools = {name: level for name, level in levels.items() if name not in (EVERY_TOOL, EVERY_WRITE)}
+    return Preferences(everything=levels.get(EVERY_TOOL), writes=levels.get(EVERY_WRITE), tools=MappingProxyType(tools))
 
 
 def _read_levels(file: Path) -> dict[str, dict[str, Approval]]:

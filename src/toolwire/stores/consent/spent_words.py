@@ -14,6 +14,7 @@ import re
 import secrets
 import stat
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
@@ -37,6 +38,15 @@ class SpentWords(Protocol):
         """The secret key that signs words."""
         ...
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether a claim waits for a database, so that it must not run on an event loop."""
+        ...
+
+    def now(self) -> float:
+        """Return seconds of a clock that all who share the words have in common."""
+        ...
+
     def claim(self, name: str, until: float, now: float) -> bool:
         """Return whether ``name`` was not claimed before; it expires at ``until``, in seconds of a shared clock."""
         ...
@@ -45,10 +55,16 @@ class SpentWords(Protocol):
 class MemorySpentWords:
     """The words that were used in this process. At most 100,000 are remembered; beyond that, none is accepted."""
 
+    is_remote = False
+
     def __init__(self) -> None:
         self.key = secrets.token_bytes(_KEY_BYTES)
         # One set for each period in which words expire: all words of a period are dropped in one step.
         self._periods: dict[int, set[str]] = {}
+
+    def now(self) -> float:
+        """Return seconds of a clock that never goes back."""
+        return time.monotonic()
 
     def claim(self, name: str, until: float, now: float) -> bool:
         """Return whether ``name`` was not claimed before."""
@@ -66,6 +82,8 @@ class SharedSpentWords:
 
     To create a file fails if it exists, so no process waits for another.
     """
+
+    is_remote = False
 
     def __init__(self, folder: Path) -> None:
         """Create ``folder`` (mode 0700) and its key if they do not exist.
@@ -86,6 +104,10 @@ class SharedSpentWords:
             self.key = _read_key(folder)
         except OSError as error:
             raise DefinitionError(f"Confirmations cannot be kept in {folder}: {error.strerror or error}.") from error
+
+    def now(self) -> float:
+        """Return seconds of the machine's clock that never goes back."""
+        return time.monotonic()
 
     def claim(self, name: str, until: float, now: float) -> bool:
         """Return whether ``name`` was not claimed before by any process."""

@@ -1,0 +1,122 @@
+"""Open what is stored about consent where a setting says: in a folder, or in a database for several machines."""
+# ST-01
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from toolwire.consent.decision_record import ChainedDecision, ChainStart, Decision
+from toolwire.consent.policy import PreferenceStore
+from toolwire.core.model import Approval
+from toolwire.stores.paths import is_postgres_url
+
+from .spent_words import MemorySpentWords, SharedSpentWords, SpentWords
+
+if TYPE_CHECKING:  # each loads sqlite3 or the driver of PostgreSQL
+    from collections.abc import Sequence
+
+    from .approvals import Approvals
+    from .grants import StoredGrants
+    from .preferences import KeptLevel
+
+Place: TypeAlias = Path | str
+"""A folder, or the URL of a PostgreSQL."""
+
+
+class StoredDecisions(Protocol):
+    """A log of decisions that outlives the process."""
+
+    def append(self, record: Decision) -> None:
+        """Add ``record`` at the end of the chain."""
+        ...
+
+    def entries(self) -> Sequence[ChainedDecision]:
+        """Return all records in order."""
+        ...
+
+    def start(self) -> ChainStart:
+        """Return what the first record goes on from."""
+        ...
+
+
+class StoredLevels(PreferenceStore, Protocol):
+    """The levels of consent that the user set."""
+
+    def list_levels(self) -> list[KeptLevel]:
+        """Return each level, by site and tool."""
+        ...
+
+    def unset(self, site: str, tool: str) -> bool:
+        """Delete the level for ``tool`` of ``site``, and return whether there was one."""
+        ...
+
+    def set(self, site: str, tool: str, level: Approval) -> None:
+        """Store ``level``, per-call or deny, for ``tool`` of ``site``."""
+        ...
+
+
+def open_approvals(place: Place) -> Approvals:
+    """Return the questions that wait, and their answers. ``open_decisions`` lists the errors."""
+    from .approvals import Approvals  # loads sqlite3
+
+    if is_in_database(place):
+        from .postgres import open_consent_rows  # only the extra brings its driver
+
+        rows = open_consent_rows(str(place))
+        return Approvals(rows, clock=rows.clock)
+    return Approvals(Path(place))
+
+
+def open_grants(place: Place) -> StoredGrants:
+    """Return what the user allowed "always". ``open_decisions`` lists the errors."""
+    from .grants import StoredGrants  # loads sqlite3
+
+    if is_in_database(place):
+        from .postgres import open_consent_rows  # only the extra brings its driver
+
+        rows = open_consent_rows(str(place))
+        return StoredGrants(rows, clock=rows.clock)
+    return StoredGrants(Path(place))
+
+
+def open_decisions(place: Place) -> StoredDecisions:
+    """Return the log of decisions.
+
+    Raises:
+        DefinitionError: the folder or the database cannot be used.
+    """
+    if is_in_database(place):
+        from .postgres import PostgresAudit, open_consent_rows  # only the extra brings its driver
+
+        return PostgresAudit(open_consent_rows(str(place)))
+    from .audit import StoredAudit  # loads sqlite3
+
+    return StoredAudit(Path(place))
+
+
+def open_levels(place: Place) -> StoredLevels:
+    """Return the user's levels of consent. ``open_decisions`` lists the errors."""
+    if is_in_database(place):
+        from .postgres import PostgresPreferences, open_consent_rows  # only the extra brings its driver
+
+        return PostgresPreferences(open_consent_rows(str(place)))
+    from .preferences import StoredPreferences  # few programs need it
+
+    return StoredPreferences(Path(place))
+
+
+def open_spent_words(place: Place = "") -> SpentWords:
+    """Return the used words; ``""`` keeps them in this process. ``open_decisions`` lists the errors."""
+    if not str(place):
+        return MemorySpentWords()
+    if is_in_database(place):
+        from .postgres import PostgresSpentWords, open_consent_rows  # only the extra brings its driver
+
+        return PostgresSpentWords(open_consent_rows(str(place)))
+    return SharedSpentWords(Path(place))
+
+
+def is_in_database(place: Place) -> bool:
+    """Return whether ``place`` is a database, which may take long to answer."""
+    return isinstance(place, str) and is_postgres_url(place)

@@ -1,0 +1,189 @@
+"""Keep the log of decisions, the user's levels and the used words of confirmations in PostgreSQL, for several machines.
+
+Questions and grants have the same code as in SQLite; see ``approvals.py`` and ``grants.py``.
+"""
+# ST-01
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from types import MappingProxyType
+from typing import Any
+
+from toolwire.consent.decision_record import FIRST, ChainedDecision, ChainStart, Decision, compute_chain_digest
+from toolwire.consent.policy import NO_PREFERENCES, Preferences
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Approval
+from toolwire.stores.postgres_rows import PostgresRows, open_rows
+
+from .postgres_tables import MIGRATIONS, PART
+from .preferences import KEPT_LEVELS, KeptLevel, build_preferences
+
+_LAST = "SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1"
+_READ_AGAIN_S = 1.0
+_SWEEP_S = 60.0
+
+
+def open_consent_rows(url: str) -> PostgresRows:
+    """Return the tables of consent in the database at ``url``.
+
+    Raises:
+        DefinitionError: the database cannot be used.
+    """
+    return open_rows(url, PART, MIGRATIONS)
+
+
+class PostgresAudit:
+    """The decisions of all processes of all machines, chained in their order."""
+
+    # XL-055
+
+    def __init__(self, rows: PostgresRows) -> None:
+        self._rows = rows
+
+    def append(self, record: Decision) -> None:
+        """Add ``record`` at the end of the chain.
+
+        Raises:
+            ConnectionError: the database cannot be asked.
+        """
+        with self._rows.transaction() as cursor:
+            # Writers take turns from here on, so no other machine can add a record with the same number.
+            found = cursor.execute(_LAST).fetchone()
+            last = ChainStart(*found) if found is not None else FIRST
+            number = last.number + 1
+            row = (number, json.dumps(asdict(record)), compute_chain_digest(last.digest, number, record))
+            cursor.execute("INSERT INTO audit VALUES (?, ?, ?)", row)
+
+    def entries(self) -> Sequence[ChainedDecision]:
+        """Return all records in order."""
+        rows = self._rows.select_rows("SELECT number, record, digest FROM audit ORDER BY number")
+        return [ChainedDecision(number, Decision(**json.loads(text)), digest) for number, text, digest in rows]
+
+    def start(self) -> ChainStart:
+        """Return what the first record goes on from: nothing, because all are here."""
+        return FIRST
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._rows.close()
+
+
+class PostgresPreferences:
+    """The levels that the user set. A change on another machine holds within a second.
+
+    While the database cannot be asked, the levels that were read last hold.
+    """
+
+    # XL-042
+
+    def __init__(self, rows: PostgresRows) -> None:
+        """Read the levels.
+
+        Raises:
+            DefinitionError: the database cannot be asked. Without the levels, calls could run that the user denied.
+        """
+        self._rows = rows
+        self._levels: dict[str, dict[str, Approval]] = {}
+        self._found: dict[str, Preferences] = {}
+        self._read_at = 0.0
+        try:
+            self._read()
+        except ConnectionError as error:
+            raise DefinitionError(f"Your levels of consent cannot be read: {error}.") from error
+
+    def find(self, site: str) -> Preferences:
+        """Return the preferences for ``site``; it is the same object until they change."""
+        # A request for each call would cost more than the call, so the levels are read once a second.
+        if time.monotonic() >= self._read_at + _READ_AGAIN_S:
+            with suppress(ConnectionError):
+                self._read()
+        found = self._found.get(site)
+        if found is None:
+            levels = self._levels.get(site)
+            made = NO_PREFERENCES if not levels else build_preferences(MappingProxyType(levels))
+            found = self._found[site] = made
+        return found
+
+    def list_levels(self) -> list[KeptLevel]:
+        """Return each level, by site and tool."""
+        rows: list[Any] = self._rows.select_rows("SELECT site, tool, level FROM levels ORDER BY site, tool")
+        return [KeptLevel(site, tool, Approval(level)) for site, tool, level in rows]
+
+    def set(self, site: str, tool: str, level: Approval) -> None:
+        """Store ``level`` for ``tool`` of ``site``, an origin.
+
+        Raises:
+            DefinitionError: the level is auto, which would loosen.
+            ConnectionError: the database cannot be asked.
+        """
+        if level not in KEPT_LEVELS:
+            raise DefinitionError(f"{level!r} cannot be stored: a preference is per-call or deny, never looser.")
+        statement = "INSERT INTO levels VALUES (?, ?, ?) ON CONFLICT (site, tool) DO UPDATE SET level = excluded.level"
+        self._rows.change_row(statement, site, tool, Approval(level).value)
+        self._read()
+
+    def unset(self, site: str, tool: str) -> bool:
+        """Delete the level for ``tool`` of ``site``, and return whether there was one.
+
+        Raises:
+            ConnectionError: the database cannot be asked.
+        """
+        was = self._rows.change_row("DELETE FROM levels WHERE site = ? AND tool = ?", site, tool) > 0
+        self._read()
+        return was
+
+    def _read(self) -> None:
+        self._read_at = time.monotonic()
+        levels: dict[str, dict[str, Approval]] = {}
+        for one in self.list_levels():
+            levels.setdefault(one.site, {})[one.tool] = one.level
+        # The same objects while nothing changes, so that a caller can compare by identity.
+        if levels != self._levels:
+            self._levels, self._found = levels, {}
+
+
+class PostgresSpentWords:
+    """The words that were used on any machine, and the key that signs them."""
+
+    # XL-056
+
+    is_remote = True
+    """A claim waits for a database."""
+
+    def __init__(self, rows: PostgresRows) -> None:
+        """Read the key; the first process makes it.
+
+        Raises:
+            DefinitionError: the database cannot be asked.
+        """
+        self._rows = rows
+        self._swept_at = 0.0
+        make = "INSERT INTO word_keys VALUES (1, ?) ON CONFLICT (one) DO NOTHING"
+        try:
+            rows.change_row(make, secrets.token_bytes(32))
+            [(key,)] = rows.select_rows("SELECT key FROM word_keys")
+        except ConnectionError as error:
+            raise DefinitionError(f"Confirmations cannot be kept: {error}.") from error
+        self.key = bytes(key)
+
+    def now(self) -> float:
+        """Return the time of the database: the machines agree on it."""
+        return self._rows.clock()
+
+    def claim(self, name: str, until: float, now: float) -> bool:
+        """Return whether ``name`` was not claimed before on any machine.
+
+        Raises:
+            ConnectionError: the database cannot be asked.
+        """
+        if now >= self._swept_at + _SWEEP_S:
+            self._swept_at = now
+            # Words of the last minute stay: the clocks of two connections to one database differ a little.
+            self._rows.change_row("DELETE FROM spent_words WHERE until < ?", now - _SWEEP_S)
+        return self._rows.change_row("INSERT INTO spent_words VALUES (?, ?) ON CONFLICT DO NOTHING", name, until) == 1

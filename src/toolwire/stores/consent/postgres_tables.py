@@ -1,0 +1,48 @@
+"""Define the tables of questions, grants, decisions, levels and used words in PostgreSQL, where machines share them."""
+# ST-01, ST-04
+
+from __future__ import annotations
+
+from toolwire.stores.postgres import Migration
+
+PART = "consent"
+"""The name of this part of the schema."""
+
+MIGRATIONS = (
+    Migration(
+        """
+CREATE TABLE toolwire_questions (
+  id text PRIMARY KEY, binding text NOT NULL, shown text NOT NULL, always_allowed integer NOT NULL,
+  asked_at double precision NOT NULL, expires_at double precision NOT NULL,
+  allowed integer, always integer NOT NULL DEFAULT 0, reason text NOT NULL DEFAULT '',
+  used integer NOT NULL DEFAULT 0);
+CREATE INDEX toolwire_questions_by_binding ON toolwire_questions (binding);
+CREATE TABLE toolwire_answer_bounds (id text PRIMARY KEY, bounds text NOT NULL);
+CREATE TABLE toolwire_grants (
+  id text PRIMARY KEY, principal text NOT NULL, connection text NOT NULL, origin text NOT NULL, tool text NOT NULL,
+  definition text NOT NULL, given_at double precision NOT NULL, expires_at double precision NOT NULL,
+  UNIQUE (principal, connection, origin, tool, definition));
+CREATE TABLE toolwire_pins (
+  principal text NOT NULL, connection text NOT NULL, origin text NOT NULL, tool text NOT NULL, approved text NOT NULL,
+  PRIMARY KEY (principal, connection, origin, tool));
+CREATE TABLE toolwire_bounded_grants (
+  id text PRIMARY KEY, principal text NOT NULL, connection text NOT NULL, origin text NOT NULL, tool text NOT NULL,
+  definition text NOT NULL, given_at double precision NOT NULL, expires_at double precision NOT NULL,
+  conditions text, uses_left bigint);
+CREATE INDEX toolwire_bounded_grants_by_tool
+  ON toolwire_bounded_grants (principal, connection, origin, tool, definition);
+CREATE TABLE toolwire_clock (one integer PRIMARY KEY CHECK (one = 1), latest double precision NOT NULL);
+CREATE TABLE toolwire_audit (number bigint PRIMARY KEY, record text NOT NULL, digest text NOT NULL);
+CREATE FUNCTION toolwire_keep_audit() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'the audit log is only added to'; END $$;
+CREATE TRIGGER toolwire_audit_is_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON toolwire_audit
+  FOR EACH STATEMENT EXECUTE FUNCTION toolwire_keep_audit();
+CREATE TABLE toolwire_levels (
+  site text NOT NULL, tool text NOT NULL, level text NOT NULL CHECK (level IN ('per-call', 'deny')),
+  PRIMARY KEY (site, tool));
+CREATE TABLE toolwire_word_keys (one integer PRIMARY KEY CHECK (one = 1), key bytea NOT NULL);
+CREATE TABLE toolwire_spent_words (name text PRIMARY KEY, until double precision NOT NULL);
+CREATE INDEX toolwire_spent_words_by_end ON toolwire_spent_words (until)
+"""
+    ),
+)

@@ -1,0 +1,183 @@
+"""Run the statements that are written for a file of SQLite in PostgreSQL instead, for several machines.
+
+Rules:
+- Writers of one part take turns, as they do with a file, so the same code is right on both.
+- No wait for the database is longer than its deadline. After one that was missed, it is not asked for 5 seconds.
+- The database tells the time, because machines that share it may disagree about it.
+"""
+# ST-01, ST-05
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from re import sub
+from typing import Any
+from weakref import WeakValueDictionary
+from zlib import crc32
+
+import psycopg
+
+from .postgres import (
+    DEADLINE_S,
+    Breaker,
+    Migration,
+    PostgresConnection,
+    PostgresPlace,
+    describe_error,
+    is_connection_lost,
+    migrate_schema,
+)
+
+_FRESH_S = 1.0
+"""A connection that was used less than this ago is taken to be alive."""
+_LOCK = "SELECT pg_advisory_xact_lock(1953460079, %s)"
+_TIME = "SELECT extract(epoch FROM clock_timestamp())::double precision"
+
+_OPEN: WeakValueDictionary[tuple[str, str], PostgresRows] = WeakValueDictionary()
+_OPEN_LOCK = threading.Lock()
+
+
+class PostgresCursor:
+    """Runs statements in one transaction."""
+
+    __slots__ = ("_cursor",)
+
+    def __init__(self, cursor: psycopg.Cursor[tuple[Any, ...]]) -> None:
+        self._cursor = cursor
+
+    def execute(self, statement: str, values: Sequence[object] = (), /) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Run ``statement`` and return its rows."""
+        return self._cursor.execute(_translate(statement), values or None)
+
+
+class PostgresRows:
+    """One part of the tables of toolwire in the database at a URL. Threads share one connection and take turns.
+
+    Each method raises ConnectionError if the database cannot be asked; nothing is changed then, or it is unknown
+    whether the last change was made.
+    """
+
+    def __init__(self, url: str, part: str, migrations: Sequence[Migration]) -> None:
+        """Make the tables of ``part`` that are missing.
+
+        Raises:
+            DefinitionError: the database cannot be used.
+        """
+        self._place = PostgresPlace(url)
+        migrate_schema(self._place, part, migrations)
+        # The writers of one part wait for each other, whatever else toolwire stores in this database.
+        self._lock_id = crc32(part.encode()) >> 1
+        self._turn = threading.Lock()
+        self._breaker = Breaker()
+        self._connection: PostgresConnection | None = None
+        self._used_at = self._ahead_s = 0.0
+
+    def __str__(self) -> str:
+        return f"the database {self._place}"
+
+    def clock(self) -> float:
+        """Return the time of the database, in seconds since 1970."""
+        # One request is enough: how far the clock of the database is ahead changes slowly, so it is kept with the
+        # connection.
+        if self._connection is None:
+            with self._borrow():
+                pass
+        return time.monotonic() + self._ahead_s
+
+    @contextmanager
+    def transaction(self) -> Generator[PostgresCursor, None, None]:
+        """Give a cursor in a transaction without other writers. An exception rolls it back."""
+        with self._borrow() as connection, connection.transaction():
+            connection.execute(_LOCK, (self._lock_id,))
+            yield PostgresCursor(connection.cursor())
+
+    def select_rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows that ``statement`` selects."""
+        with self._borrow() as connection:
+            return connection.execute(_translate(statement), values or None).fetchall()
+
+    def change_row(self, statement: str, *values: object) -> int:
+        """Run one ``statement`` that is right without turns, and return how many rows it changed."""
+        with self._borrow() as connection:
+            return connection.execute(_translate(statement), values or None).rowcount
+
+    def close(self) -> None:
+        """Close the connection; whoever uses it next opens another one."""
+        with self._turn:
+            self._disconnect()
+
+    def __del__(self) -> None:
+        # Its users share it and do not know of each other, so the last one that lets go of it closes the connection.
+        connection = getattr(self, "_connection", None)
+        if connection is not None:
+            connection.close()
+
+    @contextmanager
+    def _borrow(self) -> Generator[PostgresConnection, None, None]:
+        """Give the connection, which works or is a new one."""
+        # A thread that waits longer than this waits behind a database that hangs.
+        if self._breaker.is_open or not self._turn.acquire(timeout=2 * DEADLINE_S):
+            raise ConnectionError(f"{self} does not answer")
+        try:
+            connection = self._prepare()
+            yield connection
+            self._used_at = time.monotonic()
+        except (psycopg.Error, UnicodeError) as error:
+            if isinstance(error, psycopg.Error) and (
+                self._connection is None or is_connection_lost(self._connection, error)
+            ):
+                self._disconnect()
+            reason = describe_error(error) if isinstance(error, psycopg.Error) else "a text has half a character"
+            raise ConnectionError(f"{self} cannot be used: {reason}") from None
+        finally:
+            self._turn.release()
+
+    def _prepare(self) -> PostgresConnection:
+        if self._connection is not None and time.monotonic() < self._used_at + _FRESH_S:
+            return self._connection
+        # A connection that was idle may be dead, for example because the database was started again. Nothing was asked
+        # of it yet, so a new one takes its place unnoticed.
+        if self._connection is not None:
+            with suppress(psycopg.Error):
+                self._read_time(self._connection)
+                return self._connection
+            self._disconnect()
+            if self._breaker.is_open:
+                raise psycopg.OperationalError("it does not answer")
+        self._connection = self._place.connect(on_timeout=self._breaker.open)
+        self._read_time(self._connection)
+        return self._connection
+
+    def _read_time(self, connection: PostgresConnection) -> None:
+        row = connection.execute(_TIME).fetchone()
+        self._ahead_s = float(row[0]) - time.monotonic() if row is not None else 0.0
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            with suppress(psycopg.Error):
+                self._connection.close()
+            self._connection = None
+
+
+def open_rows(url: str, part: str, migrations: Sequence[Migration]) -> PostgresRows:
+    """Return the rows of ``part`` at ``url``; all users of one process share one connection.
+
+    Raises:
+        DefinitionError: the database cannot be used.
+    """
+    with _OPEN_LOCK:
+        found = _OPEN.get((url, part))
+        if found is None:
+            found = _OPEN[(url, part)] = PostgresRows(url, part, migrations)
+        return found
+
+
+@lru_cache(maxsize=256)
+def _translate(statement: str) -> bytes:
+    """Return ``statement`` as PostgreSQL reads it: with its own marks for values, and toolwire's names of tables."""
+    named = sub(r"\b(FROM|INTO|UPDATE) (?!SET\b)([a-z_]+)", r"\1 toolwire_\2", statement)
+    return named.replace("%", "%%").replace("?", "%s").encode()
