@@ -1,17 +1,23 @@
+# ruff: noqa: F811 - fixtures are imported
 """Where credentials are kept, and who cannot read them."""
 
 from __future__ import annotations
 
+import json
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.postgres import Postgres, psycopg, shared_postgres  # noqa: F401 - the fixture
 from toolwire.auth.credential import Credential
 from toolwire.core.model import Secret
-from toolwire.stores.credentials.files import CredentialError, CredentialStore
+from toolwire.stores.credentials.files import CredentialStore
+from toolwire.stores.credentials.postgres import PostgresCredentials
+from toolwire.stores.credentials.sealing import CredentialError, read_key_file
 from toolwire.stores.credentials.system_keyring import SystemVault
 
 
@@ -162,3 +168,106 @@ def test_same_client_at_two_issuers_has_two_credentials(tmp_path: Path) -> None:
         ),
     )
     assert one.storage_name != two.storage_name
+
+
+KEY = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture
+def database(shared_postgres: Postgres) -> str:
+    return shared_postgres.create_database()
+
+
+@pytest.mark.requirement("ST-01", "AC-10")
+def test_credentials_in_a_database_are_encrypted_and_shared(database: str, tmp_path: Path) -> None:
+    key_file = write_key_file(tmp_path, KEY)
+    here, there = (
+        CredentialStore(PostgresCredentials(database), keys=read_key_file(key_file), find_vault=lambda: None)
+        for _ in range(2)
+    )
+    here.put(credential())
+    here.put(credential())
+    assert there.list_all() == [credential()]
+    assert there.find_covering("https://tasks.example/api") == credential()
+    with psycopg.connect(database) as connection:
+        [(text,)] = connection.execute("SELECT record FROM toolwire_credentials").fetchall()
+    assert "canary" not in str(text)
+    there.delete(credential().storage_name)
+    assert here.list_all() == []
+
+
+@pytest.mark.requirement("ST-01", "AC-10", "D-08")
+def test_a_writer_of_the_database_cannot_redirect_or_plant_a_credential(database: str) -> None:
+    kept = CredentialStore(PostgresCredentials(database), keys=[Secret(KEY)])
+    kept.put(credential())
+    name = credential().storage_name
+    with psycopg.connect(database, autocommit=True) as connection:
+        change = "UPDATE toolwire_credentials SET record = replace(record, 'tasks.example', 'evil.example')"
+        connection.execute(change)
+        with pytest.raises(CredentialError, match="None of the keys opens"):
+            kept.get(name)
+        plain = json.dumps({"plain": {"kind": "key", "resource": "https://x.example"}, "secrets": {"access": "mine"}})
+        connection.execute("UPDATE toolwire_credentials SET record = %s", (plain,))
+    assert kept.get(name) is None
+
+
+@pytest.mark.requirement("ST-01", "AC-10")
+def test_credentials_in_a_database_need_a_key(database: str, tmp_path: Path) -> None:
+    place = PostgresCredentials(database)
+    with pytest.raises(CredentialError, match="always encrypted: set TOOLWIRE_KEY_FILE"):
+        CredentialStore(place).put(credential())
+    CredentialStore(place, passphrase=Secret("a passphrase")).put(credential())
+    assert CredentialStore(place, passphrase=Secret("a passphrase")).list_all() == [credential()]
+    with pytest.raises(CredentialError, match="does not open"):
+        CredentialStore(place, passphrase=Secret("another")).list_all()
+    for text, mode, said in ((KEY, 0o644, "Other users can read"), ("short", 0o600, "at least 32 characters")):
+        with pytest.raises(CredentialError, match=said):
+            read_key_file(write_key_file(tmp_path, text, mode))
+    with pytest.raises(CredentialError, match="cannot be read: No such file"):
+        read_key_file(tmp_path / "nothing")
+
+
+@pytest.mark.requirement("ST-01", "AC-10")
+def test_a_key_is_taken_from_the_keyring_and_can_be_replaced(database: str, tmp_path: Path) -> None:
+    place, ring = PostgresCredentials(database), Ring()
+    ring.set_password("toolwire", "state-key", KEY)
+    CredentialStore(place, vault=SystemVault(ring)).put(credential())
+    newer = write_key_file(tmp_path, f"{'f' * 32}\n{KEY}\n")
+    both = CredentialStore(place, keys=read_key_file(newer))
+    assert both.list_all() == [credential()]
+    both.put(credential())
+    with pytest.raises(CredentialError, match="None of the keys opens"):
+        CredentialStore(place, vault=SystemVault(ring)).list_all()
+    folder = CredentialStore(tmp_path / "credentials", keys=read_key_file(newer))
+    folder.put(credential())
+    assert folder.list_all() == [credential()]
+    assert all("canary" not in path.read_text() for path in (tmp_path / "credentials").iterdir())
+
+
+@pytest.mark.requirement("ST-01", "AC-09")
+def test_one_machine_at_a_time_renews_a_credential(database: str) -> None:
+    stores = [CredentialStore(PostgresCredentials(database), keys=[Secret(KEY)]) for _ in range(2)]
+    inside: list[int] = []
+    most: list[int] = []
+
+    def renew(number: int) -> None:
+        for _ in range(5):
+            with stores[number % 2].lock("a"):
+                inside.append(number)
+                most.append(len(inside))
+                inside.remove(number)
+
+    threads = [threading.Thread(target=renew, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert most == [1] * 20
+
+
+def write_key_file(folder: Path, text: str, mode: int = 0o600) -> Path:
+    file = folder / "key"
+    file.unlink(missing_ok=True)
+    file.write_text(text)
+    file.chmod(mode)
+    return file

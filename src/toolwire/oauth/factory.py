@@ -17,6 +17,7 @@ from toolwire.server.oauth.client_lookup import count_fetch_from
 from toolwire.server.oauth.server_context import Audit
 from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
+from toolwire.stores.paths import find_state_places
 
 _DOCUMENTS = TransportLimits(connect_s=3.0, total_s=5.0, response_bytes=5 * 1024, header_bytes=16 * 1024, redirects=0)
 _JSON = ((b"accept", b"application/json"),)
@@ -26,8 +27,8 @@ def authorization_server(
     *,
     issuer: str,
     scopes: Mapping[str, str],
-    store: OAuthStore | str | Path,
     users: Users,
+    store: OAuthStore | str | Path = "",
     resource: str = "",
     name: str = "",
     audit: Audit | None = None,
@@ -39,14 +40,15 @@ def authorization_server(
     """Return an authorization server: an ASGI application whose ``callers`` identify the callers of your server.
 
     ``scopes`` maps each scope to the words that users read. ``store`` is the path of an SQLite file, an SQLAlchemy URL,
-    or a store. ``users`` checks passwords and finds accounts; see ``open_accounts``. ``resource`` is the URL
-    that tokens are for; by default it is the issuer. ``audit`` is called with each ``GrantEvent``. ``fetch`` replaces
-    the guarded network, and ``now`` the clock (seconds since 1970). If users sign in at your application, set
-    ``login_url`` to its page and ``identify_user`` to a function that takes the ASGI scope of a request and returns
-    the id of the signed-in user, or None. ``more`` are further fields of ``OAuthSettings``.
+    or a store; without it, rows are kept in the state that the environment variable TOOLWIRE_STATE names. ``users``
+    checks passwords and finds accounts; see ``open_accounts``. ``resource`` is the URL that tokens are for; by default
+    it is the issuer. ``audit`` is called with each ``GrantEvent``. ``fetch`` replaces the guarded network, and ``now``
+    the clock (seconds since 1970). If users sign in at your application, set ``login_url`` to its page and
+    ``identify_user`` to a function that takes the ASGI scope of a request and returns the id of the signed-in user, or
+    None. ``more`` are further fields of ``OAuthSettings``.
 
     Raises:
-        DefinitionError: a setting is wrong.
+        DefinitionError: a setting is wrong, or the database cannot be used.
     """
     settings = OAuthSettings(issuer=issuer, resource=resource or issuer, name=name or issuer, scopes=scopes, **more)
     if bool(settings.login_url) is not (identify_user is not None):
@@ -54,7 +56,7 @@ def authorization_server(
             "Set both login_url and identify_user, or neither. login_url is the page of your application where users"
             " sign in. identify_user returns who is signed in there, from the ASGI scope of a request."
         )
-    store = store if isinstance(store, OAuthStore) else OAuthStore(store)
+    store = _open_store(store)
 
     async def may_connect(address: str) -> bool:
         return await context.run_in_thread(count_fetch_from, context, address)
@@ -71,9 +73,25 @@ def authorization_server(
     return AuthorizationServer(context)
 
 
-def open_accounts(store: OAuthStore | str | Path) -> Accounts:
-    """Return accounts with passwords in ``store``, for a site without accounts; ``add(name, password)`` creates one."""
-    return Accounts(store if isinstance(store, OAuthStore) else OAuthStore(store))
+def open_accounts(store: OAuthStore | str | Path = "") -> Accounts:
+    """Return accounts with passwords in ``store``, for a site without accounts; ``add(name, password)`` creates one.
+
+    ``store`` is the one of ``authorization_server``.
+
+    Raises:
+        DefinitionError: there is no store, or the database cannot be used.
+    """
+    return Accounts(_open_store(store))
+
+
+def _open_store(store: OAuthStore | str | Path) -> OAuthStore:
+    if isinstance(store, OAuthStore):
+        return store
+    # ST-01: one setting for all that lasts.
+    where = str(store) or find_state_places("").oauth
+    if not where:
+        raise DefinitionError("Users and tokens need a store: name one, or set TOOLWIRE_STATE to a folder or a URL.")
+    return OAuthStore(where)
 
 
 def build_document_fetch(network: Network) -> Fetch:

@@ -81,7 +81,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
 
     ``state`` is where everything is kept that must last: ``"memory"`` of this process, a folder, which survives
     restarts and serves the processes of one machine, or a URL such as ``postgresql://host/database``, for several
-    machines. ``""`` means the environment variable TOOLWIRE_STATE, and memory without it. ``ledger``, ``rates`` and
+    machines. It holds calls, rate limits, confirmations, receipts and the questions of the inbox. ``""`` means the environment variable TOOLWIRE_STATE, and memory without it. ``ledger``, ``rates`` and
     ``confirmations`` keep one thing elsewhere. ``ledger`` records calls with an idempotency key: the path of an SQLite
     file, or the URL of a PostgreSQL. ``rates`` is where calls are counted against the limits of their tools: a folder
     or a URL such as ``redis://host``, which several processes share. While that store cannot be reached,
@@ -113,13 +113,13 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     With ``ask_hosts``, a call of an MCP client that shows forms (elicitation) is asked about in that client if its tool
     needs consent, by its policy or by ``ask_when``. ``consent`` says what becomes of such a call if the client shows
     none: ``hints`` trusts it to ask its user, by the hints of the tool; ``refuse`` refuses the call; ``inbox`` refuses
-    it until a user has allowed it with ``toolwire approvals`` on this machine, and then lets it run once. ``inbox``
-    names another folder than that of ``toolwire approvals`` for these questions.
+    it until a user has allowed it with ``toolwire approvals``, and then lets it run once. ``inbox`` names another place
+    for these questions than ``state``, or than that of ``toolwire approvals`` where the state is in memory.
 
     With ``receipts="required"``, a call that needs consent runs, on every protocol, only with a receipt: the proof that
     its user allowed exactly this call, signed by a key of ``receipt_keys``, a file with a JWK Set or
     ``build_key_fetcher(URL)`` for one that is published. ``receipt_audience`` is the host and port by which clients
-    call this server, where a proxy changes the Host. The receipts are kept in the folder of ``state``, if it is one.
+    call this server, where a proxy changes the Host. The receipts are kept in ``state``, if that lasts.
 
     ``client_document`` is the URL at which this application describes toolwire to authorization servers: an https
     origin that leads here, or a URL below it. Sign in with ``toolwire login --client-document``.

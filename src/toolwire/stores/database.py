@@ -72,7 +72,7 @@ class Database:
         try:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             # SQLite would create the file with the mode of the umask, which other users could often read.
-            _create_file(file)
+            create_private_file(file)
             # No isolation level: transaction() begins transactions, the driver must not. The lock above takes the place
             # of the check of the thread.
             self._connection = sqlite3.connect(
@@ -114,7 +114,7 @@ class Database:
             self._connection.close()
 
 
-def _create_file(file: Path) -> None:
+def create_private_file(file: Path) -> None:
     """Create ``file`` with mode 0600 if it does not exist."""
     # An existing file must not be opened here. Closing it would release all locks that SQLite holds on it in this
     # process (POSIX), and concurrent writers would damage the file.

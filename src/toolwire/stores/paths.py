@@ -18,11 +18,6 @@ def find_state_folder() -> Path:
     return (Path(given) if given.startswith("/") else Path.home() / ".local" / "state") / "toolwire"
 
 
-def find_credentials_folder() -> Path:
-    """Return the default folder of the stored credentials of this user."""
-    return find_state_folder() / "credentials"
-
-
 def is_postgres_url(where: str) -> bool:
     """Return whether ``where`` names a database of PostgreSQL."""
     return where.partition("://")[0] in ("postgresql", "postgres", "postgresql+psycopg")
@@ -80,3 +75,15 @@ def find_decisions_place() -> Path | str:
     if named in ("", "memory"):
         return find_state_folder()
     return named if is_postgres_url(named) else Path(find_state_places(named).inbox)
+
+
+def find_credentials_place() -> Path | str:
+    """Return where the credentials of this user are: in the state of TOOLWIRE_STATE, or in the user's folder."""
+    place = find_decisions_place()
+    return place / "credentials" if isinstance(place, Path) else place
+
+
+def has_credentials_place() -> bool:
+    """Return whether there may be credentials of this user, without asking a database."""
+    place = find_credentials_place()
+    return isinstance(place, str) or place.is_dir()

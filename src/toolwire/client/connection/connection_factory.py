@@ -33,7 +33,7 @@ from toolwire.core.resources import Resources
 from toolwire.core.url_origin import get_origin
 from toolwire.stores.consent.agreed_digests import open_agreed_commands
 from toolwire.stores.consent.open import open_levels
-from toolwire.stores.paths import find_credentials_folder, find_decisions_place, find_state_folder
+from toolwire.stores.paths import find_decisions_place, find_state_folder, has_credentials_place
 
 from .connection import Connection, open_connection
 from .options import ConnectOptions
@@ -67,9 +67,7 @@ class ConnectionFactory:
         ``peer_url`` is the server that a document names, if the options name a file.
         """
         options = self.options
-        has_login = (
-            options.credential_store is not None or options.user is not None or find_credentials_folder().is_dir()
-        )
+        has_login = options.credential_store is not None or options.user is not None or has_credentials_place()
         if options.key is not None or not has_login or options.app is not None or options.command is not None:
             return
         from toolwire.client.login.saved_credentials import find_auth  # loads the code of sign-in

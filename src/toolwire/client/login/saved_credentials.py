@@ -8,24 +8,46 @@ from pathlib import Path
 from toolwire.client.transport.drivers import SyncTransport
 from toolwire.core.model import Secret
 from toolwire.core.url_origin import get_origin
-from toolwire.stores.credentials.files import CredentialStore
+from toolwire.stores.credentials.files import CredentialPlace, CredentialStore
+from toolwire.stores.credentials.sealing import read_key_file
 from toolwire.stores.credentials.system_keyring import find_system_vault
-from toolwire.stores.paths import find_credentials_folder
+from toolwire.stores.paths import find_credentials_place, is_postgres_url
 
 from .auth_transport import CredentialAuth
 from .sign_in import SignInOptions, SignInUser, step_up
 from .token_refresher import TokenRefresher
 
+KEY_FILE_VARIABLE = "TOOLWIRE_KEY_FILE"
 
-def open_credentials(folder: Path | None = None) -> CredentialStore:
-    """Return the credentials of this user: in the system's keyring, or in files that only the user can read.
 
-    ``TOOLWIRE_PASSPHRASE`` encrypts the files if there is no keyring.
+def open_credentials(place: Path | str | None = None) -> CredentialStore:
+    """Return the credentials of this user: in the system's keyring, in files that only the user can read, or encrypted.
+
+    ``place`` is a folder or the URL of a PostgreSQL, where machines share them; the default is the state that
+    TOOLWIRE_STATE names, else the user's own folder. The environment variable TOOLWIRE_KEY_FILE names a file with the
+    key that encrypts them; TOOLWIRE_PASSPHRASE does so if there is neither such a file nor a keyring.
+
+    Raises:
+        CredentialError: the key file cannot be used.
+        DefinitionError: the database cannot be used.
     """
     # AC-10: a credential is never stored where others can read it.
-    folder = find_credentials_folder() if folder is None else folder
-    passphrase = os.environ.get("TOOLWIRE_PASSPHRASE")
-    return CredentialStore(folder, find_vault=find_system_vault, passphrase=Secret(passphrase) if passphrase else None)
+    place = find_credentials_place() if place is None else place
+    passphrase, key_file = os.environ.get("TOOLWIRE_PASSPHRASE"), os.environ.get(KEY_FILE_VARIABLE)
+    return CredentialStore(
+        _open_place(place),
+        find_vault=find_system_vault,
+        passphrase=Secret(passphrase) if passphrase else None,
+        keys=read_key_file(Path(key_file)) if key_file else (),
+    )
+
+
+def _open_place(place: Path | str) -> Path | CredentialPlace:
+    if isinstance(place, Path) or not is_postgres_url(place):
+        return Path(place)
+    from toolwire.stores.credentials.postgres import PostgresCredentials  # only the extra brings its driver
+
+    return PostgresCredentials(place)
 
 
 def find_auth(

@@ -1,4 +1,4 @@
-"""Store the credentials of a user, with the secrets in the system's keyring or in a private file.
+"""Store the credentials of a user, with the secrets in the system's keyring, in a private file, or encrypted.
 
 Rules:
 - A file is written under a new name (mode 0600, in a folder 0700) and then renamed, so that it is never incomplete.
@@ -12,25 +12,28 @@ import fcntl
 import json
 import os
 import secrets
-import stat
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 from toolwire.auth.credential import Credential, read_credential, write_credential
 from toolwire.auth.resource_indicators import is_covered_by
-from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Secret
 
-# A guess of the passphrase costs 32 MiB of memory (128 * n * r) (docs/decisions/0036).
-_SCRYPT = {"length": 32, "n": 2**15, "r": 8, "p": 1}
-
-
-class CredentialError(ToolwireError):
-    """Stored credentials are not safe or cannot be read. The text says what to do."""
+from .sealing import (
+    KEYRING_NAME,
+    NO_KEY,
+    CredentialError,
+    SealingKey,
+    read_key_lines,
+    read_private_text,
+    refuse_if_shared,
+    seal_with_passphrase,
+    unseal_with_keys,
+    unseal_with_passphrase,
+)
 
 
 class Vault(Protocol):
@@ -49,33 +52,73 @@ class Vault(Protocol):
         ...
 
 
-class CredentialStore:
-    """The credentials in ``folder``. Secrets are in ``vault``, or encrypted with ``passphrase``, or in private files.
+class CredentialPlace(Protocol):
+    """Where the texts of credentials are: a folder of this user, or a database that machines share."""
 
-    ``find_vault`` returns a vault. It is called when secrets are first read or written, since keyrings load slowly.
+    @property
+    def is_shared(self) -> bool:
+        """Whether others than this user can read the texts, so that secrets in them must be encrypted."""
+        ...
+
+    def list_names(self) -> list[str]:
+        """Return the names of all texts."""
+        ...
+
+    def read(self, name: str, /) -> str | None:
+        """Return the text under ``name``, or None."""
+        ...
+
+    def write(self, name: str, text: str, /) -> None:
+        """Store ``text`` under ``name``, in place of an older one."""
+        ...
+
+    def delete(self, name: str, /) -> None:
+        """Delete the text under ``name``."""
+        ...
+
+    def lock(self, name: str, /) -> AbstractContextManager[None]:
+        """Hold the lock of ``name`` against all who share the place."""
+        ...
+
+
+class CredentialStore:
+    """The credentials in ``place``, a folder or a CredentialPlace.
+
+    Secrets are encrypted with the first of ``keys``; without keys, they are in ``vault``, or encrypted with
+    ``passphrase``, or in private files. ``find_vault`` returns a vault. It is called when secrets are first read or
+    written, since keyrings load slowly. A place that is shared always has encrypted secrets, and a vault holds its key.
     """
 
     def __init__(
         self,
-        folder: Path,
+        place: Path | CredentialPlace,
         *,
         vault: Vault | None = None,
         find_vault: Callable[[], Vault | None] | None = None,
         passphrase: Secret | None = None,
+        keys: Sequence[Secret] = (),
     ) -> None:
-        self._folder = folder
+        self._place: CredentialPlace = CredentialFolder(place) if isinstance(place, Path) else place
         self._given_vault = vault
         self._find_vault = find_vault
         self._passphrase = passphrase
+        self._given_keys = keys
 
     @cached_property
     def _vault(self) -> Vault | None:
         return self._find_vault() if self._given_vault is None and self._find_vault is not None else self._given_vault
 
+    @cached_property
+    def _keys(self) -> tuple[SealingKey, ...]:
+        texts = self._given_keys
+        if not texts and self._place.is_shared and self._passphrase is None and self._vault is not None:
+            kept = self._vault.get(KEYRING_NAME)
+            texts = read_key_lines(kept, "the key in the keyring") if kept else ()
+        return tuple(map(SealingKey, texts))
+
     def list_all(self) -> list[Credential]:
         """Return all credentials that can be read."""
-        names = sorted(path.stem for path in self._folder.glob("*.json")) if self._folder.is_dir() else []
-        return [found for found in map(self.get, names) if found is not None]
+        return [found for found in map(self.get, self._place.list_names()) if found is not None]
 
     def find_covering(self, url: str, principal: str = "") -> Credential | None:
         """Return the credential for ``url`` with the longest resource, or None."""
@@ -86,9 +129,10 @@ class CredentialStore:
         """Return the credential with this name, or None if there is none or it is damaged.
 
         Raises:
-            CredentialError: other users can read the file, or the passphrase is missing or wrong.
+            CredentialError: other users can read the file, the key or passphrase is missing or wrong, or the database
+                does not answer.
         """
-        text = self._read(self._folder / f"{name}.json")
+        text = self._place.read(name)
         data = None if text is None else _read_object(text)
         if data is None:
             return None
@@ -96,63 +140,90 @@ class CredentialStore:
         return None if inside is None else read_credential(_read_object(data.get("plain")) or {}, inside)
 
     def put(self, credential: Credential) -> None:
-        """Store ``credential``, in place of an older one with the same name."""
+        """Store ``credential``, in place of an older one with the same name.
+
+        Raises:
+            CredentialError: it cannot be stored safely.
+        """
         plain, inside = write_credential(credential)
-        self._make_folder()
+        name = credential.storage_name
         data: dict[str, Any] = {"plain": plain}
-        if self._vault is not None:
-            self._vault.put(credential.storage_name, json.dumps(inside))
-        elif self._passphrase is not None:
-            data["sealed"] = _seal(json.dumps(inside), self._passphrase, credential.storage_name)
+        if self._keys:
+            data["keyed"] = self._keys[0].seal(json.dumps(inside), self._bind(name, plain))
+        elif self._passphrase is not None and (self._place.is_shared or self._vault is None):
+            data["sealed"] = seal_with_passphrase(json.dumps(inside), self._passphrase, self._bind(name, plain))
+        elif self._place.is_shared:
+            raise CredentialError(NO_KEY)
+        elif self._vault is not None:
+            self._vault.put(name, json.dumps(inside))
         else:
             data["secrets"] = inside
-        self._write(self._folder / f"{credential.storage_name}.json", json.dumps(data))
+        self._place.write(name, json.dumps(data))
 
     def delete(self, name: str) -> None:
         """Delete the credential with this name."""
-        if self._vault is not None:
+        if not self._place.is_shared and self._vault is not None:
             self._vault.delete(name)
-        (self._folder / f"{name}.json").unlink(missing_ok=True)
+        self._place.delete(name)
 
-    @contextmanager
-    def lock(self, name: str) -> Generator[None, None, None]:
-        """Hold a lock on the credential with this name, against all processes of this user."""
+    def lock(self, name: str) -> AbstractContextManager[None]:
+        """Hold a lock on the credential with this name, against all processes that share the place."""
         # AC-09: two processes that refresh at once would look like a stolen refresh token to the server.
-        self._make_folder()
-        # The lock is a file of its own: the file of the credential is replaced by each change.
-        handle = os.open(self._folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
+        return self._place.lock(name)
+
+    def _bind(self, name: str, plain: object) -> str:
+        """Return what the seal of a credential covers besides its secrets."""
+        # D-08: whoever can write to a database must not be able to say where a token is sent. A folder is the user's.
+        return json.dumps([name, plain], sort_keys=True) if self._place.is_shared else name
 
     def _read_secrets(self, name: str, data: dict[str, Any]) -> dict[str, Any] | None:
+        if "keyed" in data:
+            if not self._keys:
+                raise CredentialError(NO_KEY)
+            return _read_object(unseal_with_keys(str(data["keyed"]), self._keys, self._bind(name, data.get("plain"))))
+        if "sealed" in data:
+            if self._passphrase is None:
+                raise CredentialError(
+                    "The stored credentials are encrypted. Set TOOLWIRE_PASSPHRASE to the passphrase."
+                )
+            bound = self._bind(name, data.get("plain"))
+            return _read_object(unseal_with_passphrase(str(data["sealed"]), self._passphrase, bound))
+        # What others could have written is not taken without the seal that only a key can make.
+        if self._place.is_shared:
+            return None
         if "secrets" in data:
             return _read_object(data["secrets"])
-        if "sealed" not in data:
-            kept = self._vault.get(name) if self._vault is not None else None
-            return None if kept is None else _read_object(kept)
-        if self._passphrase is None:
-            raise CredentialError("The stored credentials are encrypted. Set TOOLWIRE_PASSPHRASE to the passphrase.")
-        return _read_object(_unseal(str(data["sealed"]), self._passphrase, name))
+        kept = self._vault.get(name) if self._vault is not None else None
+        return None if kept is None else _read_object(kept)
 
-    def _make_folder(self) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _refuse_if_shared(self._folder, self._folder.stat())
 
-    def _read(self, path: Path) -> str | None:
+class CredentialFolder:
+    """The texts of credentials in private files of one folder."""
+
+    is_shared = False
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def list_names(self) -> list[str]:
+        """Return the names of all files."""
+        return sorted(path.stem for path in self._folder.glob("*.json")) if self._folder.is_dir() else []
+
+    def read(self, name: str) -> str | None:
+        """Return the text of a file, or None if there is none.
+
+        Raises:
+            CredentialError: other users can read it.
+        """
         try:
-            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            return read_private_text(self._folder / f"{name}.json")
         except FileNotFoundError:
             return None
-        with os.fdopen(handle, encoding="utf-8", errors="replace") as file:
-            # The status of the open file, not of the path: another file could take the path between check and reading.
-            _refuse_if_shared(path, os.fstat(file.fileno()))
-            return file.read(1 << 20)
 
-    def _write(self, path: Path, text: str) -> None:
-        new = path.with_name(f".{secrets.token_hex(8)}")
+    def write(self, name: str, text: str) -> None:
+        """Replace a file as a whole."""
+        self._make_folder()
+        path, new = self._folder / f"{name}.json", self._folder / f".{secrets.token_hex(8)}"
         handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -167,15 +238,30 @@ class CredentialStore:
                 new.unlink()
             raise
 
+    def delete(self, name: str) -> None:
+        """Delete a file."""
+        (self._folder / f"{name}.json").unlink(missing_ok=True)
+
+    @contextmanager
+    def lock(self, name: str) -> Generator[None, None, None]:
+        """Hold a lock against all processes of this user."""
+        self._make_folder()
+        # The lock is a file of its own: the file of the credential is replaced by each change.
+        handle = os.open(self._folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def _make_folder(self) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        refuse_if_shared(self._folder, self._folder.stat())
+
 
 def _is_related(resource: str, url: str) -> bool:
     """Return whether ``resource`` covers ``url``, or ``url`` covers ``resource``."""
     return is_covered_by(resource, url) or is_covered_by(url.partition("?")[0], resource)
-
-
-def _refuse_if_shared(path: Path, found: os.stat_result) -> None:
-    if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        raise CredentialError(f"Other users can read {path}, so it is not used. Delete it, or run chmod go= {path}.")
 
 
 def _read_object(text: object) -> dict[str, Any] | None:
@@ -184,30 +270,3 @@ def _read_object(text: object) -> dict[str, Any] | None:
     except ValueError:
         return None
     return data if isinstance(data, dict) else None
-
-
-def _derive_key(passphrase: Secret, salt: bytes) -> bytes:
-    from cryptography.hazmat.primitives.kdf.scrypt import Scrypt  # an extra
-
-    return Scrypt(salt=salt, **_SCRYPT).derive(passphrase.reveal().encode())
-
-
-def _seal(text: str, passphrase: Secret, name: str) -> str:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # an extra
-
-    # The name is authenticated with the text, so that one sealed file cannot take the place of another.
-    salt, nonce = secrets.token_bytes(16), secrets.token_bytes(12)
-    sealed = AESGCM(_derive_key(passphrase, salt)).encrypt(nonce, text.encode(), name.encode())
-    return b64encode(salt + nonce + sealed).decode()
-
-
-def _unseal(text: str, passphrase: Secret, name: str) -> str:
-    from cryptography.exceptions import InvalidTag  # an extra
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # an extra
-
-    try:
-        data = b64decode(text)
-        opened = AESGCM(_derive_key(passphrase, data[:16])).decrypt(data[16:28], data[28:], name.encode())
-    except (ValueError, InvalidTag) as error:
-        raise CredentialError("The passphrase does not open the stored credentials.") from error
-    return opened.decode()

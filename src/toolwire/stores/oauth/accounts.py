@@ -68,6 +68,10 @@ class Accounts:
                 rows.change_password(known[0], self._hasher.hash(password))
         return StoredAccount(known[0], known[1])
 
+    def close(self) -> None:
+        """Close the connections of the store."""
+        self._store.close()
+
     def find(self, user_id: str) -> StoredAccount | None:
         """Return the account with this id, or None."""
         with self._store.write_transaction() as rows:

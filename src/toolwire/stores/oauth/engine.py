@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionError
 from sqlalchemy.pool import StaticPool
 
+from toolwire.stores.database import create_private_file
+from toolwire.stores.paths import is_postgres_url
 from toolwire.stores.write_ahead import write_ahead
 
 from .tables import METADATA
@@ -29,15 +32,16 @@ def open_engine(where: str | Path) -> tuple[Engine, Callable[[], bool]]:
     """Return an engine for ``where``, an SQLAlchemy URL or the path of an SQLite file, and create missing tables.
 
     With it comes a function that returns whether the database hangs and must not be asked now.
+
+    Raises:
+        DefinitionError: the tables of PostgreSQL cannot be made, or are of a newer toolwire.
     """
     text = str(where)
     url = make_url(text if "://" in text else f"sqlite:///{text}")
-    if url.drivername in ("postgresql", "postgresql+psycopg"):
+    if is_postgres_url(text):
         from .postgres_engine import PostgresConnector  # only the extra brings its driver
 
-        connector = PostgresConnector(url)
-        _create_tables(connector.engine)
-        connector.start_deadlines()
+        connector = PostgresConnector(url.set(drivername="postgresql+psycopg"))
         return connector.engine, lambda: connector.breaker.is_open
     engine = _open_sqlite(url) if url.get_backend_name() == "sqlite" else _open_server(url)
     _create_tables(engine)
@@ -46,7 +50,8 @@ def open_engine(where: str | Path) -> tuple[Engine, Callable[[], bool]]:
 
 def _create_tables(engine: Engine) -> None:
     with engine.begin() as connection:
-        # Of several processes that start at once, only one may create the tables.
+        # PostgreSQL by another driver than psycopg has no versions of its tables. Of several processes that start at
+        # once, only one may create them.
         if connection.dialect.name == "postgresql":
             connection.execute(select(func.pg_advisory_xact_lock(_CREATE_LOCK_ID)))
         METADATA.create_all(connection)
@@ -70,6 +75,10 @@ def _open_sqlite(url: URL) -> Engine:
     memory = url.database in (None, "", ":memory:")
     # Each connection to a database in memory has its own, empty one, so there must be only one connection.
     options: dict[str, Any] = {"poolclass": StaticPool} if memory else {}
+    if not memory and url.database is not None:
+        # SQLite would create the file with the mode of the umask, which other users could often read.
+        with suppress(OSError):  # the engine says what is wrong with the path
+            create_private_file(Path(url.database))
     engine = create_engine(url, connect_args={"check_same_thread": False, "timeout": 10}, **options)
     event.listen(engine, "connect", _prepare_connection)
     event.listen(engine, "begin", _begin_transaction)
