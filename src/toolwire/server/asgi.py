@@ -81,10 +81,11 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
 
     ``state`` is where everything is kept that must last: ``"memory"`` of this process, a folder, which survives
     restarts and serves the processes of one machine, or a URL such as ``postgresql://host/database``, for several
-    machines. It holds calls, rate limits, confirmations, receipts and the questions of the inbox. ``""`` means the environment variable TOOLWIRE_STATE, and memory without it. ``ledger``, ``rates`` and
-    ``confirmations`` keep one thing elsewhere. ``ledger`` records calls with an idempotency key: the path of an SQLite
-    file, or the URL of a PostgreSQL. ``rates`` is where calls are counted against the limits of their tools: a folder
-    or a URL such as ``redis://host``, which several processes share. While that store cannot be reached,
+    machines. It holds calls, rate limits, confirmations, receipts and the questions of the inbox. ``""`` means the
+    environment variable TOOLWIRE_STATE, and memory without it. ``ledger``, ``rates`` and ``confirmations`` keep one
+    thing elsewhere. ``ledger`` records calls with an idempotency key: the path of an SQLite file, or the URL of a
+    PostgreSQL. ``rates`` is where calls are counted against the limits of their tools: a folder or a URL such as
+    ``redis://host``, which several processes share. While that store cannot be reached,
     ``rates_fail`` says what happens to tools with a limit: ``open`` counts in this process alone, by the limit divided
     by ``rates_replicas``, the number of processes that share the store; ``closed`` refuses their calls with 503;
     ``closed-for-destructive`` does so for destructive tools only.
