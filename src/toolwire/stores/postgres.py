@@ -100,6 +100,13 @@ class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
 
     deadline_s = DEADLINE_S
     on_timeout: Callable[[], object] | None = None
+    closes_itself = False
+    """Whether it is closed when nothing holds it any more, without a warning."""
+
+    def __del__(self) -> None:
+        if self.closes_itself:
+            self.close()
+        super().__del__()
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
         """Return what the database answers.

@@ -110,12 +110,6 @@ class PostgresRows:
         with self._turn:
             self._disconnect()
 
-    def __del__(self) -> None:
-        # Its users share it and do not know of each other, so the last one that lets go of it closes the connection.
-        connection = getattr(self, "_connection", None)
-        if connection is not None:
-            connection.close()
-
     @contextmanager
     def _borrow(self) -> Generator[PostgresConnection, None, None]:
         """Give the connection, which works or is a new one."""
@@ -149,6 +143,8 @@ class PostgresRows:
             if self._breaker.is_open:
                 raise psycopg.OperationalError("it does not answer")
         self._connection = self._place.connect(on_timeout=self._breaker.open)
+        # Its users share it and do not know of each other, so it is closed when the last one lets go of it.
+        self._connection.closes_itself = True
         self._read_time(self._connection)
         return self._connection
 
