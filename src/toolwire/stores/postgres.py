@@ -103,10 +103,10 @@ class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
     closes_itself = False
     """Whether it is closed when nothing holds it any more, without a warning."""
 
-    def __del__(self) -> None:
+    def __del__(self, *arguments: Any) -> None:
         if self.closes_itself:
             self.close()
-        super().__del__()
+        super().__del__(*arguments)
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
         """Return what the database answers.
