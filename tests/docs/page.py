@@ -26,6 +26,8 @@ from .blocks import Block, matches_output, read_steps
 ROOT = Path(__file__).parents[2]
 WAIT_S = 60.0
 _LANGUAGES = {"python", "console", "text", "json", "toml"}
+FASTMCP = ROOT / ".cache" / "mcp-clients" / "fastmcp"
+_PEER = "peer "
 _NOT_RUN = {"git", "cd", "source", "pip"}
 _QUESTIONS = (b"[y/N] ", b"you> ")
 
@@ -48,6 +50,31 @@ class Page:
         with self._enter_folder({}), contextlib.redirect_stdout(printed):
             runpy.run_path(str(file), run_name="__main__")
         return printed.getvalue()
+
+    def run_peer(self, block: Block) -> str | None:
+        """Run the program of another library in a process of its own; return its output.
+
+        None: it needs FastMCP, which is not installed here, so that it is only compiled.
+        """
+        name = block.name.removeprefix(_PEER)
+        text = self._replace_ports(block.text)
+        (self._folder / name).write_text(text, encoding="utf-8")
+        compile(text, name, "exec")
+        if "fastmcp" in name and not FASTMCP.is_dir():
+            return None
+        own = {"PYTHONPATH": str(FASTMCP)} if "fastmcp" in name else {}
+        ended = subprocess.run(
+            [sys.executable, "-W", "ignore", name],
+            cwd=self._folder,
+            env=self._build_environment(own),
+            stdin=subprocess.DEVNULL,  # a server on standard input ends at once
+            capture_output=True,
+            text=True,
+            timeout=WAIT_S,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
 
     def save_json(self, block: Block) -> None:
         """Read a JSON block, and save it if it has a name."""
@@ -194,10 +221,12 @@ class Page:
 
 def run_blocks(page: Page, blocks: Iterable[Block]) -> None:
     """Run every block of a page in order, and compare what it prints with the block of output after it."""
-    printed = ""
+    printed: str | None = ""
     for block in blocks:
         assert block.language in _LANGUAGES, f"line {block.line}: say what this block is"
         match block.language, block.name:
+            case "python", name if name.startswith(_PEER):
+                printed = page.run_peer(block)
             case "python", _:
                 printed = page.run(block)
             case "console", _:
@@ -209,7 +238,9 @@ def run_blocks(page: Page, blocks: Iterable[Block]) -> None:
             case "text", name if name.endswith(".txt"):
                 page.save(block)
             case "text", "output":
-                assert page.matches_output(block.text, printed), f"line {block.line}: this was printed:\n{printed}"
+                assert printed is None or page.matches_output(block.text, printed), (
+                    f"line {block.line}: this was printed:\n{printed}"
+                )
             case _:
                 pass
 
