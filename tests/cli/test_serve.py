@@ -109,6 +109,22 @@ def test_workers_share_the_keys_and_print_none(desk: Path) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.requirement("MC-10")
+@pytest.mark.parametrize(
+    ("options", "has_session"), [((), True), (("--workers", 2), False), (("--sessions", "none"), False)]
+)
+def test_one_process_keeps_sessions_and_several_keep_none(
+    desk: Path, options: tuple[str | int, ...], has_session: bool
+) -> None:
+    params = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}}
+    message = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+    with start_serve(desk, *options) as (_, said):
+        headers = {"content-type": "application/json"}
+        request = urllib.request.Request(f"{url_in(said)}/mcp", message.encode(), headers)
+        with urllib.request.urlopen(request) as answer:
+            assert ("mcp-session-id" in answer.headers) is has_session
+
+
 def _is_child(cmdline: Path, parent: int) -> bool:
     try:
         return f"PPid:\t{parent}\n" in (cmdline.parent / "status").read_text()
@@ -206,6 +222,7 @@ def test_targets_that_cannot_be_served_together_are_refused(
         (["nowhere.py"], 2, "There is no file nowhere.py."),
         (["127.0.0.1:1"], 4, "could not be reached"),
         (["DESK", "--reload", "--workers", "2"], 2, "leave out --workers"),
+        (["DESK", "--sessions", "all", "--workers", "2"], 2, "A session is kept by one process: leave out --workers"),
         (["DESK", "--api-key", ""], 2, "An API key is empty"),
         (["DESK", "--api-key", "canary\x00"], 2, "a character in it"),
         (["DESK", "--api-key-file", "nowhere"], 2, "cannot be read from nowhere"),

@@ -1,13 +1,8 @@
 """Clients of other makers, unchanged, on our server over streamable HTTP and over stdio.
 
 Each lists, calls, streams, is asked for consent, gets an image and cancels: the Python SDK 1.x and 2.x, the TypeScript
-SDK 1.x and 2.x, and the client of FastMCP. Those that speak two revisions do so by both. Two things depend on the
-revision:
-
-- Over HTTP, a client of 2025-11-25 is not asked for consent: that needs a session. A server with ``consent="refuse"``
-  refuses such a call.
-- Over HTTP, a client of 2025-11-25 cancels by a message that belongs to no session, which cancels nothing. The call
-  ends when the client goes away.
+SDK 1.x and 2.x, and the client of FastMCP. Those that speak two revisions do so by both: over HTTP, one of 2025-11-25
+gets a session, because it shows forms.
 
 The command line of the Inspector makes one request and ends (``--cli``). It lists, calls and gets an image, by both
 revisions. It declares no forms, so it cannot be asked; it shows no progress, and cannot cancel a call. Its other
@@ -97,18 +92,14 @@ def check_consent(said: dict[str, Any]) -> None:
 @pytest.mark.requirement("MC-05", "MC-06", "MC-07", "CC-05")
 @pytest.mark.parametrize("driver", list_drivers())
 def test_a_client_of_another_maker_does_everything_over_http(driver: Driver, tmp_path: Path) -> None:
-    notes, leaves = Notes(), driver.revision == HANDSHAKE
+    notes = Notes()
     with background(asgi(build_kit(notes), consent="refuse")) as url:
-        said = run_driver(driver, tmp_path, url=f"{url}/mcp", leaves=leaves)
+        said = run_driver(driver, tmp_path, url=f"{url}/mcp", leaves=False)
         assert notes.cancelled.wait(WAIT_S)
     check_story(said, driver.revision)
-    if driver.revision == STATELESS:
-        check_consent(said)
-        assert notes.deleted == ["old.txt"]
-        assert said["heard"] == "cancelled"
-    else:
-        assert said["asked"] == notes.deleted == []
-        assert all("this client cannot be asked for it" in text for text in said["deleted"])
+    check_consent(said)
+    assert notes.deleted == ["old.txt"]
+    assert said["heard"] == "cancelled"
 
 
 @pytest.mark.requirement("MC-01", "MC-05", "MC-06", "MC-07", "CC-05")
@@ -192,7 +183,9 @@ class KeptConnection:
 
 
 @pytest.mark.requirement("MC-01", "CC-05")
-@pytest.mark.parametrize(("era", "transport"), [("modern", "http"), ("modern", "stdio"), ("legacy", "stdio")])
+@pytest.mark.parametrize(
+    ("era", "transport"), [("modern", "http"), ("modern", "stdio"), ("legacy", "http"), ("legacy", "stdio")]
+)
 def test_a_kept_connection_of_the_inspector_asks_its_user(era: str, transport: str, tmp_path: Path) -> None:
     with background(asgi(build_kit(Notes()), consent="refuse")) as url:
         target = ["--transport", "http", "--server-url", f"{url}/mcp"] if transport == "http" else ["--", *SERVE]

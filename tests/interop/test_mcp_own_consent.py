@@ -157,12 +157,12 @@ def test_client_without_forms_is_trusted_or_refused_as_configured(shop: Shop, co
         [content] = result.content
         assert content.text == (
             "delete did not run: it needs the consent of its user, and this client cannot be asked for it here."
-            " Use a client that shows forms (elicitation), over stdio or by MCP 2026-07-28."
+            " Use a client that shows forms (elicitation), over stdio, by MCP 2026-07-28 or in a session."
         )
 
 
 @pytest.mark.requirement("CC-05")
-def test_a_client_of_an_older_revision_over_http_counts_as_one_without_forms(shop: Shop) -> None:
+def test_a_client_of_an_older_revision_without_a_session_counts_as_one_without_forms(shop: Shop) -> None:
     message = {
         "jsonrpc": "2.0",
         "id": 1,

@@ -250,6 +250,13 @@ def _add_serve(parser: Parser) -> None:
         " for those of other servers)",
     )
     parser.add_argument(
+        "--sessions",
+        choices=["needed", "all", "none"],
+        default="",
+        help="which MCP clients of up to 2025-11-25 get a session: those that show forms, so that they can be asked,"
+        " all of them, or none (needed; none with --workers)",
+    )
+    parser.add_argument(
         "--receipts",
         choices=["required"],
         default="",

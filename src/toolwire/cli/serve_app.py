@@ -38,6 +38,7 @@ from toolwire.protocols.openapi.document import arazzo
 from toolwire.protocols.openapi.document.loading import load_document
 from toolwire.server import App, asgi
 from toolwire.server.access.api_keys import parse_api_key
+from toolwire.server.app import SessionUse
 from toolwire.server.asgi import open_inbox
 from toolwire.server.run.host_consent import HostConsent
 from toolwire.server.run.receipt_keys import KeyFetcher
@@ -100,6 +101,7 @@ _PASSED_ON = (
     "confirmations",
     "receipts",
     "receipt_audience",
+    "sessions",
 )
 """The settings that the application takes by the same names."""
 
@@ -172,6 +174,7 @@ class ServeSettings:
     upstreams: Sequence[UpstreamSettings] = ()
     callers: Mapping[str, CallerSettings] = field(default_factory=dict)
     debug: bool = False
+    sessions: SessionUse = "needed"
 
     def to_json(self) -> str:
         """Return the settings as JSON, for ``read_settings``."""

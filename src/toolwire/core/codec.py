@@ -71,7 +71,23 @@ class Subscription(NamedTuple):
     refuse: Callable[[Problem], Response]
 
 
-Reading: TypeAlias = Pending | Streaming | Subscription | Response
+class SessionOffer(NamedTuple):
+    """The answer to a client that begins: without a session, and within one that the server keeps for it.
+
+    ``capabilities`` is what the client declares. ``has_forms``: it shows forms to its user, so that the server could
+    ask in a session. ``has_id``: requests can name their session. ``refuse`` returns the response if a session is
+    needed and there is no room for it.
+    """
+
+    stateless: Response
+    lasting: Response
+    capabilities: Mapping[str, Json]
+    has_forms: bool
+    has_id: bool
+    refuse: Callable[[Problem], Response]
+
+
+Reading: TypeAlias = Pending | Streaming | Subscription | SessionOffer | Response
 Reader: TypeAlias = Callable[[Request], Reading]
 
 
@@ -80,7 +96,8 @@ class Route(NamedTuple):
 
     ``is_public`` needs no credentials; ``runs_tool``: a request runs a tool; ``takes_any_host``: a probe may use any
     Host, such as the address of a container. ``is_tool_free``: the response names no tool, so that it stays public
-    where the tools are for known callers alone.
+    where the tools are for known callers alone. ``has_sessions``: requests may belong to a session that the server
+    keeps.
     """
 
     read: Reader
@@ -88,6 +105,7 @@ class Route(NamedTuple):
     runs_tool: bool = False
     takes_any_host: bool = False
     is_tool_free: bool = False
+    has_sessions: bool = False
 
 
 Routes: TypeAlias = Mapping[tuple[str, str], Route]
@@ -138,10 +156,10 @@ class Site:
     older dialect be recognised by its User-Agent if its request does not tell. ``cache`` holds values derived from
     single tools; all sites of one server share it. ``workflows`` is the author's Arazzo document, as data, or None;
     ``recipes`` are those of the sites whose tools are served, which are published where there is no such document.
-    ``host_confirmation`` is the confirmation word for calls of hosts that ask their users themselves; empty if such
-    hosts are not trusted with that. ``refuses_unasked`` is true if calls that need consent must come with a
-    confirmation where the host of the user cannot be asked. ``private`` is true if only known callers may learn which
-    tools there are.
+    ``has_sessions`` is true if the server keeps sessions, for protocols that have them. ``host_confirmation`` is the
+    confirmation word for calls of hosts that ask their users themselves; empty if such hosts are not trusted with that.
+    ``refuses_unasked`` is true if calls that need consent must come with a confirmation where the host of the user
+    cannot be asked. ``private`` is true if only known callers may learn which tools there are.
     """
 
     # S-13
@@ -153,6 +171,7 @@ class Site:
     host_confirmation: str = field(default="", repr=False)
     refuses_unasked: bool = False
     private: bool = False
+    has_sessions: bool = False
     workflows: Json = field(default=None, repr=False, compare=False)
     recipes: tuple[Recipe, ...] = field(default=(), repr=False, compare=False)
 

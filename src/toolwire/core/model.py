@@ -231,6 +231,12 @@ class Secret:
         raise TypeError("a Secret is not pickled")
 
 
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""The levels of messages of a log, from the least to the most urgent, as RFC 5424 names them."""
+
+LOG_EVENT = "log"
+"""The event of a Progress that is a message of a log: an object with ``level``, ``data`` and perhaps ``logger``."""
+
 Report: TypeAlias = Callable[["Progress"], Awaitable[None]]
 """Receive one piece of progress. A coroutine awaits what it returns."""
 
@@ -260,6 +266,8 @@ class Context:
     user_info: Mapping[str, Any] = field(default_factory=dict)
     # Where ``progress`` goes; None if the caller does not listen.
     report: Report | None = field(default=None, repr=False, compare=False)
+    # The least urgent messages of a log that the caller wants; empty if it wants none.
+    log_level: str = field(default="", repr=False, compare=False)
     is_over: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     confirmation: str = field(default="", repr=False, compare=False)
     # CC-06: what the caller's client signed about the decision of its user, and the host by which it was called.
@@ -343,6 +351,24 @@ class Context:
         calls this method; it returns when ``value`` is on its way.
         """
         return COMPLETED if self.report is None else self.report(Progress(value, "progress"))
+
+    def log(self, message: Json, *, level: str = "info", logger: str = "") -> Awaitable[None]:
+        """Send ``message``, a text or other JSON data, to the log of the caller while the tool runs.
+
+        It is dropped if the caller wants no messages of this ``level``, one of ``LOG_LEVELS``, or if the protocol has
+        no log: only MCP has. The secrets of the call are removed from it. A coroutine awaits the return value; a plain
+        function only calls this method.
+
+        Raises:
+            ValueError: ``level`` is none of ``LOG_LEVELS``.
+        """
+        # MC-06
+        if level not in LOG_LEVELS:
+            raise ValueError(f"level is one of {', '.join(LOG_LEVELS)}, not {level!r}")
+        if self.report is None or not reaches_level(level, self.log_level):
+            return COMPLETED
+        named = {"logger": logger} if logger else {}
+        return self.report(Progress({"level": level, **named, "data": message}, LOG_EVENT))
 
 
 class _Completed:
@@ -491,6 +517,11 @@ class CallError(ToolwireError):
 
 Result: TypeAlias = Value | Problem
 """The result of a call: a ``Value``, or a ``Problem`` that says why there is none."""
+
+
+def reaches_level(level: object, wanted: str) -> bool:
+    """Return whether a message of ``level`` is for a caller who wants those from ``wanted`` on; ``""`` wants none."""
+    return wanted in LOG_LEVELS and level in LOG_LEVELS and LOG_LEVELS.index(level) >= LOG_LEVELS.index(wanted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,11 @@ class Decoder:
     reader to wait before it comes back, None where it did not say.
 
     Raises:
-        ValueError: from ``feed``, when one event is larger than 1 MiB.
+        ValueError: from ``feed``, when one event is larger than ``max_event`` bytes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_event: int = MAX_EVENT) -> None:
+        self._max_event = max_event
         self.last_id = self._id = ""
         self.retry_ms: int | None = None
         self._pending: list[bytes] = []  # pieces of a line, joined once: chunks may be of one byte
@@ -59,8 +60,8 @@ class Decoder:
             event = self._read_line(line)
             if event is not None:
                 yield event
-        if self._size + self._waiting > MAX_EVENT:
-            raise ValueError(f"an event is larger than {MAX_EVENT} bytes")
+        if self._size + self._waiting > self._max_event:
+            raise ValueError(f"an event is larger than {self._max_event} bytes")
 
     def _read_line(self, line: bytes) -> Event | None:
         if not line:
@@ -68,8 +69,8 @@ class Decoder:
             self._name, self._data, self._size, self.last_id = "", [], 0, self._id
             return event
         self._size += len(line)
-        if self._size > MAX_EVENT:
-            raise ValueError(f"an event is larger than {MAX_EVENT} bytes")
+        if self._size > self._max_event:
+            raise ValueError(f"an event is larger than {self._max_event} bytes")
         field, _, value = line.partition(b":")
         text = value.removeprefix(b" ").decode("utf-8", "replace")
         if field == b"event":

@@ -40,6 +40,7 @@ from toolwire.limits import ClientRateLimits
 from toolwire.protocols.openapi.discovery import find
 from toolwire.server import App, asgi
 from toolwire.server.access.callers import ANONYMOUS_CALLER, Caller, Callers, Fields
+from toolwire.server.app import SessionUse
 from toolwire.server.run.host_consent import HostConsent
 from toolwire.server.run.receipt_keys import KeyFetcher
 from toolwire.server.run.receipts import KEYS_PATH, Receipts
@@ -70,9 +71,9 @@ class Wires:
     ``callers`` identifies callers before a route does, such as by signed tokens, and can tell clients where to sign in;
     without it, the routes alone decide who may call. ``hosts`` are the host names that a server on a loopback address
     answers to, such as behind a proxy, and ``origins`` the web origins whose pages may call. ``consent`` says if an
-    MCP client that shows no forms is trusted to ask its user. ``receipts``, ``receipt_keys`` and ``receipt_audience``
-    let a call of a tool that needs consent run only with a receipt; calls of the routes themselves need none. All are
-    those of ``toolwire.asgi``.
+    MCP client that shows no forms is trusted to ask its user, and ``sessions`` which MCP clients get a session.
+    ``receipts``, ``receipt_keys`` and ``receipt_audience`` let a call of a tool that needs consent run only with a
+    receipt; calls of the routes themselves need none. All are those of ``toolwire.asgi``.
     """
 
     callers: Callers | None = None
@@ -82,6 +83,7 @@ class Wires:
     receipts: Receipts = ""
     receipt_keys: Path | str | KeyFetcher = ""
     receipt_audience: str = ""
+    sessions: SessionUse | None = None
 
 
 ALL_WIRES: Final = Wires()
@@ -137,6 +139,7 @@ class AppWires:
                     receipts=self.wires.receipts,
                     receipt_keys=self.wires.receipt_keys,
                     receipt_audience=self.wires.receipt_audience,
+                    sessions=self.wires.sessions,
                 )
                 await app.begin()
                 self._app = app

@@ -17,7 +17,8 @@ from toolwire.server import App, ServerLimits
 from toolwire.server.access.api_keys import ApiKey
 from toolwire.server.access.callers import Callers
 from toolwire.server.access.host_guard import HostGuard
-from toolwire.server.asgi import combine_callers, open_inbox
+from toolwire.server.app import SessionUse
+from toolwire.server.asgi import choose_session_use, combine_callers, open_inbox
 from toolwire.server.run.host_consent import HostConsent
 from toolwire.server.run.idempotency import open_ledger
 from toolwire.server.run.receipt_keys import KeyFetcher
@@ -79,6 +80,7 @@ def build_app(  # noqa: PLR0913 - one keyword for each thing a server can be tol
     receipt_keys: Path | str | KeyFetcher = "",
     receipt_audience: str = "",
     private: bool = False,
+    sessions: SessionUse | None = None,
 ) -> App:
     """Return the app that serves ``box`` on every protocol, on OpenTool's as its SDKs do.
 
@@ -110,6 +112,7 @@ def build_app(  # noqa: PLR0913 - one keyword for each thing a server can be tol
         inbox=open_inbox(consent, inbox),
         receipts=open_receipt_verifier(receipts, receipt_keys, audience=receipt_audience, place=places.receipts),
         private=private,
+        sessions=choose_session_use(sessions),
     )
 
 

@@ -10,16 +10,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from anyio import to_thread
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import RECEIPT_FIELD, Codec, Pending, Reading, Site, Streaming, Subscription, ToolCache
+from toolwire.core.codec import (
+    RECEIPT_FIELD,
+    Codec,
+    Pending,
+    Reading,
+    SessionOffer,
+    Site,
+    Streaming,
+    Subscription,
+    ToolCache,
+)
+from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request, Response, make_request
 from toolwire.core.ledger import Ledger
 from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Result, make_call
@@ -27,6 +39,7 @@ from toolwire.core.thread_switching import switch_threads_often
 from toolwire.core.toolbox import Notify, Toolbox, find_recipes, find_self_asking, ignore_progress
 from toolwire.limits import LocalRates, RulesByCaller, Windows
 from toolwire.protocols import BUILTIN
+from toolwire.protocols.mcp.revision import SESSION_HEADER, STATELESS, VERSION_HEADER
 from toolwire.stores.ledger.memory import MemoryLedger
 from toolwire.stores.limits.open import open_windows
 from toolwire.telemetry.arrival import Arrival
@@ -89,7 +102,13 @@ from .run.responses import build_large_response, build_refusal, build_response, 
 from .run.service import Service
 from .run.user_asker import InputStates
 
+if TYPE_CHECKING:  # few servers keep sessions
+    from .run.mcp_sessions import McpSessions
+
 _log = logging.getLogger("toolwire")
+
+SessionUse: TypeAlias = Literal["needed", "all", "none"]
+"""Which MCP clients of up to 2025-11-25 get a session: those that show forms, all, or none."""
 
 ANY_TELEMETRY = Telemetry()
 STDIO_EXTENSION = "toolwire.stdio"
@@ -135,8 +154,13 @@ class App:
         workflows: Json = None,
         private: bool = False,
         rules: RulesByCaller | None = None,
+        sessions: SessionUse = "needed",
     ) -> None:
         check_host_consent(consent, asks=ask_hosts)
+        if sessions not in get_args(SessionUse):
+            raise DefinitionError(f'sessions is "needed", "all" or "none", not {sessions!r}.')
+        self._session_use = sessions
+        self._sessions: McpSessions | None = None
         self._receipts = receipts
         self._workflows = workflows
         self._private = private and callers.needs_credentials
@@ -204,6 +228,8 @@ class App:
         """Answer each new request with 503 from now on, ``/health`` too; running calls finish."""
         # R15
         self._service.draining = True
+        if self._sessions is not None:
+            self._sessions.drain()
 
     async def begin(self) -> None:
         """Begin the ledger and the Toolbox, if they have a lifespan."""
@@ -224,7 +250,9 @@ class App:
             _log.info("%s", note)
 
     async def end(self) -> None:
-        """End the Toolbox, the ledger and the store of rate limits, if they have a lifespan."""
+        """End the sessions, and the Toolbox, the ledger and the store of rate limits, if they have a lifespan."""
+        if self._sessions is not None:
+            self._sessions.end()
         await end_lifespan(self._toolbox)
         await end_lifespan(self._idempotency)
         await end_lifespan(self._rates)
@@ -240,7 +268,7 @@ class App:
                 else close_websocket(scope, receive, send)
             )
 
-    async def serve(self, scope: Scope, exchange: Exchange) -> None:
+    async def serve(self, scope: Scope, exchange: Exchange) -> None:  # noqa: C901 - in line: every request passes here
         """Answer the HTTP request of ``exchange`` with the ASGI ``scope``."""
         # D-24: Host, Origin and credentials come first, then the body, then the protocol.
         table, path = self._find_table(scope)
@@ -248,6 +276,10 @@ class App:
             table = await self._wait_for_table(scope, path)
         fields: Fields = dict(scope["headers"])
         entry = table.find_entry(scope["method"], path)
+        # MC-10: a call without a session pays for one lookup.
+        if SESSION_HEADER in fields and self._uses_session(table, path, fields):
+            await self._serve_session(scope, exchange, fields, table, path)
+            return
         # Most callers are known without waiting; only a signed or stored token may need the network or a database.
         caller = self._admission.admit(scope, fields, entry, table)
         if caller is None:
@@ -277,7 +309,7 @@ class App:
         # Without scopes every caller sees the same tools, so nothing has to be filtered.
         if table.depends_on_caller and self._admission.needs_credentials:
             reading = self._filter_for_caller(table, caller, path, request, reading)
-        if isinstance(reading, (Response, Subscription)):
+        if isinstance(reading, (Response, Subscription, SessionOffer)):
             await self._answer_without_call(scope, exchange, fields, reading, caller=caller, entry=entry)
             return
         call = (
@@ -301,21 +333,73 @@ class App:
         scope: Scope,
         exchange: Exchange,
         fields: Fields,
-        reading: Response | Subscription,
+        reading: Response | Subscription | SessionOffer,
         *,
         caller: Caller,
         entry: RouteEntry,
     ) -> None:
+        if isinstance(reading, SessionOffer):
+            reading = self._take_offer(scope, reading, caller)
         if isinstance(reading, Response):
             if entry.takes_any_host and scope["query_string"] == b"full":
                 reading = await self._report_health(fields, entry, scope["path"])
             await send_response(scope, exchange, apply_if_none_match(reading, fields))
             return
-        address = (scope.get("client") or ("",))[0]
-        owner = address if caller is ANONYMOUS_CALLER else (caller.name,)
-        scopes = caller.scopes if self._admission.needs_credentials else None
-        select = partial(filter_visible, scopes=scopes)
-        await self._changes.run(scope, exchange, reading, owner=owner, select=select)
+        share, select = _find_share(scope, caller), self._build_select(caller)
+        await self._changes.run(scope, exchange, reading, owner=share, select=select)
+
+    def _build_select(self, caller: Caller) -> Callable[[Catalog], Catalog]:
+        """Return a function that returns the part of a catalog that ``caller`` may see."""
+        return partial(filter_visible, scopes=caller.scopes if self._admission.needs_credentials else None)
+
+    def _take_offer(self, scope: Scope, offer: SessionOffer, caller: Caller) -> Response:
+        """Return the answer to a client that begins: within a session if it gets one."""
+        if STDIO_EXTENSION in scope.get("extensions", ()):
+            return offer.lasting
+        is_wanted = self._session_use == "all" or (self._session_use == "needed" and offer.has_forms)
+        if not is_wanted or not offer.has_id or self._service.draining:
+            return offer.stateless
+        seen = self._build_select(caller)(self._toolbox.catalog())
+        return self._load_sessions().open(offer, _find_owner(caller), _find_share(scope, caller), seen)
+
+    def _load_sessions(self) -> McpSessions:
+        if self._sessions is None:
+            from .run.mcp_sessions import McpSessions  # few servers keep sessions
+
+            self._sessions = McpSessions(self.serve, self._changes, self._toolbox.catalog, self._limits)
+        return self._sessions
+
+    def _uses_session(self, table: RouteTable, path: str, fields: Fields) -> bool:
+        """Return whether a request that names a session is one of it; since 2026-07-28 there are no sessions."""
+        has_sessions = self._session_use != "none" and table.find_entry("POST", path).has_sessions
+        return has_sessions and fields.get(VERSION_HEADER) != STATELESS.encode()
+
+    async def _serve_session(
+        self, scope: Scope, exchange: Exchange, fields: Fields, table: RouteTable, path: str
+    ) -> None:
+        """Answer a request that names a session."""
+        entry = table.find_entry("POST", path)  # a GET and a DELETE need the same credentials
+        caller = self._admission.admit(scope, fields, entry, table)
+        if caller is None:
+            caller = await self._admission.verify_caller(fields, entry)
+        if isinstance(caller, Problem):
+            await send_response(scope, exchange, add_challenge(entry.refuse(caller), caller, self._callers, path))
+            return
+        if scope["method"] not in ("GET", "POST", "DELETE"):
+            wrong = Problem(kind=Kind.WRONG_METHOD, message="A session takes GET, POST and DELETE.")
+            response = entry.refuse(wrong)
+            await send_response(
+                scope, exchange, response._replace(headers=(*response.headers, (b"allow", b"GET, POST, DELETE")))
+            )
+            return
+        body = await self._receive_body(exchange, fields) if scope["method"] == "POST" else b""
+        if isinstance(body, Problem):
+            await send_response(scope, exchange, entry.refuse(body))
+            return
+        sessions = self._load_sessions()
+        session = sessions.find(fields[SESSION_HEADER], _find_owner(caller))
+        share, select = _find_share(scope, caller), self._build_select(caller)
+        await sessions.answer(scope, exchange, session, body, share=share, select=select, refuse=entry.refuse)
 
     async def _run_and_answer(
         self,
@@ -461,6 +545,7 @@ class App:
             cache=self._cache,
             host_confirmation=self._host_confirmation,
             refuses_unasked=self._consent != "hints",
+            has_sessions=True,
             workflows=self._workflows,
             recipes=find_recipes(self._toolbox),
             private=self._private,
@@ -474,6 +559,16 @@ class App:
 def _add_host_question(required: ConfirmationQuestion | None, ask_host: ConfirmationQuestion) -> ConfirmationQuestion:
     """Return the question that the server requires of every caller, else the one for a host that shows forms."""
     return ask_host if required is None else lambda call: required(call) or ask_host(call)
+
+
+def _find_owner(caller: Caller) -> Hashable:
+    """Return to whom a session belongs: the principal, and the program that acts for it."""
+    return caller.name, caller.client_id
+
+
+def _find_share(scope: Scope, caller: Caller) -> Hashable:
+    """Return who counts for what one caller may have: a name, or the address of a caller without one."""
+    return (scope.get("client") or ("",))[0] if caller is ANONYMOUS_CALLER else (caller.name,)
 
 
 def _build_arrival(request: Request, scope: Scope) -> Arrival:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Mapping
+from multiprocessing import parent_process
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -26,7 +28,7 @@ from .access.api_keys import ApiKey, ApiKeyCallers
 from .access.caller_scopes import CallersWithScopes
 from .access.callers import Callers, CombinedCallers
 from .access.host_guard import HostGuard
-from .app import ANY_TELEMETRY, App
+from .app import ANY_TELEMETRY, App, SessionUse
 from .limits import ServerLimits
 from .route_table import NO_DOCUMENTS, Document
 from .run.confirmation import ConfirmationQuestion
@@ -71,6 +73,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     workflows: Json = None,
     private: bool = False,
     caller_rules: Mapping[str, CallerRules] = NO_CALLER_RULES,
+    sessions: SessionUse | None = None,
 ) -> App:
     """Return an ASGI application that serves ``target`` on every protocol.
 
@@ -128,11 +131,16 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     ``workflows`` is an Arazzo document, as data, with recipes: tasks of several calls, whose steps name tools by their
     names. It is published beside the OpenAPI document, and clients show it.
 
+    ``sessions`` says which MCP clients of up to 2025-11-25 get a session, in which this server can ask their users,
+    tell of changes and be told to stop a call: ``needed`` gives one to clients that show forms, ``all`` to each, and
+    ``none`` to none. A session lives in one process, so by default there are none where this process seems to be one of
+    several workers, and ``needed`` elsewhere.
+
     Raises:
         DefinitionError: the state, the ledger, the store of ``rates`` or the folder of ``confirmations`` cannot be
-            opened, ``consent``, ``rates_fail`` or ``rates_replicas`` are not valid, or no authorization server would
-            accept a document from ``client_document``; a recipe of ``workflows`` does not fit the tools; or the
-            options of receipts or of the inbox cannot be used.
+            opened, ``consent``, ``sessions``, ``rates_fail`` or ``rates_replicas`` are not valid, or no authorization
+            server would accept a document from ``client_document``; a recipe of ``workflows`` does not fit the tools;
+            or the options of receipts or of the inbox cannot be used.
     """
     # XL-066, A-12, A-53, XL-056, XL-113
     rules = RulesByCaller(caller_rules) if caller_rules else None
@@ -167,7 +175,17 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
         workflows=workflows,
         private=private,
         rules=rules,
+        sessions=choose_session_use(sessions),
     )
+
+
+def choose_session_use(sessions: SessionUse | None) -> SessionUse:
+    """Return ``sessions``; if it is None, ``none`` in a process that seems to be one of several, else ``needed``."""
+    # MC-10: the next request of a session may come to another worker, which does not know it.
+    if sessions is not None:
+        return sessions
+    is_one_of_many = parent_process() is not None or "gunicorn" in os.environ.get("SERVER_SOFTWARE", "")
+    return "none" if is_one_of_many else "needed"
 
 
 def _check_workflows(workflows: Json, toolbox: Toolbox) -> None:

@@ -14,9 +14,14 @@ class ServerLimits:
     ``running_each``: how many of them one named caller may have, by default half. ``threads``: worker threads for
     plain functions; one caller holds at most three in four, and a caller without a name is known by the address.
     ``repeat_s``: how long a repeated call with the same key waits while the first one runs.
+
+    ``sessions``: how many MCP sessions there may be, ``sessions_each``: how many of one caller, or of one address if
+    callers have no names. ``session_idle_s`` and ``session_s``: how long a session lasts without use, and at most.
+    ``session_calls``: how many of its calls may run or wait for the user. ``resume_s``: how long a call of a session
+    waits for a client whose connection broke. ``answer_s``: how long a question in a session waits for the user.
     """
 
-    # D-34, R1, R10
+    # D-34, R1, R10, MC-10
 
     body_bytes: int = 1 << 20
     body_s: float = 10.0
@@ -25,3 +30,10 @@ class ServerLimits:
     running_each: int | None = None
     threads: int = 40
     repeat_s: float = 10.0
+    sessions: int = 1_000
+    sessions_each: int = 50
+    session_idle_s: float = 1_800.0
+    session_s: float = 86_400.0
+    session_calls: int = 50
+    resume_s: float = 30.0
+    answer_s: float = 300.0

@@ -32,6 +32,7 @@ class RouteEntry:
     ``open``: it needs no credentials. ``takes_body``: a body is received. ``takes_any_host``: it answers to any name of
     this server. ``takes_form_key``: a field of the form may have the credentials. ``read_for_strangers`` reads the
     requests of an open path without credentials where only known callers may learn which tools there are.
+    ``has_sessions``: a request may belong to a session.
     """
 
     read: Reader
@@ -42,6 +43,7 @@ class RouteEntry:
     takes_any_host: bool = False
     takes_form_key: bool = False
     read_for_strangers: Reader | None = None
+    has_sessions: bool = False
 
 
 class RouteTable:
@@ -72,7 +74,13 @@ class RouteTable:
             for (method, path), route in routes.items():
                 is_open = route.is_public and (route.is_tool_free or not site.private)
                 self._entries[method, path] = RouteEntry(
-                    route.read, is_open, codec.refuse, method != "GET", codec.name, route.takes_any_host
+                    route.read,
+                    is_open,
+                    codec.refuse,
+                    method != "GET",
+                    codec.name,
+                    route.takes_any_host,
+                    has_sessions=route.has_sessions,
                 )
                 # An unknown path below /mcp is refused in the words of MCP.
                 self._segments.setdefault(_first_segment(path), codec.refuse)

@@ -151,7 +151,7 @@ def scrub_problem(problem: Problem) -> Problem:
         developer_message=_scrub_optional(problem.developer_message),
         additional_prompt_content=_scrub_optional(problem.additional_prompt_content),
         parameter_errors={name: scrub_text(text) for name, text in problem.parameter_errors.items()},
-        details=_scrub_data(problem.details),
+        details=scrub_data(problem.details),
     )
 
 
@@ -159,9 +159,10 @@ def _scrub_optional(text: str | None) -> str | None:
     return None if text is None else scrub_text(text)
 
 
-def _scrub_data(value: Json) -> Any:
+def scrub_data(value: Json) -> Any:
+    """Return ``value`` without the secrets of the current call in its texts."""
     if isinstance(value, str):
         return scrub_text(value)
     if isinstance(value, Mapping):
-        return {name: _scrub_data(item) for name, item in value.items()}
-    return [_scrub_data(item) for item in value] if isinstance(value, list | tuple) else value
+        return {name: scrub_data(item) for name, item in value.items()}
+    return [scrub_data(item) for item in value] if isinstance(value, list | tuple) else value

@@ -48,7 +48,11 @@ def asks_itself(params: Mapping[str, Json]) -> bool:
 
 def can_show_forms(params: Mapping[str, Json]) -> bool:
     """Return whether the client of a request shows forms to its user."""
-    capabilities = get_object(get_object(params, "_meta"), CAPABILITIES_META)
+    return declares_forms(get_object(get_object(params, "_meta"), CAPABILITIES_META))
+
+
+def declares_forms(capabilities: Mapping[str, Json]) -> bool:
+    """Return whether a client with ``capabilities`` shows forms to its user."""
     declared = capabilities.get("elicitation")
     # A client of forms alone may declare an empty object.
     return isinstance(declared, dict) and (not declared or "form" in declared)
@@ -94,9 +98,8 @@ def explain_refusal(call: Call, problem: Problem, params: Mapping[str, Json]) ->
     # What another site wants of the gateway, such as a receipt, is no matter of this client.
     if can_show_forms(params) or not _EXPLAINED.isdisjoint(problem.details):
         return problem
-    # A client of an older revision may show forms, but over HTTP it could only be asked within a session.
     text = f"{call.tool.name} did not run: it needs the consent of its user, and this client cannot be asked for it"
-    how = "Use a client that shows forms (elicitation), over stdio or by MCP 2026-07-28."
+    how = "Use a client that shows forms (elicitation), over stdio, by MCP 2026-07-28 or in a session."
     return replace(problem, message=f"{text} here. {how}")
 
 

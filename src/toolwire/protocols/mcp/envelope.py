@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from toolwire.core.http import Request, get_header
-from toolwire.core.model import ANONYMOUS, Context, Json
+from toolwire.core.model import ANONYMOUS, LOG_LEVELS, Context, Json
 from toolwire.framing import traceparent
 from toolwire.framing.jsonrpc import INVALID_PARAMS
 from toolwire.framing.jsontext import get_object
@@ -15,6 +15,7 @@ from . import headers
 from .revision import (
     CAPABILITIES_META,
     HEADER_MISMATCH,
+    LOG_LEVEL_META,
     METHOD_HEADER,
     NAME_HEADER,
     NAMED_BY,
@@ -78,6 +79,12 @@ def read_progress_token(params: Mapping[str, Json]) -> str | int | None:
     """Return the token that progress is to be sent with, or None where the client did not ask for any."""
     token = get_object(params, "_meta").get("progressToken")
     return token if type(token) in (str, int) else None
+
+
+def read_log_level(params: Mapping[str, Json]) -> str:
+    """Return from which level on messages of the log are wanted, or ``""`` where the client wants none."""
+    level = get_object(params, "_meta").get(LOG_LEVEL_META)
+    return level if isinstance(level, str) and level in LOG_LEVELS else ""
 
 
 def read_trace(params: Mapping[str, Json]) -> Context:

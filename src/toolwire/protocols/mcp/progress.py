@@ -1,6 +1,7 @@
-"""Write the progress of a tool as MCP's ``notifications/progress``, and read it.
+"""Write the progress of a tool as ``notifications/progress`` and its log as ``notifications/message``, and read both.
 
 Rules:
+- A message of the log is sent only to a client that wants its level.
 - Each ``progress`` is a number larger than the one before. What a tool says need be none: it stands beside it as it is.
 """
 
@@ -10,26 +11,35 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, TypeGuard
 
-from toolwire.core.model import Json, Progress
+from toolwire.core.model import LOG_EVENT, Json, Progress, reaches_level
 from toolwire.framing.jsontext import get_object
 from toolwire.framing.jsontext import write as to_json
+from toolwire.framing.text_cleaning import clean
 
 from .revision import PROGRESS_EVENT_META, PROGRESS_META
 
+LOG_METHOD = "notifications/message"
+
 _LONGEST_MESSAGE = 2_000
+_LONGEST_NAME = 200
 
 
 class Notifications:
-    """Makes the notifications of one call."""
+    """Makes the notifications of one call, for a client that wants progress by ``token`` and a log from ``level``."""
 
-    __slots__ = ("_last", "_token")
+    __slots__ = ("_last", "_level", "_token")
 
-    def __init__(self, token: str | int) -> None:
+    def __init__(self, token: str | int | None, level: str = "") -> None:
         self._token = token
+        self._level = level
         self._last = 0.0
 
-    def write(self, progress: Progress) -> dict[str, Json]:
-        """Return the notification of ``progress``."""
+    def write(self, progress: Progress) -> dict[str, Json] | None:
+        """Return the notification of ``progress``, or None if the client did not ask for it."""
+        if progress.event == LOG_EVENT:
+            return _write_log(progress.value, self._level)
+        if self._token is None:
+            return None
         value = progress.value
         said: Mapping[str, Any] = value if isinstance(value, dict) else {"progress": value}
         number, total = said.get("progress"), said.get("total")
@@ -42,6 +52,25 @@ class Notifications:
             params["message"] = message[:_LONGEST_MESSAGE]
         params["_meta"] = {PROGRESS_META: value, PROGRESS_EVENT_META: progress.event}
         return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+
+
+def _write_log(value: Json, level: str) -> dict[str, Json] | None:
+    # MC-06: a server behind this one may send messages of any level, or what is none at all.
+    if not isinstance(value, dict) or not reaches_level(value.get("level"), level):
+        return None
+    params = {name: value[name] for name in ("level", "logger", "data") if name in value}
+    return {"jsonrpc": "2.0", "method": LOG_METHOD, "params": params}
+
+
+def read_log(params: Mapping[str, Json], level: str) -> Progress | None:
+    """Return the message of a server's log that ``params`` describe; None if it is none, or below ``level``."""
+    if not reaches_level(params.get("level"), level):
+        return None
+    value = {"level": params["level"], "data": params.get("data")}
+    logger = params.get("logger")
+    if isinstance(logger, str):
+        value["logger"] = clean(logger[:_LONGEST_NAME]).text
+    return Progress(value, LOG_EVENT)
 
 
 def read(params: Mapping[str, Json]) -> Progress:

@@ -8,6 +8,8 @@ from __future__ import annotations
 STATELESS = "2026-07-28"
 HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 SUPPORTED = (STATELESS, *HANDSHAKE)
+WITH_SESSIONS = frozenset({"2025-11-25", "2025-06-18", "2025-03-26"})
+"""The revisions whose sessions are named by a header field."""
 
 VERSION_HEADER = b"mcp-protocol-version"
 METHOD_HEADER = b"mcp-method"
@@ -17,6 +19,7 @@ SESSION_HEADER = b"mcp-session-id"
 VERSION_META = "io.modelcontextprotocol/protocolVersion"
 CLIENT_META = "io.modelcontextprotocol/clientInfo"
 CAPABILITIES_META = "io.modelcontextprotocol/clientCapabilities"
+LOG_LEVEL_META = "io.modelcontextprotocol/logLevel"
 SUBSCRIPTION_META = "io.modelcontextprotocol/subscriptionId"
 SERVER_META = "io.modelcontextprotocol/serverInfo"
 

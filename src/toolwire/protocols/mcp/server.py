@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Reading, Route, Routes, Site, Streaming, make_pending
+from toolwire.core.codec import Reading, Route, Routes, SessionOffer, Site, Streaming, make_pending
 from toolwire.core.http import JSON_HEADERS, Headers, Request, Response, get_header, make_response
 from toolwire.core.model import Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
 from toolwire.framing import jsonrpc, sse
@@ -39,7 +39,7 @@ from .headers import find_mismatch
 from .offered_methods import build_capabilities, build_offered_methods
 from .progress import Notifications
 from .result import TOLD, write_ending, write_failure, write_value
-from .revision import HANDSHAKE, HEADER_MISMATCH, SUPPORTED
+from .revision import HANDSHAKE, HEADER_MISMATCH, SUPPORTED, WITH_SESSIONS
 
 LIST_TTL_MS = 60_000
 
@@ -79,13 +79,19 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     about: dict[str, Json] = {"capabilities": build_capabilities(catalog.offered)}
     if catalog.description:
         about["instructions"] = catalog.description
-    notifying = {**about, "capabilities": build_capabilities(catalog.offered, notifies=True)}
+    # Every server declares a log: what a tool behind a gateway may write to it is not known beforehand.
+    told = build_capabilities(catalog.offered, notifies=True) | {"logging": {}}
+    notifying = {**about, "capabilities": told}
     discovery = write_static({"supportedVersions": list(SUPPORTED), **notifying, **cached}, end)
     greetings = {
         version: write_static({"protocolVersion": version, "serverInfo": server, **about}, end) for version in HANDSHAKE
     }
+    lasting = {
+        version: write_static({"protocolVersion": version, "serverInfo": server, **notifying}, end)
+        for version in HANDSHAKE
+    }
     handshake: dict[str, Method] = {
-        "initialize": partial(_initialize, greetings),
+        "initialize": partial(_initialize, greetings, lasting if site.has_sessions else {}),
         "ping": partial(build_answer, b"}}"),  # nothing at all: clients of these revisions compare
         **lists,
         "tools/call": call,
@@ -97,7 +103,7 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         "tools/call": partial(_check_headers, catalog, {}, call),
     }
     read = partial(_read, Revision(handshake, {}), Revision(stateless, _STATELESS_STATUS))
-    return {("POST", "/mcp"): Route(read)}
+    return {("POST", "/mcp"): Route(read, has_sessions=site.has_sessions)}
 
 
 def _serialize_tool(tool: Tool, name: str) -> Json:
@@ -190,11 +196,8 @@ def _call_tool(catalog: Catalog, said: _ServerWords, asked: AskedMethod) -> Read
         return _answer_problem(asked, call, result, said)
 
     call = make_call((tool, arguments, asked.request.id, context, ""))
-    if tool.reports or tool.streams:
-        token = envelope.read_progress_token(params)
-        if token is not None and b"text/event-stream" in get_header(asked.request.headers, b"accept").lower().encode():
-            return _build_streaming(call, reply, token)
-    return make_pending((call, reply))
+    streaming = _find_streaming(asked, call, reply) if tool.reports or tool.streams else None
+    return make_pending((call, reply)) if streaming is None else streaming
 
 
 def _read_context(params: Mapping[str, Json], tool: Tool, said: _ServerWords) -> Context | Problem:
@@ -239,24 +242,55 @@ def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, said: _Ser
     return build_refusal(asked.id, problem)
 
 
-def _build_streaming(call: Call, reply: Callable[[Result, float], Response], token: str | int) -> Streaming:
+def _find_streaming(asked: AskedMethod, call: Call, reply: Callable[[Result, float], Response]) -> Streaming | None:
+    """Return the stream of ``call`` if its client wants progress or a log, and takes streams."""
+    token, level = envelope.read_progress_token(asked.params), envelope.read_log_level(asked.params)
+    if token is None and not level:
+        return None
+    if "text/event-stream" not in get_header(asked.request.headers, b"accept").lower():
+        return None
+    if level:
+        call = call._replace(context=replace(call.context, log_level=level))
+    return _build_streaming(call, reply, Notifications(token, level))
+
+
+def _build_streaming(call: Call, reply: Callable[[Result, float], Response], notifications: Notifications) -> Streaming:
     """Return a call whose progress goes before its answer, each as one event."""
-    notifications = Notifications(token)
 
     def write_closing(result: Result, duration_ms: float) -> bytes:
         return sse.write("message", reply(result, duration_ms).body)
 
     def frame(progress: Progress) -> bytes:
-        return sse.write("message", to_json(notifications.write(progress)))
+        message = notifications.write(progress)
+        return b"" if message is None else sse.write("message", to_json(message))
 
     return Streaming(call, _EVENTS, b"", frame, write_closing, lambda problem: reply(problem, 0.0))
 
 
-def _initialize(greetings: Mapping[str, bytes], asked: AskedMethod) -> Response:
+def _initialize(
+    greetings: Mapping[str, bytes], lasting: Mapping[str, bytes], asked: AskedMethod
+) -> Response | SessionOffer:
+    """Return the answer to ``initialize``; an offer of a session where the server keeps them.
+
+    ``greetings`` are the answers without a session, by revision, and ``lasting`` those within one.
+    """
     version = asked.params.get("protocolVersion")
     if not isinstance(version, str):
         return build_invalid(asked, '"protocolVersion" must be a date such as "2025-11-25", as a string.')
-    return build_answer(greetings.get(version) or greetings[HANDSHAKE[0]], asked)
+    version = version if version in greetings else HANDSHAKE[0]
+    answer = build_answer(greetings[version], asked)
+    if not lasting:
+        return answer
+    # MC-10
+    capabilities = get_object(asked.params, "capabilities")
+    return SessionOffer(
+        answer,
+        build_answer(lasting[version], asked),
+        capabilities,
+        has_forms=consent_question.declares_forms(capabilities),
+        has_id=version in WITH_SESSIONS,
+        refuse=partial(build_refusal, asked.id),
+    )
 
 
 def _refuse_unreadable(request: Request, problem: Problem) -> Response:

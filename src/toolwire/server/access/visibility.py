@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from toolwire.core.codec import Reading, Subscription
+from toolwire.core.codec import Reading, SessionOffer, Subscription
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.server.route_table import RouteEntry, RouteTable
@@ -40,11 +40,16 @@ def filter_reading(
         reading = ask(request)
     if isinstance(reading, Subscription):  # each change is compared by what the caller may see
         return reading
-    if caller.scopes is not None and (isinstance(reading, Response) or not permits(caller.scopes, reading.call.tool)):
+    if isinstance(reading, (Response, SessionOffer)):
+        if caller.scopes is not None:
+            reading = read(table.find_entry_for_scopes(caller.scopes, request.method, path), request)
+    elif caller.scopes is not None and not permits(caller.scopes, reading.call.tool):
         visible = read(table.find_entry_for_scopes(caller.scopes, request.method, path), request)
-        if isinstance(visible, Response) and not isinstance(reading, Response):
+        if isinstance(visible, Response):
             return build_insufficient_scopes(reading.call.tool)
         reading = visible
+    if isinstance(reading, SessionOffer):
+        return reading._replace(stateless=mark_private(reading.stateless), lasting=mark_private(reading.lasting))
     return mark_private(reading) if isinstance(reading, Response) else reading
 
 

@@ -13,7 +13,19 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Codec, Flow, Listen, Peer, Pending, Reading, Routes, Site, Streaming, Subscription
+from toolwire.core.codec import (
+    Codec,
+    Flow,
+    Listen,
+    Peer,
+    Pending,
+    Reading,
+    Routes,
+    SessionOffer,
+    Site,
+    Streaming,
+    Subscription,
+)
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Json, Problem, Result
 
@@ -45,6 +57,7 @@ class WireExchange(NamedTuple):
             return _cut(reading.opening + reading.closing(result, duration_ms))
         if isinstance(reading, Subscription):  # no request of the page opens one
             return _cut(reading.opening)
+        reading = reading.stateless if isinstance(reading, SessionOffer) else reading
         response = reading.reply(result, duration_ms) if isinstance(reading, Pending) else reading
         kinds = [value.decode("latin-1") for name, value in response.headers if name == b"content-type"]
         lines = [f"HTTP {response.status}", *(f"content-type: {kind}" for kind in kinds)]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Final
 
 from toolwire.core.catalog import Catalog
@@ -48,18 +49,20 @@ class ChangeStreams:
         *,
         owner: Hashable,
         select: Callable[[Catalog], Catalog],
+        ended: asyncio.Event | None = None,
     ) -> None:
         """Send what ``subscription`` writes for each change, until the client leaves or the server stops.
 
         ``select`` returns the part of a catalog that the caller may see. One ``owner`` has at most 50 streams, and all
-        together have at most 1,000.
+        together have at most 1,000. ``ended`` ends the stream when it is set.
         """
         if self._open.total() >= MOST_STREAMS or self._open[owner] >= MOST_STREAMS_A_CALLER:
             await send_response(scope, exchange, subscription.refuse(_FULL))
             return
         self._open[owner] += 1
-        sending = asyncio.ensure_future(self._send_changes(exchange, subscription, select))
-        leaving = asyncio.ensure_future(_wait_for_disconnect(exchange))
+        ended = asyncio.Event() if ended is None else ended
+        sending = asyncio.ensure_future(self._send_changes(exchange, subscription, select, ended))
+        leaving = asyncio.ensure_future(wait_for_disconnect(exchange))
         try:
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -71,7 +74,11 @@ class ChangeStreams:
             await asyncio.gather(sending, leaving, return_exceptions=True)
 
     async def _send_changes(
-        self, exchange: Exchange, subscription: Subscription, select: Callable[[Catalog], Catalog]
+        self,
+        exchange: Exchange,
+        subscription: Subscription,
+        select: Callable[[Catalog], Catalog],
+        ended: asyncio.Event,
     ) -> None:
         send, loop = exchange.send, asyncio.get_running_loop()
         # What is compared first is what was offered before the client heard that it is listened to.
@@ -80,8 +87,9 @@ class ChangeStreams:
         await send({"type": "http.response.start", "status": 200, "headers": list(subscription.headers)})
         await send({"type": "http.response.body", "body": subscription.opening, "more_body": True})
         begun = last_sent = loop.time()
-        while not self._is_draining() and loop.time() - begun < LONGEST_S:
-            await asyncio.sleep(LOOK_S)
+        while not self._is_draining() and not ended.is_set() and loop.time() - begun < LONGEST_S:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), LOOK_S)
             data = b""
             if (now := self._find_catalog()) is not whole:
                 whole, before, seen = now, seen, select(now)
@@ -94,6 +102,7 @@ class ChangeStreams:
         await send({"type": "http.response.body", "body": subscription.closing})
 
 
-async def _wait_for_disconnect(exchange: Exchange) -> None:
+async def wait_for_disconnect(exchange: Exchange) -> None:
+    """Return when the client of ``exchange`` has gone. Its body must have been taken."""
     while (await exchange.receive())["type"] != "http.disconnect":
         pass

@@ -29,7 +29,7 @@ async def stream_call(scope: Scope, exchange: Exchange, streaming: Streaming, st
 
     async def write(data: bytes) -> None:
         nonlocal is_open
-        if is_gone:
+        if is_gone or not data:
             return
         if not is_open:
             is_open = True

@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from toolwire.core.errors import DefinitionError
-from toolwire.core.model import COMPLETED, Call, Context, Progress, Tool
+from toolwire.core.model import COMPLETED, LOG_EVENT, Call, Context, Progress, Tool
 from toolwire.core.toolbox import Notify
 from toolwire.define import Function, FunctionKind
 from toolwire.define.native_values import is_plain_json
+from toolwire.telemetry.redaction import scrub_data
 
 from .user_asker import UserAsker
 from .worker_threads import run_on_loop
@@ -37,6 +38,8 @@ class ProgressReporter:
             ValueError: it is not JSON data.
             DefinitionError: an inline function blocks the event loop, and can send nothing while it runs.
         """
+        if progress.event == LOG_EVENT:
+            progress = replace(progress, value=scrub_data(progress.value))
         if not is_plain_json(progress.value):
             raise ValueError("progress is JSON data: texts, finite numbers, booleans, None, lists and dicts of them")
         if self._function.inline:

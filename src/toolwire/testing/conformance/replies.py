@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from toolwire.client.transport.drivers import run
-from toolwire.core.codec import Codec, Finding, Peer, Pending, Routes, Streaming, Subscription
+from toolwire.core.codec import Codec, Finding, Peer, Pending, Routes, SessionOffer, Streaming, Subscription
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Value
 from toolwire.testing.wire import CannedTransport
@@ -63,6 +63,9 @@ def _check_reading(reading: object) -> Iterator[str]:
             yield from _check_response(reading.refuse(Problem(kind=Kind.OVERLOADED, message="Busy.")))
             if not all(isinstance(piece, bytes) for piece in (reading.opening, reading.closing)):
                 yield "a subscription has a piece that is not bytes"
+        case SessionOffer():
+            for response in (reading.stateless, reading.lasting):
+                yield from _check_response(response)
         case _:
             yield f"the reader returned {reading!r}"
 

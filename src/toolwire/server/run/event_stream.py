@@ -1,0 +1,139 @@
+"""Keep the events of one stream until they are read, and some of them after that, so that a client can come back.
+
+Rules:
+- One reader at a time: a new one ends the reading of the one before, whose connection may be dead.
+- A writer waits while more than 64 KiB are unread. What was read is kept up to 64 KiB.
+- An event is named by the numbers of its stream and of itself. Both mean nothing in another session.
+"""
+# MC-10
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+KEEP_ALIVE_S: Final = 15.0
+MAX_UNREAD: Final = 64 * 1024
+MAX_READ: Final = 64 * 1024
+_COMMENT: Final = b": \n\n"
+
+
+class _Event(NamedTuple):
+    number: int
+    data: bytes
+
+
+class EventStream:
+    """The events of one stream. ``is_over`` means that none follows; ``has_reader`` that somebody reads it now."""
+
+    def __init__(self, number: int, *, is_primed: bool) -> None:
+        """Begin the stream ``number`` of its session; with ``is_primed`` the first event is only an id."""
+        self.number = number
+        self.is_over = False
+        self._is_primed = is_primed
+        self._events: deque[_Event] = deque()
+        self._last = 0
+        self._read = 0
+        self._unread_bytes = self._read_bytes = 0
+        self._reader = 0
+        self._readers = 0
+        self._changed = asyncio.Event()
+
+    @property
+    def has_reader(self) -> bool:
+        """Whether a client reads the stream now."""
+        return self._reader != 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was written so far."""
+        return self._last == 0
+
+    @property
+    def size(self) -> int:
+        """The bytes that are kept."""
+        return self._unread_bytes + self._read_bytes
+
+    async def write(self, message: bytes) -> None:
+        """Add ``message`` as an event, once the reader has come near enough."""
+        while self._unread_bytes > MAX_UNREAD and not self.is_over:
+            await self._changed.wait()
+        if not self.is_over:
+            self._add(message)
+
+    def end(self, message: bytes = b"") -> None:
+        """Add ``message``, if there is one, as the last event."""
+        if not self.is_over:
+            if message:
+                self._add(message)
+            self.is_over = True
+            self._wake()
+
+    async def wait_for_event(self) -> None:
+        """Return when something was written, or nothing will be."""
+        while self.is_empty and not self.is_over:
+            await self._changed.wait()
+
+    def can_read_after(self, number: int) -> bool:
+        """Return whether all events after ``number`` are still kept."""
+        oldest = self._events[0].number if self._events else self._last + 1
+        return oldest - 1 <= number <= self._last
+
+    async def read(self, after: int, send: Callable[[bytes], Awaitable[None]]) -> None:
+        """Give each event after ``after`` to ``send``, as they come, until the stream is over or has another reader."""
+        self._readers += 1
+        self._reader = own = self._readers
+        self._count_read(after)  # the client has these, whatever became of the connection that brought them
+        try:
+            while self._reader == own:
+                event = self._find_next(after)
+                if event is not None:
+                    await send(event.data)
+                    after = event.number
+                    self._count_read(after)
+                elif self.is_over:
+                    return
+                else:
+                    await self._wait_or_comment(send)
+        finally:
+            if self._reader == own:
+                self._reader = 0
+
+    async def _wait_or_comment(self, send: Callable[[bytes], Awaitable[None]]) -> None:
+        try:
+            async with asyncio.timeout(KEEP_ALIVE_S):
+                await self._changed.wait()
+        except TimeoutError:
+            await send(_COMMENT)  # a proxy keeps the connection, and a client that is gone is noticed
+
+    def _find_next(self, after: int) -> _Event | None:
+        index = after + 1 - self._events[0].number if self._events else 0
+        return self._events[index] if index < len(self._events) else None
+
+    def _add(self, message: bytes) -> None:
+        if self.is_empty and self._is_primed:
+            self._keep(b"")
+        self._keep(message)
+        self._wake()
+
+    def _keep(self, message: bytes) -> None:
+        self._last += 1
+        data = b"id: %d-%d\ndata: %b\n\n" % (self.number, self._last, message)
+        self._events.append(_Event(self._last, data))
+        self._unread_bytes += len(data)
+
+    def _count_read(self, number: int) -> None:
+        for event in self._events:
+            if self._read < event.number <= number:
+                self._unread_bytes -= len(event.data)
+                self._read_bytes += len(event.data)
+        self._read = max(self._read, number)
+        while self._read_bytes > MAX_READ and len(self._events) > 1:
+            self._read_bytes -= len(self._events.popleft().data)
+        self._wake()
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()

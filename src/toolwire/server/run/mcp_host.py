@@ -1,0 +1,198 @@
+"""Hold one MCP host of up to 2025-11-25 that stays connected: what it declared, and the questions that it must answer.
+
+The application answers a call that needs its user with a question and a state, as the revision of 2026-07-28 has it.
+For an older host that question becomes a request of the server, and the call is made again with the host's answer.
+"""
+# MC-09, MC-10, CC-05
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, TypeAlias
+
+from toolwire.core.http import JSON_HEADERS, Response
+from toolwire.core.model import LOG_LEVELS, Json
+from toolwire.framing import jsontext
+from toolwire.framing.jsonrpc import INVALID_PARAMS
+from toolwire.framing.jsontext import get_object
+from toolwire.protocols.mcp.revision import CAPABILITIES_META, INTERNAL_ERROR, LOG_LEVEL_META
+from toolwire.server.http.exchange import Exchange, Message
+
+Write: TypeAlias = Callable[[bytes], Awaitable[None]]
+"""Send one message to the host. Awaiting it applies back-pressure."""
+
+Post: TypeAlias = Callable[[bytes], Awaitable[Response]]
+"""Give one message to the application, and return its response."""
+
+MAX_ROUNDS: Final = 12
+"""The questions of a tool, at most ten, and that for consent, which may come twice if its answer came too late."""
+CANCELLED: Final = "notifications/cancelled"
+SET_LEVEL: Final = "logging/setLevel"
+
+_ASKING: Final = ("tools/call", "prompts/get", "resources/read")
+_QUESTION: Final = b'"resultType":"input_required"'
+_NO_ANSWER: Final[Mapping[str, Json]] = {"action": "cancel"}
+
+
+class McpHost:
+    """What one host declared, the level of its log, and the questions that wait for it.
+
+    ``wait_s`` is how long a question waits for its answer, in seconds; after that the user counts as one who cancels.
+    """
+
+    def __init__(self, capabilities: Mapping[str, Json] | None = None, *, wait_s: float | None = None) -> None:
+        self.capabilities: Mapping[str, Json] = {} if capabilities is None else capabilities
+        # A host that sets no level gets what its user may want to see.
+        self.log_level = "info"
+        self._wait_s = wait_s
+        self._asked: dict[str, asyncio.Future[Mapping[str, Json]]] = {}
+        self._number = 0
+
+    def take_answer(self, message: Mapping[str, Json]) -> None:
+        """Give an answer of the host to the question that waits for it. Another answer is nothing."""
+        waiting = self._asked.pop(str(message.get("id")), None)
+        if waiting is not None and not waiting.done():
+            # An error means that the host could not ask its user.
+            waiting.set_result(get_object(message, "result") or _NO_ANSWER)
+
+    def cancel_questions(self) -> None:
+        """End all questions that wait, as if the user had cancelled them."""
+        for waiting in self._asked.values():
+            if not waiting.done():
+                waiting.set_result(_NO_ANSWER)
+
+    async def answer(self, message: Mapping[str, Json], body: bytes, post: Post, write: Write) -> Response:
+        """Return the answer of the application to ``message``, a request of the host, which has the text ``body``.
+
+        The user of the host is asked meanwhile if need be.
+        """
+        if message.get("method") == SET_LEVEL:
+            return self._set_level(message)
+        params = message.get("params", {})
+        if message.get("method") not in _ASKING or not isinstance(params, dict):
+            return await post(body)
+        params = self._declare_capabilities(params)
+        response = await post(jsontext.write({**message, "params": params}))
+        for _ in range(MAX_ROUNDS):
+            asked = _read_question(response)
+            if asked is None:
+                return response
+            requests = get_object(asked, "inputRequests")
+            responses = {name: await self._ask(one, write) for name, one in requests.items()}
+            again = {**params, "requestState": asked.get("requestState"), "inputResponses": responses}
+            response = await post(jsontext.write({**message, "params": again}))
+        if _read_question(response) is None:
+            return response
+        return build_error(message.get("id"), INTERNAL_ERROR, "The tool asks more questions than a call may.")
+
+    def _set_level(self, message: Mapping[str, Json]) -> Response:
+        level = get_object(message, "params").get("level")
+        if level not in LOG_LEVELS:
+            return build_error(message.get("id"), INVALID_PARAMS, f'"level" is one of {", ".join(LOG_LEVELS)}.')
+        self.log_level = str(level)
+        return _build_response({"jsonrpc": "2.0", "id": message.get("id"), "result": {}})
+
+    def _declare_capabilities(self, params: Mapping[str, Json]) -> dict[str, Json]:
+        """Return the parameters with what newer hosts send with each call: capabilities, and the level of the log."""
+        # Only forms: the server uses no other capability of a host.
+        forms = {name: value for name, value in self.capabilities.items() if name == "elicitation"}
+        meta = {**get_object(params, "_meta"), CAPABILITIES_META: forms, LOG_LEVEL_META: self.log_level}
+        return {**params, "_meta": meta}
+
+    async def _ask(self, request: Json, write: Write) -> Json:
+        """Send a question to the host as a request of the server, and return its answer."""
+        self._number += 1
+        id_ = f"toolwire-{self._number}"
+        waiting: asyncio.Future[Mapping[str, Json]] = asyncio.get_running_loop().create_future()
+        self._asked[id_] = waiting
+        asked = request if isinstance(request, dict) else {}
+        try:
+            await write(jsontext.write({"jsonrpc": "2.0", "id": id_, **asked}))
+            async with asyncio.timeout(self._wait_s):
+                return dict(await waiting)
+        except TimeoutError:
+            params = {"requestId": id_, "reason": "The time for an answer is over."}
+            await write(jsontext.write({"jsonrpc": "2.0", "method": CANCELLED, "params": params}))
+            return dict(_NO_ANSWER)
+        finally:
+            self._asked.pop(id_, None)
+
+
+def _read_question(response: Response) -> dict[str, Json] | None:
+    """Return the result in ``response`` if it is a question to the user of the host."""
+    if _QUESTION not in response.body:  # nearly always: a result is read once, and that may be a large one
+        return None
+    data = jsontext.read(response.body)
+    result = get_object(data, "result") if isinstance(data, dict) else {}
+    asked = result.get("inputRequests")
+    return dict(result) if isinstance(asked, dict) and asked else None
+
+
+def build_error(id_: Json, code: int, text: str, status: int = 200) -> Response:
+    """Return a JSON-RPC error."""
+    return _build_response({"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": text}}, status)
+
+
+def _build_response(message: Json, status: int = 200) -> Response:
+    return Response(status, JSON_HEADERS, jsontext.write(message))
+
+
+class InnerExchange(Exchange):
+    """A request to the application that does not come from a socket, and its response.
+
+    ``take_piece`` gets each piece of a stream. ``response`` is the response, whose body is empty if it was a stream.
+    """
+
+    def __init__(self, body: bytes, take_piece: Callable[[bytes], Awaitable[None]]) -> None:
+        self.response = Response(500, JSON_HEADERS)
+        self._body: bytes | None = body
+        self._take_piece = take_piece
+        self._pieces: list[bytes] = []
+        self._is_stream = False
+        self._ended = asyncio.Event()
+
+    def take_body(self) -> bytes | None:
+        """Return the whole body."""
+        body, self._body = self._body, None
+        return body
+
+    def try_send_response(self, response: Response, /) -> bool:
+        """Keep the response."""
+        self.response = response
+        self._ended.set()
+        return True
+
+    def cancel_on_disconnect(self) -> None:
+        """Do nothing: the task of the call is cancelled by its owner."""
+
+    def ignore_disconnect(self) -> None:
+        """Do nothing."""
+
+    def is_disconnected(self) -> bool:
+        """Return False: there is no connection."""
+        return False
+
+    async def receive(self) -> Message:
+        """Return the message, and after the response the end of the exchange."""
+        body = self.take_body()
+        if body is not None:
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self._ended.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        """Take a part of the response; pieces of a stream are passed on as they come."""
+        if message["type"] == "http.response.start":
+            headers = tuple(message.get("headers", ()))
+            kinds = [value for name, value in headers if name.lower() == b"content-type"]
+            self._is_stream = bool(kinds) and kinds[0].startswith(b"text/event-stream")
+            self.response = Response(message["status"], headers)
+            return
+        if self._is_stream:
+            await self._take_piece(message.get("body", b""))
+        else:
+            self._pieces.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            self.response = self.response._replace(body=b"".join(self._pieces))
+            self._ended.set()
