@@ -15,7 +15,7 @@ from toolwire.core.long_call import (
     choose_state,
     decide_acceptance,
     decide_run,
-    derive_call_id,
+    digest_call_key,
     is_long,
     read_progress,
 )
@@ -23,7 +23,7 @@ from toolwire.core.model import Kind, Problem, Progress, Tool, Value
 
 OVER = (LongCallState.ENDED, LongCallState.CANCELLED, LongCallState.INTERRUPTED)
 OPEN = (LongCallState.ACCEPTED, LongCallState.RUNNING, LongCallState.WAITING)
-NEW = NewCall("ada", "id", "T.t", b"same", b"request", can_rerun=False, keep_s=60.0)
+NEW = NewCall("ada", "id", "key", "T.t", b"same", b"request", can_rerun=False, keep_s=60.0)
 
 
 def row(state: LongCallState, **facts: bool | bytes) -> LongCallRow:
@@ -44,12 +44,12 @@ def test_only_three_states_are_final(state: LongCallState) -> None:
     assert CallStatus(id="1", tool="T.t", state=state).is_over is state.is_final
 
 
-def test_an_id_names_one_call_of_one_caller() -> None:
-    one = derive_call_id("ada", "T.t", "k")
-    assert one == derive_call_id("ada", "T.t", "k")
+def test_a_key_names_one_call_of_one_caller() -> None:
+    one = digest_call_key("ada", "T.t", "k")
+    assert one == digest_call_key("ada", "T.t", "k")
     assert len(one) * 4 >= 128
     others = [("bob", "T.t", "k"), ("ada", "T.u", "k"), ("ada", "T.t", "l"), ("adaT", ".t", "k"), ("ada", "T.", "tk")]
-    assert len({one, *(derive_call_id(*other) for other in others)}) == len(others) + 1
+    assert len({one, *(digest_call_key(*other) for other in others)}) == len(others) + 1
 
 
 def test_the_same_call_is_accepted_once_and_another_one_with_its_id_is_refused() -> None:

@@ -29,14 +29,17 @@ MAX_MESSAGE = 1_000
 class NewCall(NamedTuple):
     """A call to accept.
 
-    ``fingerprint`` is a digest of everything that decides what the call does. ``request`` is what another process
-    needs to run it, without any token or secret; it is empty if only this process can run the call. ``can_rerun`` says
-    that the tool may run again when it is unknown whether it ran. ``keep_s`` is how long its end is kept.
+    ``id`` cannot be guessed. ``key`` is a digest of the caller, the tool and the id that the caller chose, or empty: a
+    call with a known key is that call, with the id that it has. ``fingerprint`` is a digest of everything that decides
+    what the call does. ``request`` is what another process needs to run it, without any token or secret; it is empty if
+    only this process can run the call. ``can_rerun`` says that the tool may run again when it is unknown whether it
+    ran. ``keep_s`` is how long its end is kept.
     ``is_offered``: any worker may run it, not only the process that accepted it.
     """
 
     principal: str
     id: str
+    key: str
     tool: str
     fingerprint: bytes
     request: bytes
@@ -97,7 +100,7 @@ class LongCallStore(Protocol):
     """A store of long calls. No method raises: a store that cannot be used is a Problem, which says to try later."""
 
     async def accept(self, new: NewCall) -> Acceptance:
-        """Record ``new`` and return its status; for an id that is known, the status of that call."""
+        """Record ``new`` and return its status; for a key that is known, the status of that call."""
         ...
 
     async def claim(self, call_id: str) -> Lease | Problem | None:
@@ -201,7 +204,7 @@ class LongCallRow(NamedTuple):
 
 
 def decide_acceptance(row: LongCallRow | None, new: NewCall) -> AcceptAction:
-    """Return what to do with ``new``, given the row of its id. All stores share this decision."""
+    """Return what to do with ``new``, given the row of its key. All stores share this decision."""
     if row is None:
         return AcceptAction.ADD
     if row.fingerprint != new.fingerprint:
@@ -220,10 +223,11 @@ def decide_run(row: LongCallRow, *, is_mine: bool) -> ClaimRun:
     return ClaimRun.RUN if can_run else ClaimRun.INTERRUPT
 
 
-def derive_call_id(principal: str, tool: str, key: str) -> str:
-    """Return the id of the call that a caller named ``key``: always the same, and no other caller's."""
+def digest_call_key(principal: str, tool: str, key: str) -> str:
+    """Return what stands for the ``key`` that a caller chose for a call of ``tool``; no other caller's is the same."""
+    # The id of the call is random nevertheless: callers without names choose keys that others can guess.
     parts = "".join(f"{len(part)}:{part}" for part in (principal, tool, key))
-    return sha256(f"toolwire long call {parts}".encode("utf-8", "surrogatepass")).hexdigest()[:40]
+    return sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def is_long(tool: Tool) -> bool:
@@ -258,8 +262,13 @@ def choose_state(result: Result) -> LongCallState:
     return _STATES.get(result.kind, LongCallState.ENDED)
 
 
-def build_interruption(tool: str) -> Problem:
-    """Return the result of a call whose process died while it ran, and whose tool must not run twice."""
+def build_interruption(tool: str, *, has_started: bool) -> Problem:
+    """Return the result of a call whose process died, and which no other process may run."""
+    if not has_started:
+        text = (
+            f"{tool} did not start: its server stopped before, and it needs a secret that is not kept. Call it again."
+        )
+        return Problem(kind=Kind.INTERRUPTED, message=text, details={"interrupted": True})
     text = f"{tool} was interrupted when its server stopped; whether it did its work is unknown."
     return Problem(kind=Kind.INTERRUPTED, message=text, details={"interrupted": True})
 
@@ -285,7 +294,31 @@ def build_continuation(status: CallStatus, *, has_key: bool, retry_after_ms: int
     )
 
 
+UNAVAILABLE = Problem(
+    kind=Kind.OVERLOADED,
+    message="Long calls cannot be recorded or read at the moment. Try again later.",
+    can_retry=True,
+    retry_after_ms=5_000,
+)
+FULL = Problem(
+    kind=Kind.OVERLOADED,
+    message="The store of long calls is full; the call did not run.",
+    can_retry=True,
+    retry_after_ms=60_000,
+)
 NO_CALL = Problem(kind=Kind.NOT_FOUND, message="You have no call with this id here.")
 """The answer to an id that is unknown, or another caller's."""
+
+
+def build_too_many(limits: LongCallLimits) -> Problem:
+    """Return the refusal of a call of a caller who has too many that are not over."""
+    text = f"You have {limits.open_each} long calls here that are not over, or no room for another one"
+    return Problem(
+        kind=Kind.RATE_LIMITED,
+        message=f"{text}; this one did not run. Wait for one, or cancel it.",
+        can_retry=True,
+        retry_after_ms=10_000,
+    )
+
 
 _STATES = {Kind.CANCELLED: LongCallState.CANCELLED, Kind.INTERRUPTED: LongCallState.INTERRUPTED}

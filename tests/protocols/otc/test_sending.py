@@ -315,7 +315,7 @@ problems = st.builds(
     Problem,
     kind=st.just(Kind.TOOL_FAILED) | st.sampled_from(sorted(set(Kind)
         - {Kind.TIMEOUT, Kind.CANCELLED, Kind.INTERRUPTED, Kind.INTERNAL}
-        - {Kind.UNREACHABLE, Kind.BAD_ANSWER, Kind.RATE_LIMITED, Kind.OVERLOADED})),
+        - {Kind.ACCEPTED, Kind.UNREACHABLE, Kind.BAD_ANSWER, Kind.RATE_LIMITED, Kind.OVERLOADED})),
     message=st.text(min_size=1, max_size=20).map(str.strip).filter(bool),
     can_retry=st.booleans(),
     retry_after_ms=st.none() | st.integers(0, 1_000_000),

@@ -100,7 +100,7 @@ def _write_facts(call_id: str, duration_ms: float, *, success: bool) -> Members:
 def refuse(problem: Problem, schema: str) -> Response:
     """Return the response to a call that was not started, or to no call at all."""
     # OTC-040, OTC-044
-    status = 503 if problem.kind is Kind.ACCEPTED else STATUS_BY_KIND[problem.kind]
+    status = 503 if problem.kind is Kind.ACCEPTED and problem.can_retry else STATUS_BY_KIND[problem.kind]
     status = 500 if status == 200 else status
     body: Members = {"$schema": schema, "error": problem.kind.value, "message": problem.message}
     if problem.can_retry:

@@ -7,6 +7,7 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolwire.core.ledger import mark_replayed
@@ -25,12 +26,12 @@ def write_result(result: Result, most: int) -> bytes:
     return body
 
 
-def read_result(body: bytes) -> Result:
-    """Return the result that ``write_result`` wrote, marked as a replay."""
+def read_result(body: bytes, mark: Callable[[Mapping[str, Json] | None], dict[str, Json]] = mark_replayed) -> Result:
+    """Return the result that ``write_result`` wrote; ``mark`` adds to its notes or details that it is a replay."""
     data: Any = jsontext.read(body)
     match data:
         case {"value": value, "notes": notes}:
-            return Value(value, mark_replayed(notes))
+            return Value(value, mark(notes) or None)
         case {"kind": str(kind), "message": str(message), "details": details}:
             return Problem(
                 kind=Kind(kind),
@@ -39,7 +40,7 @@ def read_result(body: bytes) -> Result:
                 retry_after_ms=data["retry_after_ms"],
                 additional_prompt_content=data["additional_prompt_content"],
                 parameter_errors=data["parameter_errors"],
-                details=mark_replayed(details),
+                details=mark(details),
             )
         case _:
             return _build_loss("its answer cannot be read any more")

@@ -1,0 +1,485 @@
+"""Keep long calls in a database: the same statements for SQLite and PostgreSQL.
+
+Rules:
+- Each public method runs inside one transaction, which the caller begins and ends.
+- Each change names the owner and the attempt of the run that makes it, so a process that lost a call changes nothing.
+- What a caller has is counted beside the calls, in the same transaction, so that no call pays for counting many.
+"""
+# LC-03, LC-04
+
+# ruff: noqa: S608 - only constants of this program are put in, never what a caller sent
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from toolwire.core.call_status import CallPage, CallStatus, LongCallState
+from toolwire.core.ledger import CallKey, build_conflict
+from toolwire.core.long_call import (
+    FULL,
+    AcceptAction,
+    Acceptance,
+    CallChange,
+    ClaimRun,
+    Lease,
+    LongCallLimits,
+    LongCallRow,
+    NewCall,
+    build_cancellation,
+    build_interruption,
+    build_too_many,
+    choose_state,
+    decide_acceptance,
+    decide_run,
+)
+from toolwire.core.model import Json, Kind, Problem, Result
+from toolwire.framing import jsontext
+
+from . import result_bytes
+from .tally import SqlConnection
+
+ROW_BYTES = 600
+"""The bytes of a row and its index entries without its request, its answer and its texts."""
+MAX_ANSWERS = 64 * 1024
+"""The most bytes of what a user answers to the questions of one call."""
+_SWEEP_EVERY = 64
+_MAX_REMOVED = 64
+_ACCEPTED, _RUNNING = LongCallState.ACCEPTED.value, LongCallState.RUNNING.value
+_COLUMNS = (
+    "number, principal, id, key, tool, fingerprint, state, can_rerun, owner, attempt, progress, message, input,"
+    " answers, cancel_asked, request, answer, pinned, bytes, created, updated, until, keep, revision"
+)
+
+TABLES = """
+CREATE TABLE {long_calls} (
+  number {number}, principal {text} NOT NULL, id {text} NOT NULL UNIQUE, key {text} UNIQUE, tool {text} NOT NULL,
+  fingerprint {bytes} NOT NULL, state {text} NOT NULL, can_rerun {int} NOT NULL, owner {int} NOT NULL,
+  attempt {int} NOT NULL, progress {real}, message {text} NOT NULL, input {bytes}, answers {bytes},
+  cancel_asked {int} NOT NULL, request {bytes} NOT NULL, answer {bytes}, pinned {int} NOT NULL,
+  bytes {int} NOT NULL, created {real} NOT NULL, updated {real} NOT NULL, until {real}, keep {real} NOT NULL,
+  revision {int} NOT NULL
+);
+CREATE INDEX {long_calls}_by_principal ON {long_calls} (principal, number);
+CREATE INDEX {long_calls}_open ON {long_calls} (owner, state) WHERE until IS NULL;
+CREATE INDEX {long_calls}_until ON {long_calls} (until) WHERE until IS NOT NULL;
+CREATE TABLE {long_shares} (
+  principal {text} PRIMARY KEY, rows {int} NOT NULL, bytes {int} NOT NULL, open {int} NOT NULL
+);
+"""
+"""The tables, with a place for each word in which the databases differ. Only calls to run are in ``_open``."""
+
+
+class LongCallWords(NamedTuple):
+    """The words in which one database differs. ``lock`` keeps a row that is read from others until the commit."""
+
+    mark: str
+    long_calls: str
+    long_shares: str
+    lock: str
+
+
+class _Stored(NamedTuple):
+    """A row with all its columns."""
+
+    number: int
+    principal: str
+    id: str
+    key: str | None
+    tool: str
+    fingerprint: bytes
+    state: str
+    can_rerun: int
+    owner: int
+    attempt: int
+    progress: float | None
+    message: str
+    input: bytes | None
+    answers: bytes | None
+    cancel_asked: int
+    request: bytes
+    answer: bytes | None
+    pinned: int
+    bytes: int
+    created: float
+    updated: float
+    until: float | None
+    keep: float
+    revision: int
+
+
+class _Statements:
+    """All statements for one database."""
+
+    def __init__(self, words: LongCallWords) -> None:
+        mark, calls, shares, lock = words
+        touched = "updated = ?, revision = revision + 1"
+        mine = "id = ? AND owner = ? AND attempt = ? AND state = 'running'"
+
+        def write(text: str) -> str:
+            return text.replace("?", mark)
+
+        self.find = write(f"SELECT {_COLUMNS} FROM {calls} WHERE id = ?{lock}")
+        self.find_key = write(f"SELECT {_COLUMNS} FROM {calls} WHERE key = ?{lock}")
+        self.read = write(f"SELECT {_COLUMNS} FROM {calls} WHERE id = ?")
+        self.list = write(
+            f"SELECT {_COLUMNS} FROM {calls} WHERE principal = ? AND number < ? AND (until IS NULL OR until > ?)"
+            " ORDER BY number DESC LIMIT ?"
+        )
+        marks = ", ".join(["?"] * (_COLUMNS.count(",")))
+        self.add = write(
+            f"INSERT INTO {calls} ({_COLUMNS.partition(', ')[2]}) VALUES ({marks})"
+            f" ON CONFLICT DO NOTHING RETURNING {_COLUMNS}"
+        )
+        self.restart = write(
+            f"UPDATE {calls} SET state = 'accepted', owner = ?, request = ?, bytes = ?, answer = NULL, input = NULL,"
+            f" answers = NULL, progress = NULL, message = '', cancel_asked = 0, until = NULL, {touched}"
+            f" WHERE number = ? RETURNING {_COLUMNS}"
+        )
+        self.claim = write(
+            f"UPDATE {calls} SET state = 'running', owner = ?, attempt = attempt + 1, {touched} WHERE number = ?"
+        )
+        self.give_back = write(f"UPDATE {calls} SET state = 'accepted', attempt = attempt - 1, {touched} WHERE {mine}")
+        self.report = write(
+            f"UPDATE {calls} SET progress = coalesce(?, progress), message = coalesce(?, message), {touched}"
+            f" WHERE {mine} RETURNING {_COLUMNS}"
+        )
+        self.wait = write(
+            f"UPDATE {calls} SET state = 'waiting', input = ?, until = ? + keep, {touched} WHERE {mine}"
+            f" RETURNING {_COLUMNS}"
+        )
+        self.end = write(
+            f"UPDATE {calls} SET state = ?, answer = ?, pinned = ?, request = ?, input = NULL, answers = NULL,"
+            f" bytes = ?, until = ? + keep, {touched} WHERE number = ? RETURNING {_COLUMNS}"
+        )
+        self.lock_mine = write(f"SELECT {_COLUMNS} FROM {calls} WHERE {mine}{lock}")
+        self.ask_cancel = write(f"UPDATE {calls} SET cancel_asked = 1, {touched} WHERE number = ? RETURNING {_COLUMNS}")
+        self.answer = write(
+            f"UPDATE {calls} SET answers = ?, input = ?, state = ?, until = ?, {touched} WHERE number = ?"
+            f" RETURNING {_COLUMNS}"
+        )
+        self.find_mine = write(
+            f"SELECT id, attempt, cancel_asked FROM {calls} WHERE until IS NULL AND owner = ? AND state = 'running'"
+        )
+        self.next_owner = write(f"SELECT min(owner) FROM {calls} WHERE until IS NULL AND owner > ?")
+        self.find_owned = write(
+            f"SELECT id FROM {calls} WHERE until IS NULL AND owner = ? AND state IN (?, ?) ORDER BY number LIMIT ?"
+        )
+        self.find_oldest = write(
+            f"SELECT {_COLUMNS} FROM {calls} WHERE principal = ? AND answer IS NOT NULL ORDER BY number LIMIT 1"
+        )
+        self.find_expired = write(
+            f"SELECT {_COLUMNS} FROM {calls} WHERE until <= ? ORDER BY until LIMIT {_MAX_REMOVED}"
+        )
+        self.remove = write(f"DELETE FROM {calls} WHERE number = ? RETURNING number")
+        self.read_share = write(f"SELECT rows, bytes, open FROM {shares} WHERE principal = ?")
+        self.add_share = write(
+            f"INSERT INTO {shares} VALUES (?, ?, ?, ?) ON CONFLICT (principal) DO UPDATE SET rows = {shares}.rows +"
+            f" excluded.rows, bytes = {shares}.bytes + excluded.bytes, open = {shares}.open + excluded.open"
+        )
+        self.forget_share = write(f"DELETE FROM {shares} WHERE principal = ? AND rows <= 0")
+        self.count_all = f"SELECT coalesce(sum(rows), 0) FROM {shares}"
+
+
+class SqlLongCalls:
+    """The long calls in one database, on the connection that ``attach`` got, for the process ``owner``.
+
+    ``now`` reads the clock of the store, which decides; ``read_wall`` the time of day, which is shown. ``is_alive``
+    returns whether the process with a number still lives.
+    """
+
+    def __init__(
+        self,
+        words: LongCallWords,
+        limits: LongCallLimits,
+        *,
+        now: Callable[[], float],
+        read_wall: Callable[[], float],
+        is_alive: Callable[[int], bool],
+    ) -> None:
+        self._sql = _Statements(words)
+        self._limits = limits
+        self._now, self._read_wall, self._is_alive = now, read_wall, is_alive
+        self._connection: SqlConnection
+        self._accepted = 0
+        self._held = 0
+
+    def attach(self, connection: SqlConnection) -> None:
+        """Work on ``connection`` from now on."""
+        self._connection = connection
+
+    def accept(self, new: NewCall, owner: int) -> Acceptance:
+        """Record ``new`` and return its status, or the status of the call that has its key."""
+        for _ in range(2):
+            found = self._find_live(self._sql.find_key, new.key) if new.key else None
+            match decide_acceptance(None if found is None else self._read_row(found), new):
+                case AcceptAction.REFUSE:
+                    return build_conflict(CallKey(new.principal, new.tool, new.key))
+                case AcceptAction.KNOWN if found is not None:
+                    return self._write_status(found)
+                case AcceptAction.AGAIN if found is not None:
+                    return self._restart(found, new, owner)
+                case _:
+                    added = self._add(new, owner)
+                    if added is not None:
+                        return added
+        return FULL  # another process has recorded this key twice meanwhile, and its call was removed
+
+    def claim(self, call_id: str, owner: int) -> Lease | None:
+        """Return the lease of ``owner`` on a call that may run now; one that may never run is ended here."""
+        found = self._find_live(self._sql.find, call_id)
+        if found is None:
+            return None
+        row = self._read_row(found)
+        match decide_run(row, is_mine=found.owner == owner):
+            case ClaimRun.RUN:
+                self._run(self._sql.claim, owner, self._read_wall(), found.number)
+                answers = _read_object(found.answers)
+                return Lease(found.id, owner, found.attempt + 1, found.principal, found.request, answers)
+            case ClaimRun.CANCEL:
+                self._end(found, build_cancellation(found.tool), pinned=True)
+            case ClaimRun.INTERRUPT:
+                has_started = row.state is LongCallState.RUNNING
+                problem = build_interruption(found.tool, has_started=has_started)
+                self._end(found, problem, pinned=has_started and not row.can_rerun)
+            case ClaimRun.LEAVE:
+                pass
+        return None
+
+    def give_back(self, lease: Lease) -> None:
+        """Undo a claim whose call did not start."""
+        self._run(self._sql.give_back, self._read_wall(), lease.id, lease.owner, lease.attempt)
+
+    def change(self, lease: Lease, change: CallChange) -> CallStatus | None:
+        """Record ``change`` of the run with ``lease``; None if the lease is lost."""
+        mine, now = (lease.id, lease.owner, lease.attempt), self._read_wall()
+        if change.result is not None:
+            found = self._fetch(self._sql.lock_mine, *mine)
+            return None if found is None else self._end(found, change.result, pinned=change.pinned)
+        if change.input is not None:
+            asked = jsontext.write(dict(change.input))
+            found = self._fetch(self._sql.wait, asked, self._now(), now, *mine)
+        else:
+            message = None if change.message is None else _clean(change.message)
+            found = self._fetch(self._sql.report, change.progress, message, now, *mine)
+        return None if found is None else self._write_status(found)
+
+    def read(self, principal: str, call_id: str) -> CallStatus | None:
+        """Return the status of the caller's call, with its result."""
+        found = self._fetch(self._sql.read, call_id)
+        if found is None or found.principal != principal or self._is_expired(found):
+            return None
+        return self._write_status(found)
+
+    def list_calls(self, principal: str, limit: int, cursor: str) -> CallPage:
+        """Return the calls of a caller, newest first."""
+        before = int(cursor) if cursor.isascii() and cursor.isdigit() and len(cursor) < 19 else (1 << 62)
+        rows = self._connection.execute(self._sql.list, (principal, before, self._now(), limit + 1)).fetchall()
+        found = [_Stored(*row) for row in rows]
+        calls = tuple(self._write_status(row, with_result=False) for row in found[:limit])
+        return CallPage(calls, str(found[limit - 1].number) if len(found) > limit else "")
+
+    def cancel(self, principal: str, call_id: str) -> CallStatus | None:
+        """Ask to cancel the caller's call; end it where no living process runs it."""
+        found = self._find_live(self._sql.find, call_id)
+        if found is None or found.principal != principal:
+            return None
+        row = self._read_row(found)
+        if row.state.is_final:
+            return self._write_status(found)
+        if row.state is LongCallState.RUNNING and row.is_held:
+            asked = self._fetch(self._sql.ask_cancel, self._read_wall(), found.number)
+            return self._write_status(asked or found)
+        return self._end(found, build_cancellation(found.tool), pinned=True)
+
+    def answer(self, principal: str, call_id: str, answers: Mapping[str, Json]) -> CallStatus | Problem | None:
+        """Record what the user answers to the questions of a waiting call."""
+        found = self._find_live(self._sql.find, call_id)
+        if found is None or found.principal != principal:
+            return None
+        asked = _read_object(found.input)
+        given = {name: answers[name] for name in asked if name in answers}
+        if found.state != LongCallState.WAITING or not given:
+            return self._write_status(found)
+        earlier = _read_object(found.answers)
+        body = jsontext.write({**earlier, **given})
+        if len(body) > MAX_ANSWERS:
+            return Problem(kind=Kind.TOO_LARGE, message="The answers to the questions of this call are too long.")
+        left = {name: question for name, question in asked.items() if name not in given}
+        state, until = (LongCallState.WAITING, found.until) if left else (LongCallState.ACCEPTED, None)
+        values = (body, jsontext.write(left) if left else None, state.value, until, self._read_wall(), found.number)
+        return self._write_status(self._fetch(self._sql.answer, *values) or found)
+
+    def find_mine(self, owner: int) -> dict[str, tuple[int, bool]]:
+        """Return the running calls of ``owner``: their attempt, and whether they are to be cancelled."""
+        rows = self._connection.execute(self._sql.find_mine, (owner,)).fetchall()
+        return {call_id: (attempt, bool(asked)) for call_id, attempt, asked in rows}
+
+    def find_ready(self, owner: int, limit: int) -> list[str]:
+        """Return the ids of calls that ``owner`` may claim: those of no process, and those of dead ones."""
+        ready: list[str] = []
+        last = -1
+        while len(ready) < limit:
+            (found,) = self._connection.execute(self._sql.next_owner, (last,)).fetchone()
+            if found is None:
+                break
+            last = found
+            if found and found != owner and self._is_alive(found):
+                continue
+            values = (found, _ACCEPTED, _ACCEPTED if found == owner else _RUNNING, limit - len(ready))
+            rows = self._connection.execute(self._sql.find_owned, values).fetchall()
+            ready.extend(call_id for (call_id,) in rows)
+        return ready
+
+    def sweep(self) -> None:
+        """Remove the calls that expired first, and count what is left."""
+        for row in self._connection.execute(self._sql.find_expired, (self._now(),)).fetchall():
+            self._remove(_Stored(*row))
+        (self._held,) = self._connection.execute(self._sql.count_all).fetchone()
+
+    def _add(self, new: NewCall, owner: int) -> Acceptance | None:
+        """Add a new call; None if another process has just added its key."""
+        if self._accepted % _SWEEP_EVERY == 0:
+            self.sweep()
+        size = ROW_BYTES + len(new.request) + len(new.principal) + len(new.tool)
+        refusal = self._make_room(new.principal, 1, size)
+        if refusal is not None:
+            return refusal
+        wall = self._read_wall()
+        values = (
+            new.principal, new.id, new.key or None, new.tool, new.fingerprint, LongCallState.ACCEPTED.value,
+            int(new.can_rerun), 0 if new.is_offered and new.request else owner, 0, None, "", None, None, 0, new.request,
+            None, 1, size, wall, wall, None, new.keep_s, 1,
+        )  # fmt: skip
+        added = self._fetch(self._sql.add, *values)
+        if added is None:
+            return None
+        self._accepted += 1
+        self._held += 1
+        self._add_share(new.principal, 1, size, 1)
+        return self._write_status(added)
+
+    def _restart(self, found: _Stored, new: NewCall, owner: int) -> Acceptance:
+        size = found.bytes - len(found.answer or b"") - len(found.request) + len(new.request)
+        refusal = self._make_room(new.principal, 0, size - found.bytes)
+        if refusal is not None:
+            return refusal
+        held_by = 0 if new.is_offered and new.request else owner
+        values = (held_by, new.request, size, self._read_wall(), found.number)
+        self._add_share(found.principal, 0, size - found.bytes, 1)
+        return self._write_status(self._fetch(self._sql.restart, *values) or found)
+
+    def _make_room(self, principal: str, rows: int, size: int) -> Problem | None:
+        """Remove the oldest ended calls of ``principal`` until one more fits; return the refusal if it does not."""
+        limits = self._limits
+        if self._held + rows > limits.rows:
+            return FULL
+        held, held_size, opened = self._connection.execute(self._sql.read_share, (principal,)).fetchone() or (0, 0, 0)
+        if opened >= limits.open_each:
+            return build_too_many(limits)
+        for _ in range(_MAX_REMOVED):
+            if held + rows <= limits.each and held_size + size <= limits.each_bytes:
+                return None
+            oldest = self._fetch(self._sql.find_oldest, principal)
+            if oldest is None:
+                break
+            self._remove(oldest)
+            held, held_size = held - 1, held_size - oldest.bytes
+        return build_too_many(limits)
+
+    def _end(self, found: _Stored, result: Result, *, pinned: bool) -> CallStatus:
+        state = choose_state(result)
+        answer = result_bytes.write_result(result, self._limits.answer_bytes)
+        request = b"" if pinned else found.request
+        size = found.bytes - len(found.request) + len(request) + len(answer)
+        values = (
+            state.value, answer, int(pinned), request, size, self._now(), self._read_wall(), found.number
+        )  # fmt: skip
+        ended = self._fetch(self._sql.end, *values) or found
+        self._add_share(found.principal, 0, size - found.bytes, -1)
+        return self._write_status(ended)
+
+    def _remove(self, found: _Stored) -> None:
+        if self._fetch_any(self._sql.remove, found.number) is None:
+            return  # another process has removed it
+        opened = 0 if LongCallState(found.state).is_final else -1
+        self._held -= 1
+        self._add_share(found.principal, -1, -found.bytes, opened)
+        self._run(self._sql.forget_share, found.principal)
+
+    def _add_share(self, principal: str, rows: int, size: int, opened: int) -> None:
+        self._run(self._sql.add_share, principal, rows, size, opened)
+
+    def _find_live(self, statement: str, name: str) -> _Stored | None:
+        """Return the row that ``statement`` finds, locked; one that has expired is removed."""
+        found = self._fetch(statement, name)
+        if found is not None and self._is_expired(found):
+            self._remove(found)
+            return None
+        return found
+
+    def _is_expired(self, found: _Stored) -> bool:
+        return found.until is not None and found.until <= self._now()
+
+    def _read_row(self, found: _Stored) -> LongCallRow:
+        is_open = found.until is None
+        return LongCallRow(
+            fingerprint=bytes(found.fingerprint),
+            state=LongCallState(found.state),
+            is_held=is_open and found.owner != 0 and self._is_alive(found.owner),
+            pinned=bool(found.pinned),
+            can_rerun=bool(found.can_rerun),
+            has_request=bool(found.request),
+            cancel_asked=bool(found.cancel_asked),
+        )
+
+    def _write_status(self, found: _Stored, *, with_result: bool = True) -> CallStatus:
+        state = LongCallState(found.state)
+        result = _read_result(found.answer) if with_result and state.is_final else None
+        asked = _read_object(found.input)
+        # The store's clock is not the time of day, so the end is shown as a distance from now.
+        expires = None if found.until is None else self._read_wall() + found.until - self._now()
+        return CallStatus(
+            id=found.id,
+            tool=found.tool,
+            state=state,
+            progress=found.progress,
+            message=found.message,
+            created_at=found.created,
+            updated_at=found.updated,
+            expires_at=expires if state.is_final else None,
+            result=result,
+            input=asked,
+            revision=found.revision,
+            cancel_asked=bool(found.cancel_asked),
+        )
+
+    def _fetch(self, statement: str, *values: Any) -> _Stored | None:
+        row = self._fetch_any(statement, *values)
+        return None if row is None else _Stored(*row)
+
+    def _fetch_any(self, statement: str, *values: Any) -> Any:
+        return self._connection.execute(statement, values).fetchone()
+
+    def _run(self, statement: str, *values: Any) -> None:
+        self._connection.execute(statement, values)
+
+
+def write_tables(words: Mapping[str, str]) -> str:
+    """Return the statements that make the tables, in the ``words`` of one database."""
+    return TABLES.format(**words)
+
+
+def _read_result(answer: bytes | None) -> Result:
+    # The first caller reads it from here too, so it is no replay.
+    return result_bytes.read_result(bytes(answer or b"{}"), lambda facts: dict(facts or {}))
+
+
+def _read_object(body: bytes | None) -> dict[str, Json]:
+    data = jsontext.read(bytes(body)) if body else {}
+    return data if isinstance(data, dict) else {}
+
+
+def _clean(text: str) -> str:
+    """Return ``text`` without what PostgreSQL cannot store: null characters, and halves of characters."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

@@ -1,0 +1,206 @@
+"""Keep long calls in an SQLite file beside the ledger, or in memory, for the processes of one machine.
+
+Rules:
+- One thread makes all changes, and all that wait go into one transaction, as for the ledger in the same file.
+- A running call belongs to its process as long as that lives: the operating system says so by a lock of its file.
+- A store in memory has the same tables and statements, and ends with its process.
+"""
+# LC-03, LC-04
+
+from __future__ import annotations
+
+import logging
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from toolwire.core.call_status import CallPage, CallStatus
+from toolwire.core.long_call import (
+    UNAVAILABLE,
+    Acceptance,
+    CallChange,
+    Lease,
+    LongCallLimits,
+    NewCall,
+)
+from toolwire.core.model import Json, Problem
+from toolwire.stores.group_commit import GroupCommit
+
+from . import tables as sql
+from .clock import ClockMark, LedgerClock, read_boot_id
+from .process_lock import ProcessLock, is_alive
+from .sql_long_calls import LongCallWords, SqlLongCalls, write_tables
+from .statements import AGE, FORGET_AGE, SAVE_AGE
+
+_BUSY_S = 1.0
+_T = TypeVar("_T")
+_log = logging.getLogger("toolwire.ledger")
+
+_WORDS = LongCallWords(mark="?", long_calls="long_calls", long_shares="long_shares", lock="")
+_TYPES = {
+    "long_calls": "long_calls",
+    "long_shares": "long_shares",
+    "number": "INTEGER PRIMARY KEY",
+    "text": "TEXT",
+    "bytes": "BLOB",
+    "int": "INTEGER",
+    "real": "REAL",
+}
+
+
+class SqliteLongCalls:
+    """The long calls in the file at ``path``, which may be that of a ledger; in memory without ``path``.
+
+    ``clock`` is in seconds and never goes back while the machine, ``boot``, runs; ``wall`` is the time of day.
+
+    Raises:
+        DefinitionError: the file is something else, or cannot be opened.
+    """
+
+    def __init__(
+        self,
+        path: Path | str | None = None,
+        limits: LongCallLimits | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        boot: str | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._path = None if path is None else Path(path).absolute()
+        self._age = LedgerClock(read_boot_id() if boot is None else boot, clock)
+        self._calls = SqlLongCalls(
+            _WORDS, limits or LongCallLimits(), now=self._age.now, read_wall=wall, is_alive=self._is_alive
+        )
+        self._changes = GroupCommit(
+            begin=self._begin_transaction, commit=self._commit, roll_back=self._roll_back, busy_s=_BUSY_S
+        )
+        self._lock: ProcessLock | None = None
+        self._owner = 0
+        self._is_open = False
+        self._open_file()
+
+    async def begin(self) -> None:
+        """Open the file again if it was closed."""
+        if not self._is_open:
+            self._open_file()
+
+    async def end(self) -> None:
+        """Close the file. Calls that still run are then as those of a process that died."""
+        if self._path is None:
+            self._owner = secrets.randbits(62) | 1
+        elif self._is_open:
+            self._is_open = False
+            await self._do(_return_none)  # after the changes that wait
+            if self._lock is not None:
+                self._lock.release()
+            self._connection.close()
+
+    async def accept(self, new: NewCall) -> Acceptance:
+        """Record ``new`` and return its status, or the status of the call that has its key."""
+        return await self._do(lambda: self._calls.accept(new, self._owner))
+
+    async def claim(self, call_id: str) -> Lease | Problem | None:
+        """Return the right to run the call, or None if it must not run here and now."""
+        return await self._do(lambda: self._calls.claim(call_id, self._owner), self._give_back)
+
+    async def change(self, lease: Lease, change: CallChange) -> CallStatus | Problem | None:
+        """Record ``change`` and return the status after it; None if the lease is lost."""
+        return await self._do(lambda: self._calls.change(lease, change))
+
+    async def read(self, principal: str, call_id: str) -> CallStatus | Problem | None:
+        """Return the status of a caller's call with its result."""
+        return await self._do(lambda: self._calls.read(principal, call_id))
+
+    async def list_calls(self, principal: str, limit: int, cursor: str = "") -> CallPage | Problem:
+        """Return at most ``limit`` calls of a caller, newest first."""
+        return await self._do(lambda: self._calls.list_calls(principal, limit, cursor))
+
+    async def cancel(self, principal: str, call_id: str) -> CallStatus | Problem | None:
+        """Ask to cancel a call and return its status."""
+        return await self._do(lambda: self._calls.cancel(principal, call_id))
+
+    async def answer(self, principal: str, call_id: str, answers: Mapping[str, Json]) -> CallStatus | Problem | None:
+        """Record answers to what a waiting call asks, and return its status."""
+        return await self._do(lambda: self._calls.answer(principal, call_id, answers))
+
+    async def renew(self) -> Mapping[str, bool] | Problem:
+        """Return the calls that this process runs, and whether they are to be cancelled. There is no lease to renew."""
+        return await self._do(self._read_mine)
+
+    async def find_ready(self, limit: int) -> Sequence[str] | Problem:
+        """Return the ids of calls that this process may claim."""
+        return await self._do(lambda: self._calls.find_ready(self._owner, limit))
+
+    async def _do(self, work: Callable[[], _T], on_abandon: Callable[[Any], None] | None = None) -> _T | Problem:
+        return await self._changes.run_change(work, on_refusal=_refuse, on_abandon=on_abandon)
+
+    def _read_mine(self) -> Mapping[str, bool]:
+        return {call_id: asked for call_id, (_, asked) in self._calls.find_mine(self._owner).items()}
+
+    def _give_back(self, claimed: Lease | Problem | None) -> None:
+        """Undo the claim of a task that was cancelled before it could start the call."""
+        if isinstance(claimed, Lease):
+            self._changes.post_change(partial(self._calls.give_back, claimed))
+
+    def _is_alive(self, owner: int) -> bool:
+        return owner == self._owner or (self._path is not None and is_alive(self._path, owner))
+
+    # A transaction
+
+    def _begin_transaction(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def _commit(self) -> None:
+        self._connection.execute("COMMIT")
+
+    def _roll_back(self, error: Exception) -> None:
+        _log.error("the long calls in %s cannot be written: %s", self._path and self._path.name, error)
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error as failure:
+            _log.error("the changes of long calls could not be rolled back: %s", failure)
+
+    def _open_file(self) -> None:
+        if self._path is None:
+            self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            self._create_tables()
+            self._owner = secrets.randbits(62) | 1
+            self._calls.attach(self._connection)
+            self._is_open = True
+            return
+        self._connection = sql.connect_ledger(self._path, _BUSY_S)
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            # A file of a ledger from before there were long calls gets the tables when it is opened first.
+            if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'long_calls'").fetchone():
+                self._create_tables()
+            mark = self._connection.execute(AGE).fetchone()
+            self._age.resume(None if mark is None else ClockMark(*mark))
+            self._connection.execute(FORGET_AGE)
+            self._connection.execute(SAVE_AGE, self._age.mark())
+            self._connection.execute("COMMIT")
+            self._lock = ProcessLock(self._path)
+        except (sqlite3.Error, OSError) as error:
+            self._connection.close()
+            raise sql.build_unusable_error(self._path, error) from error
+        self._owner = self._lock.number
+        self._connection.execute("PRAGMA busy_timeout = 0")  # from here on GroupCommit repeats, with its own limit
+        self._calls.attach(self._connection)
+        self._is_open = True
+
+    def _create_tables(self) -> None:
+        for statement in write_tables(_TYPES).split(";"):  # not a script, which would end the transaction
+            self._connection.execute(statement)
+
+
+def _refuse() -> Problem:
+    return UNAVAILABLE
+
+
+def _return_none() -> None:
+    """Change nothing."""
