@@ -139,6 +139,7 @@ OPERATION: Final[Node] = {
             "Whether a second equal call changes nothing more. Default: by the method.", {"type": "boolean"}
         ),
         "idempotencyKey": said("The header for an idempotency key.", {"type": "string", "pattern": TOKEN}),
+        "long": said("Whether a call may go on when its caller leaves. Default: false.", {"type": "boolean"}),
         "readOnly": said("Whether a call only reads. Default: by the method.", {"type": "boolean"}),
     },
 }

@@ -106,6 +106,12 @@ def test_documented_paths_equal_the_routes_and_name_the_public_ones() -> None:
     assert {tuple(cells[:4]) for cells in read_rows("protocols.md")} == served
     for method, path in (("GET", "/"), ("POST", "/"), ("GET", "/page.js")):
         assert RouteTable(CATALOG, BUILTIN, Site()).find_entry(method, path).open is (method == "GET")
+    calls = [tuple(cells[:4]) for cells in read_rows("protocols.md", "## Long calls")]
+    items = [(method, "/calls/ID", "", "yes") for method in ("GET", "POST", "DELETE")]
+    assert calls == [("GET", "/calls", "", "yes"), *items]
+    long = RouteTable(Catalog(tools=(Tool(name="t", long=True),)), BUILTIN, Site())
+    for method, path in (("GET", "/calls"), ("GET", "/calls/1"), ("POST", "/calls/1"), ("DELETE", "/calls/1")):
+        assert (long.find_entry(method, path).open, long.find_entry(method, path).protocol) == (False, "calls")
 
 
 def test_documented_tool_options_equal_the_code() -> None:

@@ -40,7 +40,7 @@ def test_denied_tool_is_written_with_approval_per_call() -> None:
 @pytest.mark.requirement("XL-032")
 def test_missing_x_llm_members_have_defaults() -> None:
     assert xllm.read({}) == Policy()
-    assert Policy() == (True, None, (), "", False, False, None, "", None, False, {})
+    assert Policy() == (True, None, (), "", False, False, None, "", None, False, False, {})
 
 
 @pytest.mark.requirement("XL-036")

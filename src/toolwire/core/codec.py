@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import MethodType
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -87,7 +88,36 @@ class SessionOffer(NamedTuple):
     refuse: Callable[[Problem], Response]
 
 
-Reading: TypeAlias = Pending | Streaming | Subscription | SessionOffer | Response
+class CallAction(StrEnum):
+    """What a request does with long calls of its caller."""
+
+    READ = "read"
+    LIST = "list"
+    CANCEL = "cancel"
+    ANSWER = "answer"
+
+
+class CallQuery(NamedTuple):
+    """A request about long calls of its caller; no tool runs. ``reply`` returns the response to the outcome.
+
+    A ``read`` waits for up to ``wait_s`` seconds for the end of the call. With ``frame`` it is a stream instead: the
+    status at once and after each change, as ``frame`` writes it. ``limit`` and ``cursor`` are of a list, ``answers`` of
+    an answer.
+    """
+
+    # LC-02
+
+    action: CallAction
+    reply: Callable[[CallStatus | CallPage | Problem], Response]
+    call_id: str = ""
+    wait_s: float = 0.0
+    limit: int = 0
+    cursor: str = ""
+    answers: Mapping[str, Json] = {}
+    frame: Callable[[CallStatus | Problem], bytes] | None = None
+
+
+Reading: TypeAlias = Pending | Streaming | Subscription | CallQuery | SessionOffer | Response
 Reader: TypeAlias = Callable[[Request], Reading]
 
 

@@ -103,6 +103,10 @@ class LongCallStore(Protocol):
         """Record ``new`` and return its status; for a key that is known, the status of that call."""
         ...
 
+    async def find(self, key: str) -> CallStatus | Problem | None:
+        """Return the status of the call with this ``key``; None if there is none."""
+        ...
+
     async def claim(self, call_id: str) -> Lease | Problem | None:
         """Return the right to run the call, or None: it is over, it runs elsewhere, or it must not run again.
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypedDict
 from toolwire.core.catalog import VERSION
 from toolwire.core.condition import MAX_QUESTION, read_ask_when
 from toolwire.core.errors import DefinitionError
+from toolwire.core.long_call import LONG_AFTER_S
 from toolwire.core.model import Approval, Condition, Cost, Json, RateLimit, Requirements
 
 
@@ -22,8 +23,9 @@ class Options(TypedDict, total=False):
     the user who is asked, with arguments as ``{/amount}``. ``safe`` (a call only reads) not given means: approval is
     automatic, no arguments are asked about, and nothing is destroyed. ``rate_limit`` may be ``(max, window)``.
     ``requirements`` is what a call must bring for the tool to use, ``scopes`` what its caller must have to see it and
-    call it. ``timeout_s`` is in seconds. ``inline`` says that a sync function is quick enough to run on the event
-    loop, without a thread of its own. ``hints`` is for one protocol each, by its name.
+    call it. ``timeout_s`` is in seconds; above 300 the tool is long. ``long`` says that a call goes on when its caller
+    leaves, and ``keep_s`` for how many seconds its result is then kept. ``inline`` says that a sync function is quick
+    enough to run on the event loop, without a thread of its own. ``hints`` is for one protocol each, by its name.
     """
 
     name: str
@@ -42,6 +44,8 @@ class Options(TypedDict, total=False):
     requirements: Requirements
     scopes: Sequence[str]
     timeout_s: float | None
+    long: bool
+    keep_s: float | None
     inline: bool
     deprecated: bool
     output_name: str
@@ -65,6 +69,8 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "requirements": (Requirements,),
     "scopes": (tuple, list),
     "timeout_s": (int, float, type(None)),
+    "long": (bool,),
+    "keep_s": (int, float, type(None)),
     "inline": (bool,),
     "deprecated": (bool,),
     "output_name": (str,),
@@ -81,6 +87,9 @@ _AS_GIVEN = (
     "hints",
 )
 
+
+MAX_KEEP_S = 30 * 86_400
+"""The longest time that the result of a long call is kept, in seconds: 30 days."""
 
 _SCOPE = re.compile(r"[!#-\[\]-~]{1,200}")  # what OAuth allows in one: RFC 6749, 3.3
 
@@ -107,6 +116,8 @@ def read_options(options: Options, where: str) -> dict[str, Any]:
     facts["rate_limit"] = _read_rate_limit(options.get("rate_limit"), where)
     facts["scopes"] = _read_scopes(options.get("scopes", ()), where)
     facts["timeout_s"] = _read_timeout(options.get("timeout_s"), where)
+    facts["long"] = options.get("long", False) or (facts["timeout_s"] or 0.0) > LONG_AFTER_S
+    facts["keep_s"] = _read_keep(options.get("keep_s"), where)
     if not facts.get("output_name", "result"):
         raise DefinitionError(f"{where}: the option 'output_name' is empty; leave it out to call the result 'result'.")
     return facts
@@ -173,6 +184,12 @@ def _read_scopes(scopes: Sequence[Any], where: str) -> tuple[str, ...]:
         if not isinstance(scope, str) or _SCOPE.fullmatch(scope) is None:
             raise DefinitionError(f'{where}: a scope is a word such as "mail.read", without spaces, not {scope!r}.')
     return tuple(dict.fromkeys(scopes))
+
+
+def _read_keep(keep_s: float | None, where: str) -> float | None:
+    if keep_s is None or 0 < keep_s <= MAX_KEEP_S:
+        return keep_s
+    raise DefinitionError(f"{where}: keep_s is a number of seconds above 0 and up to {MAX_KEEP_S:,}, not {keep_s!r}.")
 
 
 def _read_timeout(timeout_s: float | None, where: str) -> float | None:

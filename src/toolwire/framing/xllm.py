@@ -34,6 +34,7 @@ _KNOWN: Final = frozenset(
         "hint",
         "costIndicator",
         "idempotent",
+        "long",
         "readOnly",
     )
 )
@@ -56,6 +57,7 @@ class Policy(NamedTuple):
     hint: str = ""
     cost: Cost | None = None
     idempotent: bool = False
+    long: bool = False
     extra_members: Mapping[str, Json] = _OTHERS
 
     def list_tool_members(self) -> dict[str, Any]:
@@ -82,12 +84,13 @@ def write(tool: Tool) -> dict[str, Json]:
         data["approvalWhen"] = write_conditions(tool.ask_when)
     if tool.question:
         data["question"] = tool.question
-    if tool.blanket_allowed:
-        data["blanketApprovalAllowed"] = True
-    if tool.destructive:
-        data["destructive"] = True
-    if tool.idempotent:
-        data["idempotent"] = True
+    flags = {
+        "blanketApprovalAllowed": tool.blanket_allowed,
+        "destructive": tool.destructive,
+        "idempotent": tool.idempotent,
+        "long": tool.long,
+    }
+    data |= {name: True for name, is_set in flags.items() if is_set}
     if tool.rate_limit is not None:
         data["rateLimit"] = {"max": tool.rate_limit.max, "window": tool.rate_limit.window}
     if tool.hint:
@@ -134,6 +137,7 @@ def read(data: Json) -> Policy:
         hint=hint if isinstance(hint := data.get("hint", ""), str) else "",
         cost=_read_cost(data),
         idempotent=data.get("idempotent") is True,
+        long=data.get("long") is True,
         extra_members={name: value for name, value in data.items() if name not in _KNOWN} or _OTHERS,
     )
 

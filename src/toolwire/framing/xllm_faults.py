@@ -282,6 +282,7 @@ _OPERATION: Final[Mapping[str, Rule]] = {
     "result": _check_result,
     "next": _check_next,
     "idempotent": _build_flag_rule("it counts as false"),
+    "long": _build_flag_rule("it counts as false"),
     "idempotencyKey": _check_header,
     "readOnly": _build_flag_rule("the method decides"),
 }

@@ -22,6 +22,7 @@ from anyio import to_thread
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import (
     RECEIPT_FIELD,
+    CallQuery,
     Codec,
     Pending,
     Reading,
@@ -34,6 +35,7 @@ from toolwire.core.codec import (
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request, Response, make_request
 from toolwire.core.ledger import Ledger
+from toolwire.core.long_call import CallEngine, LongCallStore
 from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Result, make_call
 from toolwire.core.thread_switching import switch_threads_often
 from toolwire.core.toolbox import Notify, Toolbox, find_recipes, find_self_asking, ignore_progress
@@ -55,6 +57,7 @@ from toolwire.validation import (
     filter_visible,
 )
 
+from . import calls_resource
 from .access.admission import Admission
 from .access.callers import ANONYMOUS_CALLER, Caller, Callers, Fields
 from .access.host_guard import HostGuard
@@ -73,7 +76,8 @@ from .http.messages import (
 )
 from .limits import ServerLimits
 from .page.form_fields import find_form_key
-from .route_table import NO_DOCUMENTS, Document, RouteEntry, RouteTable
+from .route_table import NO_DOCUMENTS, Document, RouteEntry, RouteTable, has_long_tools
+from .run.call_queries import answer_query
 from .run.change_stream import ChangeStreams
 from .run.confirmation import (
     CONFIRMATION,
@@ -95,6 +99,7 @@ from .run.host_consent import (
 from .run.idempotency import KEY_HEADER, IdempotencyRunner, open_ledger, parse_key
 from .run.inbox import Inbox
 from .run.large_results import is_large_result
+from .run.long_calls import LongCalls, open_long_calls
 from .run.progress_stream import stream_call
 from .run.rate_count import build_rate_counter
 from .run.receipts import KEYS_PATH, STDIO, ReceiptVerifier
@@ -155,6 +160,8 @@ class App:
         private: bool = False,
         rules: RulesByCaller | None = None,
         sessions: SessionUse = "needed",
+        long_calls: Callable[[], LongCallStore] | None = None,
+        engine: CallEngine | None = None,
     ) -> None:
         check_host_consent(consent, asks=ask_hosts)
         if sessions not in get_args(SessionUse):
@@ -204,6 +211,16 @@ class App:
             inputs=InputStates(words, asked),
             rules=rules,
         )
+        self._long_calls = LongCalls(
+            open_store=open_long_calls(None) if long_calls is None else long_calls,
+            engine=engine,
+            find_tool=lambda id_: toolbox.catalog().find_or_suggest(id_),
+            execute=self._service.run_accepted,
+            limits=limits,
+        )
+        self._service.add_long_calls(self._long_calls)
+        if has_long_tools(toolbox.catalog()):  # a server of such tools does not begin without their store
+            self._long_calls.prepare()
         self._admission = Admission(guard, callers, self._service)
         self._tables: dict[str, RouteTable] = {}
         self._building: dict[str, asyncio.Task[RouteTable]] = {}
@@ -235,6 +252,7 @@ class App:
         """Begin the ledger and the Toolbox, if they have a lifespan."""
         await begin_lifespan(self._idempotency)
         await begin_lifespan(self._toolbox)
+        await begin_lifespan(self._long_calls)
         self._log_consent()
         self._prepared = self._build_table(
             "", self._toolbox.catalog()
@@ -253,6 +271,7 @@ class App:
         """End the sessions, and the Toolbox, the ledger and the store of rate limits, if they have a lifespan."""
         if self._sessions is not None:
             self._sessions.end()
+        await end_lifespan(self._long_calls)
         await end_lifespan(self._toolbox)
         await end_lifespan(self._idempotency)
         await end_lifespan(self._rates)
@@ -309,7 +328,7 @@ class App:
         # Without scopes every caller sees the same tools, so nothing has to be filtered.
         if table.depends_on_caller and self._admission.needs_credentials:
             reading = self._filter_for_caller(table, caller, path, request, reading)
-        if isinstance(reading, (Response, Subscription, SessionOffer)):
+        if isinstance(reading, (Response, Subscription, CallQuery, SessionOffer)):
             await self._answer_without_call(scope, exchange, fields, reading, caller=caller, entry=entry)
             return
         call = (
@@ -333,7 +352,7 @@ class App:
         scope: Scope,
         exchange: Exchange,
         fields: Fields,
-        reading: Response | Subscription | SessionOffer,
+        reading: Response | Subscription | CallQuery | SessionOffer,
         *,
         caller: Caller,
         entry: RouteEntry,
@@ -344,6 +363,9 @@ class App:
             if entry.takes_any_host and scope["query_string"] == b"full":
                 reading = await self._report_health(fields, entry, scope["path"])
             await send_response(scope, exchange, apply_if_none_match(reading, fields))
+            return
+        if isinstance(reading, CallQuery):
+            await answer_query(scope, exchange, reading, caller.name, self._long_calls)
             return
         share, select = _find_share(scope, caller), self._build_select(caller)
         await self._changes.run(scope, exchange, reading, owner=share, select=select)
@@ -415,8 +437,8 @@ class App:
         # Three lookups instead of a copy of the call: most requests have none of these fields.
         if b"traceparent" in fields or CONFIRMATION in fields or KEY_HEADER in fields:
             call = _apply_headers(call, fields)
-        if self._receipts is not None:
-            call = _apply_receipt(call, fields, scope)
+        if self._receipts is not None or call.tool.long:
+            call = self._apply_rare_headers(call, fields, scope, request, protocol)
         came = None if self._observer is None else _build_arrival(request, scope)
         start = partial(self._start_run, call, protocol, came)
         if not isinstance(reading, Pending):
@@ -437,9 +459,17 @@ class App:
             response = await build_large_response(reading, call, result, duration)
         else:
             response = build_response(reading, call, result, duration)
+        if call.tool.long:
+            response = _add_call_location(response, result, scope, request)
         # The fast way writes head and body at once; servers of other makers get ASGI messages.
         if not exchange.try_send_response(response):
             await send_messages(scope, exchange.send, response)
+
+    def _apply_rare_headers(self, call: Call, fields: Fields, scope: Scope, request: Request, protocol: str) -> Call:
+        """Return ``call`` with its receipt, where those are required, and how long its caller waits for a long call."""
+        if self._receipts is not None:
+            call = _apply_receipt(call, fields, scope)
+        return _apply_preference(call, request, protocol) if call.tool.long else call
 
     async def _receive_body(self, exchange: Exchange, fields: Fields) -> bytes | Problem:
         body = take_limited_body(exchange, fields, self._limits)
@@ -586,6 +616,23 @@ def _apply_headers(call: Call, fields: Fields) -> Call:
         context = replace(context, confirmation=fields[CONFIRMATION].decode("latin-1"))
     key = parse_key(fields[KEY_HEADER]) if KEY_HEADER in fields and not call.key else call.key
     return call._replace(context=context, call_id=key or call.call_id, key=key)
+
+
+def _apply_preference(call: Call, request: Request, protocol: str) -> Call:
+    """Return ``call`` of a long tool with the time that its caller wants to wait for its end."""
+    # LC-02: only OpenAPI has a usual word for "later", so there a caller waits only if it says so.
+    preference = calls_resource.read_preference(request.headers)
+    if preference is not None:
+        return call._replace(context=replace(call.context, wait_s=preference[0]))
+    return call._replace(context=replace(call.context, wait_s=0.0)) if protocol == "openapi" else call
+
+
+def _add_call_location(response: Response, result: Result, scope: Scope, request: Request) -> Response:
+    """Return ``response`` with the address of the call, if the call goes on."""
+    if not isinstance(result, Problem) or result.kind is not Kind.ACCEPTED:
+        return response
+    root, _ = split_mount_path(scope.get("root_path") or "", "")
+    return calls_resource.add_location(response, result, root, request.headers)
 
 
 def _apply_receipt(call: Call, fields: Fields, scope: Scope) -> Call:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import JSON_HEADERS, Response
 from toolwire.core.ledger import Ledger
+from toolwire.core.long_call import CallEngine
 from toolwire.core.model import Json
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
@@ -36,6 +37,7 @@ from .run.function_toolbox import FunctionToolbox
 from .run.host_consent import HostConsent
 from .run.idempotency import open_ledger
 from .run.inbox import Inbox
+from .run.long_calls import open_long_calls
 from .run.receipt_keys import KeyFetcher
 from .run.receipts import Receipts, open_receipt_verifier
 
@@ -74,6 +76,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     private: bool = False,
     caller_rules: Mapping[str, CallerRules] = NO_CALLER_RULES,
     sessions: SessionUse | None = None,
+    engine: CallEngine | None = None,
 ) -> App:
     """Return an ASGI application that serves ``target`` on every protocol.
 
@@ -128,6 +131,9 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     ``client_document`` is the URL at which this application describes toolwire to authorization servers: an https
     origin that leads here, or a URL below it. Sign in with ``toolwire login --client-document``.
 
+    ``engine`` gets the long calls that are accepted, to be run by workers on other machines; without one, this process
+    runs them. Long calls are kept where the ledger is.
+
     ``workflows`` is an Arazzo document, as data, with recipes: tasks of several calls, whose steps name tools by their
     names. It is published beside the OpenAPI document, and clients show it.
 
@@ -176,6 +182,8 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
         private=private,
         rules=rules,
         sessions=choose_session_use(sessions),
+        long_calls=open_long_calls(_find_long_calls(places.ledger if ledger is None else ledger)),
+        engine=engine,
     )
 
 
@@ -186,6 +194,11 @@ def choose_session_use(sessions: SessionUse | None) -> SessionUse:
         return sessions
     is_one_of_many = parent_process() is not None or "gunicorn" in os.environ.get("SERVER_SOFTWARE", "")
     return "none" if is_one_of_many else "needed"
+
+
+def _find_long_calls(ledger: Ledger | Path | str | None) -> Path | str | None:
+    """Return where long calls are kept: in the file or database of the ledger, or in memory beside another one."""
+    return ledger if isinstance(ledger, str | Path) else None
 
 
 def _check_workflows(workflows: Json, toolbox: Toolbox) -> None:

@@ -13,7 +13,9 @@ class ServerLimits:
     a call may run if its tool names no limit. ``running``: how many calls may run; further calls are refused with 503.
     ``running_each``: how many of them one named caller may have, by default half. ``threads``: worker threads for
     plain functions; one caller holds at most three in four, and a caller without a name is known by the address.
-    ``repeat_s``: how long a repeated call with the same key waits while the first one runs.
+    ``repeat_s``: how long a repeated call with the same key waits while the first one runs, and how long a caller waits
+    for a long call. ``long_s``: how long a long call may run if its tool names no limit; ``long_running``: how many run
+    at the same time in one process; ``keep_s``: how long its result is kept.
 
     ``sessions``: how many MCP sessions there may be, ``sessions_each``: how many of one caller, or of one address if
     callers have no names. ``session_idle_s`` and ``session_s``: how long a session lasts without use, and at most.
@@ -37,3 +39,6 @@ class ServerLimits:
     session_calls: int = 50
     resume_s: float = 30.0
     answer_s: float = 300.0
+    long_s: float = 86_400.0
+    long_running: int = 100
+    keep_s: float = 86_400.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
 from typing import TypeAlias
@@ -17,6 +17,7 @@ from toolwire.core.model import Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.validation import filter_visible
 
+from . import calls_resource
 from .page.page_script import SCRIPT_PATH, SCRIPT_RESPONSE
 
 Document: TypeAlias = Response | Callable[[], Response]
@@ -44,6 +45,11 @@ class RouteEntry:
     takes_form_key: bool = False
     read_for_strangers: Reader | None = None
     has_sessions: bool = False
+
+
+def has_long_tools(catalog: Catalog) -> bool:
+    """Return whether calls of some tool of ``catalog`` go on when their callers leave."""
+    return any(tool.long for tool in catalog.tools)
 
 
 class RouteTable:
@@ -97,6 +103,9 @@ class RouteTable:
             _defer_reader(lambda: page()[1]), False, _refuse_form, True, "page", takes_form_key=True
         )
         self._entries["GET", SCRIPT_PATH] = _build_document_entry(SCRIPT_RESPONSE)
+        self._has_calls = has_long_tools(catalog)
+        if self._has_calls:
+            self._entries["GET", calls_resource.PATH] = _build_calls_entry(calls_resource.read_list, takes_body=False)
         self._methods: dict[str, list[str]] = {}
         for method, path in self._entries:
             self._methods.setdefault(path, []).append(method)
@@ -123,6 +132,8 @@ class RouteTable:
 
     def _build_missing_entry(self, method: str, path: str) -> RouteEntry:
         allowed = self._methods.get(path)
+        if allowed is None and self._has_calls and (call_id := calls_resource.find_call_id(path)):
+            return _find_call_entry(method, call_id)
         if allowed is None:
             refuse = self._segments.get(_first_segment(path), build_plain_refusal)
             return RouteEntry(lambda _: refuse(_NOTHING_HERE), not self._site.private, refuse, False)
@@ -136,6 +147,25 @@ class RouteTable:
 
 
 _NOTHING_HERE = Problem(kind=Kind.NOT_FOUND, message="There is nothing at this path; GET / lists what is here.")
+
+
+def _find_call_entry(method: str, call_id: str) -> RouteEntry:
+    """Return the entry for the long call at ``/calls/ID``."""
+    match method:
+        case "GET" | "HEAD":
+            return _build_calls_entry(partial(calls_resource.read_one, call_id), takes_body=False)
+        case "DELETE":
+            return _build_calls_entry(partial(calls_resource.read_cancellation, call_id), takes_body=False)
+        case "POST":
+            return _build_calls_entry(partial(calls_resource.read_answer, call_id), takes_body=True)
+        case _:
+            refuse = calls_resource.refuse
+            allow = "GET, HEAD, POST, DELETE"
+            return RouteEntry(lambda _: _build_wrong_method(refuse, allow), True, refuse, False)
+
+
+def _build_calls_entry(read: Reader, *, takes_body: bool) -> RouteEntry:
+    return RouteEntry(read, False, calls_resource.refuse, takes_body, "calls")
 
 
 def build_plain_refusal(problem: Problem) -> Response:

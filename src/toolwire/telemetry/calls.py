@@ -104,7 +104,7 @@ class Observer:
         finally:
             CURRENT_CALL.reset(token)
             seconds = perf_counter() - started
-            error = names.error_type(result.kind) if isinstance(result, Problem) else None if result else "cancelled"
+            error = _find_error(result)
             self._end_span(traced, protocol, result, served, error)
             self._count(traced, protocol, result, served, error, seconds)
             if self._logs:
@@ -151,6 +151,13 @@ class Observer:
         self._metrics.end_call(call.tool.name, protocol, result, error, seconds)
         if call.key:
             self._metrics.count_keyed(_describe_idempotency(call, result, served))
+
+
+def _find_error(result: Result | None) -> str | None:
+    """Return the ``error.type`` of a call that ended with ``result``; a long call that goes on is none."""
+    if isinstance(result, Problem):
+        return None if result.kind is Kind.ACCEPTED else names.error_type(result.kind)
+    return None if result else "cancelled"
 
 
 def _describe_idempotency(call: Call, result: Result | None, served: CurrentCall) -> str:

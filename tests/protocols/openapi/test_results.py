@@ -59,7 +59,7 @@ def test_invalid_result_is_a_bad_answer(response: Response) -> None:
 
 
 @pytest.mark.requirement("XL-101")
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", sorted(set(Kind) - {Kind.ACCEPTED}))
 def test_every_problem_is_read_back_unchanged(kind: Kind) -> None:
     problem = Problem(
         kind=kind,
@@ -74,7 +74,7 @@ def test_every_problem_is_read_back_unchanged(kind: Kind) -> None:
 
 
 @pytest.mark.requirement("XL-101")
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", sorted(set(Kind) - {Kind.ACCEPTED}))
 def test_every_problem_kind_is_refused_as_problem_json(kind: Kind) -> None:
     response = CODEC.refuse(Problem(kind=kind, message="No.", developer_message="secret"))
     body = jsontext.read(response.body)

@@ -21,6 +21,7 @@ from toolwire.core.model import Approval, Json, Kind, Schema, Tool
 from toolwire.core.subschemas import change_subschemas
 from toolwire.framing import xllm
 
+from . import long_calls
 from .document import identity
 from .document.descriptions import describe_own
 from .document.paths import WORKFLOWS
@@ -95,7 +96,7 @@ def write(catalog: Catalog, site: Site) -> dict[str, Json]:
 
 def assemble(catalog: Catalog, outline: dict[str, Json], describe: Callable[[Tool, str], Parts]) -> dict[str, Json]:
     """Return ``outline`` completed with the parts of every tool; ``describe`` makes those of one tool."""
-    paths: dict[str, Json] = {}
+    paths: dict[str, Json] = {**outline["paths"]}
     # Later parts win; their names begin with a unique operationId, so none replaces a common component.
     schemas: dict[str, Json] = {**outline["components"]["schemas"]}
     for tool, path, operation_id in list_offered(catalog):
@@ -123,6 +124,8 @@ def write_outline(catalog: Catalog, site: Site) -> dict[str, Json]:
         "paths": {},
         "components": components,
     }
+    if any(tool.long for tool in catalog.tools):
+        long_calls.describe(document)
     if site.workflows is not None or site.recipes:
         document["x-llm"]["workflows"] = site.root + WORKFLOWS
     if site.keys:
@@ -161,6 +164,9 @@ def write_parts(tool: Tool, operation_id: str) -> Parts:
         "4XX": {"$ref": "#/components/responses/Refused"},
         "5XX": {"$ref": "#/components/responses/Failed"},
     }
+    if tool.long:
+        operation["responses"]["202"] = {"$ref": "#/components/responses/Accepted"}
+        operation["parameters"] = [*operation.get("parameters", ()), {"$ref": "#/components/parameters/Prefer"}]
     return Parts({"get" if query.is_in_query(tool) else "post": operation}, schemas)
 
 

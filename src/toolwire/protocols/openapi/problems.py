@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from toolwire.core.http import STATUS_BY_KIND, Response, get_header
+from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Response, get_header
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext, problem_members, rate_headers, text_cleaning
 
@@ -84,6 +84,10 @@ def write(problem: Problem) -> Response:
     """Return ``problem`` as a response; its type is ``about:blank``: the status alone says the type."""
     # XL-101
     status = STATUSES[problem.kind]
+    if "call" in problem.details and problem.kind is Kind.ACCEPTED:  # LC-02: its status, as it is at its own address
+        seconds = max(1, -(-(problem.retry_after_ms or 0) // 1_000))
+        fields = (*JSON_HEADERS, (b"retry-after", b"%d" % seconds))
+        return Response(status, fields, jsontext.write(dict(jsontext.get_object(problem.details, "call"))))
     body: dict[str, Json] = {
         "type": "about:blank",
         "title": _TITLES[status],
@@ -93,7 +97,7 @@ def write(problem: Problem) -> Response:
         "can_retry": problem.can_retry,
         **problem_members.write(problem),
     }
-    headers = [(b"content-type", _MEDIA_TYPE)]
+    headers: list[tuple[bytes, bytes]] = [(b"content-type", _MEDIA_TYPE)]
     if problem.kind is Kind.OVERLOADED or (problem.kind is Kind.RATE_LIMITED and problem.retry_after_ms is not None):
         # Retry-After has whole seconds. They are rounded up, so that no client comes too early.
         seconds = max(1, -(-(problem.retry_after_ms or 0) // 1_000))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from toolwire.core.codec import Reading, SessionOffer, Subscription
+from toolwire.core.codec import CallQuery, Reading, SessionOffer, Subscription
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.server.route_table import RouteEntry, RouteTable
@@ -38,7 +38,8 @@ def filter_reading(
     # GW-01: such a caller gets here on open paths alone.
     if caller is ANONYMOUS_CALLER and (ask := table.find_entry(request.method, path).read_for_strangers) is not None:
         reading = ask(request)
-    if isinstance(reading, Subscription):  # each change is compared by what the caller may see
+    # Each change of a catalog is compared by what the caller may see, and long calls are those of the caller alone.
+    if isinstance(reading, (Subscription, CallQuery)):
         return reading
     if isinstance(reading, (Response, SessionOffer)):
         if caller.scopes is not None:

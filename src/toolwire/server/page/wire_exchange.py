@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import (
+    CallQuery,
     Codec,
     Flow,
     Listen,
@@ -55,8 +56,8 @@ class WireExchange(NamedTuple):
         reading = self.reading
         if isinstance(reading, Streaming):
             return _cut(reading.opening + reading.closing(result, duration_ms))
-        if isinstance(reading, Subscription):  # no request of the page opens one
-            return _cut(reading.opening)
+        if isinstance(reading, (Subscription, CallQuery)):  # no request of the page is one
+            return ""
         reading = reading.stateless if isinstance(reading, SessionOffer) else reading
         response = reading.reply(result, duration_ms) if isinstance(reading, Pending) else reading
         kinds = [value.decode("latin-1") for name, value in response.headers if name == b"content-type"]

@@ -7,7 +7,7 @@ from math import ceil
 
 from anyio import to_thread
 
-from toolwire.core.codec import Pending, Reading, Streaming
+from toolwire.core.codec import CallQuery, Pending, Reading, Streaming
 from toolwire.core.http import Request, Response
 from toolwire.core.ledger import is_replayed
 from toolwire.core.model import Call, Kind, Problem, RateLimit, Result, Value
@@ -75,6 +75,8 @@ def build_refusal(reading: Reading, problem: Problem) -> Response:
     """Return ``problem`` as a response of the protocol and form in which the call would be answered."""
     if isinstance(reading, Response):
         return reading
+    if isinstance(reading, CallQuery):
+        return reading.reply(problem)
     return reading.reply(problem, 0.0) if isinstance(reading, Pending) else reading.refuse(problem)
 
 

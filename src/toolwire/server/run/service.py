@@ -24,6 +24,7 @@ from toolwire.telemetry.redaction import scrub_problem
 
 from .confirmation import ConfirmationCheck, ConfirmationWords, Undecided, decide_in_thread
 from .idempotency import IdempotencyRunner
+from .long_calls import LongCalls
 from .rate_count import CountCall
 from .user_asker import InputStates
 
@@ -54,6 +55,7 @@ class Service:
         inputs: InputStates | None = None,
         rules: RulesByCaller | None = None,
     ) -> None:
+        self._long_calls: LongCalls | None = None
         self._inputs = InputStates(ConfirmationWords(), None) if inputs is None else inputs
         self._toolbox = toolbox
         self._keeps_resources = isinstance(toolbox, KeepsResources)
@@ -62,6 +64,7 @@ class Service:
         self._count = count
         self._max_running = limits.running
         self._tool_s = limits.tool_s
+        self._long_s = limits.long_s
         self._scheduler = scheduler
         self._debug = debug
         self._rules = rules
@@ -69,6 +72,10 @@ class Service:
         self._active_by_caller: dict[str, int] = {}
         self.active_calls = 0
         self.draining = False
+
+    def add_long_calls(self, long_calls: LongCalls) -> None:
+        """Leave the calls of long tools to ``long_calls``, once their checks have passed."""
+        self._long_calls = long_calls
 
     def build_refusal(self) -> Problem | None:
         """Return the refusal of a new call while the server drains or is full, or None. The call may be sent again."""
@@ -127,12 +134,7 @@ class Service:
         if is_named:
             self._active_by_caller[caller] = self._active_by_caller.get(caller, 0) + 1
         try:
-            is_uncounted = call.tool.rate_limit is None and self._rules is None
-            work = self._run_within_deadline if is_uncounted else self._run_counted
-            if call.key and self._idempotency is not None:
-                result = await self._idempotency.run(call, notify, work)
-            else:
-                result = await work(call, notify)
+            result = await self._run_checked(call, notify)
         finally:
             self.active_calls -= 1
             if is_named:
@@ -163,21 +165,46 @@ class Service:
         else:
             del self._active_by_caller[caller]
 
+    async def run_accepted(self, call: Call, notify: Notify) -> Result:
+        """Run a long call that was accepted, within its own time limit.
+
+        Raises:
+            asyncio.CancelledError: the call was cancelled, or the server stops.
+        """
+        # LC-04
+        return await self._run_tool(call, notify, call.tool.timeout_s or self._long_s)
+
+    def _run_checked(self, call: Call, notify: Notify) -> Coroutine[Any, Any, Result]:
+        """Run a call that passed its checks; one of a long tool is only started."""
+        is_uncounted = call.tool.rate_limit is None and self._rules is None
+        if call.tool.long and self._long_calls is not None:
+            return self._long_calls.start(call, notify, None if is_uncounted else self._count_call)
+        work = self._run_within_deadline if is_uncounted else self._run_counted
+        if call.key and self._idempotency is not None:
+            return self._idempotency.run(call, notify, work)
+        return work(call, notify)
+
+    async def _count_call(self, call: Call) -> Problem | None:
+        return None if self._count is None else await self._count(call)
+
     async def _run_counted(self, call: Call, notify: Notify) -> Result:
         """Count ``call`` against the rate limit of its tool, then run it or refuse it."""
-        refusal = None if self._count is None else await self._count(call)
+        refusal = await self._count_call(call)
         return await self._run_within_deadline(call, notify) if refusal is None else refusal
 
     async def _run_within_deadline(self, call: Call, notify: Notify) -> Result:
-        limit = call.tool.timeout_s or self._tool_s
         try:
-            result = await self._scheduler.run_within(self._toolbox.run(call, notify), limit)
-        except DeadlineExceeded:
-            return _build_timeout(call, limit)
+            return await self._run_tool(call, notify, call.tool.timeout_s or self._tool_s)
         except asyncio.CancelledError:
             if self.draining:  # the grace period is over; the caller still gets an answer
                 return Problem(kind=Kind.CANCELLED, message=f"{call.tool.name} was cancelled: the server stopped.")
             raise
+
+    async def _run_tool(self, call: Call, notify: Notify, limit: float) -> Result:
+        try:
+            result = await self._scheduler.run_within(self._toolbox.run(call, notify), limit)
+        except DeadlineExceeded:
+            return _build_timeout(call, limit)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a Toolbox that raises has a bug; the caller is answered
             _log.exception("running %s failed in call %s", call.tool.id, call.call_id)
             text = "The server failed; its log has the details."

@@ -100,6 +100,10 @@ class PostgresLongCalls:
         """Record ``new`` and return its status, or the status of the call that has its key."""
         return await self._do(lambda: self._calls.accept(new, self._owner))
 
+    async def find(self, key: str) -> CallStatus | Problem | None:
+        """Return the status of the call with this ``key``; None if there is none."""
+        return await self._do(lambda: self._calls.find(key))
+
     async def claim(self, call_id: str) -> Lease | Problem | None:
         """Return the right to run the call, or None if it must not run here and now."""
         # A renewal that runs between the commit and the next line must not take the claim for a lost one.

@@ -225,6 +225,11 @@ class SqlLongCalls:
                         return added
         return FULL  # another process has recorded this key twice meanwhile, and its call was removed
 
+    def find(self, key: str) -> CallStatus | None:
+        """Return the status of the call with this ``key``."""
+        found = self._find_live(self._sql.find_key, key)
+        return None if found is None else self._write_status(found)
+
     def claim(self, call_id: str, owner: int) -> Lease | None:
         """Return the lease of ``owner`` on a call that may run now; one that may never run is ended here."""
         found = self._find_live(self._sql.find, call_id)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from toolwire.client.transport.drivers import run
-from toolwire.core.codec import Codec, Finding, Peer, Pending, Routes, SessionOffer, Streaming, Subscription
+from toolwire.core.codec import CallQuery, Codec, Finding, Peer, Pending, Routes, SessionOffer, Streaming, Subscription
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Value
 from toolwire.testing.wire import CannedTransport
@@ -66,6 +66,8 @@ def _check_reading(reading: object) -> Iterator[str]:
         case SessionOffer():
             for response in (reading.stateless, reading.lasting):
                 yield from _check_response(response)
+        case CallQuery():
+            yield from _check_response(reading.reply(Problem(kind=Kind.NOT_FOUND, message="There is none.")))
         case _:
             yield f"the reader returned {reading!r}"
 

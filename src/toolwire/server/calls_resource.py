@@ -1,0 +1,148 @@
+"""Serve ``/calls`` and ``/calls/ID``: the long calls of a caller, on whichever wire they were started.
+
+Rules:
+- A caller sees the own calls only. An id of another caller is answered like an id that does not exist.
+- Callers without names cannot be told apart, so they get no list: each knows the ids of the own calls, which cannot be
+  guessed.
+"""
+# LC-02
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+from urllib.parse import parse_qsl
+
+from toolwire.core.call_status import CallPage, CallStatus
+from toolwire.core.codec import CallAction, CallQuery, Reading
+from toolwire.core.http import JSON_HEADERS, Headers, Request, Response, get_header
+from toolwire.core.model import Json, Kind, Problem
+from toolwire.framing import jsontext, problem_members, sse
+from toolwire.framing.call_document import is_call_id, write_status
+from toolwire.framing.jsontext import get_object
+from toolwire.protocols.openapi import problems
+
+PATH: Final = "/calls"
+MAX_LIMIT: Final = 200
+_USUAL_LIMIT: Final = 50
+_MAX_QUERY: Final = 1_000
+_RETRY_AFTER: Final = (b"retry-after", b"1")
+_NO_STORE: Final = (b"cache-control", b"no-store")
+
+_WAIT: Final = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?([0-9]{1,6})(?![0-9.])", re.IGNORECASE)
+_ASYNC: Final = re.compile(r"(?:^|[,;\s])respond-async(?:$|[,;\s])", re.IGNORECASE)
+
+refuse = problems.write
+"""Writes a Problem that occurs before a reader gets the request."""
+
+
+def read_preference(headers: Headers) -> tuple[float, bytes] | None:
+    """Return for how many seconds a request prefers to wait, and what the response says of that; None without."""
+    # RFC 7240. With both, the client waits so long, and then wants to be told that the call goes on.
+    text = ", ".join(value.decode("latin-1") for name, value in headers if name == b"prefer")[:_MAX_QUERY]
+    if waits := _WAIT.search(text):
+        return float(waits[1]), b"wait=" + waits[1].encode()
+    return (0.0, b"respond-async") if _ASYNC.search(text) else None
+
+
+def read_list(request: Request) -> Reading:
+    """Return the query for the calls of a caller: ``limit``, at most 200, and ``cursor``."""
+    given = dict(parse_qsl(request.url.partition("?")[2][:_MAX_QUERY]))
+    limit = given.get("limit", str(_USUAL_LIMIT))
+    if not (limit.isascii() and limit.isdigit() and len(limit) < 7 and 1 <= int(limit) <= MAX_LIMIT):
+        return refuse(Problem(kind=Kind.INVALID_ARGUMENTS, message=f"`limit` is a number from 1 to {MAX_LIMIT}."))
+    cursor = given.get("cursor", "")
+    return CallQuery(CallAction.LIST, _reply_page, limit=int(limit), cursor=cursor[:100])
+
+
+def read_one(call_id: str, request: Request) -> Reading:
+    """Return the query for the call ``call_id``: its status, as a stream where the request accepts events."""
+    preference = read_preference(request.headers)
+    wait_s, applied = preference or (0.0, b"")
+    frame = _write_event if "text/event-stream" in get_header(request.headers, b"accept").lower() else None
+    return CallQuery(CallAction.READ, partial(_reply_status, applied), call_id, wait_s, frame=frame)
+
+
+def read_cancellation(call_id: str, _request: Request) -> Reading:
+    """Return the query that cancels the call ``call_id``."""
+    return CallQuery(CallAction.CANCEL, _reply_cancelled, call_id)
+
+
+def read_answer(call_id: str, request: Request) -> Reading:
+    """Return the query with the answers to what a call asks its user: ``{"input": {NAME: answer}}``."""
+    data = jsontext.read_object(request)
+    if isinstance(data, Problem):
+        return refuse(data)
+    answers = get_object(data, "input")
+    if not answers or not all(_is_answer(answer) for answer in answers.values()):
+        text = (
+            '"input" must have an answer under each name: {"action": "accept", "content": {...}}, or "decline" or'
+            ' "cancel".'
+        )
+        return refuse(Problem(kind=Kind.INVALID_ARGUMENTS, message=text))
+    return CallQuery(CallAction.ANSWER, partial(_reply_status, b""), call_id, answers=answers)
+
+
+def find_call_id(path: str) -> str:
+    """Return the id in a path ``/calls/ID``; empty if the path is no such one."""
+    call_id = path.removeprefix(f"{PATH}/")
+    return call_id if call_id != path and is_call_id(call_id) and "/" not in call_id else ""
+
+
+def add_location(response: Response, problem: Problem, root: str, headers: Headers) -> Response:
+    """Return ``response``, which says that a long call goes on, with the address of the call."""
+    call = get_object(problem.details, "call")
+    call_id = call.get("id")
+    if not isinstance(call_id, str):
+        return response
+    added = [(b"location", f"{root}{PATH}/{call_id}".encode())]
+    if not get_header(response.headers, b"retry-after"):
+        added.append(_RETRY_AFTER)
+    if (preference := read_preference(headers)) is not None:
+        added.append((b"preference-applied", preference[1]))
+    return response._replace(headers=(*response.headers, *added))
+
+
+def _is_answer(answer: Json) -> bool:
+    return isinstance(answer, dict) and answer.get("action") in ("accept", "decline", "cancel")
+
+
+def _reply_status(applied: bytes, outcome: CallStatus | CallPage | Problem) -> Response:
+    if not isinstance(outcome, CallStatus):
+        return _refuse_outcome(outcome)
+    headers = [*JSON_HEADERS, _NO_STORE]
+    if not outcome.is_over:
+        headers.append(_RETRY_AFTER)
+    if applied:
+        headers.append((b"preference-applied", applied))
+    return Response(200, headers, jsontext.write(write_status(outcome)))
+
+
+def _reply_cancelled(outcome: CallStatus | CallPage | Problem) -> Response:
+    if not isinstance(outcome, CallStatus):
+        return _refuse_outcome(outcome)
+    response = _reply_status(b"", outcome)
+    return response if outcome.is_over else response._replace(status=202)
+
+
+def _reply_page(outcome: CallStatus | CallPage | Problem) -> Response:
+    if not isinstance(outcome, CallPage):
+        return _refuse_outcome(outcome)
+    data: Mapping[str, Json] = {
+        "calls": [write_status(status) for status in outcome.calls],
+        "next": outcome.next or None,
+    }
+    return Response(200, (*JSON_HEADERS, _NO_STORE), jsontext.write(data))
+
+
+def _refuse_outcome(outcome: CallStatus | CallPage | Problem) -> Response:
+    problem = outcome if isinstance(outcome, Problem) else Problem(kind=Kind.INTERNAL, message="The server failed.")
+    return refuse(problem)
+
+
+def _write_event(outcome: CallStatus | Problem) -> bytes:
+    if isinstance(outcome, CallStatus):
+        return sse.write("status", jsontext.write(write_status(outcome)))
+    return sse.write("error", jsontext.write({"message": outcome.message, **problem_members.write(outcome)}))

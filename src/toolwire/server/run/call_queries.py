@@ -1,0 +1,102 @@
+"""Answer requests about long calls: a status, a list, a cancellation, an answer, or a stream of changes."""
+# LC-02
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from toolwire.core.call_status import CallPage, CallStatus
+from toolwire.core.codec import CallAction, CallQuery
+from toolwire.core.model import ANONYMOUS, Kind, Problem
+from toolwire.server.http.exchange import Exchange, Scope
+from toolwire.server.http.messages import send_response
+
+from .long_calls import LongCalls
+
+_STREAM_HEADERS: Final = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+_KEEP_ALIVE_S: Final = 15.0
+_LONGEST_S: Final = 3_600.0
+_NO_LIST: Final = Problem(
+    kind=Kind.FORBIDDEN,
+    message="This server does not know its callers apart, so it lists no calls; ask for a call by its id.",
+)
+
+
+async def answer_query(scope: Scope, exchange: Exchange, query: CallQuery, principal: str, calls: LongCalls) -> None:
+    """Send the response to ``query`` of ``principal``."""
+    if query.frame is None:
+        exchange.cancel_on_disconnect()
+        try:
+            outcome = await find_outcome(query, principal, calls)
+        except asyncio.CancelledError:
+            if not exchange.is_disconnected():
+                raise
+            return
+        finally:
+            exchange.ignore_disconnect()
+        await send_response(scope, exchange, query.reply(outcome))
+        return
+    await _stream(scope, exchange, query, principal, calls)
+
+
+async def find_outcome(query: CallQuery, principal: str, calls: LongCalls) -> CallStatus | CallPage | Problem:
+    """Return what ``query`` of ``principal`` comes to."""
+    match query.action:
+        case CallAction.READ:
+            return await calls.read(principal, query.call_id, query.wait_s)
+        case CallAction.CANCEL:
+            return await calls.cancel(principal, query.call_id)
+        case CallAction.ANSWER:
+            return await calls.answer(principal, query.call_id, query.answers)
+        case CallAction.LIST:
+            if principal == ANONYMOUS.principal:
+                return _NO_LIST
+            return await calls.list_calls(principal, query.limit, query.cursor)
+
+
+async def _stream(scope: Scope, exchange: Exchange, query: CallQuery, principal: str, calls: LongCalls) -> None:
+    """Send the status of a call and each change of it, until it is over, an hour has passed or the client leaves."""
+    sending = asyncio.ensure_future(_send_changes(scope, exchange, query, principal, calls))
+    leaving = asyncio.ensure_future(_wait_for_disconnect(exchange))
+    try:
+        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (sending, leaving):
+            task.cancel()
+        await asyncio.gather(sending, leaving, return_exceptions=True)
+
+
+async def _send_changes(scope: Scope, exchange: Exchange, query: CallQuery, principal: str, calls: LongCalls) -> None:
+    loop, send = asyncio.get_running_loop(), exchange.send
+    until, frame = loop.time() + _LONGEST_S, query.frame
+    changes = calls.watch(principal, query.call_id)
+    is_open = False
+    try:
+        following = asyncio.ensure_future(anext(changes, None))
+        while frame is not None:
+            done, _ = await asyncio.wait({following}, timeout=_KEEP_ALIVE_S)
+            if not done:
+                await send({"type": "http.response.body", "body": b": \n\n", "more_body": True})
+                continue
+            outcome = following.result()
+            if not is_open:
+                if not isinstance(outcome, CallStatus):
+                    await send_response(scope, exchange, query.reply(outcome or _NO_LIST))
+                    return
+                is_open = True
+                await send({"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS})
+            if outcome is None or loop.time() >= until:
+                break
+            await send({"type": "http.response.body", "body": frame(outcome), "more_body": True})
+            following = asyncio.ensure_future(anext(changes, None))
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await changes.aclose()
+
+
+async def _wait_for_disconnect(exchange: Exchange) -> None:
+    while (await exchange.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,612 @@
+"""Accept long calls, run them, and tell their callers how they stand.
+
+Rules:
+- A call is in the store before its caller is told its id, and each change before anybody is told of it.
+- A call runs in a task of its own, so it goes on when its caller leaves. Only its caller can cancel it.
+- A server that stops leaves its calls as one that died would: they run again, or end as interrupted.
+"""
+# LC-01, LC-02, LC-03, LC-04
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from enum import Enum, auto
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeAlias
+
+from anyio import to_thread
+
+from toolwire.core.call_status import CallPage, CallStatus, LongCallState
+from toolwire.core.ledger import build_ending, build_key, can_rerun, mark_replayed
+from toolwire.core.long_call import (
+    NO_CALL,
+    UNAVAILABLE,
+    CallChange,
+    CallEngine,
+    Lease,
+    LongCallStore,
+    NewCall,
+    build_cancellation,
+    build_continuation,
+    build_interruption,
+    digest_call_key,
+    read_progress,
+)
+from toolwire.core.model import Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value
+from toolwire.core.toolbox import Notify
+from toolwire.framing import jsontext
+from toolwire.framing.call_document import write_status
+from toolwire.framing.jsontext import get_object, get_text
+from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
+from toolwire.server.limits import ServerLimits
+from toolwire.stores.paths import is_postgres_url
+from toolwire.telemetry.redaction import hide_secrets
+
+from .local_engine import LocalEngine
+from .user_asker import INPUT_REQUEST
+
+Execute: TypeAlias = Callable[[Call, Notify], Awaitable[Result]]
+"""Runs a call to its end, and reports its progress to the given function."""
+Count: TypeAlias = Callable[[Call], Awaitable[Problem | None]]
+FindTool: TypeAlias = Callable[[str], Tool | Problem]
+
+MAX_WAIT_S = 60.0
+"""The longest time that a request waits for a change of a call, in seconds."""
+RETRY_AFTER_S = 1
+"""After how many seconds a caller should ask again."""
+_LOOK_S = 1.0
+_READY_AT_ONCE = 64
+_FIRST_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 1.0
+_LONGEST_LOCAL_PAUSE_S = 5.0
+_REPORT_EVERY_S = 0.2
+_LONGEST_RETRY_S = 5.0
+_MAX_PIECES = 200
+_WAITERS = 1_000
+_WAITERS_EACH = 50
+
+_log = logging.getLogger("toolwire")
+
+
+def open_long_calls(where: Path | str | None) -> Callable[[], LongCallStore]:
+    """Return a function that opens the store of long calls in a file or database of the ledger, or in memory.
+
+    It raises DefinitionError if the file or database cannot be used.
+    """
+
+    def open_store() -> LongCallStore:
+        if isinstance(where, str) and is_postgres_url(where):
+            from toolwire.stores.ledger.postgres_long_calls import PostgresLongCalls  # only the extra brings its driver
+
+            return PostgresLongCalls(where)
+        from toolwire.stores.ledger.sqlite_long_calls import SqliteLongCalls  # few servers have long calls
+
+        return SqliteLongCalls(where)
+
+    return open_store
+
+
+class _Stop(Enum):
+    """Why the task of a call is cancelled."""
+
+    CANCELLED = auto()
+    LOST = auto()
+
+
+class _Run:
+    """A call that runs here, with what its tool has sent. ``dropped`` pieces were forgotten."""
+
+    def __init__(self, lease: Lease, task: asyncio.Task[None] | None, *, keeps_all: bool) -> None:
+        self.lease = lease
+        self.task = task
+        self.stop: _Stop | None = None
+        self.keeps_all = keeps_all
+        self.pieces: list[Progress] = []
+        self.dropped = 0
+        self.progress: float | None = None
+        self.message: str | None = None
+        self.is_new = False
+        self.has_news = asyncio.Event()
+
+    def add(self, piece: Progress) -> None:
+        """Keep a piece, and what it says of how far the call is."""
+        self.pieces.append(piece)
+        # The items of a tool that streams are its result, which is kept anyway; of progress only the last is of use.
+        if not self.keeps_all and len(self.pieces) > _MAX_PIECES:
+            del self.pieces[: _MAX_PIECES // 2]
+            self.dropped += _MAX_PIECES // 2
+        progress, message = read_progress(piece)
+        if progress is not None or message is not None:
+            self.progress = self.progress if progress is None else progress
+            self.message = self.message if message is None else message
+            self.has_news.set()
+
+
+class LongCalls:
+    """The long calls of one server. ``execute`` runs the tool of a call; ``find_tool`` finds a tool by its id.
+
+    ``open_store`` opens the store when it is needed first. ``engine`` gets the accepted calls; without one, they run in
+    this process.
+    """
+
+    def __init__(
+        self,
+        *,
+        open_store: Callable[[], LongCallStore],
+        engine: CallEngine | None,
+        find_tool: FindTool,
+        execute: Execute,
+        limits: ServerLimits,
+    ) -> None:
+        self._open_store = open_store
+        self._engine = engine
+        self._find_tool = find_tool
+        self._execute = execute
+        self._limits = limits
+        self._store: LongCallStore | None = None
+        self._opening = asyncio.Lock()
+        self._maintenance: asyncio.Task[None] | None = None
+        self._bound: dict[str, Call] = {}
+        self._running: dict[str, _Run] = {}
+        self._changed: dict[str, set[asyncio.Future[None]]] = {}
+        self._waiters: Counter[str] = Counter()
+
+    def prepare(self) -> None:
+        """Open the store now, so that a server with long tools does not begin without it.
+
+        Raises:
+            DefinitionError: the store cannot be opened.
+        """
+        if self._store is None:
+            self._store = self._open_store()
+
+    async def begin(self) -> None:
+        """Begin to run calls: first those that earlier processes left, if the store is open."""
+        if self._store is not None:
+            await self._begin(self._store)
+
+    async def end(self) -> None:
+        """Stop; calls that still run are left to another process, or to the next start."""
+        if self._maintenance is None:
+            return
+        self._maintenance.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._maintenance
+        self._maintenance = None
+        if self._engine is not None:
+            await self._engine.end(0.0)
+        await end_lifespan(self._store)
+
+    async def start(self, call: Call, notify: Notify, count: Count | None) -> Result:
+        """Accept ``call`` and return its result if it ends while its caller waits, else a Problem with its id.
+
+        ``count`` returns the refusal of a call beyond a rate limit; a call that was accepted before is not counted.
+        Without it, no limit applies.
+        """
+        store = await self._use_store()
+        if isinstance(store, Problem):
+            return store
+        context, tool = call.context, call.tool
+        name = build_key(call).tool
+        key = digest_call_key(context.principal, name, call.key) if call.key else ""
+        if count is not None:
+            known = await store.find(key) if key else None
+            if known is None and (refusal := await count(call)) is not None:
+                return refusal
+        is_bound = bool(context.tokens or context.secrets)
+        new = NewCall(
+            principal=context.principal,
+            id=secrets.token_hex(20),
+            key=key,
+            tool=tool.id,
+            fingerprint=sha256(jsontext.write_canonical((tool.id, call.arguments, context.user_id))).digest(),
+            # D-26: tokens and secrets are never stored, so only this process can run a call that has some.
+            request=b"" if is_bound else _write_request(call),
+            can_rerun=can_rerun(tool),
+            keep_s=tool.keep_s or self._limits.keep_s,
+            is_offered=self._engine is not None and self._engine.is_shared,
+        )
+        status = await store.accept(new)
+        if isinstance(status, Problem):
+            return status
+        if status.state is LongCallState.ACCEPTED:
+            if is_bound:
+                self._bound[status.id] = call
+            await self._offer(status.id)
+        result = await self._await_end(store, call, status, notify)
+        return result if status.id == new.id else _mark_replayed(result)
+
+    async def read(self, principal: str, call_id: str, wait_s: float = 0.0) -> CallStatus | Problem:
+        """Return the status of a caller's call, when it is over or ``wait_s`` seconds have passed."""
+        store = await self._use_store()
+        if isinstance(store, Problem):
+            return store
+        status = await store.read(principal, call_id)
+        if isinstance(status, CallStatus) and wait_s > 0 and not status.is_over:
+            with self._wait_turn(principal) as has_turn:
+                if has_turn:
+                    status = await self._follow(store, principal, status, min(wait_s, MAX_WAIT_S))
+        return NO_CALL if status is None else status
+
+    async def watch(self, principal: str, call_id: str) -> AsyncGenerator[CallStatus | Problem, None]:
+        """Yield the status of a call, and again after each change, until it is over; a Problem ends it too."""
+        store = await self._use_store()
+        status = store if isinstance(store, Problem) else await store.read(principal, call_id)
+        if isinstance(status, Problem) or status is None or isinstance(store, Problem):
+            yield status if isinstance(status, Problem) else NO_CALL
+            return
+        with self._wait_turn(principal) as has_turn:
+            yield status
+            while not status.is_over:
+                if not has_turn:
+                    yield _TOO_MANY_WAIT
+                    return
+                before = status.revision
+                found = await self._await_change(store, principal, status, _LONGEST_LOCAL_PAUSE_S)
+                if isinstance(found, Problem) or found is None:
+                    yield found or NO_CALL
+                    return
+                status = found
+                if status.revision != before:
+                    yield status
+
+    async def list_calls(self, principal: str, limit: int, cursor: str) -> CallPage | Problem:
+        """Return the calls of a caller, newest first."""
+        store = await self._use_store()
+        return store if isinstance(store, Problem) else await store.list_calls(principal, limit, cursor)
+
+    async def cancel(self, principal: str, call_id: str) -> CallStatus | Problem:
+        """Cancel a call of a caller; return its status, which changes when its tool has stopped."""
+        store = await self._use_store()
+        if isinstance(store, Problem):
+            return store
+        status = await store.cancel(principal, call_id)
+        if isinstance(status, CallStatus) and status.cancel_asked and not status.is_over:
+            self._stop(call_id, _Stop.CANCELLED)
+        self._wake(call_id)
+        return NO_CALL if status is None else status
+
+    async def answer(self, principal: str, call_id: str, answers: Mapping[str, Json]) -> CallStatus | Problem:
+        """Record what the user answers to a waiting call, which goes on with the last of its answers."""
+        store = await self._use_store()
+        if isinstance(store, Problem):
+            return store
+        status = await store.answer(principal, call_id, answers)
+        if isinstance(status, CallStatus) and status.state is LongCallState.ACCEPTED:
+            await self._offer(call_id)
+        self._wake(call_id)
+        return NO_CALL if status is None else status
+
+    async def run(self, call_id: str) -> None:
+        """Run the call if it may run now and here; return when it is over, waits for its user, or runs elsewhere."""
+        store = await self._use_store()
+        if isinstance(store, Problem) or call_id in self._running:
+            return
+        lease = await store.claim(call_id)
+        if not isinstance(lease, Lease):
+            self._wake(call_id)
+            return
+        call = self._restore(lease)
+        tool = call.tool if isinstance(call, Call) else None
+        run = _Run(lease, asyncio.current_task(), keeps_all=tool is not None and tool.streams)
+        self._running[call_id] = run
+        self._wake(call_id)
+        try:
+            change = CallChange(result=call) if isinstance(call, Problem) else await self._run_tool(store, call, run)
+            if change is not None:
+                await self._settle(store, lease, change)
+        finally:
+            del self._running[call_id]
+            self._wake(call_id)
+
+    async def _run_tool(self, store: LongCallStore, call: Call, run: _Run) -> CallChange | None:
+        """Return how the call ended or what it asks; None if another process has it now."""
+
+        async def notify(piece: Progress) -> None:
+            run.add(piece)
+            self._wake(call.call_id)
+
+        has_secrets = bool(call.context.tokens or call.context.secrets)
+        reporting = asyncio.create_task(self._report(store, run))
+        try:
+            with hide_secrets(call.context) if has_secrets else nullcontext():
+                result = await self._execute(call, notify)
+        except asyncio.CancelledError:
+            if run.stop is None:
+                raise  # the server stops: the call is left as by a process that died
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
+            result = build_cancellation(call.tool.name)
+        finally:
+            reporting.cancel()
+        if run.stop is _Stop.LOST:
+            return None
+        asked = get_object(result.details, INPUT_REQUEST) if isinstance(result, Problem) else {}
+        if asked:
+            return CallChange(input=_write_question(asked, run.lease.answers))
+        self._bound.pop(run.lease.id, None)
+        ending = build_ending(call.tool, result)
+        return CallChange(result=result, pinned=ending is None or ending.pinned)
+
+    async def _report(self, store: LongCallStore, run: _Run) -> None:
+        """Write to the store how far the call is, at most five times a second."""
+        while True:
+            await run.has_news.wait()
+            run.has_news.clear()
+            await store.change(run.lease, CallChange(progress=run.progress, message=run.message))
+            self._wake(run.lease.id)
+            await asyncio.sleep(_REPORT_EVERY_S)
+
+    async def _settle(self, store: LongCallStore, lease: Lease, change: CallChange) -> None:
+        """Record how a run ended, as soon as the store can be written; a lost lease changes nothing."""
+        pause = _FIRST_PAUSE_S
+        while isinstance(await store.change(lease, change), Problem):
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_RETRY_S)
+
+    def _restore(self, lease: Lease) -> Call | Problem:
+        """Return the call of ``lease`` with what its user answered, or why it cannot run here."""
+        call = self._bound.get(lease.id)
+        if call is None:
+            restored = _read_request(lease, self._find_tool)
+            if isinstance(restored, Problem):
+                return restored
+            call = restored
+        answers = {name.partition(_AGAIN)[0]: answer for name, answer in lease.answers.items()}
+        context = replace(call.context, input_responses=answers, call_id=lease.id)
+        return call._replace(context=context, call_id=lease.id, key="")
+
+    async def _await_end(self, store: LongCallStore, call: Call, status: CallStatus, notify: Notify) -> Result:
+        """Return the result of an accepted call, or that it goes on."""
+        principal, wanted = call.context.principal, call.context.wait_s
+        wait_s = self._limits.repeat_s if wanted is None else min(wanted, MAX_WAIT_S)
+        if wait_s > 0 and not status.is_over:
+            found = await self._follow(store, principal, status, wait_s, call, notify)
+            status = found if isinstance(found, CallStatus) else status
+        elif status.result is not None:
+            await _replay(call.tool, status.result, notify, 0)
+        if status.result is not None:
+            return status.result
+        problem = build_continuation(status, has_key=bool(call.key), retry_after_ms=1_000 * RETRY_AFTER_S)
+        return replace(problem, details={"call": write_status(status)})
+
+    async def _follow(
+        self,
+        store: LongCallStore,
+        principal: str,
+        status: CallStatus,
+        wait_s: float,
+        call: Call | None = None,
+        notify: Notify | None = None,
+    ) -> CallStatus | Problem | None:
+        """Return the status of a call when it is over or asks its user, or ``wait_s`` seconds have passed.
+
+        Meanwhile what its tool sends goes to ``notify``, from the first piece on.
+        """
+        loop = asyncio.get_running_loop()
+        until, sent = loop.time() + wait_s, 0
+        run: _Run | None = None
+        found: CallStatus | Problem | None = status
+        while True:
+            if notify is not None and (run := self._running.get(status.id, run)) is not None:
+                sent = await _send_pieces(run, notify, sent)
+            left = until - loop.time()
+            if not isinstance(found, CallStatus) or found.is_over or left <= 0:
+                break
+            if found.state is LongCallState.WAITING:
+                break
+            status = found
+            found = await self._await_change(store, principal, status, min(left, _LONGEST_LOCAL_PAUSE_S), run, sent)
+        if isinstance(found, CallStatus) and found.result is not None and call is not None and notify is not None:
+            await _replay(call.tool, found.result, notify, sent)
+        return found
+
+    async def _await_change(
+        self,
+        store: LongCallStore,
+        principal: str,
+        status: CallStatus,
+        most_s: float,
+        run: _Run | None = None,
+        sent: int = 0,
+    ) -> CallStatus | Problem | None:
+        """Return the status of a call after its next change or piece, or after ``most_s`` seconds."""
+        loop = asyncio.get_running_loop()
+        until, pause = loop.time() + most_s, _FIRST_PAUSE_S
+        while True:
+            changed: asyncio.Future[None] = loop.create_future()
+            waiting = self._changed.setdefault(status.id, set())
+            waiting.add(changed)
+            try:
+                if run is not None and run.dropped + len(run.pieces) > sent:
+                    return status
+                found = await store.read(principal, status.id)
+                left = until - loop.time()
+                if not isinstance(found, CallStatus) or found.revision != status.revision or left <= 0:
+                    return found
+                # Another process can tell nothing here, so its calls are looked at again and again.
+                is_here = status.id in self._running
+                await asyncio.wait({changed}, timeout=left if is_here else min(pause, left))
+                if changed.done() and run is None:
+                    return await store.read(principal, status.id)
+            finally:
+                waiting.discard(changed)
+                if not waiting and self._changed.get(status.id) is waiting:
+                    del self._changed[status.id]
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    def _wake(self, call_id: str) -> None:
+        for changed in self._changed.get(call_id, ()):
+            if not changed.done():
+                changed.set_result(None)
+
+    def _wait_turn(self, principal: str) -> _Turn:
+        return _Turn(self._waiters, principal)
+
+    def _stop(self, call_id: str, why: _Stop) -> None:
+        run = self._running.get(call_id)
+        if run is not None and run.task is not None and run.stop is None:
+            run.stop = why
+            run.task.cancel()
+
+    async def _offer(self, call_id: str) -> None:
+        if self._engine is not None:
+            await self._engine.offer(call_id)
+
+    async def _use_store(self) -> LongCallStore | Problem:
+        """Return the store; the first call of a server without long tools at its start opens it."""
+        if self._maintenance is not None and self._store is not None:
+            return self._store
+        async with self._opening:
+            if self._store is None:
+                try:
+                    self._store = await to_thread.run_sync(self._open_store)
+                except Exception:  # noqa: BLE001 - whatever it is, the call is answered
+                    _log.exception("the store of long calls cannot be opened")
+                    return UNAVAILABLE
+            if self._maintenance is None:
+                await self._begin(self._store)
+        return self._store
+
+    async def _begin(self, store: LongCallStore) -> None:
+        if self._maintenance is None:
+            await begin_lifespan(store)
+            if self._engine is None:
+                self._engine = LocalEngine(self._limits.long_running)
+            self._maintenance = asyncio.create_task(self._maintain(store))
+            await self._engine.begin(self)
+
+    async def _maintain(self, store: LongCallStore) -> None:
+        """Keep the calls of this process, and run those that no process runs."""
+        while True:
+            try:
+                await self._look(store)
+            except Exception:  # noqa: BLE001 - it goes on with the next second
+                _log.exception("looking after long calls failed")
+            await asyncio.sleep(_LOOK_S)
+
+    async def _look(self, store: LongCallStore) -> None:
+        known = dict(self._running)
+        mine = await store.renew()
+        if not isinstance(mine, Problem):
+            for call_id, run in known.items():
+                if self._running.get(call_id) is not run:
+                    continue
+                if call_id not in mine:
+                    self._stop(call_id, _Stop.LOST)
+                elif mine[call_id]:
+                    self._stop(call_id, _Stop.CANCELLED)
+        ready = await store.find_ready(_READY_AT_ONCE)
+        if not isinstance(ready, Problem):
+            for call_id in ready:
+                await self._offer(call_id)
+
+
+class _Turn:
+    """The turn of a caller to wait, as a context manager; false if too many wait already."""
+
+    def __init__(self, waiters: Counter[str], principal: str) -> None:
+        self._waiters = waiters
+        self._principal = principal
+        self._has_turn = waiters.total() < _WAITERS and waiters[principal] < _WAITERS_EACH
+
+    def __enter__(self) -> bool:
+        if self._has_turn:
+            self._waiters[self._principal] += 1
+        return self._has_turn
+
+    def __exit__(self, *_: object) -> None:
+        if self._has_turn:
+            self._waiters[self._principal] -= 1
+            if not self._waiters[self._principal]:
+                del self._waiters[self._principal]
+
+
+_AGAIN = "~"
+"""What follows the key of a question that is asked again."""
+
+_TOO_MANY_WAIT = Problem(
+    kind=Kind.RATE_LIMITED,
+    message="You wait for too many calls at the same time: ask for this one later.",
+    can_retry=True,
+    retry_after_ms=10_000,
+)
+
+
+def _write_question(asked: Mapping[str, Json], answers: Mapping[str, Json]) -> dict[str, Json]:
+    """Return what a tool asks, under a name that no earlier question of the call had."""
+    key = str(asked["key"])
+    number = sum(1 for name in answers if name.partition(_AGAIN)[0] == key)
+    name = f"{key}{_AGAIN}{number + 1}" if number else key
+    return {name: {"mode": "form", "message": asked["message"], "requestedSchema": asked["schema"]}}
+
+
+async def _send_pieces(run: _Run, notify: Notify, sent: int) -> int:
+    """Send the pieces of ``run`` from number ``sent`` on; return how many were sent or dropped."""
+    while sent < run.dropped + len(run.pieces):
+        sent = max(sent, run.dropped)
+        await notify(run.pieces[sent - run.dropped])
+        sent += 1
+    return sent
+
+
+async def _replay(tool: Tool, result: Result, notify: Notify, sent: int) -> None:
+    """Send the items of a stream that were not sent yet: they are the result."""
+    if tool.streams and isinstance(result, Value) and isinstance(result.value, list):
+        for piece in result.value[sent:]:
+            await notify(Progress(piece))
+
+
+def _mark_replayed(result: Result) -> Result:
+    """Return the result of a call that was sent before, with the mark that says so."""
+    if isinstance(result, Value):
+        return Value(result.value, mark_replayed(result.notes))
+    return result if result.kind is Kind.ACCEPTED else replace(result, details=mark_replayed(result.details))
+
+
+def _write_request(call: Call) -> bytes:
+    """Return what another process needs to run ``call``: never a token or a secret."""
+    context = call.context
+    return jsontext.write(
+        {
+            "tool": call.tool.id,
+            "arguments": dict(call.arguments),
+            "scopes": None if context.scopes is None else sorted(context.scopes),
+            "client_id": context.client_id,
+            "user_id": context.user_id,
+            "user_info": dict(context.user_info),
+            "takes_input": context.takes_input,
+            "traceparent": context.traceparent,
+            "trace_id": context.trace_id,
+        }
+    )
+
+
+def _read_request(lease: Lease, find_tool: FindTool) -> Call | Problem:
+    """Return the call that ``_write_request`` wrote, with the tool that is served now."""
+    data = jsontext.read(lease.request) if lease.request else None
+    if not isinstance(data, dict):
+        return build_interruption("The tool", has_started=False)
+    tool = find_tool(get_text(data, "tool"))
+    if isinstance(tool, Problem):
+        return tool
+    scopes, user_id = data.get("scopes"), data.get("user_id")
+    context = Context(
+        principal=lease.principal,
+        scopes=frozenset(scopes) if isinstance(scopes, list) else None,
+        client_id=get_text(data, "client_id"),
+        user_id=user_id if isinstance(user_id, str) else None,
+        user_info=get_object(data, "user_info"),
+        takes_input=data.get("takes_input") is True,
+        traceparent=get_text(data, "traceparent"),
+        trace_id=get_text(data, "trace_id"),
+    )
+    return Call(tool, get_object(data, "arguments"), lease.id, context)

@@ -1,0 +1,364 @@
+"""Long calls over plain HTTP: accepted, followed, waited for, cancelled, and read by their callers alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire import App, Authorization, Context, Requirements, ServerLimits, Toolkit, asgi
+from toolwire.core.http import Request, Response, get_header
+from toolwire.core.model import Secret
+from toolwire.server.access.api_keys import ApiKey
+from toolwire.testing.wire import HERE, AppTransport
+
+KEYS = tuple(ApiKey(key=Secret(f"{name}-key-of-a-caller"), name=name) for name in ("ada", "bob"))
+JSON = (b"content-type", b"application/json")
+CONTENT = {"accept": "text/event-stream"}
+
+
+class Work:
+    """The tools of a test, which wait for the test, and what they did."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.started = asyncio.Event()
+        self.did: list[Any] = []
+        self.kit = Toolkit("Reports")
+
+        @self.kit.tool(approval="per-call", long=True, keep_s=600)
+        async def build(rows: int, context: Context) -> dict[str, int]:
+            """Build a report."""
+            self.did.append(("began", rows))
+            await context.progress({"progress": 1, "total": 4, "message": "reading"})
+            self.started.set()
+            try:
+                await self.gate.wait()
+            except asyncio.CancelledError:
+                self.did.append(("cancelled", rows))
+                raise
+            self.did.append(("ended", rows))
+            return {"rows": rows}
+
+        @self.kit.tool(
+            approval="per-call",
+            long=True,
+            requirements=Requirements(authorization=(Authorization(id="cloud"),), secrets=("KEY",)),
+        )
+        async def export(context: Context) -> str:
+            """Export with a token."""
+            return f"{context.token('cloud').reveal()[:3]} {context.secret('KEY').reveal()[:3]}"
+
+        @self.kit.tool(approval="per-call", long=True, rate_limit=(1, "1h"))
+        async def seldom() -> str:
+            """Run once an hour."""
+            return "done"
+
+
+class Client:
+    """One caller of an application."""
+
+    def __init__(self, app: App, key: str = "") -> None:
+        self._transport = AppTransport(app)
+        self._key = key
+
+    async def send(self, method: str, path: str, body: Any = None, **fields: str) -> tuple[Response, Any]:
+        headers = [JSON, *((name.replace("_", "-").encode(), value.encode()) for name, value in fields.items())]
+        if self._key:
+            headers.append((b"authorization", f"Bearer {self._key}-key-of-a-caller".encode()))
+        data = b"" if body is None else json.dumps(body).encode()
+        response = await self._transport.send(Request(method, HERE + path, headers, data))
+        return response, json.loads(response.body) if response.body.startswith((b"{", b"[")) else response.body
+
+    async def listen(
+        self, method: str, path: str, body: Any, until: bytes, then: asyncio.Event, **fields: str
+    ) -> bytes:
+        """Return all of a stream; ``then`` is set once ``until`` was heard."""
+        heard: list[bytes] = []
+
+        async def hear(piece: bytes) -> None:
+            heard.append(piece)
+            if until in b"".join(heard):
+                then.set()
+
+        headers = [JSON, *((name.replace("_", "-").encode(), value.encode()) for name, value in fields.items())]
+        if self._key:
+            headers.append((b"authorization", f"Bearer {self._key}-key-of-a-caller".encode()))
+        data = b"" if body is None else json.dumps(body).encode()
+        await self._transport.listen(Request(method, HERE + path, headers, data), hear)
+        return b"".join(heard)
+
+    async def start(self, rows: int = 7, **fields: str) -> str:
+        response, said = await self.send("POST", "/api/build", {"rows": rows}, **fields)
+        assert response.status == 202
+        assert get_header(response.headers, b"location") == f"/calls/{said['id']}"
+        return str(said["id"])
+
+    async def read(self, call_id: str, **fields: str) -> Any:
+        response, said = await self.send("GET", f"/calls/{call_id}", **fields)
+        assert response.status == 200, said
+        return said
+
+
+def run(scenario: Callable[[Work, Callable[..., Client]], Awaitable[None]], **options: Any) -> None:
+    """Run ``scenario`` with a server of its own."""
+
+    async def serve() -> None:
+        work = Work()
+        app = asgi(work.kit, **options)
+        await app.begin()
+        try:
+            await scenario(work, lambda key="": Client(app, key))
+        finally:
+            work.gate.set()
+            await app.end()
+
+    asyncio.run(serve())
+
+
+@pytest.mark.requirement("LC-01", "LC-03")
+def test_a_call_goes_on_without_its_caller_and_its_end_is_kept() -> None:
+    async def scenario(work: Work, caller: Callable[..., Client]) -> None:
+        client = caller()
+        response, said = await client.send("POST", "/api/build", {"rows": 7})
+        assert (response.status, said["state"], said["tool"]) == (202, "accepted", "Reports.build@1.0.0")
+        assert get_header(response.headers, b"retry-after") == "1"
+        assert len(said["id"]) * 4 >= 128
+        await work.started.wait()
+        half = await client.read(said["id"], prefer="wait=1")
+        while half["progress"] is None:
+            half = await client.read(said["id"])
+        assert (half["state"], half["progress"], half["message"]) == ("running", 0.25, "reading")
+        assert "result" not in half
+        work.gate.set()
+        over = await client.read(said["id"], prefer="wait=20")
+        assert (over["state"], over["result"]) == ("ended", {"rows": 7})
+        assert over["created_at"].endswith("Z")
+        assert over["expires_at"] > over["updated_at"]
+        assert await client.read(said["id"]) == over
+
+    run(scenario)
+
+
+@pytest.mark.requirement("LC-02")
+def test_a_caller_waits_as_long_as_it_prefers() -> None:
+    async def scenario(work: Work, caller: Callable[..., Client]) -> None:
+        client = caller()
+        early, said = await client.send("POST", "/api/build", {"rows": 1}, prefer="respond-async, wait=0")
+        assert early.status == 202
+        assert get_header(early.headers, b"preference-applied") == "wait=0"
+        work.gate.set()
+        late, value = await client.send("POST", "/api/build", {"rows": 2}, prefer='wait="20"')
+        assert (late.status, value) == (200, {"rows": 2})
+        again, over = await client.send("GET", f"/calls/{said['id']}", prefer="wait=20")
+        assert (over["state"], get_header(again.headers, b"preference-applied")) == ("ended", "wait=20")
+
+    run(scenario)
+
+
+@pytest.mark.requirement("LC-02", "LC-03")
+def test_changes_come_as_events_until_the_call_is_over() -> None:
+    async def scenario(work: Work, caller: Callable[..., Client]) -> None:
+        client = caller()
+        call_id = await client.start()
+        await work.started.wait()
+        events = await client.listen("GET", f"/calls/{call_id}", None, b'"progress":0.25', work.gate, **CONTENT)
+        said = [json.loads(part.partition(b"data:")[2]) for part in events.strip().split(b"\n\n")]
+        assert [one["state"] for one in said] == ["running"] * (len(said) - 1) + ["ended"]
+        assert any(one["progress"] == 0.25 for one in said)
+        assert said[-1]["result"] == {"rows": 7}
+        _, once = await client.send("GET", f"/calls/{call_id}", **CONTENT)
+        assert once.count(b"event:status") == 1
+        unknown, problem = await client.send("GET", "/calls/unknown", **CONTENT)
+        assert (unknown.status, problem["kind"]) == (404, "not_found")
+
+    run(scenario)
+
+
+@pytest.mark.requirement("LC-04")
+def test_cancelling_reaches_the_tool() -> None:
+    async def scenario(work: Work, caller: Callable[..., Client]) -> None:
+        client = caller()
+        call_id = await client.start()
+        await work.started.wait()
+        asked, said = await client.send("DELETE", f"/calls/{call_id}")
+        assert (asked.status, said["cancel_asked"]) == (202, True)
+        over = await client.read(call_id, prefer="wait=20")
+        assert (over["state"], over["error"]["kind"]) == ("cancelled", "cancelled")
+        assert work.did == [("began", 7), ("cancelled", 7)]
+        again, _ = await client.send("DELETE", f"/calls/{call_id}")
+        assert again.status == 200
+
+    run(scenario)
+
+
+@pytest.mark.requirement("LC-01", "LC-03")
+def test_a_call_belongs_to_its_caller_alone() -> None:
+    async def scenario(work: Work, caller: Callable[..., Client]) -> None:
+        ada, bob, nobody = caller("ada"), caller("bob"), caller()
+        call_id = await ada.start()
+        answers = [await bob.send(method, f"/calls/{call_id}") for method in ("GET", "DELETE")]
+        answers.append(await bob.send("POST", f"/calls/{call_id}", {"input": {"q": {"action": "decline"}}}))
+        answers.append(await bob.send("GET", f"/calls/{'0' * 40}"))
+        assert [response.status for response, _ in answers] == [404] * 4
+        assert len({response.body for response, _ in answers}) == 1
+        assert (await nobody.send("GET", f"/calls/{call_id}"))[0].status == 401
+        assert (await nobody.send("GET", "/calls"))[0].status == 401
+        _, listed = await ada.send("GET", "/calls?limit=1")
+        assert [one["id"] for one in listed["calls"]] == [call_id]
+        assert (await bob.send("GET", "/calls"))[1] == {"calls": [], "next": None}
+        assert work.did[-1] == ("began", 7)
+
+    run(scenario, api_keys=KEYS)
+
+
+@pytest.mark.requirement("LC-03")
+def test_a_list_has_pages_and_none_for_callers_without_names() -> None:
+    async def scenario(work: Work, caller: Callable[..., Client]) -> None:
+        ada = caller("ada")
+        ids = [await ada.start(rows) for rows in range(3)]
+        _, first = await ada.send("GET", "/calls?limit=2")
+        _, second = await ada.send("GET", f"/calls?limit=2&cursor={first['next']}")
+        assert [one["id"] for page in (first, second) for one in page["calls"]] == ids[::-1]
+        assert second["next"] is None
+        assert (await ada.send("GET", "/calls?limit=0"))[0].status == 422
+        assert work.kit is not None
+
+    run(scenario, api_keys=KEYS)
+
+    async def unnamed(work: Work, caller: Callable[..., Client]) -> None:
+        await caller().start()
+        refused, said = await caller().send("GET", "/calls")
+        assert (refused.status, said["kind"]) == (403, "forbidden")
+
+    run(unnamed)
+
+
+@pytest.mark.requirement("LC-01", "LC-02", "LC-04")
+def test_the_same_call_on_other_wires_is_one_call_with_one_id() -> None:
+    async def scenario(work: Work, caller: Callable[..., Client]) -> None:
+        ada = caller("ada")
+        call = {"request": {"tool_id": "Reports.build", "call_id": "c-1", "input": {"rows": 3}}}
+        later, said = await ada.send("POST", "/tools/call", call)
+        assert (later.status, said["error"], said["can_retry"]) == (503, "accepted", True)
+        call_id = said["details"]["call"]["id"]
+        assert get_header(later.headers, b"location") == f"/calls/{call_id}"
+        by_key = await ada.send("POST", "/api/build", {"rows": 3}, idempotency_key="c-1")
+        assert by_key[1]["id"] == call_id
+        rpc = {"jsonrpc": "2.0", "id": 1, "method": "build", "params": {"rows": 3}}
+        _, opentool = await ada.send("POST", "/opentool/call", rpc, idempotency_key="c-1", prefer="wait=0")
+        assert opentool["error"]["data"]["details"]["call"]["id"] == call_id
+        other, refused = await ada.send("POST", "/api/build", {"rows": 4}, idempotency_key="c-1")
+        assert (other.status, refused["kind"]) == (409, "conflict")
+        stream = ("POST", "/opentool/streamCall", rpc)
+        frames = await ada.listen(*stream, b'"reading"', work.gate, idempotency_key="c-1", prefer="wait=20")
+        assert b'"message":"reading"' in frames
+        assert b'"rows":3' in frames
+        again, value = await ada.send("POST", "/tools/call", call)
+        assert (again.status, value["result"]["value"]) == (200, {"rows": 3})
+        assert get_header(again.headers, b"idempotent-replayed") == "true"
+        assert work.did == [("began", 3), ("ended", 3)]
+        assert (await ada.read(call_id))["result"] == {"rows": 3}
+
+    run(scenario, api_keys=KEYS, limits=ServerLimits(repeat_s=0.05))
+
+
+@pytest.mark.requirement("LC-01")
+def test_a_call_that_nobody_named_must_not_be_sent_again() -> None:
+    async def scenario(work: Work, caller: Callable[..., Client]) -> None:
+        rpc = {"jsonrpc": "2.0", "id": 1, "method": "build", "params": {"rows": 3}}
+        later, said = await caller().send("POST", "/opentool/call", rpc)
+        assert later.status == 200, "clients repeat a 503 by themselves"
+        assert said["error"]["data"]["kind"] == "accepted"
+        assert "can_retry" not in said["error"]["data"]
+        work.gate.set()
+        call_id = said["error"]["data"]["details"]["call"]["id"]
+        assert (await caller().read(call_id, prefer="wait=20"))["result"] == {"rows": 3}
+
+    run(scenario, limits=ServerLimits(repeat_s=0.05))
+
+
+@pytest.mark.requirement("LC-01")
+def test_checks_refuse_a_call_before_it_is_accepted() -> None:
+    async def scenario(work: Work, caller: Callable[..., Client]) -> None:
+        ada = caller("ada")
+        bad, _ = await ada.send("POST", "/api/build", {"rows": "many"})
+        unasked, said = await ada.send("POST", "/api/build", {"rows": 1})
+        assert (bad.status, unasked.status) == (422, 428)
+        word = said["details"]["confirmation"]["word"]
+        confirmed, _ = await ada.send("POST", "/api/build", {"rows": 1}, toolwire_confirmation=word)
+        assert confirmed.status == 202
+        missing, _ = await ada.send("POST", "/api/export", {})
+        assert missing.status == 400
+        assert len((await ada.send("GET", "/calls"))[1]["calls"]) == 1
+
+    run(scenario, api_keys=KEYS, require_confirmation=lambda call: "Sure?" if call.tool.name == "build" else "")
+
+
+@pytest.mark.requirement("LC-01")
+def test_a_rate_limit_counts_a_call_once_however_often_it_is_asked_for() -> None:
+    async def scenario(work: Work, caller: Callable[..., Client]) -> None:
+        ada = caller("ada")
+        first = await ada.send("POST", "/api/seldom", idempotency_key="k", prefer="wait=20")
+        again = await ada.send("POST", "/api/seldom", idempotency_key="k", prefer="wait=20")
+        other = await ada.send("POST", "/api/seldom", prefer="wait=20")
+        assert [first[0].status, again[0].status, other[0].status] == [200, 200, 429]
+        assert work.did == []
+
+    run(scenario, api_keys=KEYS)
+
+
+@pytest.mark.requirement("LC-01", "D-26")
+def test_tokens_and_secrets_of_a_call_reach_its_tool_and_no_file(tmp_path: Path) -> None:
+    token, secret = "tok-of-the-cloud-1234567890", "sec-of-the-cloud-1234567890"
+
+    async def scenario(work: Work, caller: Callable[..., Client]) -> None:
+        context = {
+            "authorization": [{"id": "cloud", "token": token}],
+            "secrets": [{"id": "KEY", "value": secret}],
+        }
+        call = {"request": {"tool_id": "Reports.export", "call_id": "c", "input": {}, "context": context}}
+        _, said = await caller().send("POST", "/tools/call", call)
+        assert said["result"]["value"] == "tok sec"
+
+    path = tmp_path / "calls.sqlite"
+    run(scenario, ledger=str(path))
+    stored = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"Reports.export" in stored
+    assert token.encode() not in stored
+    assert secret.encode() not in stored
+
+
+@pytest.mark.requirement("LC-03")
+def test_wrong_methods_and_paths_are_refused_in_the_words_of_the_resource() -> None:
+    async def scenario(work: Work, caller: Callable[..., Client]) -> None:
+        call_id = await caller().start()
+        wrong, _ = await caller().send("PUT", f"/calls/{call_id}", {})
+        assert (wrong.status, get_header(wrong.headers, b"allow")) == (405, "GET, HEAD, POST, DELETE")
+        for path in ("/calls/", "/calls/a/b", "/calls/%00"):
+            assert (await caller().send("GET", path))[0].status == 404
+        bad, _ = await caller().send("POST", f"/calls/{call_id}", {"input": {"q": "yes"}})
+        assert bad.status == 422
+        assert work.did[:1] in ([], [("began", 7)])
+
+    run(scenario)
+
+
+def test_a_server_without_long_tools_has_no_such_resource() -> None:
+    kit = Toolkit("Short")
+
+    @kit.tool(approval="auto")
+    def add(a: int) -> int:
+        """Add."""
+        return a
+
+    async def scenario() -> None:
+        client = Client(asgi(kit))
+        assert (await client.send("GET", "/calls"))[0].status == 404
+        assert (await client.send("GET", "/calls/x"))[0].status == 404
+
+    asyncio.run(scenario())
