@@ -450,14 +450,15 @@ class LongCallMethods(NamedTuple):
 
     - ``read(peer, tool, id, wait_s, answered)``: how the call stands, with its result if it is over. A server that can
       answers after a change, or after ``wait_s`` seconds; the others answer at once. ``tool`` is None if it is unknown.
-      What the server asks the user meanwhile is asked once: ``answered`` has the names of the questions that were.
+      What the server asks the user meanwhile is asked once: ``answered`` has the names of the questions that were. It
+      is None if the user cannot be asked.
     - ``cancel(peer, id)``: ask to cancel the call; returns a Problem if the server refuses.
     - ``list_calls(peer, limit, cursor)``: the calls of this caller, newest first.
     """
 
     # LC-05
 
-    read: Callable[[Peer, Tool | None, str, float, set[str]], Flow[CallReading | Problem]]
+    read: Callable[[Peer, Tool | None, str, float, set[str] | None], Flow[CallReading | Problem]]
     cancel: Callable[[Peer, str], Flow[Problem | None]]
     list_calls: Callable[[Peer, int, str], Flow[CallPage | Problem]]
 

@@ -14,16 +14,21 @@ from dataclasses import replace
 from typing import Final
 from urllib.parse import quote, urlencode
 
-from toolwire.core.call_status import CallPage
-from toolwire.core.codec import CallReading, Flow, fetch
-from toolwire.core.http import Headers, Request, Response
-from toolwire.core.model import Json, Kind, Problem, Result, Value
+from toolwire.core.call_status import CallPage, CallStatus, LongCallState
+from toolwire.core.codec import CallReading, Flow, Peer, fetch
+from toolwire.core.http import JSON_HEADERS, Headers, Request, Response
+from toolwire.core.model import Json, Kind, Problem, Result, Tool, Value
+from toolwire.core.user_input import InputResponse
 
 from . import jsontext, problem_members
 from .call_document import read_status
+from .input_form import FormError
+from .input_words import read_input_request, write_input_response
 from .jsontext import get_text
 from .rate_headers import read_retry_after_ms
 
+MAX_ANSWERS: Final = 10
+"""How many questions of one call are answered."""
 MAX_DOCUMENT: Final = 8 * 1024 * 1024
 """The most bytes of a status document that are read, with the result in it."""
 _MAX_CURSOR: Final = 1_000
@@ -55,11 +60,72 @@ def build_status_request(url: str, wait_s: float = 0.0) -> Request:
 
 
 def read_call(
-    root: str, call_id: str, wait_s: float, read_value: Callable[[Json], Result] = Value
+    root: str,
+    call_id: str,
+    wait_s: float,
+    answered: set[str] | None,
+    read_value: Callable[[Json], Result] = Value,
 ) -> Flow[CallReading | Problem]:
-    """Return how the call stands; ``read_value`` makes a result of the value in the document."""
-    response = yield from fetch(build_status_request(build_call_url(root, call_id), wait_s))
-    return response if isinstance(response, Problem) else read_status_response(response, read_value)
+    """Return how the call stands; ``read_value`` makes a result of the value in the document.
+
+    What the call asks the user is asked and answered first. ``answered`` has the names of the questions that were, or
+    is None if the user cannot be asked.
+    """
+    url = build_call_url(root, call_id)
+    response = yield from fetch(build_status_request(url, wait_s))
+    reading = response if isinstance(response, Problem) else read_status_response(response, read_value)
+    if isinstance(reading, Problem) or answered is None or reading.status.state is not LongCallState.WAITING:
+        return reading
+    problem = yield from _answer(url, reading.status, answered)
+    return reading if problem is None else problem
+
+
+def _answer(url: str, status: CallStatus, answered: set[str]) -> Flow[Problem | None]:
+    """Ask the user what the call at ``url`` asks, and send the answers; return why that is not possible, or None."""
+    # MC-09
+    new = {name: asked for name, asked in status.input.items() if name not in answered}
+    if len(answered) + len(new) > MAX_ANSWERS:
+        text = f"The call was given up: it asked the user {MAX_ANSWERS} times, and wants more."
+        return Problem(kind=Kind.BAD_ANSWER, message=text)
+    given: dict[str, Json] = {}
+    for name, asked in new.items():
+        try:
+            question = read_input_request(asked if isinstance(asked, dict) else {})
+        except FormError as error:
+            return Problem(kind=Kind.BAD_ANSWER, message=f"The call asks for input that cannot be given: {error}.")
+        reply: InputResponse = yield question
+        given[name] = write_input_response(reply)
+    if not given:
+        return None
+    response = yield from fetch(Request("POST", url, (*JSON_HEADERS, *_ACCEPT), jsontext.write({"input": given})))
+    answered.update(given)
+    if isinstance(response, Problem):
+        return response
+    return None if 200 <= response.status < 300 else _read_refusal(response)
+
+
+def read_beside(
+    peer: Peer, _tool: Tool | None, call_id: str, wait_s: float, answered: set[str] | None
+) -> Flow[CallReading | Problem]:
+    """Return how a call stands at a server that is called over a protocol without words for that."""
+    if "/" in call_id:
+        return Problem(kind=Kind.NOT_FOUND, message="This is no id of a call at this server.", details={"sent": False})
+    return (yield from read_call(_find_root(peer), call_id, wait_s, answered))
+
+
+def cancel_beside(peer: Peer, call_id: str) -> Flow[Problem | None]:
+    """Ask such a server to cancel a call."""
+    return (yield from cancel_call(_find_root(peer), call_id))
+
+
+def list_beside(peer: Peer, limit: int, cursor: str) -> Flow[CallPage | Problem]:
+    """Return the calls of this caller at such a server, newest first."""
+    return (yield from list_calls(_find_root(peer), limit, cursor))
+
+
+def _find_root(peer: Peer) -> str:
+    """Return the URL of the server of ``peer``, without the path of its protocol."""
+    return peer.url.rstrip("/").removesuffix("/opentool").removesuffix("/mcp")
 
 
 def read_status_response(response: Response, read_value: Callable[[Json], Result] = Value) -> CallReading | Problem:

@@ -29,7 +29,7 @@ from toolwire.core.toolbox import Toolbox
 from toolwire.core.user_input import InputProvider, InputRequest
 from toolwire.define import Toolkit
 from toolwire.framing.input_form import read_fields
-from toolwire.protocols.mcp.elicitation import write_response
+from toolwire.framing.input_words import write_input_response
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.server.run.user_asker import INPUT_REQUEST
@@ -172,7 +172,7 @@ class LocalTarget:
                 site=self._site,
                 tool=call.tool.name,
             )
-            answer = write_response(ask_input(request, self._provide_input))
+            answer = write_input_response(ask_input(request, self._provide_input))
             answers = {**(call.context.input_responses or {}), asked["key"]: answer}
             call = call._replace(context=replace(call.context, input_responses=answers))
             result = anyio.run(self._run_with_lifespan, call)

@@ -269,9 +269,9 @@ class CallPipeline:
         """Run ``flow``, the run of ``call``, and admit what its server asks the user meanwhile."""
         return CallInput(self._parties, self._agreements, call).run(flow)
 
-    def find_long_call(self, call_id: str, tool: Tool | None = None) -> LongCall:
+    def find_long_call(self, call_id: str, tool: Tool | None, *, can_ask: bool) -> LongCall:
         """Return the long call of that id, which may have been started by another program of the same user."""
-        return LongCall(self._codec, self.peer, call_id, tool)
+        return LongCall(self._codec, self.peer, call_id, tool, can_ask=can_ask)
 
     def list_long_calls(self, limit: int, cursor: str) -> Flow[CallPage | Problem]:
         """Return at most ``limit`` long calls of this caller, newest first, from ``cursor`` on."""
@@ -290,7 +290,7 @@ class CallPipeline:
         call_id = find_call_id(problem)
         if call_id:
             # LC-05: the questions of the call are over. What follows only reads how it stands.
-            state.long_call = long_call = LongCall(self._codec, self.peer, call_id, tool)
+            state.long_call = long_call = LongCall(self._codec, self.peer, call_id, tool, can_ask=state.can_ask)
             if state.waits is not None and self._codec.long_calls is not None:
                 wait_ms = problem.retry_after_ms
                 flow = long_call.wait(state.waits, None if wait_ms is None else wait_ms / 1_000)

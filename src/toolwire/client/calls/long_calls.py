@@ -58,14 +58,14 @@ class WaitLimits:
 
 
 class LongCall:
-    """One long call at ``peer``: its id, and its tool if that is known."""
+    """One long call at ``peer``: its id, and its tool if that is known. ``can_ask``: the server may ask the user."""
 
     __slots__ = ("_answered", "_codec", "_peer", "id", "tool")
 
-    def __init__(self, codec: Codec, peer: Peer, id_: str, tool: Tool | None = None) -> None:
+    def __init__(self, codec: Codec, peer: Peer, id_: str, tool: Tool | None = None, *, can_ask: bool = False) -> None:
         self._codec = codec
         self._peer = peer
-        self._answered: set[str] = set()
+        self._answered: set[str] | None = set() if can_ask else None
         self.id = id_
         self.tool = tool
 

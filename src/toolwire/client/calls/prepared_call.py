@@ -28,6 +28,7 @@ class CallState:
     step of a recipe that the call is made as, ``files`` says which files its arguments are. An approval covers the same
     request when that is sent again. If the server goes on with the call after its answer, the caller waits as long as
     ``waits`` says; if that is None, the caller only starts the call. ``long_call`` is then the call that goes on.
+    ``can_ask`` says that the server may ask the user meanwhile.
     """
 
     # XL-050: bound to the definition, the arguments, the credential and the request, like the answer itself.
@@ -37,6 +38,7 @@ class CallState:
         "_binding",
         "_reasons",
         "_unseen",
+        "can_ask",
         "files",
         "is_large",
         "long_call",
@@ -45,8 +47,11 @@ class CallState:
         "waits",
     )
 
-    def __init__(self, step: RecipeStep | None = None, waits: WaitLimits | None = None) -> None:
+    def __init__(
+        self, step: RecipeStep | None = None, waits: WaitLimits | None = None, *, can_ask: bool = False
+    ) -> None:
         self.step = step
+        self.can_ask = can_ask
         self.waits = waits
         self.long_call: LongCall | None = None
         self.files: Mapping[str, str] = {}

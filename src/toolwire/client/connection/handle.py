@@ -40,10 +40,10 @@ class SyncRunFlow(Protocol):
 class _CallFlows:
     """The flows of one long call over one connection. Both forms of a handle share them."""
 
-    def __init__(self, connection: Callable[[], Connection], call_id: str, tool: Tool | None) -> None:
+    def __init__(self, connection: Callable[[], Connection], call_id: str, tool: Tool | None, *, can_ask: bool) -> None:
         self._connection = connection
         # One object for all flows: it knows which questions of the server were answered.
-        self._call: LongCall = connection().pipeline.find_long_call(call_id, tool)
+        self._call: LongCall = connection().pipeline.find_long_call(call_id, tool, can_ask=can_ask)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({show_id(self._call.id)!r})"
@@ -93,9 +93,15 @@ class Handle(_CallFlows):
     """
 
     def __init__(
-        self, connection: Callable[[], Connection], run_flow: RunFlow, call_id: str, tool: Tool | None = None
+        self,
+        connection: Callable[[], Connection],
+        run_flow: RunFlow,
+        call_id: str,
+        tool: Tool | None,
+        *,
+        can_ask: bool,
     ) -> None:
-        super().__init__(connection, call_id, tool)
+        super().__init__(connection, call_id, tool, can_ask=can_ask)
         self._run_flow = run_flow
 
     async def status(self) -> CallStatus | Problem:
@@ -132,9 +138,15 @@ class SyncHandle(_CallFlows):
     """The blocking form of ``Handle``."""
 
     def __init__(
-        self, connection: Callable[[], Connection], run_flow: SyncRunFlow, call_id: str, tool: Tool | None = None
+        self,
+        connection: Callable[[], Connection],
+        run_flow: SyncRunFlow,
+        call_id: str,
+        tool: Tool | None,
+        *,
+        can_ask: bool,
     ) -> None:
-        super().__init__(connection, call_id, tool)
+        super().__init__(connection, call_id, tool, can_ask=can_ask)
         self._run_flow = run_flow
 
     def status(self) -> CallStatus | Problem:

@@ -96,6 +96,10 @@ class _RemoteFacts:
     def _get_connection(self) -> Connection:
         return self._freshness.connection
 
+    def _find_handled(self, name: str) -> Tool | None:
+        found = self.find(name) if name else None
+        return found if isinstance(found, Tool) else None
+
     @property
     def url(self) -> str:
         """The URL where the server was found."""
@@ -239,7 +243,8 @@ class Remote(_RemoteFacts):
         call = await self._prepare(name, arguments, context, step)
         if isinstance(call, Problem):
             return call
-        return await self._run(call, notify, CallState(step, self._connection.pipeline.waits))
+        waits, can_ask = self._connection.pipeline.waits, self._provide_input is not None
+        return await self._run(call, notify, CallState(step, waits, can_ask=can_ask))
 
     async def start(
         self,
@@ -258,7 +263,7 @@ class Remote(_RemoteFacts):
         call = await self._prepare(name, arguments, context, step)
         if isinstance(call, Problem):
             return call
-        state = CallState(step)
+        state = CallState(step, can_ask=self._provide_input is not None)
         result = await self._run(call, ignore_progress, state)
         return result if state.long_call is None else self.handle(state.long_call.id, tool=call.tool.id)
 
@@ -267,8 +272,8 @@ class Remote(_RemoteFacts):
 
         ``tool`` is the name of its tool, for servers that do not say it with the call.
         """
-        found = self.find(tool) if tool else None
-        return Handle(self._get_connection, self._run_flow, call_id, found if isinstance(found, Tool) else None)
+        can_ask, found = self._provide_input is not None, self._find_handled(tool)
+        return Handle(self._get_connection, self._run_flow, call_id, found, can_ask=can_ask)
 
     async def list_calls(self, limit: int = 100, cursor: str = "") -> CallPage | Problem:
         """Return at most ``limit`` long calls of this caller, newest first, without results.
@@ -312,8 +317,9 @@ class Remote(_RemoteFacts):
             return await self._read(call)
         waits = self._connection.pipeline.waits
         if not call.tool.long:
-            return await self._run(call, notify, CallState(waits=waits))
-        state = CallState(waits=replace(waits, total_s=MAX_WAIT_S, is_patient=True))
+            return await self._run(call, notify, CallState(waits=waits, can_ask=self._provide_input is not None))
+        patient = replace(waits, total_s=MAX_WAIT_S, is_patient=True)
+        state = CallState(waits=patient, can_ask=self._provide_input is not None)
         try:
             return await self._run(call, notify, state)
         except anyio.get_cancelled_exc_class():
@@ -495,7 +501,8 @@ class SyncRemote(_RemoteFacts):
         ``notify`` is a function that gets each Progress of a tool that streams, in order. ``context`` replaces that of
         the connection. ``step`` is the step of a recipe that the call is made as: a question shows it.
         """
-        return self._run(name, arguments, notify, context, CallState(step, self._freshness.connection.pipeline.waits))
+        waits, can_ask = self._freshness.connection.pipeline.waits, self._provide_input is not None
+        return self._run(name, arguments, notify, context, CallState(step, waits, can_ask=can_ask))
 
     def start(
         self,
@@ -511,7 +518,7 @@ class SyncRemote(_RemoteFacts):
         or Problem is returned; so is the Problem of a call that was not started.
         """
         # LC-05
-        state = CallState(step)
+        state = CallState(step, can_ask=self._provide_input is not None)
         result = self._run(name, arguments, None, context, state)
         return result if state.long_call is None else self.handle(state.long_call.id, tool=name)
 
@@ -520,8 +527,8 @@ class SyncRemote(_RemoteFacts):
 
         ``tool`` is the name of its tool, for servers that do not say it with the call.
         """
-        found = self.find(tool) if tool else None
-        return SyncHandle(self._get_connection, self._run_flow, call_id, found if isinstance(found, Tool) else None)
+        can_ask, found = self._provide_input is not None, self._find_handled(tool)
+        return SyncHandle(self._get_connection, self._run_flow, call_id, found, can_ask=can_ask)
 
     def list_calls(self, limit: int = 100, cursor: str = "") -> CallPage | Problem:
         """Return at most ``limit`` long calls of this caller, newest first, without results.

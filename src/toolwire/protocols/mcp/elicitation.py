@@ -5,22 +5,20 @@ Since 2026-07-28 the result of a call is ``input_required``, and the call is sen
 that the user must visit first (-32042).
 
 Rules:
-- Everything in a question is the server's: its words are cleaned, and a form that is not flat is refused whole.
-- A page is at http or https; its URL has no user name and no character that could mislead.
 - At most ten rounds of questions belong to one call, with at most five questions each.
 """
 # MC-09
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from toolwire.core.codec import Flow, pause
 from toolwire.core.model import Json, Kind, Problem
-from toolwire.core.url_origin import read_origin
 from toolwire.core.user_input import InputAction, InputRequest, InputResponse
-from toolwire.framing.input_form import FormError, read_fields, read_words
+from toolwire.framing.input_form import FormError
+from toolwire.framing.input_words import read_input_request, write_input_response
 from toolwire.framing.jsontext import get_object
 
 CAPABILITIES: Final[dict[str, Json]] = {"elicitation": {"form": {}, "url": {}}}
@@ -29,8 +27,6 @@ CAPABILITIES: Final[dict[str, Json]] = {"elicitation": {"form": {}, "url": {}}}
 METHOD: Final = "elicitation/create"
 MAX_ROUNDS: Final = 10
 MAX_QUESTIONS: Final = 5
-MAX_MESSAGE: Final = 4_000
-MAX_URL: Final = 2_000
 MAX_STATE: Final = 256 * 1024
 URL_REQUIRED: Final = -32042
 
@@ -46,39 +42,6 @@ class WantedInput(NamedTuple):
     questions: Mapping[str, InputRequest]
     state: str | None = None
     is_visit: bool = False
-
-
-def _keep(response: InputResponse) -> InputResponse:
-    return response
-
-
-def write_response(response: InputResponse) -> dict[str, Json]:
-    """Return ``response`` in the words of the protocol."""
-    if response.action is InputAction.ACCEPT and response.content is not None:
-        return {"action": "accept", "content": dict(response.content)}
-    return {"action": response.action.value}
-
-
-def read_request(params: Mapping[str, Json], respond: Callable[[InputResponse], Any] = _keep) -> InputRequest:
-    """Return the question that the parameters of ``elicitation/create`` describe.
-
-    Raises:
-        FormError: it cannot be asked; the text is the end of a sentence about it.
-    """
-    message, mode = read_words(params.get("message"), MAX_MESSAGE), params.get("mode", "form")
-    if mode == "form":
-        fields = read_fields(params.get("requestedSchema"))
-        return InputRequest(message=message, fields=fields, respond=respond)
-    if mode != "url":
-        raise FormError("it is neither a form nor a page")
-    url = params.get("url")
-    origin = read_origin(url) if isinstance(url, str) else None
-    if not isinstance(url, str) or origin is None or origin.has_user_info or len(url) > MAX_URL:
-        raise FormError("the address of its page cannot be shown plainly")
-    if not url.isascii() or not url.isprintable() or " " in url:
-        raise FormError("the address of its page has characters that a URL cannot have")
-    url = f"{origin.scheme}{url[len(origin.scheme) :]}"
-    return InputRequest(message=message, url=url, host=origin.authority, respond=respond)
 
 
 def read_wanted(result: Mapping[str, Json]) -> WantedInput | Problem | None:
@@ -122,7 +85,7 @@ def read_questions(asked: Mapping[str, Json], state: str | None) -> WantedInput 
         if method != METHOD:
             return _build_refusal(f"this client does not offer {str(method)[:100]!r}")
         try:
-            questions[name] = read_request(get_object(request, "params"))
+            questions[name] = read_input_request(get_object(request, "params"))
         except FormError as error:
             return _build_refusal(str(error))
     return WantedInput(questions, state)
@@ -136,7 +99,7 @@ def ask_user(wanted: WantedInput, tool: str) -> Flow[dict[str, Json] | Problem]:
         if wanted.is_visit and response.action is not InputAction.ACCEPT:
             text = f"{tool} was not called: the page that the server asked for was not opened."
             return Problem(kind=Kind.DENIED, message=text, details={"denied": True})
-        responses[name] = write_response(response)
+        responses[name] = write_input_response(response)
     if not wanted.questions:
         yield from pause(_WAIT_S, is_poll=True)  # the server only wants to be asked again
     added: dict[str, Json] = {} if wanted.state is None else {"requestState": wanted.state}

@@ -17,6 +17,7 @@ from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.user_input import InputRequest
 from toolwire.framing import jsontext, sse
 from toolwire.framing.input_form import FormError
+from toolwire.framing.input_words import read_input_request, write_input_response
 from toolwire.framing.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 
 from . import elicitation, post_message, progress
@@ -91,9 +92,9 @@ class Listener:
         if method != elicitation.METHOD or not session.can_ask or session.version == STATELESS:
             return post_message.write_reply(session, id_, _refusal(method))
         try:
-            return elicitation.read_request(
+            return read_input_request(
                 jsontext.get_object(message, "params"),
-                lambda response: post_message.write_reply(session, id_, None, elicitation.write_response(response)),
+                lambda response: post_message.write_reply(session, id_, None, write_input_response(response)),
             )
         except FormError as error:
             refusal: dict[str, Json] = {"code": INVALID_PARAMS, "message": f"This cannot be asked: {error}."}

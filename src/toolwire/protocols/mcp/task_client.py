@@ -28,9 +28,6 @@ from .post_message import Conversation, Refused, Session
 from .revision import CALL_META, STATELESS
 from .stream_reader import fetch_answer
 
-MAX_ANSWERS: Final = 10
-"""How many questions of one task are answered."""
-
 _STATES: Final = {
     "working": LongCallState.RUNNING,
     "input_required": LongCallState.WAITING,
@@ -58,7 +55,7 @@ def read_started(session: Session, tool: Tool, answer: Mapping[str, Json]) -> Pr
 
 
 def read(
-    peer: Peer, tool: Tool | None, call_id: str, _wait_s: float, answered: set[str]
+    peer: Peer, tool: Tool | None, call_id: str, _wait_s: float, answered: set[str] | None
 ) -> Flow[CallReading | Problem]:
     """Return how the task stands; what it asks the user is asked and answered first."""
     answer = yield from _ask(peer, "tasks/get", {"taskId": call_id})
@@ -67,7 +64,7 @@ def read(
     status = _read_task(answer, call_id, tool, peer)
     if status is None:
         return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer about the call {call_id} is no task.")
-    if status.state is LongCallState.WAITING and _get_session(peer).can_ask:
+    if status.state is LongCallState.WAITING and answered is not None and _get_session(peer).can_ask:
         problem = yield from _answer(peer, call_id, get_object(answer, "inputRequests"), answered, status.tool)
         if problem is not None:
             return problem
@@ -86,7 +83,7 @@ def list_calls(peer: Peer, limit: int, cursor: str) -> Flow[CallPage | Problem]:
 
     MCP itself has no list of tasks.
     """
-    listed = yield from calls_resource.list_calls(peer.url.removesuffix("/mcp"), limit, cursor)
+    listed = yield from calls_resource.list_beside(peer, limit, cursor)
     if isinstance(listed, Problem) and listed.kind in (Kind.NOT_FOUND, Kind.BAD_ANSWER):
         text = "MCP has no list of tasks: read a call by its id, or list the calls over another protocol of the server."
         return Problem(kind=Kind.NOT_FOUND, message=text)
@@ -97,7 +94,7 @@ def _answer(peer: Peer, call_id: str, asked: Mapping[str, Json], answered: set[s
     new = {name: request for name, request in asked.items() if name not in answered}
     if not new:
         return None
-    if len(answered) + len(new) > MAX_ANSWERS:
+    if len(answered) + len(new) > calls_resource.MAX_ANSWERS:
         return elicitation.build_endless(tool or "The call")
     wanted = elicitation.read_questions(new, None)
     if isinstance(wanted, Problem):

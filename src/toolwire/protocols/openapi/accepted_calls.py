@@ -103,7 +103,7 @@ def _join(base: str, place: str) -> str:
 
 
 def read(
-    peer: Peer, tool: Tool | None, call_id: str, wait_s: float, _answered: set[str]
+    peer: Peer, tool: Tool | None, call_id: str, wait_s: float, answered: set[str] | None
 ) -> Flow[CallReading | Problem]:
     """Return how a call stands; ``call_id`` is the server's id, or the URL of the status of a foreign call."""
     plan = _find_plan(peer, tool)
@@ -113,8 +113,8 @@ def read(
         return results.read(Response(200, JSON_HEADERS, jsontext.write(value)), expected)
 
     if "/" not in call_id:
-        reading = yield from calls_resource.read_call(_find_root(peer, plan), call_id, wait_s, read_value)
-        return reading
+        root = _find_root(peer, plan)
+        return (yield from calls_resource.read_call(root, call_id, wait_s, answered, read_value))
     url = _complete_url(peer, call_id)
     if url is None:
         return _build_no_place(call_id)

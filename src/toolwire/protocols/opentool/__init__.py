@@ -4,15 +4,19 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from toolwire.core.codec import Codec
+from toolwire.core.codec import Codec, LongCallMethods
 from toolwire.core.lazy_import import import_lazily
 
 from .server import STRICT as STRICT_FORM
 from .server import build_routes, refuse
 
 if TYPE_CHECKING:
+    from toolwire.framing.calls_resource import cancel_beside, list_beside, read_beside
+
     from .client import find, send, target
 else:
+    resource = "toolwire.framing.calls_resource"
+    read_beside, cancel_beside, list_beside = import_lazily(resource, "read_beside", "cancel_beside", "list_beside")
     find, send, target = import_lazily(f"{__name__}.client", "find", "send", "target")
 
 CODEC = Codec(
@@ -22,6 +26,7 @@ CODEC = Codec(
     refuse=refuse,
     find=find,
     send=send,
+    long_calls=LongCallMethods(read_beside, cancel_beside, list_beside),
     target=target,
 )
 
