@@ -196,8 +196,9 @@ def test_unreachable_server_gives_exit_code_4(toolwire: Callable[..., Any]) -> N
         (2, {Kind.UNKNOWN_TOOL, Kind.INVALID_ARGUMENTS, Kind.MISSING_REQUIREMENTS}),
         (3, {Kind.DENIED, Kind.UNCONFIRMED, Kind.UNAUTHORIZED, Kind.FORBIDDEN}),
         (4, {Kind.UNREACHABLE}),
+        (5, {Kind.ACCEPTED}),
     ],
 )
 def test_each_problem_kind_has_its_exit_code(code: int, kinds: set[Kind]) -> None:
     assert {kind for kind in Kind if exit_code(Problem(kind=kind, message="m")) == code} == kinds
-    assert {exit_code(Problem(kind=kind, message="m")) for kind in Kind} == {1, 2, 3, 4}
+    assert {exit_code(Problem(kind=kind, message="m")) for kind in Kind} == {1, 2, 3, 4, 5}

@@ -30,10 +30,15 @@ from toolwire.stores import MemoryAudit
 from toolwire.testing.loopback import background
 
 ALL = Selection(include="all")
-OPERATION = {"operationId": "build_report", "responses": {"202": {"description": "It is being built."}}}
+OPERATION = {
+    "operationId": "build_report",
+    "x-llm": {"approval": "per-call", "blanketApprovalAllowed": True},
+    "responses": {"202": {"description": "It is being built."}},
+}
 DOCUMENT = {
     "openapi": "3.1.0",
     "info": {"title": "Reports", "version": "1.0.0"},
+    "x-llm": {"version": "0.1", "name": "Reports"},
     "paths": {"/reports": {"post": OPERATION}},
 }
 JSON = ("content-type", "application/json")

@@ -12,6 +12,7 @@ FAILED: Final = 1
 USAGE: Final = 2
 DENIED: Final = 3
 NOT_FOUND: Final = 4
+GOES_ON: Final = 5
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 
@@ -24,6 +25,7 @@ _CODES = {
     Kind.FORBIDDEN: DENIED,
     Kind.UNAUTHORIZED: DENIED,
     Kind.UNREACHABLE: NOT_FOUND,
+    Kind.ACCEPTED: GOES_ON,
 }
 
 

@@ -21,14 +21,15 @@ _HOSTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf"
 EXAMPLES: Final = ("shop", "wallet")
 WITH_SETTINGS: Final = frozenset(
     (
-        *("call", "chat", "conform", "convert", "diff", "explain", "install", "lock", "login", "logout", "overlay"),
-        *("prompts", "resources", "serve", "show", "size", "tools"),
+        *("call", "calls", "chat", "conform", "convert", "diff", "explain", "install", "lock", "login", "logout"),
+        *("overlay", "prompts", "resources", "serve", "show", "size", "tools"),
     )
 )
 """The commands whose options can stand in ``toolwire.toml``."""
 _EPILOG: Final = f"""\
 TARGET is {_TARGET}.
-Exit codes: 0 success, 1 the tool failed, 2 wrong usage, 3 denied, 4 not reachable or no protocol found.
+Exit codes: 0 success, 1 the tool failed, 2 wrong usage, 3 denied, 4 not reachable or no protocol found,
+5 the call goes on at its server.
 `toolwire COMMAND --help` lists the options of a command."""
 
 
@@ -115,6 +116,7 @@ def _build_parser(version: str) -> Parser:
     _add_tools(_add_command(add, "tools", "list the tools of a target"))
     _add_show(_add_command(add, "show", "show one tool: its arguments, what a call needs, and an example call"))
     _add_call(_add_command(add, "call", "call a tool, with your consent"))
+    _add_calls(_add_command(add, "calls", "list, read, wait for and cancel calls that go on at a server"))
     _add_resources(_add_command(add, "resources", "list what a target offers for reading, or read one of it"))
     _add_prompts(_add_command(add, "prompts", "list the prompts of a target, or fill in one"))
     _add_chat(_add_command(add, "chat", "chat with a model that can use the tools of sites, with your consent"))
@@ -376,6 +378,11 @@ def _add_call(parser: Parser) -> None:
     _add_agree(parser)
     parser.add_argument("--yes", action="store_true", help="approve in advance, if the site allows that")
     parser.add_argument(
+        "--start",
+        action="store_true",
+        help="do not wait for a call that goes on at the server: print its id, for `toolwire calls` (URLs only)",
+    )
+    parser.add_argument(
         "--step", metavar="RECIPE/NUMBER", help="show in the question which step of a recipe this call is"
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -389,6 +396,28 @@ def _add_call(parser: Parser) -> None:
     _add_sign_in(parser)
     _add_context(parser)
     _add_selection(parser)
+
+
+def _add_calls(parser: Parser) -> None:
+    parser.add_argument(
+        "action",
+        choices=["list", "show", "wait", "cancel"],
+        help="list: your calls, newest first; show: how a call stands; wait: wait for its result and print it;"
+        " cancel: ask the server to stop it",
+    )
+    parser.add_argument("target", metavar="URL", help="the server, over any of its protocols")
+    parser.add_argument("id", nargs="?", default="", metavar="ID", help="the id that `call --start` or list printed")
+    parser.add_argument("--limit", type=_count, default=20, metavar="N", help="list: at most so many (%(default)s)")
+    parser.add_argument(
+        "--timeout", type=_seconds, metavar="SECONDS", help="wait: no longer than this (default: until it is over)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="wait: write the result to this file; - for standard output"
+    )
+    parser.add_argument("--force", action="store_true", help="replace the file of --output if it exists")
+    _add_remote(parser)
+    _add_sign_in(parser)
 
 
 def _add_resources(parser: Parser) -> None:
@@ -730,6 +759,12 @@ def _seconds(text: str) -> int:
     if text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= 3_600 and len(text) < 9:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds: 1 to 3600")
+
+
+def _count(text: str) -> int:
+    if text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= 10_000 and len(text) < 6:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of calls: 1 to 10000")
 
 
 def _port(text: str) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolwire.cli.exits import UsageError
+from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.output_file import Output, OutputFile, find_output
 from toolwire.cli.targets.arguments import read_object, read_values
 from toolwire.cli.targets.context_options import read_context
@@ -25,15 +25,18 @@ from toolwire.cli.targets.open_target import (
     read_selection,
 )
 from toolwire.cli.terminal.call_result import print_call_result
-from toolwire.cli.terminal.screen import apply_style, escape_lines, json_text
+from toolwire.cli.terminal.call_status_display import print_progress
+from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.terminal_approver import build_agreement, choose_approver, open_session
 from toolwire.cli.terminal.terminal_input import choose_input_provider
 from toolwire.cli.terminal.terminal_user import build_terminal_user
+from toolwire.client import SyncHandle
 from toolwire.core.connect_error import ConnectError
-from toolwire.core.model import Json, Kind, Problem, Progress, Result, Tool, Value
+from toolwire.core.model import Json, Kind, Problem, Result, Tool, Value
 from toolwire.core.recipe import RecipeStep
 from toolwire.core.resources import COMPLETE_RESULTS
 
+from .calls import wait_for_result
 from .lock import read_lock_file as read_locked
 
 
@@ -61,8 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
     file = None if arguments.output is None else OutputFile(arguments.output, replace=arguments.force)
     if file is None and arguments.force:
         raise UsageError("--force replaces the file of --output: name one.")
+    if arguments.start and file is not None:
+        raise UsageError("--start prints an id: give --output to `toolwire calls wait` instead.")
     tool: Tool | None = None
-    result: Result
+    result: SyncHandle | Result
     output: Output | str = ""
     try:
         person = build_terminal_user(arguments.sign_in_at)
@@ -71,6 +76,11 @@ def run(arguments: argparse.Namespace) -> int:
         )
         with opening as source, _log_tools(arguments):
             tool, result = _call_tool(source, arguments, given)
+            if isinstance(result, SyncHandle) and arguments.start:
+                print(json_text({"ok": True, "call": result.id}, indent=2) if arguments.json else escaped(result.id))
+                return OK
+            if isinstance(result, SyncHandle):
+                result = wait_for_result(result, arguments.target, timeout_s=arguments.timeout)
             if file is not None and isinstance(result, Value):
                 output = find_output(result.value, source.resource)
     except ConnectError as error:
@@ -80,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _call_tool(
     source: OpenedTarget, arguments: argparse.Namespace, given: dict[str, Json] | Problem
-) -> tuple[Tool | None, Result]:
+) -> tuple[Tool | None, SyncHandle | Result]:
     tool = source.find(arguments.name)
     if isinstance(tool, Problem):
         return None, tool
@@ -88,7 +98,8 @@ def _call_tool(
     values = given if isinstance(given, Problem) else read_values(arguments.values, given, tool)
     if isinstance(values, Problem):
         return tool, values
-    return tool, source.call(arguments.name, values, notify=_show_progress, step=step)
+    # A call that goes on at its server is waited for here, so that a user who stops waiting learns its id.
+    return tool, source.start(arguments.name, values, notify=print_progress, step=step)
 
 
 def _find_step(source: OpenedTarget, text: str) -> RecipeStep:
@@ -116,11 +127,6 @@ def _read_arguments(text: str | None) -> dict[str, Json] | Problem:
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise UsageError(f"The arguments cannot be read from {text[1:]}: {why}.") from error
-
-
-def _show_progress(progress: Progress) -> None:
-    text = progress.value if isinstance(progress.value, str) else json_text(progress.value)
-    print(apply_style(escape_lines(text), "dim", sys.stderr), file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from typing import assert_never
+from typing import Final, NoReturn, assert_never
 
 import anyio
 
+from toolwire.cli.exits import UsageError
 from toolwire.cli.terminal.screen import print_error
 from toolwire.cli.terminal.terminal_approver import Approver
 from toolwire.client.calls.call_ids import new_id
@@ -38,6 +39,8 @@ from toolwire.validation.requirements import check_requirements
 
 from .load_code import load_code
 from .target import FileTarget, ModuleTarget
+
+_NO_CALLS: Final = "The calls of code end with their program: name the URL of a server."
 
 
 def open_code(target: FileTarget | ModuleTarget, document: Path | None = None) -> Toolbox:
@@ -159,6 +162,26 @@ class LocalTarget:
                 f"For the developer: {result.developer_message}"
             )  # the user who runs code on this machine is its developer
         return result
+
+    def start(
+        self,
+        name: str,
+        arguments: Mapping[str, Json],
+        /,
+        *,
+        notify: SyncNotify | None = None,
+        step: RecipeStep | None = None,
+    ) -> Result:
+        """Return what ``call`` would: a call of this process ends with it."""
+        return self.call(name, arguments, notify=notify, step=step)
+
+    def handle(self, _call_id: str, /) -> NoReturn:
+        """Refuse it."""
+        raise UsageError(_NO_CALLS)
+
+    def list_calls(self, _limit: int, _cursor: str, /) -> NoReturn:
+        """Refuse it."""
+        raise UsageError(_NO_CALLS)
 
     def _run_with_answers(self, call: Call) -> Result:
         """Run ``call``; where its tool asks the user, run it again with the answer."""

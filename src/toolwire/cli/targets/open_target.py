@@ -18,7 +18,7 @@ from toolwire.cli.terminal.relocation_prompt import confirm_relocation
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.terminal_approver import Approver, build_terminal_approver
 from toolwire.cli.terminal.terminal_user import build_terminal_user
-from toolwire.client import Session, connect_sync
+from toolwire.client import Session, SyncHandle, connect_sync
 from toolwire.client.discovery.discover import complete_url
 from toolwire.client.discovery.overlays import read_overlay
 from toolwire.client.transport.drivers import SyncNotify
@@ -28,6 +28,7 @@ from toolwire.client.transport.server_command import read_server_command
 from toolwire.client.transport.tls import check_ca_file
 from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
 from toolwire.consent import DefinitionLock, Preferences
+from toolwire.core.call_status import CallPage
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import ANONYMOUS, Approval, Context, Json, Problem, Result, Secret, Tool
 from toolwire.core.offered import PromptDefinition, ResourceDefinition
@@ -107,6 +108,30 @@ class OpenedTarget(Protocol):
 
         ``notify`` is given the progress of the tool. A question shows ``step``, the step of a recipe.
         """
+        ...
+
+    def start(
+        self,
+        name: str,
+        arguments: Mapping[str, Json],
+        /,
+        *,
+        notify: SyncNotify | None = None,
+        step: RecipeStep | None = None,
+    ) -> SyncHandle | Result:
+        """Start a call like ``call``, and return its result, or the handle of one that goes on at the server."""
+        ...
+
+    def handle(self, call_id: str, /) -> SyncHandle:
+        """Return the handle of a call that goes on at the server.
+
+        Raises:
+            UsageError: the target is code, whose calls end with it.
+        """
+        ...
+
+    def list_calls(self, limit: int, cursor: str, /) -> CallPage | Problem:
+        """Return some of the user's calls that go on at the server, newest first."""
         ...
 
 

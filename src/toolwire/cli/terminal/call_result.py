@@ -8,7 +8,7 @@ from toolwire.cli.exits import FAILED, OK, UsageError, exit_code
 from toolwire.cli.output_file import STANDARD_OUTPUT, Output, OutputFile
 from toolwire.client.calls.pending_grants import find_missing_grants
 from toolwire.core.content import describe_content
-from toolwire.core.model import Json, Problem, Result, Tool, Value
+from toolwire.core.model import Json, Kind, Problem, Result, Tool, Value
 from toolwire.framing.cut_notice import describe_cut
 
 from .result_display import print_result
@@ -79,6 +79,8 @@ def _print_problem(problem: Problem) -> None:
     print_error(problem.message)
     for grant in find_missing_grants(problem):
         print_error(f"Grant access to {grant.provider} at {grant.url}")
+    if problem.kind is Kind.ACCEPTED:
+        return  # the same call again would be another one
     if problem.can_retry and problem.retry_after_ms is not None:
         print_error(f"The same call may work in {problem.retry_after_ms / 1_000:g} seconds.")
     elif problem.can_retry:

@@ -251,20 +251,21 @@ class Remote(_RemoteFacts):
         name: str,
         arguments: Mapping[str, Json] | None = None,
         *,
+        notify: Notify = ignore_progress,
         context: Context | None = None,
         step: RecipeStep | None = None,
     ) -> Handle | Result:
         """Start a call of the tool ``name``, and return its Handle as soon as the server has taken it.
 
-        The same checks, questions and limits apply as to ``call``. A tool that is not long ends at once, and its Value
-        or Problem is returned; so is the Problem of a call that was not started.
+        The same checks, questions and limits apply as to ``call``. The call of a tool that is not long is made as by
+        ``call``, and its Value or Problem is returned; so is the Problem of a call that was not started.
         """
         # LC-05
         call = await self._prepare(name, arguments, context, step)
         if isinstance(call, Problem):
             return call
         state = CallState(step, can_ask=self._provide_input is not None)
-        result = await self._run(call, ignore_progress, state)
+        result = await self._run(call, notify, state)
         return result if state.long_call is None else self.handle(state.long_call.id, tool=call.tool.id)
 
     def handle(self, call_id: str, *, tool: str = "") -> Handle:
@@ -509,17 +510,18 @@ class SyncRemote(_RemoteFacts):
         name: str,
         arguments: Mapping[str, Json] | None = None,
         *,
+        notify: SyncNotify | None = None,
         context: Context | None = None,
         step: RecipeStep | None = None,
     ) -> SyncHandle | Result:
         """Start a call of the tool ``name``, and return its SyncHandle as soon as the server has taken it.
 
-        The same checks, questions and limits apply as to ``call``. A tool that is not long ends at once, and its Value
-        or Problem is returned; so is the Problem of a call that was not started.
+        The same checks, questions and limits apply as to ``call``. The call of a tool that is not long is made as by
+        ``call``, and its Value or Problem is returned; so is the Problem of a call that was not started.
         """
         # LC-05
         state = CallState(step, can_ask=self._provide_input is not None)
-        result = self._run(name, arguments, None, context, state)
+        result = self._run(name, arguments, notify, context, state)
         return result if state.long_call is None else self.handle(state.long_call.id, tool=name)
 
     def handle(self, call_id: str, *, tool: str = "") -> SyncHandle:
