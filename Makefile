@@ -11,7 +11,7 @@ MEASURED := server,cli,limits,oauth,jwt,telemetry,overlay,yaml
 ALONE := tests/process $(wildcard tests/browser)
 TOGETHER := --numprocesses 2 --dist worksteal $(ALONE:%=--ignore=%)
 
-.PHONY: lock long demo test newcomer programs hunt corpus test-corpus kills schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference bench short overload clean
+.PHONY: lock long demo test newcomer programs hunt corpus test-corpus kills schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs bench short overload clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml requirements.lock
@@ -103,6 +103,9 @@ coverage: $(READY)       ## run the tests with line and branch coverage, also of
 
 requirements: $(READY)   ## print how many requirements of each family have a test
 	@$(BIN)/python spec/ledger.py
+
+docs: $(READY)           ## build the documentation as a site in .cache/docs-site, and check each of its links
+	@$(BIN)/python spec/docs_site.py
 
 reference: $(READY)      ## write the generated parts of docs/reference/python.md and extras.md
 	@$(BIN)/python spec/python_reference.py && $(BIN)/python spec/extras.py

@@ -178,25 +178,45 @@ def build_page(page: str) -> str:
 
 def build_reference() -> str:
     """Return the generated part: an index of the names, then a section for each group of names."""
+    parts, rows = [], []
+    for section, entries in collect_entries():
+        parts.append(f"## {section.title}\n\n" + (f"{section.text}\n\n" if section.text else ""))
+        for heading, entry in entries:
+            rows.append(build_index_row(heading, entry))
+            parts.append(f"### `{heading}`\n\n```text\n{entry.signature}\n```\n\n{entry.text}\n\n{entry.members}")
+    index = "## All names\n\n| name | summary |\n|---|---|\n" + "".join(rows)
+    return (index + "\n" + "".join(parts)).rstrip("\n") + "\n"
+
+
+def collect_entries() -> list[tuple[Section, list[tuple[str, Entry]]]]:
+    """Return the entries of each section with their headings; what two sections have is in the first."""
     sections = [(section, list(list_names(section))) for section in SECTIONS]
     missing = set(import_module("toolwire").__all__) - {name for _, names in sections for name in names}
     if missing:
         raise LookupError(f"no section has {sorted(missing)}: add their package to SECTIONS")
     listed: dict[int, str] = {}
-    parts, rows = [], []
+    found = []
     for section, names in sections:
-        parts.append(f"## {section.title}\n\n" + (f"{section.text}\n\n" if section.text else ""))
+        entries = []
         for name in names:
             value = getattr(import_module(section.module), name)
             if id(value) in listed:
                 continue
             listed[id(value)] = name
             heading = name if section.module == "toolwire" else f"{section.module}.{name}"
-            entry = describe(import_module(section.module), name, value)
-            rows.append(f"| [`{heading}`](#{heading.lower().replace('.', '')}) | {first_sentence(entry.text)} |\n")
-            parts.append(f"### `{heading}`\n\n```text\n{entry.signature}\n```\n\n{entry.text}\n\n{entry.members}")
-    index = "## All names\n\n| name | summary |\n|---|---|\n" + "".join(rows)
-    return (index + "\n" + "".join(parts)).rstrip("\n") + "\n"
+            entries.append((heading, describe(import_module(section.module), name, value)))
+        found.append((section, entries))
+    return found
+
+
+def build_index_row(heading: str, entry: Entry) -> str:
+    """Return the row of a name in the index."""
+    return f"| [`{heading}`](#{make_anchor(heading)}) | {first_sentence(entry.text)} |\n"
+
+
+def make_anchor(heading: str) -> str:
+    """Return the anchor of a name."""
+    return heading.lower().replace(".", "")
 
 
 def list_names(section: Section) -> Iterator[str]:

@@ -31,6 +31,7 @@ def page(tmp_path: Path) -> Iterator[Page]:
         page.close()
 
 
+@pytest.mark.requirement("FU-41")
 @pytest.mark.parametrize("path", PAGES, ids=page_name)
 def test_every_code_block_does_what_its_page_states(path: Path, page: Page) -> None:
     run_blocks(page, read_blocks(path.read_text(encoding="utf-8")))

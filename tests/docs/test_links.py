@@ -49,6 +49,7 @@ def find_anchors(path: Path) -> frozenset[str]:
     return frozenset(anchors)
 
 
+@pytest.mark.requirement("FU-41")
 def test_the_index_has_every_page() -> None:
     docs = ROOT / "docs"
     index = docs / "README.md"

@@ -118,6 +118,7 @@ def test_documented_tool_options_equal_the_code() -> None:
     assert [name for name, _ in read_rows("python.md", "## Options of a tool")] == list(Options.__annotations__)
 
 
+@pytest.mark.requirement("FU-41")
 def test_every_option_of_asgi_is_in_the_page_about_mounting() -> None:
     written = [name for name, _ in read_rows("../how-to/mount.md")]
     assert written == list(inspect.signature(asgi).parameters)[1:]

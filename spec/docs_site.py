@@ -1,0 +1,284 @@
+"""Build the documentation as a site: ``python spec/docs_site.py [FOLDER]`` (``make docs``).
+
+The pages are those of the repository, as they are read there. This script copies them below ``FOLDER``, points their
+links at the pages of the site, gives each public Python name its place on a page for its subject, and has Zensical
+build them. The build is strict: a warning, or a link that leads nowhere, ends it with 1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+from posixpath import relpath
+
+from python_reference import MARK, SECTIONS, Entry, Section, build_index_row, collect_entries
+from python_reference import make_anchor as name_anchor
+
+ROOT = Path(__file__).resolve().parent.parent
+DEFAULT = ROOT / ".cache" / "docs-site"
+_EXTRA = ROOT / "docs" / "site"
+_SPLIT = PurePosixPath("docs/reference/python.md")
+_MOVED = {
+    "README.md": "index.md",
+    "ARCHITECTURE.md": "project/architecture.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+    "SECURITY.md": "project/security-policy.md",
+    "CHANGELOG.md": "project/changelog.md",
+    "docs/README.md": "contents.md",
+    "news/README.md": "project/change-notes.md",
+}
+_FENCE = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"(`[^`\n]*`)|(!?\[(?:[^\]`]|`[^`]*`)*\]\()([^)\s]+)\)")
+_HEADING = re.compile(r"^(#{1,6}) +(.+?) *#*$", re.MULTILINE)
+_ELSEWHERE = re.compile(r"[a-z]+:")
+_KINDS = {"output": "Output"}
+
+
+def main(folder: Path) -> int:
+    """Build the site in ``folder``, below ``site``; return the exit code."""
+    folder = folder.resolve()
+    for old in ("pages", "site"):
+        shutil.rmtree(folder / old, ignore_errors=True)
+    write_pages(folder / "pages")
+    (folder / "zensical.toml").write_text(build_config(), encoding="utf-8")
+    command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean", "--config-file", "zensical.toml"]
+    built = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, env={**os.environ, "NO_COLOR": "1"}
+    )
+    said = built.stdout + built.stderr
+    if built.returncode or re.search(r"\b(?:warning|error)", said, re.IGNORECASE):
+        print(said, file=sys.stderr)
+        return 1
+    print(f"The documentation is at {folder / 'site' / 'index.html'}.")
+    return 0
+
+
+def write_pages(folder: Path) -> None:
+    """Write every page of the site into ``folder``, and the files that they show."""
+    sources = list_sources()
+    names = collect_entries()
+    anchors = {
+        name_anchor(heading): str(_find_section_page(section)) for section, entries in names for heading, _ in entries
+    }
+    for section, entries in names:
+        page = _find_section_page(section)
+        resolve = partial(_resolve_link, _SPLIT, page, sources, anchors)
+        _write(folder / page, "".join(_build_section(section, entries, resolve)))
+    for source, target in sources.items():
+        text = (ROOT / source).read_text(encoding="utf-8")
+        if source == _SPLIT:
+            rows = "".join(build_index_row(heading, entry) for _, entries in names for heading, entry in entries)
+            text = f"{text.partition(MARK)[0]}## All names\n\n| name | summary |\n|---|---|\n{rows}"
+        resolve = partial(_resolve_link, source, target, sources, anchors)
+        _write(folder / target, convert_page(text, resolve))
+    _write(folder / "decisions/index.md", _list_decisions())
+    shutil.copytree(ROOT / "docs" / "pictures", folder / "pictures")
+    shutil.copytree(_EXTRA, folder / "assets")
+    for example in (ROOT / "examples").glob("*.py"):
+        _write(folder / "examples" / example.name, example.read_text(encoding="utf-8"))
+
+
+def list_sources() -> dict[PurePosixPath, PurePosixPath]:
+    """Return where each page of the repository is in the site."""
+    found = {PurePosixPath(source): PurePosixPath(target) for source, target in _MOVED.items()}
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        source = PurePosixPath(page.relative_to(ROOT).as_posix())
+        found.setdefault(source, source.relative_to("docs"))
+    return {source: target for source, target in found.items() if (ROOT / source).exists()}
+
+
+def convert_page(text: str, resolve: Callable[[str], str]) -> str:
+    """Return a page with the links, the headings and the blocks of code that the site needs."""
+    parts: list[str] = []
+    anchors: list[str] = []
+    end = 0
+    for fence in _FENCE.finditer(text):
+        parts += [_convert_prose(text[end : fence.start()], resolve, anchors), _convert_fence(fence)]
+        end = fence.end()
+    return "".join([*parts, _convert_prose(text[end:], resolve, anchors)])
+
+
+def _convert_fence(fence: re.Match[str]) -> str:
+    language, name, text = fence.groups()
+    name = name.strip().removeprefix("peer ")
+    title = f' title="{_KINDS.get(name, name)}"' if name else ""
+    return f"```{language}{title}\n{text}```"
+
+
+def _convert_prose(text: str, resolve: Callable[[str], str], anchors: list[str]) -> str:
+    def convert_link(match: re.Match[str]) -> str:
+        code, before, link = match.groups()
+        return code if code else f"{before}{link if _ELSEWHERE.match(link) else resolve(link)})"
+
+    def convert_heading(match: re.Match[str]) -> str:
+        # The site has the anchors that GitHub makes, so that one link is valid in both.
+        return f"{match[1]} {match[2]} {{ #{make_anchor(match[2], anchors)} }}"
+
+    return _LINK.sub(convert_link, _HEADING.sub(convert_heading, text))
+
+
+def make_anchor(heading: str, before: list[str]) -> str:
+    """Return the anchor of a heading as GitHub makes it, and add it to those ``before`` it on the page."""
+    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
+    anchor = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+    same = sum(re.fullmatch(rf"{re.escape(anchor)}(-\d+)?", one) is not None for one in before)
+    before.append(f"{anchor}-{same}" if same else anchor)
+    return before[-1]
+
+
+def _resolve_link(
+    source: PurePosixPath,
+    target: PurePosixPath,
+    sources: Mapping[PurePosixPath, PurePosixPath],
+    anchors: Mapping[str, str],
+    link: str,
+) -> str:
+    """Return the link of a page of the repository as one of the site."""
+    name, _, anchor = link.partition("#")
+    file = PurePosixPath(relpath(source.parent / name, ".")) if name else source
+    if file == _SPLIT and anchor in anchors:  # a Python name has moved to the page of its subject
+        return f"{relpath(anchors[anchor], target.parent)}#{anchor}"
+    if file in sources:
+        place = sources[file]
+    elif file == PurePosixPath("docs/decisions"):
+        place = PurePosixPath("decisions/index.md")
+    else:  # a picture or an example
+        place = file.relative_to("docs") if file.is_relative_to("docs") else file
+        if not (ROOT / file).exists():
+            raise LookupError(f"{source} links {link}, which is not there")
+    return (relpath(place, target.parent) if name else "") + (f"#{anchor}" if anchor else "")
+
+
+def _build_section(section: Section, entries: list[tuple[str, Entry]], resolve: Callable[[str], str]) -> Iterator[str]:
+    """Yield the parts of the page of one subject: each name with its signature, its text and its members."""
+    yield f"# {section.title}\n\n" + (f"{_convert_prose(section.text, resolve, [])}\n\n" if section.text else "")
+    for heading, entry in entries:
+        yield f"## `{heading}` {{ #{name_anchor(heading)} }}\n\n```python\n{entry.signature}\n```\n\n"
+        yield f"{_convert_prose(entry.text, resolve, [])}\n\n"
+        yield _indent_members(_convert_prose(entry.members, resolve, []))
+
+
+def _indent_members(text: str) -> str:
+    """Return a list with the four spaces that Python-Markdown needs where GitHub takes two."""
+    return re.sub(r"^  (?=\S)", "    ", re.sub(r"^  (?=  )", "    ", text, flags=re.MULTILINE), flags=re.MULTILINE)
+
+
+def _find_section_page(section: Section) -> PurePosixPath:
+    slug = re.sub(r"[^a-z0-9]+", "-", section.title.partition(":")[0].lower()).strip("-")
+    return PurePosixPath("reference/python") / f"{slug}.md"
+
+
+def _list_decisions() -> str:
+    rows = []
+    for page in sorted((ROOT / "docs" / "decisions").glob("*.md")):
+        title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        rows.append(f"- [{title}]({page.name})\n")
+    return (
+        "# Decisions\n\nHalf a page for each decision: its context, what was decided, and what follows.\n\n"
+        + "".join(rows)
+    )
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+
+
+def build_navigation() -> list[object]:
+    """Return the navigation: the headings of the index in ``docs/README.md``, with the links below each."""
+    sources = list_sources()
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    top: list[object] = [{"Start": ["index.md", {"Tutorial": "tutorial.md"}, {"All pages": "contents.md"}]}]
+    for part in re.split(r"(?m)^## ", index)[1:]:
+        title, _, text = part.partition("\n")
+        groups: list[object] = []
+        for group in re.split(r"\n(?=[A-Z][^\n]*:\n\n)", text):
+            links = [
+                {_write_title(name): str(sources[PurePosixPath(relpath(f"docs/{link}", "."))])}
+                for name, link in re.findall(r"\[([^\]]+)\]\(([^)#]+\.md)\)", group)
+            ]
+            named = re.match(r"([A-Z][^\n]*):\n\n", group)
+            groups += [{named[1]: links}] if named else links
+        if title == "Reference":
+            names = {section.title: str(_find_section_page(section)) for section in SECTIONS}
+            groups.append({"Python": ["reference/python.md", *({name: page} for name, page in names.items())]})
+        if title == "Background":
+            groups += [{"Decisions": ["decisions/index.md"]}]
+        top.append({title: groups})
+    return top
+
+
+def _write_title(link: str) -> str:
+    """Return the text of a link, which may go over two lines, as a title."""
+    text = " ".join(link.replace("`", "").split())
+    return text[:1].upper() + text[1:]
+
+
+def build_config() -> str:
+    """Return the configuration of Zensical. A TOML value is written as JSON, which it may be in all that is used."""
+    version = import_module("toolwire").__version__
+    return f"""\
+[project]
+site_name = "toolwire {version}"
+site_description = "Write a tool once and serve it over every open tool protocol."
+docs_dir = "pages"
+site_dir = "site"
+use_directory_urls = false
+nav = {_write_toml(build_navigation())}
+extra_css = ["assets/style.css"]
+copyright = "MIT licence"
+
+[project.theme]
+language = "en"
+font = false
+favicon = "assets/icon.svg"
+logo = "assets/icon.svg"
+features = [
+  "content.code.copy", "navigation.indexes", "navigation.path",
+  "navigation.prune", "navigation.tabs", "navigation.top", "search.highlight", "toc.follow",
+]
+
+[[project.theme.palette]]
+media = "(prefers-color-scheme: light)"
+scheme = "default"
+toggle.icon = "lucide/sun"
+toggle.name = "Dark"
+
+[[project.theme.palette]]
+media = "(prefers-color-scheme: dark)"
+scheme = "slate"
+toggle.icon = "lucide/moon"
+toggle.name = "Light"
+
+[project.extra]
+generator = false
+
+[project.markdown_extensions]
+attr_list = {{}}
+tables = {{}}
+toc.permalink = true
+pymdownx.highlight.pygments_lang_class = true
+pymdownx.superfences = {{}}
+"""
+
+
+def _write_toml(value: object) -> str:
+    match value:
+        case dict():
+            return "{" + ", ".join(f"{json.dumps(name)} = {_write_toml(one)}" for name, one in value.items()) + "}"
+        case [*several]:
+            return "[" + ", ".join(map(_write_toml, several)) + "]"
+        case _:
+            return json.dumps(value, ensure_ascii=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT))
