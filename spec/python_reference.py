@@ -122,6 +122,11 @@ SECTIONS = (
     Section("toolwire.integrations.wsgi", "toolwire.integrations.wsgi: the same for WSGI", ""),
     Section("toolwire.gateway", "toolwire.gateway: several toolboxes as one", "See [Gateway](../how-to/gateway.md)."),
     Section(
+        "toolwire.console",
+        "toolwire.console: pages for an operator",
+        "See [the console](../how-to/console.md).",
+    ),
+    Section(
         "toolwire.adapters.openai",
         "toolwire.adapters.openai",
         "Each adapter needs the SDK that it is for. See [Adapters](../how-to/adapters.md).",

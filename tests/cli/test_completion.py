@@ -42,7 +42,7 @@ def test_commands_options_and_their_values_are_completed(
     shell = complete.__name__.removeprefix("complete_in_")
     script = toolwire("completion", shell).out
     (tmp_path / "shop.py").touch()
-    assert set(complete(script, ["toolwire", "con"], tmp_path)) == {"conform", "connections", "convert"}
+    assert set(complete(script, ["toolwire", "con"], tmp_path)) == {"conform", "connections", "console", "convert"}
     assert complete(script, ["toolwire", "call", "--as"], tmp_path) == ["--ask"]
     assert complete(script, ["toolwire", "call", "--ask", "p"], tmp_path) == ["page"]
     assert complete(script, ["toolwire", "approvals", "re"], tmp_path) == ["revoke"]

@@ -127,6 +127,7 @@ def _build_parser(version: str) -> Parser:
     _add_overlay(_add_command(add, "overlay", "write a first overlay for the API of another organization"))
     _add_size(_add_command(add, "size", "show the number of tokens of the tools, for each provider"))
     _add_approvals(_add_command(add, "approvals", "answer pending questions, and show the decisions"))
+    _add_console(_add_command(add, "console", "open pages about questions, permissions, decisions and connections"))
     _add_login(_add_command(add, "login", "sign in to a site, for later calls"))
     logout = _add_command(add, "logout", "revoke and delete the tokens of a site")
     logout.add_argument("url", metavar="URL", help="the site, or a command that you agreed to: stdio:COMMAND")
@@ -456,6 +457,19 @@ def _add_chat(parser: Parser) -> None:
     _add_sign_in(parser)
     _add_context(parser)
     _add_selection(parser)
+
+
+def _add_console(parser: Parser) -> None:
+    parser.set_defaults(more="targets")
+    parser.add_argument("targets", nargs="*", metavar="URL", help="sites to list among the connections")
+    parser.add_argument(
+        "--port", type=_port, default=0, help="the port to listen at, on this machine alone; 0 takes a free one (0)"
+    )
+    parser.add_argument("--path", metavar="FOLDER", help="the folder of the decisions (that of this user)")
+    parser.add_argument(
+        "--lock", default="toolwire.lock", metavar="FILE", help="the lock to compare with (%(default)s)"
+    )
+    parser.add_argument("--no-open", action="store_true", help="print the link, and start no browser")
 
 
 def _add_explain(parser: Parser) -> None:

@@ -9,7 +9,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from types import MappingProxyType
 from typing import Final
@@ -60,7 +61,7 @@ def build_question_page(
     name, site = make_visible(question.call.tool.name), _show_site(question.site)
     alert = build_notice(make_visible(note), "destroys", role="alert") if note else ""
     heading = f"<h1>May <code>{escape(name)}</code> be called at {escape(site)}?</h1>"
-    form = _build_form(question, token, entered)
+    form = build_question_form(question, [("token", token)], entered)
     html = f'{alert}<div class="card">{heading}{build_question_parts(question)}{form}</div>'
     return build_html_page(f"May {name} be called?", html, place="asks you before a call", foot=_FOOT)
 
@@ -68,19 +69,55 @@ def build_question_page(
 _FOOT: Final = "toolwire asks on this machine. Nothing is sent before you answer."
 
 
-def build_question_parts(question: Question) -> str:
-    """Return everything that the user must see about ``question``, without heading and form."""
+def build_question_parts(question: Question, *, level: int = 2) -> str:
+    """Return everything that the user must see about ``question``, without heading and form.
+
+    ``level`` is that of its own headings.
+    """
     rows = build_display_rows(question)
+    about = make_visible(question.call.tool.description.strip().partition("\n")[0])
+    values = list(question.call.arguments.values())
+    unshown = find_unshown(question)
+    hidden = [name in unshown for name in question.call.arguments]
+    said = build_quote(f"{make_visible(question.title) or 'The site'} says", about) if about else ""
+    return _build_parts(rows, build_tool_badges(question.call.tool), said, zip(values, hidden, strict=True), level)
+
+
+def build_waiting_parts(rows: Sequence[DisplayRow], *, level: int = 2) -> str:
+    """Return the same for a question of which only the ``rows`` are kept, as ``build_display_rows`` made them."""
+    facts = {row.label: row for row in rows if row.kind == "part"}
+    badges = [build_badge("destroys", "destroys something")]
+    if facts.get("destroys something", _NO_ROW).text != "yes":
+        badges = [build_badge("changes", "may change something")]
+    cost = facts.get("costs", _NO_ROW).text
+    badges += _build_cost_badges("" if cost == "not declared" else cost)
+    about = facts.get("tool", _NO_ROW).note
+    said = build_quote("The site says", about) if about else ""
+    return _build_parts(rows, badges, said, [_read_value(row) for row in rows if row.kind == "argument"], level)
+
+
+_NO_ROW: Final = DisplayRow("part", "", "")
+
+
+def _read_value(row: DisplayRow) -> tuple[Json, bool]:
+    """Return the value of an argument, and whether the row shows something else than the value."""
+    try:
+        return json.loads(row.text), False
+    except (ValueError, RecursionError):
+        return None, True
+
+
+def _build_parts(
+    rows: Sequence[DisplayRow], badges: Sequence[str], said: str, values: Iterable[tuple[Json, bool]], level: int
+) -> str:
     warnings = "".join(
         build_notice(f"{row.label.capitalize()}: {row.text}", "costs") for row in rows if row.kind == "warning"
     )
-    about = make_visible(question.call.tool.description.strip().partition("\n")[0])
-    said = build_quote(f"{make_visible(question.title) or 'The site'} says", about) if about else ""
     terms = "".join(_build_row(row, _build_text(row)) for row in rows if row.kind == "part" and row.label != "tool")
     return (
-        f'<ul class="badges">{"".join(f"<li>{badge}</li>" for badge in build_tool_badges(question.call.tool))}</ul>'
-        f"{said}{warnings}{_build_arguments(question, rows)}"
-        f'<h2>On these terms</h2><dl class="facts terms">{terms}</dl>'
+        f'<ul class="badges">{"".join(f"<li>{badge}</li>" for badge in badges)}</ul>'
+        f"{said}{warnings}{_build_arguments(rows, values, level)}"
+        f'<h{level}>On these terms</h{level}><dl class="facts terms">{terms}</dl>'
     )
 
 
@@ -90,9 +127,12 @@ def build_tool_badges(tool: Tool) -> list[str]:
         effect = build_badge("destroys", "destroys something")
     else:
         effect = build_badge("reads", "only reads") if tool.safe else build_badge("changes", "changes something")
-    cost = str(tool.cost or "")
+    return [effect, *_build_cost_badges(str(tool.cost or ""))]
+
+
+def _build_cost_badges(cost: str) -> list[str]:
     kind = "reads" if cost == "free" else "costs"
-    return [effect, *([build_badge(kind, _COSTS.get(cost, cost))] if cost else [])]
+    return [build_badge(kind, _COSTS.get(cost, cost))] if cost else []
 
 
 def build_final_page(sentence: str, next_step: str = "") -> str:
@@ -106,19 +146,18 @@ def _show_site(site: str) -> str:
     return display_origin(site) if "://" in site else make_visible(site)
 
 
-def _build_arguments(question: Question, rows: tuple[DisplayRow, ...]) -> str:
+def _build_arguments(rows: Sequence[DisplayRow], values: Iterable[tuple[Json, bool]], level: int) -> str:
     """Return the arguments as people read them, and folded the exact texts that a terminal shows."""
     shown = [row for row in rows if row.kind == "argument"]
     if not shown:
         return ""
-    unshown = find_unshown(question)
-    values = zip(shown, question.call.arguments.items(), strict=True)
     facts = "".join(
-        _build_row(row, _build_argument(row, value, is_unshown=name in unshown)) for row, (name, value) in values
+        _build_row(row, _build_argument(row, value, is_unshown=is_unshown))
+        for row, (value, is_unshown) in zip(shown, values, strict=True)
     )
     exact = "\n".join(f"{row.label} = {row.text}" for row in shown)
     fold = build_fold("The exact values, as JSON", build_code_block(exact, "The exact values"))
-    return f'<h2>What is sent</h2><dl class="facts">{facts}</dl>{fold}'
+    return f'<h{level}>What is sent</h{level}><dl class="facts">{facts}</dl>{fold}'
 
 
 def _build_argument(row: DisplayRow, value: Json, *, is_unshown: bool) -> str:
@@ -141,21 +180,37 @@ def _build_text(row: DisplayRow) -> str:
     return build_fold(f"{row.note}: show all of it", text, kind="fold") if row.is_long else text
 
 
-def _build_form(question: Question, token: str, entered: Mapping[str, str]) -> str:
+def build_question_form(
+    question: Question,
+    hidden: Iterable[tuple[str, str]],
+    entered: Mapping[str, str] = NOTHING_ENTERED,
+    *,
+    action: str = "",
+) -> str:
+    """Return the form that answers ``question``: to ``action``, or to the page itself, with the ``hidden`` fields."""
     tool = question.call.tool
-    typed = ""
-    if needs_typed_confirmation(question):
-        words = escape(confirmation_text(question))
-        typed = (
-            f'<p class="notice destroys"><label>Type <b>{words}</b> to allow it'
-            '<input name="confirm" autocomplete="off" spellcheck="false"></label></p>'
-        )
-    style = "danger" if tool.destructive else "primary"
+    target = f' action="{escape(action)}"' if action else ""
+    typed = build_typed_words(confirmation_text(question)) if needs_typed_confirmation(question) else ""
     return (
-        f'<form method="post" autocomplete="off">{build_hidden_fields([("token", token)])}{typed}'
+        f'<form method="post"{target} autocomplete="off">{build_hidden_fields(hidden)}{typed}'
+        f"{build_answer_buttons(destructive=tool.destructive)}{_build_choices(question, entered)}</form>"
+    )
+
+
+def build_typed_words(words: str) -> str:
+    """Return the field in which the user types ``words`` to allow a call that destroys something."""
+    return (
+        f'<p class="notice destroys"><label>Type <b>{escape(words)}</b> to allow it'
+        '<input name="confirm" autocomplete="off" spellcheck="false"></label></p>'
+    )
+
+
+def build_answer_buttons(*, destructive: bool) -> str:
+    """Return the two buttons of a question, the safe one first."""
+    style = "danger" if destructive else "primary"
+    return (
         '<div class="actions bar"><button name="answer" value="deny">Not now</button>'
         f'<button class="{style}" name="answer" value="allow">Allow this call</button></div>'
-        f"{_build_choices(question, entered)}</form>"
     )
 
 

@@ -20,16 +20,19 @@ from .stylesheet import STYLE
 STYLE_SOURCE: Final = f"'sha256-{b64encode(sha256(STYLE.encode()).digest()).decode()}'"
 """The stylesheet as a source of a Content-Security-Policy, for a page that has it inline."""
 
+_CURRENT: Final = ' aria-current="page"'
 _SIGNS: Final = {"reads": "○", "changes": "●", "costs": "◆", "destroys": "▲", "safe": "✓"}
 
 
-def build_policy(*, form: str = "'self'", script: str = "", shows_media: bool = False) -> str:
+def build_policy(*, form: str = "'self'", script: str = "", shows_media: bool = False, is_live: bool = False) -> str:
     """Return the Content-Security-Policy of a page: no frames, nothing from elsewhere, no inline script.
 
     ``form`` lists the origins that its forms may lead to, ``script`` the sources of its scripts. With ``shows_media``,
-    it may show images and play sounds that are in the page itself.
+    it may show images and play sounds that are in the page itself. With ``is_live``, its script may ask its own server
+    for news.
     """
     scripts = f"script-src {script}; " if script else ""
+    scripts += "connect-src 'self'; " if is_live else ""
     media = "img-src data:; media-src data:; " if shows_media else ""
     return (
         f"default-src 'none'; style-src {STYLE_SOURCE}; {scripts}{media}form-action {form}; frame-ancestors 'none'; "
@@ -44,6 +47,7 @@ def build_html_page(
     product: str = "toolwire",
     home: str = "",
     place: str = "",
+    navigation_html: str = "",
     account_html: str = "",
     foot: str = "",
     width: str = "",
@@ -52,7 +56,7 @@ def build_html_page(
     """Return a whole page with ``html`` in its ``main``.
 
     ``product`` and ``place`` are in the header, ``home`` is the address of the product's name; ``width`` is ``narrow``,
-    ``wide`` or empty; ``script`` is the address of a script file.
+    ``wide`` or empty; ``script`` is the address of a script file. ``navigation_html`` is that of ``build_navigation``.
     """
     name = escape(product)
     brand = f'<a class="brand" href="{escape(home)}">{name}</a>' if home else f'<span class="brand">{name}</span>'
@@ -65,8 +69,18 @@ def build_html_page(
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{STYLE}</style>{scripts}</head>"
         f'<body class="{width}"><a class="skip" href="#main">To the content</a>'
-        f'<header class="top">{brand}{where}{account}</header><main id="main">{html}</main>{footer}</body></html>'
+        f'<header class="top">{brand}{where}{navigation_html}{account}</header><main id="main">{html}</main>{footer}'
+        "</body></html>"
     )
+
+
+def build_navigation(places: Iterable[tuple[str, str]], current: str) -> str:
+    """Return the links to the pages of a product; each place is an address and its words, ``current`` an address."""
+    links = "".join(
+        f'<a href="{escape(address)}"{_CURRENT if address == current else ""}>{escape(words)}</a>'
+        for address, words in places
+    )
+    return f'<nav aria-label="Pages">{links}</nav>'
 
 
 def build_badge(kind: str, words: str) -> str:
@@ -86,8 +100,8 @@ def build_facts(rows: Iterable[tuple[str, str]]) -> str:
 
 
 def build_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of HTML cells; on a narrow screen each row is a card."""
-    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
+    """Return a table of HTML cells; on a narrow screen each row is a card. A column of buttons has an empty header."""
+    heads = "".join(f'<th scope="col">{escape(name)}</th>' if name else "<td></td>" for name in header)
     lines = (
         "".join(f'<td data-label="{escape(name)}">{html}</td>' for name, html in zip(header, row, strict=True))
         for row in rows

@@ -49,7 +49,7 @@ pre{margin:0;white-space:pre-wrap;overflow-wrap:anywhere}
 .top .place{color:var(--muted)}
 .top .account{margin-left:auto;display:flex;flex-wrap:wrap;align-items:center;gap:8px 16px}
 .top nav{display:flex;flex-wrap:wrap;gap:4px 16px}
-.top nav a{padding:8px 0;text-decoration:none}
+.top nav a{padding:10px 0;text-decoration:none}
 .top nav a[aria-current]{color:var(--text);box-shadow:0 2px 0 var(--accent)}
 .foot{color:var(--muted);font-size:.875rem;padding-bottom:32px}
 main{max-width:44rem;margin:0 auto;padding:0 16px 32px}
@@ -136,6 +136,23 @@ details>:last-child{margin-bottom:12px}
   position:relative; background:var(--quiet); border-radius:6px; padding:12px 16px; margin:8px 0;
   max-height:24rem; overflow:auto
 }
+time,.small{white-space:nowrap}
+.small{min-height:36px;padding:4px 12px;font-size:.875rem}
+.plain{font-size:1rem;margin:0;overflow-wrap:anywhere}
+.tiles{display:grid;grid-template-columns:repeat(auto-fill,minmax(11rem,1fr));gap:12px;list-style:none;padding:0}
+.tile{margin:0;padding:16px;position:relative}
+.tile a{display:block;text-decoration:none}
+.tile a::after{content:"";position:absolute;inset:0}
+.tile .figure{display:block;font-size:1.5625rem;line-height:1.2;font-weight:600;color:var(--text)}
+.timeline{list-style:none;margin:0;padding:0}
+.timeline li{
+  display:flex; flex-wrap:wrap; align-items:center; gap:4px 12px; padding:8px 0; border-bottom:1px solid var(--line)
+}
+.timeline .when{margin-left:auto}
+.filters{
+  display:grid; grid-template-columns:repeat(auto-fit,minmax(9rem,1fr)); gap:12px; align-items:end; margin:16px 0
+}
+progress,meter{accent-color:var(--accent);width:8rem;max-width:100%;height:12px;vertical-align:middle}
 .empty{color:var(--muted);text-align:center;padding:32px 16px}
 .row{display:flex;flex-wrap:wrap;gap:8px 24px;align-items:flex-start;justify-content:space-between}
 .row>.grow{flex:1 1 16rem;min-width:0}

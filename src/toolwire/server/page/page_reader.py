@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from toolwire.consent.display import confirmation_text, needs_typed_confirmation
-from toolwire.consent.question_page import build_question_parts
+from toolwire.consent.question_page import build_answer_buttons, build_question_parts, build_typed_words
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Deny, Question
 from toolwire.core.codec import Codec, Pending, Reader, Reading, Site
@@ -106,21 +106,14 @@ class PageReader:
         """Return the page with the question about a call."""
         question = _build_question(view, tool, self._catalog.title)
         text = json.dumps(dict(view.arguments))
-        typed = ""
-        if needs_typed_confirmation(question):
-            typed = (
-                f'<p class="notice destroys"><label>Type <b>{escape(confirmation_text(question))}</b> to allow it'
-                '<input name="confirm" autocomplete="off" spellcheck="false"></label></p>'
-            )
+        typed = build_typed_words(confirmation_text(question)) if needs_typed_confirmation(question) else ""
         # The call comes back in the form with its signature, so the server keeps nothing while the user thinks.
         hidden = [("tool", view.name), ("step", "answer"), ("arguments", text), ("seen", _sign(tool, text))]
-        style = "danger" if tool.destructive else "primary"
         alert = build_notice(fault, "destroys", role="alert") if fault else ""
         key = self._page.build_key_field() if "key" in fields else ""
         html = (
             f"{alert}<h2>May it be called?</h2>{build_question_parts(question)}{self._open_form(hidden)}{key}{typed}"
-            '<div class="actions bar"><button name="answer" value="deny">Not now</button>'
-            f'<button class="{style}" name="answer" value="allow">Allow this call</button></div></form>'
+            f"{build_answer_buttons(destructive=tool.destructive)}</form>"
         )
         return self._page.build(replace(view, html=html), 400 if fault else 200)
 

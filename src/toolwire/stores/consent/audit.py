@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from toolwire.consent.decision_record import FIRST, ChainedDecision, ChainStart, Decision, compute_chain_digest
 from toolwire.stores.database import Database
@@ -33,6 +33,9 @@ CREATE TABLE IF NOT EXISTS begins (one INTEGER PRIMARY KEY CHECK (one = 1), numb
 CREATE TABLE IF NOT EXISTS sealed (number INTEGER PRIMARY KEY)
 """
 _LAST = "SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1"
+_NEWEST = "SELECT number, record, digest FROM audit WHERE number < ? ORDER BY number DESC LIMIT ?"
+_NO_END = 2**62
+_PIECE = 200
 _SIZE = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
 
 _STEM, _SUFFIX = "audit", ".sqlite3"
@@ -68,6 +71,29 @@ class StoredAudit:
             with closing(Database(file, _SCHEMA)) as database:
                 rows += database.select_rows("SELECT number, record, digest FROM audit ORDER BY number")
         return [ChainedDecision(number, Decision(**json.loads(text)), digest) for number, text, digest in rows]
+
+    def last_number(self) -> int:
+        """Return the number of the newest record, 0 without any."""
+        # Files are sealed one after the other, so only the newest one can have grown.
+        files = list_audit_files(self._folder)
+        if not files or files[-1] == self._file:
+            return _find_last(self._database)
+        with closing(Database(files[-1], _SCHEMA)) as database:
+            return _find_last(database)
+
+    def iterate_back(self, before: int | None = None) -> Iterator[ChainedDecision]:
+        """Yield the records from the newest one back, or from the one before the number ``before``.
+
+        They are read in pieces, so that a reader that stops early does not read the whole log.
+        """
+        # CO-02
+        end = before if before is not None else _NO_END
+        for file in reversed(list_audit_files(self._folder)):
+            with closing(Database(file, _SCHEMA)) as database:
+                while rows := cast("list[Any]", database.select_rows(_NEWEST, end, _PIECE)):
+                    for number, text, digest in rows:
+                        yield ChainedDecision(number, Decision(**json.loads(text)), digest)
+                    end = rows[-1][0]
 
     def start(self) -> ChainStart:
         """Return what the first file that is here goes on from: other than FIRST if earlier files are elsewhere."""
@@ -106,6 +132,11 @@ class StoredAudit:
         self._database = Database(self._file, _SCHEMA)
         with self._database.transaction() as cursor:
             cursor.execute("INSERT OR IGNORE INTO begins VALUES (1, ?, ?)", last)
+
+
+def _find_last(database: Database) -> int:
+    rows: list[Any] = database.select_rows(_LAST) or database.select_rows("SELECT number, digest FROM begins")
+    return int(rows[0][0]) if rows else 0
 
 
 def list_audit_files(folder: Path) -> list[Path]:

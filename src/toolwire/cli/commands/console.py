@@ -1,0 +1,160 @@
+"""``toolwire console``: pages in the browser about questions, permissions, rules, decisions, connections and limits."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from toolwire.cli.exits import OK
+from toolwire.cli.targets.target import UrlTarget, read_target
+from toolwire.cli.terminal.screen import print_instruction
+from toolwire.client import Session
+from toolwire.client.connection.connect import connect_sync, list_definitions
+from toolwire.client.discovery.discover import complete_url
+from toolwire.client.login.browser import open_page
+from toolwire.client.login.saved_credentials import open_credentials
+from toolwire.consent import DefinitionLock
+from toolwire.console import Console, ConsoleSource, OneTimeKey
+from toolwire.console.app import PageGroup
+from toolwire.console.source import ConnectionRow, OfferedTool
+from toolwire.core.catalog import Catalog
+from toolwire.core.errors import DefinitionError, ToolwireError
+from toolwire.core.model import Approval, Kind, Problem, Tool
+from toolwire.limits import CLIENT_DEFAULTS
+from toolwire.server.http.process import HOST, serve
+from toolwire.stores.consent.agreed_commands import AgreedCommands
+from toolwire.stores.paths import find_state_folder
+
+from .lock import list_differences, read_lock_file
+
+_LAST_DECISIONS = 1_000
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve the console on loopback until it is stopped."""
+    folder = Path(arguments.path) if arguments.path else find_state_folder()
+    source = build_source(folder, is_default=not arguments.path, lock=Path(arguments.lock), targets=arguments.targets)
+    serve_console(source, port=arguments.port, opens=not arguments.no_open)
+    return OK
+
+
+def serve_console(
+    source: ConsoleSource, *, port: int, opens: bool, groups: Sequence[PageGroup] = (), path: str = "/"
+) -> None:
+    """Serve the console of this user on loopback, and open its page ``path``; the link has the key that lets one in."""
+    address: list[str] = []
+
+    def show(key: str, words: str = "For another browser") -> None:
+        print_instruction(f"{words}: {address[0]}{path}#key={key}")
+
+    key = OneTimeKey("you", show)
+    app = Console(source, key, own_user_only=True, groups=groups)
+
+    def announce(url: str) -> None:
+        address.append(url)
+        link = f"{url}{path}#key={key.key}"
+        if not (opens and open_page(link)):
+            print_instruction(f"Open this page in a browser on this machine: {link}")
+        else:
+            print_instruction(f"The console is at {link}")
+        print("Ctrl-C stops it.", file=sys.stderr, flush=True)
+
+    serve(app, host=HOST, port=port, announce=announce)
+
+
+def build_source(
+    folder: Path, *, is_default: bool = True, lock: Path = Path("toolwire.lock"), targets: Sequence[str] = ()
+) -> ConsoleSource:
+    """Return what the console of this user shows, from ``folder`` and the file of the lock.
+
+    Raises:
+        UsageError: a target is no URL.
+    """
+    given = [_read_url(text) for text in targets]
+    source = ConsoleSource(
+        folder=folder,
+        command="toolwire approvals" if is_default else f"toolwire approvals --path {folder}",
+        list_connections=lambda: _list_connections(source, given),
+        find_offers=lambda url: _find_offers(source, url),
+        list_locked=lambda: [(url, len(tools)) for url, tools in _read_lock(lock).connections.items()],
+        lock_name=lock.name,
+        find_differences=lambda url: _find_differences(lock, url),
+        limit_notes=_LIMIT_NOTES,
+    )
+    return source
+
+
+_TOOL_LIMIT = CLIENT_DEFAULTS.tool.max if CLIENT_DEFAULTS.tool else 0
+_CONNECTION_LIMIT = CLIENT_DEFAULTS.connection.max if CLIENT_DEFAULTS.connection else 0
+_RATES = f"A tool is called at most {_TOOL_LIMIT} times a minute, a connection {_CONNECTION_LIMIT} times."
+_LIMIT_NOTES = (
+    f"{_RATES} That holds over the protocols whose servers do not limit calls themselves.",
+    "You are asked at most 10 questions a minute, and after three denials of a tool no more about it.",
+    "A permission lasts at most 30 days. The page Permissions shows how many calls each one has left.",
+)
+
+
+def _list_connections(source: ConsoleSource, given: Sequence[str]) -> list[ConnectionRow]:
+    """Return the sites that this user has something to do with, and the programs that they agreed to run."""
+    found: dict[str, ConnectionRow] = {}
+    for each in sorted(open_credentials().list_all(), key=lambda one: one.resource):
+        if each.principal:
+            continue
+        access = "with a key of yours" if each.kind == "key" else "signed in"
+        found[each.resource] = ConnectionRow(url=each.resource, access=access, scopes=tuple(each.scopes))
+    named = [(url, "given when the console was started") for url in given]
+    named += [(grant.key.origin, "has a permission") for grant in source.grants.list_grants()]
+    named += [(level.site, "has a rule of yours") for level in source.preferences.list_levels()]
+    for number, entry in enumerate(source.audit.iterate_back()):
+        if number == _LAST_DECISIONS:
+            break
+        named.append((entry.record.site, "was asked about"))
+    for url, access in named:
+        if url and not any(one == url or one.startswith(f"{url}/") for one in found):
+            found[url] = ConnectionRow(url=url, access=access)
+    programs = sorted(AgreedCommands(source.folder).list_all().values())
+    rows = [ConnectionRow(url=f"stdio:{text}", access="a program that you agreed to run") for text in programs]
+    return [*found.values(), *rows]
+
+
+def _find_offers(source: ConsoleSource, url: str) -> list[OfferedTool] | Problem:
+    """Return the tools at ``url`` as the user's rules see them. None is called, and no sign-in begins."""
+    try:
+        with connect_sync(url, session=Session(kept=source.preferences)) as remote:
+            catalog: Catalog = remote.catalog()
+            return [_describe_tool(name, tool, remote.find_level) for name, tool in catalog.names.items()]
+    except ToolwireError as error:
+        return Problem(kind=Kind.UNREACHABLE, message=str(error))
+
+
+def _describe_tool(name: str, tool: Tool, find_level: Callable[[Tool], Any]) -> OfferedTool:
+    level = find_level(tool)
+    return OfferedTool(
+        name=name,
+        description=tool.description.strip().partition("\n")[0],
+        effect="destroys" if tool.destructive else "reads" if tool.safe else "changes",
+        cost=str(tool.cost or ""),
+        level=level.value if isinstance(level, Approval) else str(level or ""),
+    )
+
+
+def _read_lock(file: Path) -> DefinitionLock:
+    return read_lock_file(file) if file.exists() else DefinitionLock()
+
+
+def _find_differences(file: Path, url: str) -> list[str] | Problem:
+    try:
+        pinned = list_definitions(url, api_key=None, protocol=None, session=Session())
+        return list_differences(_read_lock(file).find_differences(url, pinned.definitions))
+    except (ToolwireError, ValueError) as error:
+        return Problem(kind=Kind.UNREACHABLE, message=str(error))
+
+
+def _read_url(text: str) -> str:
+    target = read_target(text)
+    if not isinstance(target, UrlTarget):
+        raise DefinitionError(f"{text} is no URL: the console looks at sites.")
+    return complete_url(target.text)

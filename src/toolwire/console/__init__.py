@@ -1,0 +1,17 @@
+"""Show an operator in a browser what toolwire does: questions, permissions, decisions, connections and calls."""
+
+from .app import Console
+from .sessions import OneTimeKey, SignInKey
+from .source import CallRow, ConnectionRow, ConsoleSource, LimitRow, OfferedTool, UpstreamRow
+
+__all__ = [
+    "CallRow",
+    "ConnectionRow",
+    "Console",
+    "ConsoleSource",
+    "LimitRow",
+    "OfferedTool",
+    "OneTimeKey",
+    "SignInKey",
+    "UpstreamRow",
+]

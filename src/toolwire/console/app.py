@@ -1,0 +1,395 @@
+"""Serve the console as an ASGI application: who may see it, one table of pages, and the events that keep them fresh.
+
+Rules:
+- Host and Origin are checked as by every server of this project. A form must come from a page of the same session.
+- Without a session there is one page: that which asks for the key.
+- Pages read files, so each is made in a thread.
+"""
+# CO-02, D-19, D-22, D-24
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from http.cookies import CookieError, SimpleCookie
+from typing import Final, TypeAlias
+from urllib.parse import parse_qs
+
+import anyio.to_thread
+
+from toolwire.client.approvers.peer_user import is_other_user
+from toolwire.core.errors import ToolwireError
+from toolwire.core.http import STATUS_BY_KIND, Response
+from toolwire.core.model import Problem
+from toolwire.core.url_origin import has_same_origin
+from toolwire.server.access.host_guard import HostGuard
+from toolwire.server.deadline_scheduler import DeadlineScheduler
+from toolwire.server.http.exchange import Exchange, Receive, Scope, Send, get_exchange
+from toolwire.server.http.lifespan import run_lifespan
+from toolwire.server.http.messages import close_websocket, read_body, send_response
+from toolwire.server.limits import ServerLimits
+
+from . import connections_page, inbox_page, log_page, operation_page, overview_page, permissions_page
+from .events import BEAT_S, ChangeFeed
+from .page import (
+    SCRIPT_PATH,
+    Action,
+    Page,
+    PageRequest,
+    Redirect,
+    build_page,
+    build_refusal,
+    build_sign_in_page,
+)
+from .script import SCRIPT_RESPONSE
+from .sessions import OperatorSession, OperatorSessions, SignInKey
+from .source import ConsoleSource
+
+Asgi: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+Fields: TypeAlias = Mapping[bytes, bytes]
+
+_log = logging.getLogger("toolwire.console")
+_LIMITS: Final = ServerLimits(body_bytes=4 << 20)
+_MAX_FIELDS: Final = 5_000
+_THREADS: Final = 16
+_EVENT_HEADERS: Final = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+_SAFE_PATH: Final = re.compile(r"/[A-Za-z0-9/_-]{0,100}")
+
+
+class PageGroup:
+    """Further pages of a console, such as a chat: their place in the navigation, and their pages and actions by path.
+
+    ``looks`` are its topics, as for ``ChangeFeed``; ``attach`` is called with what tells the pages of news.
+    """
+
+    def __init__(
+        self,
+        *,
+        place: tuple[str, str],
+        pages: Mapping[str, Action],
+        actions: Mapping[str, Action],
+        attach: Callable[[Callable[[str], None]], object] = lambda _: None,
+        close: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.place, self.pages, self.actions = place, pages, actions
+        self.attach, self.close = attach, close
+
+
+class Console:
+    """The pages of one console, as an ASGI application that can be stopped.
+
+    ``sign_in`` knows the keys of operators. ``root`` is the path below which the pages are; with ``serve_before`` it
+    stands before the application of a server. ``hosts`` are names of this server besides those of this machine. With
+    ``own_user_only``, programs of other users of this machine are refused, where the system can tell.
+    """
+
+    active_calls = 0
+
+    def __init__(
+        self,
+        source: ConsoleSource,
+        sign_in: SignInKey,
+        *,
+        root: str = "",
+        hosts: Iterable[str] = (),
+        own_user_only: bool = False,
+        groups: Sequence[PageGroup] = (),
+    ) -> None:
+        self._source = source
+        self._root = root
+        self._sessions = OperatorSessions(sign_in)
+        self._guard = HostGuard(hosts=hosts)
+        self._own_user_only = own_user_only
+        self._scheduler = DeadlineScheduler()
+        self._limiters: list[anyio.CapacityLimiter] = []
+        self._groups = groups
+        self._pages, self._actions, self._places = _build_tables(source, groups)
+        self._feed = ChangeFeed(_build_looks(source))
+        self._draining = False
+        for group in groups:
+            group.attach(self._feed.notify)
+
+    async def begin(self) -> None:
+        """Open the stores."""
+        self._source.open()
+
+    async def end(self) -> None:
+        """Close the stores, and what the groups opened."""
+        for group in self._groups:
+            await anyio.to_thread.run_sync(group.close)
+        self._source.close()
+
+    def drain(self) -> None:
+        """End the event streams; a page that is asked for is still answered."""
+        self._draining = True
+        self._feed.notify("")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request; see the ASGI specification."""
+        if scope["type"] == "lifespan":
+            await run_lifespan(self, receive, send)
+        elif scope["type"] != "http":
+            await close_websocket(scope, receive, send)
+        else:
+            await self.serve(scope, get_exchange(receive, send))
+
+    def owns_path(self, path: str) -> bool:
+        """Return whether ``path`` is one of this console's."""
+        return path == self._root or path.startswith(f"{self._root}/")
+
+    def serve_before(self, app: Asgi) -> Asgi:
+        """Return an application that serves the paths of this console, and passes all other requests to ``app``."""
+
+        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+            is_ours = scope["type"] == "http" and self.owns_path(scope["path"])
+            await (self if is_ours else app)(scope, receive, send)
+
+        return serve
+
+    async def serve(self, scope: Scope, exchange: Exchange) -> None:
+        """Answer the HTTP request of ``exchange`` with the ASGI ``scope``."""
+        fields: Fields = dict(scope["headers"])
+        refusal = self._find_refusal(scope, fields) or await self._refuse_other_users(scope)
+        path = scope["path"][len(self._root) :] or "/"
+        if refusal is None and path == "/events" and scope["method"] == "GET":
+            await self._serve_events(scope, exchange, fields)
+            return
+        response = refusal or await self._answer(scope, exchange, fields, path)
+        await send_response(scope, exchange, response)
+
+    # Admission
+
+    def _find_refusal(self, scope: Scope, fields: Fields) -> Response | None:
+        """Return why nothing of this console is for who sent this request, or None."""
+        address = (scope.get("server") or ("", 0))[0]
+        problem = self._guard.check_host(address, fields)
+        if problem is not None:
+            return build_refusal(problem.message, STATUS_BY_KIND[problem.kind])
+        site, is_read = fields.get(b"sec-fetch-site"), scope["method"] in ("GET", "HEAD")
+        origin = fields.get(b"origin", b"").decode("latin-1")
+        # The scheme is that of the page: a proxy in front may take https and pass http on.
+        own = f"{origin.partition('://')[0]}://{fields.get(b'host', b'').decode('latin-1')}"
+        is_foreign = bool(origin) and not has_same_origin(origin, own)
+        # A link may lead here from anywhere; anything else of another site is refused, whatever cookie it has.
+        if site not in (None, b"same-origin", b"none"):
+            is_foreign |= not (is_read and fields.get(b"sec-fetch-mode") == b"navigate")
+        if is_foreign:
+            return build_refusal("This console answers to its own pages alone.", 403)
+        return None
+
+    async def _refuse_other_users(self, scope: Scope) -> Response | None:
+        client, server = scope.get("client"), scope.get("server")
+        if self._own_user_only and (not client or not server or await self._is_other_user(client[1], server[1])):
+            return build_refusal("This console answers only the user who started it.", 403)
+        return None
+
+    async def _is_other_user(self, peer: int, own: int) -> bool:
+        # The system writes its table of connections anew for each reader.
+        return await anyio.to_thread.run_sync(is_other_user, peer, own, limiter=self._find_limiter())
+
+    def _find_session(self, scope: Scope, fields: Fields) -> tuple[str, OperatorSession | None]:
+        try:
+            cookies = SimpleCookie(fields.get(b"cookie", b"").decode("latin-1"))
+        except CookieError:
+            return "", None
+        found = cookies.get(_name_cookie(scope))
+        cookie = "" if found is None else found.value
+        return cookie, self._sessions.find(cookie) if cookie else None
+
+    # Pages
+
+    async def _answer(self, scope: Scope, exchange: Exchange, fields: Fields, path: str) -> Response:
+        match scope["method"]:
+            case "POST":
+                return await self._answer_form(scope, exchange, fields, path)
+            case "GET" | "HEAD" if path == SCRIPT_PATH:
+                return SCRIPT_RESPONSE
+            case "GET" | "HEAD":
+                _, session = self._find_session(scope, fields)
+                if session is None:
+                    return build_sign_in_page(self._root, path if path in self._pages else "/")
+                query = {name: one[0] for name, one in _parse(scope["query_string"].decode("latin-1")).items()}
+                request = PageRequest(session=session, root=self._root, path=path, query=query)
+                return await self._make(self._pages.get(path), request)
+            case _:
+                return build_refusal("This address takes GET and POST.", 405)
+
+    async def _answer_form(self, scope: Scope, exchange: Exchange, fields: Fields, path: str) -> Response:
+        body = await read_body(exchange, fields, _LIMITS, self._scheduler)
+        if isinstance(body, Problem):
+            return build_refusal(body.message, STATUS_BY_KIND[body.kind])
+        form = _parse(body.decode("utf-8", "replace"))
+        if path == "/sign-in":
+            return self._sign_in(scope, fields, form)
+        cookie, session = self._find_session(scope, fields)
+        if session is None:
+            return build_sign_in_page(self._root, path if path in self._pages else "/")
+        request = PageRequest(session=session, root=self._root, path=path, form=form)
+        if not session.owns(request.get("token")):
+            return build_refusal("This form is too old, or is not from this page. Go back and load it again.", 403)
+        if path == "/sign-out":
+            self._sessions.end(cookie)
+            return _redirect(f"{self._root}/")
+        return await self._make(self._actions.get(path), request)
+
+    async def _make(self, handler: Action | None, request: PageRequest) -> Response:
+        """Return the response of a page or an action, which runs in a thread."""
+        if handler is None:
+            handler = _build_missing
+        return await anyio.to_thread.run_sync(self._run, handler, request, limiter=self._find_limiter())
+
+    def _find_limiter(self) -> anyio.CapacityLimiter:
+        if not self._limiters:  # made in the event loop that uses it
+            self._limiters.append(anyio.CapacityLimiter(_THREADS))
+        return self._limiters[0]
+
+    def _run(self, handler: Action, request: PageRequest) -> Response:
+        try:
+            made = handler(request)
+            if isinstance(made, Redirect):
+                note = f"{'&' if '?' in made.path else '?'}note={made.note}" if made.note else ""
+                return _redirect(f"{self._root}{made.path}{note}")
+            return build_page(request, made, self._places())
+        except (ToolwireError, OSError, sqlite3.Error) as error:
+            _log.error("the page %s failed: %s", request.path, error)
+            text = str(error) if isinstance(error, ToolwireError) else "A file of the console cannot be read now."
+            return build_refusal(text, 500)
+        except Exception:  # noqa: BLE001 - the browser gets a page, and the log has the details
+            _log.exception("the page %s failed", request.path)
+            return build_refusal("The page could not be made. The log of the program has the details.", 500)
+
+    def _sign_in(self, scope: Scope, fields: Fields, form: Mapping[str, Sequence[str]]) -> Response:
+        wanted, key = ((form.get(name) or ("",))[0] for name in ("next", "key"))
+        path = wanted if _SAFE_PATH.fullmatch(wanted) and wanted in self._pages else "/"
+        address = (scope.get("client") or ("", 0))[0]
+        cookie = self._sessions.start(key.strip(), address)
+        if cookie is None:
+            text = "This is no key of this console, or it was used before. The terminal has printed the next one."
+            return build_sign_in_page(self._root, path, text, 403)
+        is_secure = scope.get("scheme") == "https" or fields.get(b"origin", b"").startswith(b"https:")
+        secure = "; Secure" if is_secure else ""
+        text = f"{_name_cookie(scope)}={cookie}; Path={self._root or '/'}; HttpOnly; SameSite=Strict{secure}"
+        response = _redirect(f"{self._root}{path}")
+        return response._replace(headers=(*response.headers, (b"set-cookie", text.encode())))
+
+    # Events
+
+    async def _serve_events(self, scope: Scope, exchange: Exchange, fields: Fields) -> None:
+        cookie, session = self._find_session(scope, fields)
+        if session is None or self._feed.is_full:
+            refusal = build_refusal("Sign in first.", 401) if session is None else build_refusal("Too many pages.", 503)
+            await send_response(scope, exchange, refusal)
+            return
+        leaving = asyncio.ensure_future(_wait_for_disconnect(exchange))
+        change = self._feed.wait_for_change()
+        try:
+            await self._feed.open_stream()
+            await exchange.send({"type": "http.response.start", "status": 200, "headers": _EVENT_HEADERS})
+            await exchange.send({"type": "http.response.body", "body": b"retry: 2000\n\n", "more_body": True})
+            while not self._draining:
+                await asyncio.wait((leaving, change), timeout=BEAT_S, return_when=asyncio.FIRST_COMPLETED)
+                if leaving.done() or self._sessions.find(cookie) is None:
+                    break
+                data = b": \n\n"
+                if change.done():
+                    topics, change = change.result(), self._feed.wait_for_change()
+                    data = f"event: change\ndata: {topics}\n\n".encode()
+                await exchange.send({"type": "http.response.body", "body": data, "more_body": True})
+            if not leaving.done():
+                await exchange.send({"type": "http.response.body", "body": b""})
+        finally:
+            leaving.cancel()
+            change.cancel()
+            self._feed.close_stream()
+
+
+async def _wait_for_disconnect(exchange: Exchange) -> None:
+    while (await exchange.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _build_tables(
+    source: ConsoleSource, groups: Sequence[PageGroup]
+) -> tuple[dict[str, Action], dict[str, Action], Callable[[], list[tuple[str, str]]]]:
+    """Return the pages and the actions by path, and the function that lists the places of the navigation."""
+    pages: dict[str, Action] = {
+        "/": lambda request: overview_page.build_overview(source, request),
+        "/inbox": lambda request: inbox_page.build_inbox(source, request),
+        "/permissions": lambda request: permissions_page.build_permissions(source, request),
+        "/rules": lambda request: permissions_page.build_rules(source, request),
+        "/log": lambda request: log_page.build_log(source, request),
+    }
+    actions: dict[str, Action] = {
+        "/inbox": lambda request: inbox_page.answer_question(source, request),
+        "/permissions": lambda request: permissions_page.revoke_permission(source, request),
+        "/rules": lambda request: permissions_page.change_rule(source, request),
+    }
+    places = [("/permissions", "Permissions"), ("/rules", "Rules"), ("/log", "Log")]
+    if source.list_connections is not None:
+        pages["/connections"] = lambda request: connections_page.build_connections(source, request)
+        actions["/connections"] = lambda request: connections_page.look_at_offers(source, request)
+        places.insert(0, ("/connections", "Connections"))
+    if source.list_locked is not None:
+        pages["/lock"] = lambda request: connections_page.build_lock(source, request)
+        actions["/lock"] = lambda request: connections_page.compare_with_lock(source, request)
+        places.append(("/lock", "Lock"))
+    if source.list_upstreams is not None:
+        pages["/upstreams"] = lambda request: operation_page.build_upstreams(source, request)
+        places.append(("/upstreams", "Upstreams"))
+    if source.list_calls is not None:
+        pages["/calls"] = lambda request: operation_page.build_calls(source, request)
+        actions["/calls"] = lambda request: operation_page.cancel_call(source, request)
+        places.append(("/calls", "Calls"))
+    if source.list_limits is not None or source.limit_notes:
+        pages["/limits"] = lambda request: operation_page.build_limits(source, request)
+        places.append(("/limits", "Limits"))
+    for group in groups:
+        pages |= group.pages
+        actions |= group.actions
+
+    def list_places() -> list[tuple[str, str]]:
+        count = len(source.approvals.list_pending())
+        inbox = ("/inbox", f"Inbox ({count})" if count else "Inbox")
+        return [("/", "Overview"), *(group.place for group in groups), inbox, *places]
+
+    return pages, actions, list_places
+
+
+def _build_looks(source: ConsoleSource) -> Mapping[str, Callable[[], object]]:
+    looks: dict[str, Callable[[], object]] = {
+        "inbox": lambda: [one.id for one in source.approvals.list_pending()],
+        "permissions": lambda: [(one.id, one.uses_left) for one in source.grants.list_grants()],
+        "rules": source.preferences.list_levels,
+        "log": source.audit.last_number,
+    }
+    given = (("upstreams", source.list_upstreams), ("calls", source.list_calls))
+    return looks | {topic: look for topic, look in given if look is not None}
+
+
+def _redirect(address: str) -> Response:
+    # 303: whatever the form was, the page is then fetched, and loading it again sends nothing again.
+    return Response(303, ((b"location", address.encode("latin-1", "replace")), (b"cache-control", b"no-store")))
+
+
+def _parse(text: str) -> dict[str, list[str]]:
+    try:
+        return parse_qs(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
+    except ValueError:
+        return {}
+
+
+def _name_cookie(scope: Scope) -> str:
+    # Cookies are shared by all ports of a host; two consoles of one machine must not sign each other out.
+    return f"toolwire_console_{(scope.get('server') or ('', 0))[1]}"
+
+
+def _build_missing(_request: PageRequest) -> Page:
+    return _NO_PAGE
+
+
+_NO_PAGE: Final = Page(
+    "No such page", '<div class="card"><h1>There is no such page</h1><p>The links above lead on.</p></div>', status=404
+)

@@ -1,0 +1,180 @@
+"""Build the log of decisions: the newest first, by pages, with filters, and the check of its chain of digests."""
+# CO-02, XL-055
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from html import escape
+
+from toolwire.consent.decision_record import ChainedDecision, Decision, find_chain_fault
+from toolwire.framing.html_page import build_badge, build_facts, build_fold, build_notice, build_table
+from toolwire.framing.visible_text import make_visible
+
+from .page import Page, PageRequest, build_heading, build_moment, count_words
+from .source import ConsoleSource
+
+ROWS = 50
+MAX_SCANNED = 50_000
+"""How many records one page looks through for those that fit; a link goes on with the older ones."""
+
+_TEXT_CHARS = 120
+_SIGNS = {
+    "allowed": "safe",
+    "agreed": "safe",
+    "signed": "safe",
+    "denied": "reads",
+    "blocked": "costs",
+    "throttled": "costs",
+    "timeout": "costs",
+    "changed": "destroys",
+}
+_FILTERS = ("tool", "site", "who", "decision", "since")
+_DAY_S = 86_400.0
+
+
+def build_log(source: ConsoleSource, request: PageRequest) -> Page:
+    """Return one page of the log: 50 decisions that fit the filters, and how to see older ones."""
+    query = {name: request.query.get(name, "").strip()[:_TEXT_CHARS] for name in _FILTERS}
+    before = request.query.get("before", "")
+    end = int(before) if before.isascii() and before.isdigit() and len(before) < 18 else None
+    since, fault = _read_day(query["since"])
+    found, older = _find_rows(source.audit.iterate_back(end), query, since)
+    is_chosen = any(query.values())
+    none = "No decision fits." if is_chosen else "Nothing was decided yet."
+    table = _build_table(found) if found else f'<p class="empty">{none}</p>'
+    newest = f'<a class="button" href="{escape(request.link("/log", **query))}">Newest</a>' if end is not None else ""
+    if older:
+        address = request.link("/log", before=str(older), **query)
+        newest += f'<a class="button" href="{escape(address)}">Older</a>'
+    pages = f'<nav class="actions" aria-label="Pages of the log">{newest}</nav>' if newest else ""
+    part = ' data-part="log"' if end is None else ""
+    alert = build_notice(fault, "destroys", role="alert") if fault else ""
+    heading = build_heading("Log", "Who decided what, and when. A record holds no argument and no credential.")
+    html = (
+        f"{heading}{_build_verification(source, request)}{alert}{_build_filters(request, query)}"
+        f'<div class="card"{part}>{table}</div>{pages}'
+    )
+    return Page("Log", html, ("log",) if end is None else (), status=400 if fault else 200)
+
+
+def build_timeline(entries: Iterable[ChainedDecision]) -> str:
+    """Return decisions as a short list."""
+    items = "".join(
+        f"<li>{_build_decision(entry.record)} <span><code>{escape(_cut(entry.record.tool))}</code> "
+        f"<small>{escape(_cut(entry.record.site or entry.record.connection))}</small></span>"
+        f'<small class="when">{build_moment(entry.record.at)}</small></li>'
+        for entry in entries
+    )
+    return f'<ul class="timeline">{items}</ul>'
+
+
+def _find_rows(
+    entries: Iterable[ChainedDecision], query: dict[str, str], since: float
+) -> tuple[list[ChainedDecision], int]:
+    """Return the records of a page, and the number before which the next page begins, 0 if there is none."""
+    found: list[ChainedDecision] = []
+    for scanned, entry in enumerate(entries):
+        if len(found) == ROWS or scanned == MAX_SCANNED:
+            return found, entry.number + 1
+        if _fits(entry.record, query, since):
+            found.append(entry)
+    return found, 0
+
+
+def _fits(record: Decision, query: dict[str, str], since: float) -> bool:
+    return (
+        record.at >= since
+        and query["tool"] in record.tool
+        and (query["site"] in record.site or query["site"] in record.connection)
+        and query["who"] in record.principal
+        and query["decision"] in ("", record.decision)
+    )
+
+
+def _read_day(text: str) -> tuple[float, str]:
+    if not text:
+        return 0.0, ""
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp(), ""
+    except (ValueError, OverflowError):
+        return 0.0, "Write the day as year, month and day, such as 2026-11-30."
+
+
+def _build_table(entries: Sequence[ChainedDecision]) -> str:
+    header = ("Decision", "Tool", "Site", "Who", "Time (UTC)", "No.")
+    return build_table(header, [_list_cells(entry) for entry in entries])
+
+
+def _list_cells(entry: ChainedDecision) -> list[str]:
+    record = entry.record
+    details = build_facts(
+        (label, escape(text))
+        for label, text in (
+            ("shown for", f"{record.shown_ms / 1_000:.1f} s"),
+            ("answered", make_visible(record.channel) or "by a permission or a rule"),
+            ("request", record.binding[:16] or "none"),
+            ("digest", entry.digest[:16]),
+        )
+    )
+    site = _cut(record.site)
+    name = _cut(record.connection)
+    return [
+        _build_decision(record),
+        f"<code>{escape(_cut(record.tool))}</code>",
+        f"{escape(site)} <small>{escape(name)}</small>" if name and name != site else escape(site or name),
+        escape(_cut(record.principal)),
+        build_moment(record.at),
+        build_fold(str(entry.number), details, kind="fold"),
+    ]
+
+
+def _build_decision(record: Decision) -> str:
+    words = make_visible(record.decision[:_TEXT_CHARS])
+    return build_badge(_SIGNS.get(record.decision, "reads"), f"{words}, also later" if record.always else words)
+
+
+def _cut(text: str) -> str:
+    """Return a text of a record on one line, at most 120 characters of it."""
+    return make_visible(text if len(text) <= _TEXT_CHARS else f"{text[:_TEXT_CHARS]}…")
+
+
+def _build_filters(request: PageRequest, query: dict[str, str]) -> str:
+    options = "".join(
+        f'<option value="{value}"{" selected" if value == query["decision"] else ""}>{value or "any"}</option>'
+        for value in ("", *_SIGNS)
+    )
+    fields = "".join(
+        f'<label>{words}<input name="{name}" value="{escape(query[name])}" type="{kind}" spellcheck="false"></label>'
+        for name, words, kind in (
+            ("tool", "Tool", "search"),
+            ("site", "Site", "search"),
+            ("who", "Who", "search"),
+            ("since", "Since", "date"),
+        )
+    )
+    return (
+        f'<form class="filters" action="{escape(request.link("/log"))}" role="search">{fields}'
+        f'<label>Decision<select name="decision">{options}</select></label><button>Filter</button></form>'
+    )
+
+
+def _build_verification(source: ConsoleSource, request: PageRequest) -> str:
+    """Return the button that checks the chain, or what the check found."""
+    if request.query.get("verify") != "chain":
+        return (
+            f'<form action="{escape(request.link("/log"))}" class="actions">'
+            '<button name="verify" value="chain">Verify the chain</button></form>'
+        )
+    began = time.perf_counter()
+    entries, start = source.audit.entries(), source.audit.start()
+    fault = find_chain_fault(entries, start)
+    if fault:
+        text = f"The log was changed: {fault} Keep a copy of the folder before you go on."
+        return build_notice(text, "destroys", role="alert")
+    missing = f" The records 1 to {start.number:,} are not in this folder." if start.number else ""
+    last = f" The last digest is {entries[-1].digest}." if entries else ""
+    took = f"{time.perf_counter() - began:.1f} s"
+    text = f"{count_words(len(entries), 'record is', 'records are')} as written ({took}).{missing}{last}"
+    return build_notice(text, "safe", role="status")

@@ -1,0 +1,111 @@
+"""Build the pages about a running server: the health of its upstreams, its calls with progress, and its limits."""
+# CO-02
+
+from __future__ import annotations
+
+from html import escape
+
+from toolwire.core.url_display import show_url
+from toolwire.framing.html_page import build_badge, build_table
+from toolwire.framing.visible_text import make_visible
+
+from .page import Page, PageRequest, Redirect, build_heading, build_moment
+from .source import CallRow, ConsoleSource, LimitRow, UpstreamRow
+
+_HEALTH = {"ok": ("safe", "answers"), "waiting": ("costs", "not reached yet"), "failing": ("destroys", "fails")}
+_STATES = {
+    "accepted": ("reads", "accepted"),
+    "running": ("changes", "running"),
+    "waiting": ("costs", "waits for an answer"),
+    "ended": ("safe", "ended"),
+    "cancelled": ("reads", "cancelled"),
+    "interrupted": ("destroys", "interrupted"),
+}
+_OVER = frozenset({"ended", "cancelled", "interrupted"})
+_TEXT_CHARS = 300
+_ROWS = 100
+
+
+def build_upstreams(source: ConsoleSource, _request: PageRequest) -> Page:
+    """Return the upstreams and their health."""
+    found = source.list_upstreams() if source.list_upstreams is not None else ()
+    rows = [_list_upstream_cells(row) for row in found]
+    table = build_table(("Upstream", "State", "Tools", "Latency", "Note"), rows)
+    heading = build_heading("Upstreams", "One that fails leaves the others alone. It is tried again by itself.")
+    html = f'{heading}<div class="card" data-part="upstreams">{table if rows else "<p>There is none.</p>"}</div>'
+    return Page("Upstreams", html, ("upstreams",))
+
+
+def build_calls(source: ConsoleSource, request: PageRequest) -> Page:
+    """Return the calls that run, with their progress, and those that ended last."""
+    calls = source.list_calls() if source.list_calls is not None else ()
+    rows = [_list_call_cells(request, call) for call in calls[:_ROWS]]
+    table = build_table(("Tool", "State", "Caller", "Began", ""), rows)
+    empty = '<p class="empty">No call runs, and none has ended lately.</p>'
+    heading = build_heading("Calls", "Long calls that run now or ended lately, the newest first.")
+    return Page("Calls", f'{heading}<div class="card" data-part="calls">{table if rows else empty}</div>', ("calls",))
+
+
+def cancel_call(source: ConsoleSource, request: PageRequest) -> Redirect:
+    """Tell a call to end."""
+    cancelled = source.cancel_call is not None and source.cancel_call(request.get("id"))
+    return Redirect("/calls", "cancelled" if cancelled else "not-there")
+
+
+def build_limits(source: ConsoleSource, _request: PageRequest) -> Page:
+    """Return the limits, and how much of each is used."""
+    rows = [_list_limit_cells(row) for row in source.list_limits()] if source.list_limits is not None else []
+    table = build_table(("Limit", "Used", "Of"), rows)
+    empty = '<p class="empty">No counted limit is in use.</p>'
+    notes = "".join(f"<li>{escape(make_visible(note))}</li>" for note in source.limit_notes)
+    always = f'<div class="card"><h2>What always holds</h2><ul class="value-list">{notes}</ul></div>' if notes else ""
+    heading = build_heading("Limits", "How much may still be called before a limit stops it.")
+    return Page("Limits", f'{heading}<div class="card">{table if rows else empty}</div>{always}')
+
+
+def _list_upstream_cells(row: UpstreamRow) -> list[str]:
+    late = "" if row.latency_s is None else f"{row.latency_s * 1_000:,.0f} ms"
+    return [
+        f"<b>{escape(make_visible(row.name))}</b> <small>{escape(make_visible(show_url(row.target)))}</small>",
+        build_badge(*_HEALTH[row.state]),
+        f"{row.tools:,}",
+        late,
+        escape(make_visible(row.note[:_TEXT_CHARS])),
+    ]
+
+
+def _list_call_cells(request: PageRequest, call: CallRow) -> list[str]:
+    name = make_visible(call.tool)
+    state = build_badge(*_STATES.get(call.state, ("reads", make_visible(call.state))))
+    if call.state not in _OVER and call.progress is not None:
+        percent = round(max(0.0, min(call.progress, 1.0)) * 100)
+        state += (
+            f' <progress max="100" value="{percent}" aria-label="Progress of {escape(name)}"></progress> {percent} %'
+        )
+    if call.message:
+        state += f" <small>{escape(make_visible(call.message[:_TEXT_CHARS]))}</small>"
+    button = ""
+    if call.can_cancel and call.state not in _OVER:
+        button = (
+            f"{request.open_form('/calls', [('id', call.id)])}"
+            f'<button class="danger small" aria-label="End the call of {escape(name)}">End it</button></form>'
+        )
+    return [
+        f"<code>{escape(name)}</code>",
+        state,
+        escape(make_visible(call.caller)),
+        build_moment(call.started_at),
+        button,
+    ]
+
+
+def _list_limit_cells(row: LimitRow) -> list[str]:
+    share = row.used / row.most if row.most else 0.0
+    label = f"{make_visible(row.what)}: {row.used:,.0f} of {row.most:,.0f}"
+    bar = f'<meter max="{row.most:g}" value="{row.used:g}" aria-label="{escape(label)}"></meter>'
+    full = f" {build_badge('costs', 'used up')}" if share >= 1 else ""
+    return [
+        f"<code>{escape(make_visible(row.what))}</code>",
+        f"{row.used:,.0f} {bar}{full}",
+        f"{row.most:,.0f} {escape(row.per)}",
+    ]

@@ -1,0 +1,172 @@
+"""Put a page of the console together: its frame, its navigation, its header fields, and what a page is asked with."""
+# CO-02, FU-32, D-25
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from html import escape
+from typing import Final, NamedTuple, TypeAlias
+from urllib.parse import quote, urlencode
+
+from toolwire.core.http import Response
+from toolwire.framing.html_page import (
+    build_hidden_fields,
+    build_html_page,
+    build_navigation,
+    build_notice,
+    build_policy,
+)
+from toolwire.framing.visible_text import make_visible
+
+from .sessions import OperatorSession
+
+SCRIPT_PATH: Final = "/console.js"
+_COMMON: Final = (
+    (b"content-type", b"text/html; charset=utf-8"),
+    (b"x-frame-options", b"DENY"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRequest:
+    """A request for a page: who asks, and the fields of the query and of the form."""
+
+    session: OperatorSession
+    root: str = ""
+    path: str = "/"
+    query: Mapping[str, str] = field(default_factory=dict)
+    form: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def get(self, name: str) -> str:
+        """Return the first value of a field of the form, or an empty text."""
+        values = self.form.get(name, ())
+        return values[0] if values else ""
+
+    def link(self, path: str, **query: str) -> str:
+        """Return the address of a page of this console; empty values are left out."""
+        given = {name: value for name, value in query.items() if value}
+        return f"{self.root}{quote(path)}{'?' if given else ''}{urlencode(given)}"
+
+    def open_form(self, path: str, hidden: Sequence[tuple[str, str]] = (), *, style: str = "") -> str:
+        """Return the beginning of a form that posts to ``path``."""
+        fields = build_hidden_fields([("token", self.session.form_token), *hidden])
+        kind = f' class="{style}"' if style else ""
+        return f'<form method="post" action="{escape(self.link(path))}" autocomplete="off"{kind}>{fields}'
+
+
+class Page(NamedTuple):
+    """A page: its title, its HTML, and the topics whose news change it. ``width`` is ``wide`` or empty."""
+
+    title: str
+    html: str
+    topics: Sequence[str] = ()
+    status: int = 200
+    width: str = "wide"
+    shows_media: bool = False
+
+
+class Redirect(NamedTuple):
+    """The page to go to after a form, and the note that it shows: a key of ``NOTES``."""
+
+    path: str
+    note: str = ""
+
+
+Action: TypeAlias = Callable[[PageRequest], "Page | Redirect"]
+
+NOTES: Final[Mapping[str, tuple[str, str]]] = {
+    "allowed": ("Allowed. The call can run now, once, as it was shown.", "safe"),
+    "allowed-later": ("Allowed, and later calls too. Permissions lists it, with a button to take it back.", "safe"),
+    "denied": ("Denied. The call does not run, and the assistant is told.", ""),
+    "over": ("That question is over: it was answered elsewhere, or its time has ended. Nothing was changed.", "costs"),
+    "revoked": ("Taken back. The next call asks again.", "safe"),
+    "not-there": ("That is not there any more. Nothing was changed.", "costs"),
+    "rule": ("Kept. The rule holds from the next call on.", "safe"),
+    "no-rule": ("Deleted. The site's own level holds from the next call on.", "safe"),
+    "cancelled": ("The call was told to end.", ""),
+    "connected": ("Connecting. What the site offers appears here.", ""),
+    "removed": ("Disconnected. What you are signed in with is kept: toolwire logout ends that too.", ""),
+    "model": ("Kept. The next message goes to this model.", "safe"),
+    "cleared": ("This is a new conversation. The model has forgotten the one before.", ""),
+}
+"""What a page says after a form, by the word in its address: no text of an address is ever shown."""
+
+
+def build_page(request: PageRequest, page: Page, places: Sequence[tuple[str, str]]) -> Response:
+    """Return the response with ``page`` in the frame of the console; ``places`` are the addresses and words of all."""
+    note = NOTES.get(request.query.get("note", ""))
+    said = build_notice(note[0], note[1], role="status") if note else ""
+    links = [(f"{request.root}{path}", words) for path, words in places]
+    account = (
+        f'<span class="muted">{escape(make_visible(request.session.name))}</span>'
+        f"{request.open_form('/sign-out')}<button>Sign out</button></form>"
+    )
+    topics = escape(" ".join(page.topics))
+    html = build_html_page(
+        f"{page.title} - toolwire",
+        f'{said}<div data-topics="{topics}">{page.html}</div>',
+        home=f"{request.root}/",
+        navigation_html=build_navigation(links, f"{request.root}{request.path}"),
+        account_html=account,
+        width=page.width,
+        script=f"{request.root}{SCRIPT_PATH}",
+    )
+    policy = build_policy(script="'self'", is_live=True, shows_media=page.shows_media)
+    headers = (*_COMMON, (b"content-security-policy", policy.encode()))
+    return Response(page.status, headers, html.encode("utf-8", "replace"))
+
+
+def build_sign_in_page(root: str, path: str, problem: str = "", status: int = 401) -> Response:
+    """Return the page that asks for the key; ``path`` is where the operator wanted to go."""
+    alert = build_notice(problem, "destroys", role="alert") if problem else ""
+    html = (
+        f'<div class="card"><h1>Sign in to the console</h1>{alert}'
+        f'<form method="post" action="{escape(root)}/sign-in" id="sign-in">{build_hidden_fields([("next", path)])}'
+        '<p class="field"><label>Key <small>The link that the terminal printed has it, after the #.</small>'
+        '<input name="key" type="password" autocomplete="off" required autofocus></label></p>'
+        '<div class="actions bar"><button class="primary">Sign in</button></div></form></div>'
+    )
+    page = build_html_page("Sign in", html, place="console", width="narrow", script=f"{root}{SCRIPT_PATH}")
+    return Response(
+        status,
+        (*_COMMON, (b"content-security-policy", build_policy(script="'self'").encode())),
+        page.encode("utf-8", "replace"),
+    )
+
+
+def build_refusal(sentence: str, status: int) -> Response:
+    """Return a page that says why a request is not answered. It has no link and no script."""
+    html = f'<div class="card"><h1>This did not work</h1>{build_notice(sentence, "destroys", role="alert")}</div>'
+    page = build_html_page("This did not work", html, place="console", width="narrow")
+    return Response(
+        status,
+        (*_COMMON, (b"content-security-policy", build_policy().encode())),
+        page.encode("utf-8", "replace"),
+    )
+
+
+def build_moment(seconds: float) -> str:
+    """Return a time, which is in seconds since 1970, as HTML: the day and the minute, the exact time on hover."""
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        return "at no readable time"
+    exact = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f'<time datetime="{exact}" title="{exact}">{moment.day} {moment:%b}, {moment:%H:%M:%S}</time>'
+
+
+def build_heading(words: str, about: str = "") -> str:
+    """Return the heading of a page, and one sentence about it."""
+    return f"<h1>{escape(words)}</h1>" + (f'<p class="muted">{escape(about)}</p>' if about else "")
+
+
+def count_words(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun, such as ``1 call`` and ``2 calls``."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

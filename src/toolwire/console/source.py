@@ -1,0 +1,140 @@
+"""Define what a console shows: the stores of one folder, and functions that return the state of a running program.
+
+``toolwire console`` and the ``/console`` of a gateway differ in the functions that they give, and in nothing else.
+"""
+# CO-02
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from toolwire.core.model import Problem
+from toolwire.stores.consent.approvals import Approvals
+from toolwire.stores.consent.audit import StoredAudit
+from toolwire.stores.consent.grants import StoredGrants
+from toolwire.stores.consent.preferences import StoredPreferences
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionRow:
+    """A site or a program that is known: ``url`` names it, ``access`` says how it is used, such as ``signed in``."""
+
+    url: str
+    access: str
+    scopes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedTool:
+    """A tool that a site offers. ``level`` is what happens before a call of it: ``auto``, ``per-call`` or ``deny``."""
+
+    name: str
+    description: str
+    effect: Literal["reads", "changes", "destroys"]
+    cost: str = ""
+    level: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamRow:
+    """An upstream of a gateway and its health. ``note`` says what is wrong, and ``latency_s`` is that of late."""
+
+    name: str
+    target: str
+    state: Literal["ok", "waiting", "failing"]
+    tools: int = 0
+    note: str = ""
+    latency_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRow:
+    """A call that runs or has run. ``progress`` is from 0 to 1, None where it is not known.
+
+    ``started_at`` is in seconds since 1970. ``can_cancel`` says whether the operator may end it.
+    """
+
+    id: str
+    tool: str
+    caller: str
+    state: str
+    started_at: float
+    progress: float | None = None
+    message: str = ""
+    can_cancel: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitRow:
+    """A limit: what it is about, whose it is, how much of it is used, and how much there is."""
+
+    what: str
+    used: float
+    most: float
+    per: str = ""
+
+
+OfferFinder = Callable[[str], "Sequence[OfferedTool] | Problem"]
+"""Looks at what the site at a URL offers, and calls nothing."""
+DifferenceFinder = Callable[[str], "Sequence[str] | Problem"]
+"""Returns how the tools of a locked URL differ from the lock, one line each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsoleSource:
+    """What a console shows. A part that is None has no page.
+
+    ``folder`` holds the questions, the permissions, the rules and the decisions. ``command`` is how the terminal is
+    told to use the same folder, such as ``toolwire approvals``. All functions may block; they run in threads.
+    """
+
+    folder: Path
+    command: str = "toolwire approvals"
+    list_connections: Callable[[], Sequence[ConnectionRow]] | None = None
+    find_offers: OfferFinder | None = None
+    list_locked: Callable[[], Sequence[tuple[str, int]]] | None = None
+    lock_name: str = "toolwire.lock"
+    find_differences: DifferenceFinder | None = None
+    list_upstreams: Callable[[], Sequence[UpstreamRow]] | None = None
+    list_calls: Callable[[], Sequence[CallRow]] | None = None
+    cancel_call: Callable[[str], bool] | None = None
+    list_limits: Callable[[], Sequence[LimitRow]] | None = None
+    limit_notes: Sequence[str] = field(default=())
+
+    # The files stay open: a page and the look for news then cost a query each.
+    @cached_property
+    def approvals(self) -> Approvals:
+        """The questions that wait."""
+        return Approvals(self.folder)
+
+    @cached_property
+    def grants(self) -> StoredGrants:
+        """The permissions for later calls."""
+        return StoredGrants(self.folder)
+
+    @cached_property
+    def preferences(self) -> StoredPreferences:
+        """The user's own levels."""
+        return StoredPreferences(self.folder)
+
+    @cached_property
+    def audit(self) -> StoredAudit:
+        """The decisions."""
+        return StoredAudit(self.folder)
+
+    def open(self) -> None:
+        """Open all stores.
+
+        Raises:
+            DefinitionError: the folder cannot be used.
+        """
+        _ = self.approvals, self.grants, self.preferences, self.audit
+
+    def close(self) -> None:
+        """Close the files."""
+        for store in (self.approvals, self.grants, self.audit):
+            store.close()

@@ -1,0 +1,120 @@
+"""``toolwire console`` as a program: its link, its pages, and its end."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+from toolwire.consent.grant import GrantKey
+from toolwire.stores.consent.grants import StoredGrants
+
+
+@contextmanager
+def start_console(*argv: object, home: Path) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+    """Start ``toolwire console``; give the process, its address and the key of its link."""
+    away = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "toolwire", "console", *map(str, argv)],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**{name: value for name, value in os.environ.items() if name not in away}, "XDG_STATE_HOME": str(home)},
+        cwd=home,
+    )
+    try:
+        assert process.stderr is not None
+        said = ""
+        for line in process.stderr:
+            said += line
+            if "Ctrl-C" in line:
+                break
+        found = re.search(r"(http://127\.0\.0\.1:\d+)/#key=(\S+)", said)
+        assert found is not None, said
+        yield process, found[1], found[2]
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=30)
+
+
+class Reader:
+    """A browser that has signed in with the key of the link."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self._host = urlsplit(url).netloc
+        form = urlencode({"key": key, "next": "/"})
+        _, headers, _ = self._send("POST", "/sign-in", form, {})
+        self._cookie = headers["set-cookie"].partition(";")[0]
+
+    def get(self, path: str) -> str:
+        return self._send("GET", path, None, {"cookie": self._cookie})[2]
+
+    def submit(self, path: str, **fields: str) -> str:
+        token = self.get("/").partition('name="token" value="')[2].partition('"')[0]
+        form = urlencode({"token": token, **fields})
+        _, headers, text = self._send("POST", path, form, {"cookie": self._cookie})
+        return self.get(headers["location"]) if "location" in headers else text
+
+    def _send(
+        self, method: str, path: str, body: str | None, headers: dict[str, str]
+    ) -> tuple[int, dict[str, str], str]:
+        connection = http.client.HTTPConnection(self._host, timeout=20)
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, text
+
+
+@pytest.mark.requirement("CO-02")
+def test_console_shows_what_other_commands_keep_and_takes_it_back(tmp_path: Path, site: str) -> None:
+    grants = StoredGrants(tmp_path / "toolwire")
+    grants.add(GrantKey("me", "desk", site, "Desk.note@1.2.0", "d" * 64))
+    with start_console("--no-open", site, home=tmp_path) as (process, url, key):
+        reader = Reader(url, key)
+        assert "Desk.note@1.2.0" in reader.get("/permissions")
+        assert "Taken back." in reader.submit("/permissions", id=grants.list_grants()[0].id)
+        assert grants.list_grants() == []
+        offers = reader.submit("/connections", url=site)
+        assert "<code>shred</code>" in offers
+        assert "destroys something" in offers
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+
+
+@pytest.mark.requirement("CO-02")
+def test_console_compares_a_site_with_the_lock(tmp_path: Path, site: str, toolwire: Callable[..., Any]) -> None:
+    lock = tmp_path / "toolwire.lock"
+    assert toolwire("lock", site, "--file", lock).code == 0
+    with start_console("--no-open", "--lock", lock, home=tmp_path) as (_, url, key):
+        reader = Reader(url, key)
+        locked = re.search(r'name="url" value="([^"]+)"', reader.get("/lock"))
+        assert locked is not None
+        assert "The site is as it was locked." in reader.submit("/lock", url=locked[1])
+        lock.write_text(json.dumps({"lock": 1, "connections": {locked[1]: {}}}))
+        assert "added, wider" in reader.submit("/lock", url=locked[1])
+        lock.write_text("damaged")
+        assert "This is not a toolwire.lock" in reader.get("/lock")
+
+
+@pytest.mark.requirement("CO-02")
+def test_console_refuses_a_file_as_a_site_and_a_folder_of_others(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
+    told = toolwire("console", "tools.py", "--no-open")
+    assert (told.code, "is no URL" in told.err) == (2, True)
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    told = toolwire("console", "--path", folder, "--no-open")
+    assert (told.code, "Other users can write to" in told.err) == (2, True)

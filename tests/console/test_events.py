@@ -1,0 +1,86 @@
+"""The events that keep an open page fresh."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import tracemalloc
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.console.conftest import Browser, Started, build_question
+from tests.console.test_pages import build_decision
+from toolwire.console.events import MAX_STREAMS
+
+
+def open_stream(browser: Browser) -> socket.socket:
+    """Open an event stream, and return its socket behind the head of the response."""
+    parts = urlsplit(browser.url)
+    stream = socket.create_connection((parts.hostname, parts.port), timeout=20)
+    stream.sendall(f"GET /events HTTP/1.1\r\nHost: {parts.netloc}\r\nCookie: {browser.cookie}\r\n\r\n".encode())
+    read_until(stream, b"retry: 2000\n\n")
+    return stream
+
+
+def read_until(stream: socket.socket, mark: bytes) -> bytes:
+    data = b""
+    while mark not in data:
+        piece = stream.recv(65_536)
+        assert piece, f"the stream ended after {data!r}"
+        data += piece
+    return data
+
+
+@pytest.mark.requirement("CO-02")
+def test_open_page_hears_of_a_new_question_and_of_a_decision(start: Callable[..., Started]) -> None:
+    console = start()
+    with open_stream(console.browser()) as stream:
+        console.source.approvals.ask(build_question())
+        assert b"event: change\ndata: inbox\n\n" in read_until(stream, b"inbox\n\n")
+        console.source.audit.append(build_decision())
+        assert b"Shop" not in read_until(stream, b"data: log\n\n"), "an event holds no data"
+
+
+@pytest.mark.requirement("CO-02")
+def test_stream_ends_with_its_session_and_no_stranger_opens_one(start: Callable[..., Started]) -> None:
+    console = start()
+    browser = console.browser()
+    with open_stream(browser) as stream:
+        browser.submit("/sign-out")
+        console.source.approvals.ask(build_question())
+        data = b""
+        while piece := stream.recv(65_536):
+            data += piece
+            if data.endswith(b"0\r\n\r\n"):
+                break
+    assert b"inbox" not in data
+    connection = http.client.HTTPConnection(urlsplit(console.url).netloc)
+    connection.request("GET", "/events")
+    assert connection.getresponse().status == 401
+    connection.close()
+
+
+@pytest.mark.requirement("CO-02")
+def test_five_hundred_streams_take_at_most_20_kb_each_and_too_many_are_refused(start: Callable[..., Started]) -> None:
+    console = start()
+    browser = console.browser()
+    streams = [open_stream(browser) for _ in range(10)]
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        streams += [open_stream(browser) for _ in range(500)]
+        taken = tracemalloc.get_traced_memory()[0] - before
+        console.source.approvals.ask(build_question())
+        for stream in streams:
+            read_until(stream, b"inbox\n\n")
+        streams += [open_stream(browser) for _ in range(MAX_STREAMS - len(streams))]
+        assert browser.send("GET", "/events").status == 503
+    finally:
+        tracemalloc.stop()
+        for stream in streams:
+            stream.close()
+    print(f"{taken / 500:.0f} bytes a stream")
+    assert taken / 500 <= 20_000
+    assert browser.get("/").status == 200
