@@ -22,10 +22,10 @@ from toolwire.console import (
     LimitRow,
     OfferedTool,
     OneTimeKey,
-    UpstreamRow,
 )
 from toolwire.core.check import Answer, Question
 from toolwire.core.grant_bounds import GrantBounds
+from toolwire.core.health import UpstreamHealth
 from toolwire.core.model import Approval, Call, Tool
 from toolwire.testing.loopback import background
 
@@ -55,8 +55,8 @@ def show(tmp_path: Path) -> Iterator[Callable[..., Shown]]:
     with ExitStack() as ending:
 
         def started(text: str = "", **given: Any) -> Shown:
-            source = ConsoleSource(folder=tmp_path / "decisions", **{**build_parts(text), **given})
-            source.folder.mkdir(mode=0o700)
+            source = ConsoleSource(place=tmp_path / "decisions", **{**build_parts(text), **given})
+            (tmp_path / "decisions").mkdir(mode=0o700)
             fill(source, text)
             key = OneTimeKey(text or "you")
             console = Console(source, key, own_user_only=True)
@@ -82,8 +82,10 @@ def build_parts(text: str) -> dict[str, Any]:
         "list_locked": lambda: [(SHOP, 12)],
         "find_differences": lambda _: [text or "Shop.place_order@1.0.0: changed, wider", 'cost: null -> "paid"'],
         "list_upstreams": lambda: [
-            UpstreamRow(name=text or "shop", target=SHOP, state="ok", tools=12, latency_s=0.031),
-            UpstreamRow(name="books", target=SHOP, state="failing", note=text or "The connection was refused."),
+            UpstreamHealth(name=text or "shop", state="ok", tools=12, calls=140, latency_ms=31.0),
+            UpstreamHealth(
+                name="books", state="failing", tools=0, failures=3, last_failure=text or "It refuses."
+            ),
         ],
         "list_calls": lambda: [
             CallRow(
@@ -156,7 +158,7 @@ def test_each_page_of_the_console_looks_like_one_product(
 
 @pytest.mark.requirement("CO-02", "CO-04")
 def test_empty_pages_say_what_to_do(page: Any, tmp_path: Path, look: Callable[[str], None]) -> None:
-    source = ConsoleSource(folder=tmp_path / "new", list_connections=list, list_locked=list)
+    source = ConsoleSource(place=tmp_path / "new", list_connections=list, list_locked=list)
     key = OneTimeKey("you")
     with background(Console(source, key)) as url:
         page.goto(f"{url}/#key={key.key}")

@@ -96,7 +96,7 @@ def start(folder: Path) -> Iterator[Callable[..., Started]]:
     with ExitStack() as ending:
 
         def started(**given: Any) -> Started:
-            source = ConsoleSource(folder=folder, **given)
+            source = ConsoleSource(place=folder, **given)
             key = OneTimeKey("you")
             console = Console(source, key, own_user_only=True)
             url = ending.enter_context(background(console))

@@ -465,7 +465,9 @@ def _add_console(parser: Parser) -> None:
     parser.add_argument(
         "--port", type=_port, default=0, help="the port to listen at, on this machine alone; 0 takes a free one (0)"
     )
-    parser.add_argument("--path", metavar="FOLDER", help="the folder of the decisions (that of this user)")
+    parser.add_argument(
+        "--path", metavar="FOLDER", help="the folder or the PostgreSQL of the decisions (that of this user)"
+    )
     parser.add_argument(
         "--lock", default="toolwire.lock", metavar="FILE", help="the lock to compare with (%(default)s)"
     )

@@ -1,8 +1,10 @@
 """Show an operator in a browser what toolwire does: questions, permissions, decisions, connections and calls."""
 
+from toolwire.core.health import UpstreamHealth
+
 from .app import Console
 from .sessions import OneTimeKey, SignInKey
-from .source import CallRow, ConnectionRow, ConsoleSource, LimitRow, OfferedTool, UpstreamRow
+from .source import CallRow, ConnectionRow, ConsoleSource, LimitRow, OfferedTool
 
 __all__ = [
     "CallRow",
@@ -13,5 +15,5 @@ __all__ = [
     "OfferedTool",
     "OneTimeKey",
     "SignInKey",
-    "UpstreamRow",
+    "UpstreamHealth",
 ]

@@ -117,10 +117,9 @@ class Console:
         self._source.open()
 
     async def end(self) -> None:
-        """Close the stores, and what the groups opened."""
+        """Close what the groups of pages opened."""
         for group in self._groups:
             await anyio.to_thread.run_sync(group.close)
-        self._source.close()
 
     def drain(self) -> None:
         """End the event streams; a page that is asked for is still answered."""
@@ -253,7 +252,7 @@ class Console:
                 note = f"{'&' if '?' in made.path else '?'}note={made.note}" if made.note else ""
                 return _redirect(f"{self._root}{made.path}{note}")
             return build_page(request, made, self._places())
-        except (ToolwireError, OSError, sqlite3.Error) as error:
+        except (ToolwireError, OSError, sqlite3.Error) as error:  # also a database that went away
             _log.error("the page %s failed: %s", request.path, error)
             text = str(error) if isinstance(error, ToolwireError) else "A file of the console cannot be read now."
             return build_refusal(text, 500)

@@ -5,14 +5,19 @@ from __future__ import annotations
 
 from html import escape
 
-from toolwire.core.url_display import show_url
+from toolwire.core.health import UpstreamHealth
 from toolwire.framing.html_page import build_badge, build_table
 from toolwire.framing.visible_text import make_visible
 
-from .page import Page, PageRequest, Redirect, build_heading, build_moment
-from .source import CallRow, ConsoleSource, LimitRow, UpstreamRow
+from .page import Page, PageRequest, Redirect, build_heading, build_moment, count_words
+from .source import CallRow, ConsoleSource, LimitRow
 
-_HEALTH = {"ok": ("safe", "answers"), "waiting": ("costs", "not reached yet"), "failing": ("destroys", "fails")}
+_HEALTH = {
+    "ok": ("safe", "answers"),
+    "waiting": ("costs", "not reached yet"),
+    "failing": ("destroys", "fails"),
+    "paused": ("destroys", "paused"),
+}
 _STATES = {
     "accepted": ("reads", "accepted"),
     "running": ("changes", "running"),
@@ -30,7 +35,7 @@ def build_upstreams(source: ConsoleSource, _request: PageRequest) -> Page:
     """Return the upstreams and their health."""
     found = source.list_upstreams() if source.list_upstreams is not None else ()
     rows = [_list_upstream_cells(row) for row in found]
-    table = build_table(("Upstream", "State", "Tools", "Latency", "Note"), rows)
+    table = build_table(("Upstream", "State", "Tools", "Calls", "Last answer took", "Last failure"), rows)
     heading = build_heading("Upstreams", "One that fails leaves the others alone. It is tried again by itself.")
     html = f'{heading}<div class="card" data-part="upstreams">{table if rows else "<p>There is none.</p>"}</div>'
     return Page("Upstreams", html, ("upstreams",))
@@ -63,14 +68,18 @@ def build_limits(source: ConsoleSource, _request: PageRequest) -> Page:
     return Page("Limits", f'{heading}<div class="card">{table if rows else empty}</div>{always}')
 
 
-def _list_upstream_cells(row: UpstreamRow) -> list[str]:
-    late = "" if row.latency_s is None else f"{row.latency_s * 1_000:,.0f} ms"
+def _list_upstream_cells(row: UpstreamHealth) -> list[str]:
+    late = "" if row.latency_ms is None else f"{row.latency_ms:,.0f} ms"
+    note = escape(make_visible(row.last_failure[:_TEXT_CHARS])) if row.failures else ""
+    when = f" <small>{build_moment(row.last_failure_at)}</small>" if row.last_failure_at is not None else ""
+    failures = f" <small>{count_words(row.failures, 'failure')}</small>" if row.failures else ""
     return [
-        f"<b>{escape(make_visible(row.name))}</b> <small>{escape(make_visible(show_url(row.target)))}</small>",
+        f"<b>{escape(make_visible(row.name))}</b>",
         build_badge(*_HEALTH[row.state]),
         f"{row.tools:,}",
+        f"{row.calls:,}{failures}",
         late,
-        escape(make_visible(row.note[:_TEXT_CHARS])),
+        f"{note}{when}",
     ]
 
 

@@ -9,14 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Literal
 
+from toolwire.core.health import UpstreamHealth
 from toolwire.core.model import Problem
 from toolwire.stores.consent.approvals import Approvals
-from toolwire.stores.consent.audit import StoredAudit
 from toolwire.stores.consent.grants import StoredGrants
-from toolwire.stores.consent.preferences import StoredPreferences
+from toolwire.stores.consent.open import (
+    Place,
+    StoredDecisions,
+    StoredLevels,
+    open_approvals,
+    open_decisions,
+    open_grants,
+    open_levels,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,18 +44,6 @@ class OfferedTool:
     effect: Literal["reads", "changes", "destroys"]
     cost: str = ""
     level: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpstreamRow:
-    """An upstream of a gateway and its health. ``note`` says what is wrong, and ``latency_s`` is that of late."""
-
-    name: str
-    target: str
-    state: Literal["ok", "waiting", "failing"]
-    tools: int = 0
-    note: str = ""
-    latency_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,53 +83,47 @@ DifferenceFinder = Callable[[str], "Sequence[str] | Problem"]
 class ConsoleSource:
     """What a console shows. A part that is None has no page.
 
-    ``folder`` holds the questions, the permissions, the rules and the decisions. ``command`` is how the terminal is
-    told to use the same folder, such as ``toolwire approvals``. All functions may block; they run in threads.
+    ``place`` holds the questions, the permissions, the rules and the decisions: a folder, or the URL of a PostgreSQL.
+    All functions may block; they run in threads.
     """
 
-    folder: Path
-    command: str = "toolwire approvals"
+    place: Place
     list_connections: Callable[[], Sequence[ConnectionRow]] | None = None
     find_offers: OfferFinder | None = None
     list_locked: Callable[[], Sequence[tuple[str, int]]] | None = None
     lock_name: str = "toolwire.lock"
     find_differences: DifferenceFinder | None = None
-    list_upstreams: Callable[[], Sequence[UpstreamRow]] | None = None
+    list_upstreams: Callable[[], Sequence[UpstreamHealth]] | None = None
     list_calls: Callable[[], Sequence[CallRow]] | None = None
     cancel_call: Callable[[str], bool] | None = None
     list_limits: Callable[[], Sequence[LimitRow]] | None = None
     limit_notes: Sequence[str] = field(default=())
 
-    # The files stay open: a page and the look for news then cost a query each.
+    # They stay open: a page and the look for news then cost a query each.
     @cached_property
     def approvals(self) -> Approvals:
         """The questions that wait."""
-        return Approvals(self.folder)
+        return open_approvals(self.place)
 
     @cached_property
     def grants(self) -> StoredGrants:
         """The permissions for later calls."""
-        return StoredGrants(self.folder)
+        return open_grants(self.place)
 
     @cached_property
-    def preferences(self) -> StoredPreferences:
+    def preferences(self) -> StoredLevels:
         """The user's own levels."""
-        return StoredPreferences(self.folder)
+        return open_levels(self.place)
 
     @cached_property
-    def audit(self) -> StoredAudit:
+    def audit(self) -> StoredDecisions:
         """The decisions."""
-        return StoredAudit(self.folder)
+        return open_decisions(self.place)
 
     def open(self) -> None:
         """Open all stores.
 
         Raises:
-            DefinitionError: the folder cannot be used.
+            DefinitionError: the folder or the database cannot be used.
         """
         _ = self.approvals, self.grants, self.preferences, self.audit
-
-    def close(self) -> None:
-        """Close the files."""
-        for store in (self.approvals, self.grants, self.audit):
-            store.close()

@@ -25,8 +25,9 @@ from toolwire.core.errors import DefinitionError, ToolwireError
 from toolwire.core.model import Approval, Kind, Problem, Tool
 from toolwire.limits import CLIENT_DEFAULTS
 from toolwire.server.http.process import HOST, serve
-from toolwire.stores.consent.agreed_commands import AgreedCommands
-from toolwire.stores.paths import find_state_folder
+from toolwire.stores.consent.agreed_digests import open_agreed_commands
+from toolwire.stores.consent.open import Place
+from toolwire.stores.paths import find_decisions_place, find_state_folder
 
 from .lock import list_differences, read_lock_file
 
@@ -35,8 +36,8 @@ _LAST_DECISIONS = 1_000
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve the console on loopback until it is stopped."""
-    folder = Path(arguments.path) if arguments.path else find_state_folder()
-    source = build_source(folder, is_default=not arguments.path, lock=Path(arguments.lock), targets=arguments.targets)
+    place = arguments.path or find_decisions_place()
+    source = build_source(place, lock=Path(arguments.lock), targets=arguments.targets)
     serve_console(source, port=arguments.port, opens=not arguments.no_open)
     return OK
 
@@ -65,18 +66,15 @@ def serve_console(
     serve(app, host=HOST, port=port, announce=announce)
 
 
-def build_source(
-    folder: Path, *, is_default: bool = True, lock: Path = Path("toolwire.lock"), targets: Sequence[str] = ()
-) -> ConsoleSource:
-    """Return what the console of this user shows, from ``folder`` and the file of the lock.
+def build_source(place: Place, *, lock: Path = Path("toolwire.lock"), targets: Sequence[str] = ()) -> ConsoleSource:
+    """Return what the console of this user shows, from ``place`` and the file of the lock.
 
     Raises:
         UsageError: a target is no URL.
     """
     given = [_read_url(text) for text in targets]
     source = ConsoleSource(
-        folder=folder,
-        command="toolwire approvals" if is_default else f"toolwire approvals --path {folder}",
+        place=place,
         list_connections=lambda: _list_connections(source, given),
         find_offers=lambda url: _find_offers(source, url),
         list_locked=lambda: [(url, len(tools)) for url, tools in _read_lock(lock).connections.items()],
@@ -115,7 +113,7 @@ def _list_connections(source: ConsoleSource, given: Sequence[str]) -> list[Conne
     for url, access in named:
         if url and not any(one == url or one.startswith(f"{url}/") for one in found):
             found[url] = ConnectionRow(url=url, access=access)
-    programs = sorted(AgreedCommands(source.folder).list_all().values())
+    programs = sorted(open_agreed_commands(find_state_folder()).list_all().values())
     rows = [ConnectionRow(url=f"stdio:{text}", access="a program that you agreed to run") for text in programs]
     return [*found.values(), *rows]
 

@@ -14,7 +14,7 @@ from toolwire.stores.paths import is_postgres_url
 from .spent_words import MemorySpentWords, SharedSpentWords, SpentWords
 
 if TYPE_CHECKING:  # each loads sqlite3 or the driver of PostgreSQL
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from .approvals import Approvals
     from .grants import StoredGrants
@@ -33,6 +33,14 @@ class StoredDecisions(Protocol):
 
     def entries(self) -> Sequence[ChainedDecision]:
         """Return all records in order."""
+        ...
+
+    def last_number(self) -> int:
+        """Return the number of the newest record, 0 without any."""
+        ...
+
+    def iterate_back(self, before: int | None = None) -> Iterator[ChainedDecision]:
+        """Yield the records from the newest one back, or from the one before the number ``before``."""
         ...
 
     def start(self) -> ChainStart:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from types import MappingProxyType
@@ -25,6 +25,9 @@ from .postgres_tables import MIGRATIONS, PART
 from .preferences import KEPT_LEVELS, KeptLevel, build_preferences
 
 _LAST = "SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1"
+_NEWEST = "SELECT number, record, digest FROM audit WHERE number < ? ORDER BY number DESC LIMIT ?"
+_NO_END = 2**62
+_PIECE = 200
 _READ_AGAIN_S = 1.0
 _SWEEP_S = 60.0
 
@@ -64,6 +67,22 @@ class PostgresAudit:
         """Return all records in order."""
         rows = self._rows.select_rows("SELECT number, record, digest FROM audit ORDER BY number")
         return [ChainedDecision(number, Decision(**json.loads(text)), digest) for number, text, digest in rows]
+
+    def last_number(self) -> int:
+        """Return the number of the newest record, 0 without any."""
+        rows: list[Any] = self._rows.select_rows(_LAST)
+        return int(rows[0][0]) if rows else 0
+
+    def iterate_back(self, before: int | None = None) -> Iterator[ChainedDecision]:
+        """Yield the records from the newest one back, or from the one before the number ``before``."""
+        end = _NO_END if before is None else before
+        while rows := self._select_before(end):
+            for number, text, digest in rows:
+                yield ChainedDecision(number, Decision(**json.loads(text)), digest)
+            end = rows[-1][0]
+
+    def _select_before(self, end: int) -> list[Any]:
+        return list(self._rows.select_rows(_NEWEST, end, _PIECE))
 
     def start(self) -> ChainStart:
         """Return what the first record goes on from: nothing, because all are here."""
