@@ -117,6 +117,9 @@ def test_decisions_of_all_machines_form_one_chain_that_is_not_changed(machines: 
     entries = logs[0].entries()
     assert [entry.number for entry in entries] == list(range(1, 61))
     assert find_chain_fault(entries, logs[0].start()) == ""
+    assert [entry.number for entry in logs[1].iterate_back()] == list(range(60, 0, -1))
+    assert next(iter(logs[1].iterate_back(11))).number == 10
+    assert logs[2].last_number() == 60
     with psycopg.connect(url, autocommit=True) as connection:
         for change in (
             "UPDATE toolwire_audit SET record = ''",
