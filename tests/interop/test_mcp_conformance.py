@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ import pytest
 from pydantic import Field
 
 from tests.interop.mcp_suite import INSTALLED, LINE, LISTED, MISSING, NODE, SUITE, list_scenarios
-from toolwire import App, Audio, Context, File, Image, PromptMessage, ToolError, Toolkit, Value, asgi
+from toolwire import App, Audio, Context, File, Image, Kind, Problem, PromptMessage, ToolError, Toolkit, Value, asgi
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Call, Result, Tool
 from toolwire.core.toolbox import Notify, ignore_progress
@@ -147,18 +148,59 @@ def _add_prompts(kit: Toolkit) -> None:
         return [PromptMessage(Image(PNG, "image/png")), "Please analyze the image above."]
 
 
+def _add_long_tools(kit: Toolkit) -> None:
+    """Add the tools whose calls become tasks."""
+
+    @dataclass
+    class Sure:
+        confirm: bool
+
+    @kit.tool(approval="auto")
+    def greet(name: str) -> str:
+        """Greet somebody."""
+        return f"Hello, {name}!"
+
+    @kit.tool(approval="auto", long=True)
+    async def slow_compute(seconds: float, label: str = "") -> str:
+        """Compute slowly."""
+        await asyncio.sleep(seconds)
+        return f"{label} done"
+
+    @kit.tool(approval="auto", long=True)
+    async def failing_job() -> str:
+        """Fail."""
+        raise ToolError("This job fails.")
+
+    @kit.tool(approval="auto", long=True)
+    async def confirm_delete(filename: str, context: Context) -> str:
+        """Ask before it deletes."""
+        answer = await context.ask(Sure, f"Delete {filename}?")
+        return f"deleted {filename}" if answer and answer.confirm else f"kept {filename}"
+
+    @kit.tool(approval="auto", long=True)
+    async def multi_input(context: Context) -> str:
+        """Ask two questions at the same time."""
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(context.ask(Sure, "First?"))
+            second = group.create_task(context.ask(Sure, "Second?"))
+        return f"{first.result()} {second.result()}"
+
+
 class SchemaToolbox:
-    """A tool whose schema no function has."""
+    """A tool whose schema no function has, and one that answers with an error of the protocol."""
 
     def __init__(self) -> None:
         name, text = "json_schema_2020_12_tool", "Take a contact."
         tool = Tool(name=name, description=text, input_schema=SCHEMA, approval=Approval.AUTO, safe=True)
-        self._catalog = Catalog(title="Schemas", tools=(tool,))
+        wrong = Tool(name="protocol_error_job", description="Fail.", approval=Approval.AUTO, long=True)
+        self._catalog = Catalog(title="Schemas", tools=(tool, wrong))
 
     def catalog(self) -> Catalog:
         return self._catalog
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
+        if call.tool.long:
+            return Problem(kind=Kind.UNKNOWN_TOOL, message="The job is gone.")
         return Value("ok")
 
 
@@ -220,6 +262,7 @@ def app() -> App:
     _add_prompts(kit)
     _add_progress_tool(kit)
     _add_header_tool(kit)
+    _add_long_tools(kit)
     return asgi(merge_toolboxes([FunctionToolbox(kit), SchemaToolbox()]))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,17 @@ class Work:
             """Export with a token."""
             return f"{context.token('cloud').reveal()[:3]} {context.secret('KEY').reveal()[:3]}"
 
+        @dataclass
+        class Name:
+            name: str
+
+        @self.kit.tool(approval="per-call", long=True)
+        async def greet(context: Context) -> str:
+            """Ask for a name."""
+            answer = await context.ask(Name, "Who are you?")
+            self.did.append("asked")
+            return f"Hello, {answer.name}" if answer else answer.message
+
         @self.kit.tool(approval="per-call", long=True, rate_limit=(1, "1h"))
         async def seldom() -> str:
             """Run once an hour."""
@@ -97,6 +109,22 @@ class Client:
         assert response.status == 202
         assert get_header(response.headers, b"location") == f"/calls/{said['id']}"
         return str(said["id"])
+
+    async def ask(self, method: str, *, declares: bool = True, **params: Any) -> Any:
+        """Return the answer to an MCP request of 2026-07-28."""
+        extensions = {"io.modelcontextprotocol/tasks": {}} if declares else {}
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}, "extensions": extensions},
+            # What our client says, which asks its user for consent itself.
+            "toolwire/asks-consent": True,
+        }
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+        fields = {"mcp_protocol_version": "2026-07-28", "mcp_method": method, "accept": "application/json"}
+        if name := params.get("name") or params.get("taskId"):
+            fields["mcp_name"] = name
+        _, said = await self.send("POST", "/mcp", message, **fields)
+        return said.get("result") or said["error"]
 
     async def read(self, call_id: str, **fields: str) -> Any:
         response, said = await self.send("GET", f"/calls/{call_id}", **fields)
@@ -265,6 +293,68 @@ def test_the_same_call_on_other_wires_is_one_call_with_one_id() -> None:
         assert (await ada.read(call_id))["result"] == {"rows": 3}
 
     run(scenario, api_keys=KEYS, limits=ServerLimits(repeat_s=0.05))
+
+
+@pytest.mark.requirement("LC-02", "LC-03", "LC-04")
+def test_a_task_of_mcp_is_the_call_of_every_other_wire() -> None:
+    async def scenario(work: Work, caller: Callable[..., Client]) -> None:
+        ada = caller("ada")
+        task = await ada.ask("tools/call", name="build", arguments={"rows": 5})
+        assert (task["resultType"], task["status"], task["ttlMs"]) == ("task", "working", None)
+        await work.started.wait()
+        assert (await ada.read(task["taskId"]))["state"] == "running"
+        assert (await caller("bob").ask("tasks/get", taskId=task["taskId"]))["code"] == -32602
+        assert (await ada.ask("tasks/get", declares=False, taskId=task["taskId"]))["code"] == -32021
+        work.gate.set()
+        over = await ada.read(task["taskId"], prefer="wait=20")
+        assert over["result"] == {"rows": 5}
+        done = await ada.ask("tasks/get", taskId=task["taskId"])
+        assert (done["status"], done["result"]["structuredContent"]) == ("completed", {"rows": 5})
+        assert done["ttlMs"] >= 600_000
+        assert done["_meta"]["toolwire/call"]["id"] == task["taskId"]
+
+        call = {"request": {"tool_id": "Reports.build", "call_id": "c-9", "input": {"rows": 6}}}
+        work.gate.clear()
+        _, later = await ada.send("POST", "/tools/call", call, prefer="respond-async")
+        other = later["details"]["call"]["id"]
+        working = await ada.ask("tasks/get", taskId=other)
+        assert working["status"] == "working"
+        acknowledged = await ada.ask("tasks/cancel", taskId=other)
+        assert set(acknowledged) == {"resultType", "_meta"}
+        assert (await ada.read(other, prefer="wait=20"))["state"] == "cancelled"
+        assert (await ada.ask("tasks/get", taskId=other))["status"] == "cancelled"
+
+    run(scenario, api_keys=KEYS)
+
+
+@pytest.mark.requirement("LC-02", "LC-03")
+@pytest.mark.parametrize("wire", ["mcp", "http"])
+def test_a_tool_asks_in_the_middle_of_a_call_and_goes_on_with_the_answer(wire: str) -> None:
+    async def scenario(work: Work, caller: Callable[..., Client]) -> None:
+        ada = caller("ada")
+        task = await ada.ask("tools/call", name="greet", arguments={})
+        call_id = task["taskId"]
+        waiting = await ada.read(call_id, prefer="wait=20")
+        assert waiting["state"] == "waiting"
+        [(name, asked)] = waiting["input"].items()
+        assert asked["message"] == "Who are you?"
+        shown = await ada.ask("tasks/get", taskId=call_id)
+        assert (shown["status"], shown["inputRequests"][name]["params"]) == ("input_required", asked)
+        bad = {"action": "accept", "content": {"wrong": 1}}
+        await ada.send("POST", f"/calls/{call_id}", {"input": {name: bad}})
+        again = await ada.read(call_id, prefer="wait=20")
+        [(second, asked)] = again["input"].items()
+        assert second != name, "a name is never used twice"
+        assert "could not be used" in asked["message"]
+        good = {"action": "accept", "content": {"name": "Ada"}}
+        if wire == "mcp":
+            await ada.ask("tasks/update", taskId=call_id, inputResponses={second: good, "unknown": good})
+        else:
+            await ada.send("POST", f"/calls/{call_id}", {"input": {second: good}})
+        over = await ada.read(call_id, prefer="wait=20")
+        assert (over["state"], over["result"], work.did) == ("ended", "Hello, Ada", ["asked"])
+
+    run(scenario, api_keys=KEYS)
 
 
 @pytest.mark.requirement("LC-01")

@@ -18,6 +18,7 @@ from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext, sse
 from toolwire.framing.jsontext import get_object
 
+from . import task_server
 from .answers import AskedMethod, build_invalid, build_refusal
 from .result import write_opening
 from .revision import SUBSCRIPTION_META
@@ -36,6 +37,8 @@ def open_subscription(asked: AskedMethod) -> Reading:
     if b"text/event-stream" not in get_header(asked.request.headers, b"accept").lower().encode():
         return build_invalid(asked, 'The answer is a stream: the header field "accept" must allow text/event-stream.')
     wanted = get_object(asked.params, "notifications")
+    if "taskIds" in wanted and not task_server.declares_tasks(asked.params):
+        return task_server.refuse_undeclared(asked)
     granted: dict[str, Json] = {name: True for name in NOTICES if wanted.get(name) is True}
     meta: dict[str, Json] = {SUBSCRIPTION_META: jsontext.read(asked.id)}
 

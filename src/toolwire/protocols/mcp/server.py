@@ -22,7 +22,7 @@ from toolwire.framing.jsontext import encode_fragment, get_object, read_object
 from toolwire.framing.jsontext import read as read_json
 from toolwire.framing.jsontext import write as to_json
 
-from . import change_notices, consent_question, document, envelope
+from . import change_notices, consent_question, document, envelope, task_server
 from .answers import (
     AskedMethod,
     Method,
@@ -82,7 +82,9 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     # Every server declares a log: what a tool behind a gateway may write to it is not known beforehand.
     told = build_capabilities(catalog.offered, notifies=True) | {"logging": {}}
     notifying = {**about, "capabilities": told}
-    discovery = write_static({"supportedVersions": list(SUPPORTED), **notifying, **cached}, end)
+    tasks = task_server.build_task_methods(catalog, server, end)
+    discovered = {**about, "capabilities": task_server.add_capability(told, tasks)}
+    discovery = write_static({"supportedVersions": list(SUPPORTED), **discovered, **cached}, end)
     greetings = {
         version: write_static({"protocolVersion": version, "serverInfo": server, **about}, end) for version in HANDSHAKE
     }
@@ -101,6 +103,7 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         change_notices.METHOD: change_notices.open_subscription,
         **lists,
         "tools/call": partial(_check_headers, catalog, {}, call),
+        **tasks,
     }
     read = partial(_read, Revision(handshake, {}), Revision(stateless, _STATELESS_STATUS))
     return {("POST", "/mcp"): Route(read, has_sessions=site.has_sessions)}
@@ -188,6 +191,8 @@ def _call_tool(catalog: Catalog, said: _ServerWords, asked: AskedMethod) -> Read
     context = _read_context(params, tool, said)
     if isinstance(context, Problem):
         return Response(200, JSON_HEADERS, write_failure(asked.id, context, said.server))
+    if tool.long and asked.status and task_server.declares_tasks(params):  # since 2026-07-28
+        context = replace(context, wait_s=0.0)
     id_, end = asked.id, said.end
 
     def reply(result: Result, _: float) -> Response:
@@ -237,6 +242,8 @@ def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, said: _Ser
         problem = consent_question.explain_refusal(call, problem, asked.params)
     if problem.kind is Kind.MISSING_REQUIREMENTS and (asked_user := consent_question.read_question(problem)):
         return Response(200, JSON_HEADERS, consent_question.write_form(asked.id, asked_user, said.server))
+    if problem.kind is Kind.ACCEPTED and asked.status and task_server.declares_tasks(asked.params):
+        return task_server.write_task(asked.id, problem, said.server)
     if problem.kind in TOLD:
         return Response(200, JSON_HEADERS, write_failure(asked.id, problem, said.server))
     return build_refusal(asked.id, problem)

@@ -115,7 +115,7 @@ class FunctionToolbox:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
             needed = find_needed(error)
-            return self._build_failure(error, call) if needed is None else build_input_problem(call, needed)
+            return build_input_problem(call, needed) if needed else self._build_failure(error, call)
         finally:
             if reporting is not None:
                 reporting.over = True

@@ -542,11 +542,14 @@ _TOO_MANY_WAIT = Problem(
 
 
 def _write_question(asked: Mapping[str, Json], answers: Mapping[str, Json]) -> dict[str, Json]:
-    """Return what a tool asks, under a name that no earlier question of the call had."""
-    key = str(asked["key"])
-    number = sum(1 for name in answers if name.partition(_AGAIN)[0] == key)
-    name = f"{key}{_AGAIN}{number + 1}" if number else key
-    return {name: {"mode": "form", "message": asked["message"], "requestedSchema": asked["schema"]}}
+    """Return what a tool asks, each question under a name that no earlier one of the call had."""
+    questions: dict[str, Json] = {}
+    for one in (asked, *asked.get("others", ())):
+        key = str(one["key"])
+        number = sum(1 for name in answers if name.partition(_AGAIN)[0] == key)
+        name = f"{key}{_AGAIN}{number + 1}" if number else key
+        questions[name] = {"mode": "form", "message": one["message"], "requestedSchema": one["schema"]}
+    return questions
 
 
 async def _send_pieces(run: _Run, notify: Notify, sent: int) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, cast
@@ -79,25 +79,23 @@ class UserAsker:
         raise InputNeeded(key, name or key, message, described.schema)
 
 
-def build_input_problem(call: Call, needed: InputNeeded) -> Problem:
-    """Return the Problem of a call that ends with a question."""
-    asked: dict[str, Json] = {
-        "key": needed.key,
-        "name": needed.name,
-        "message": needed.message,
-        "schema": dict(needed.schema),
-    }
-    text = f"{call.tool.name} asks: {needed.message}"
+def build_input_problem(call: Call, needed: Sequence[InputNeeded]) -> Problem:
+    """Return the Problem of a call that ends with questions: the first, and under ``others`` those asked with it."""
+    first, *others = (
+        {"key": one.key, "name": one.name, "message": one.message, "schema": dict(one.schema)} for one in needed
+    )
+    asked: dict[str, Json] = {**first, "others": others} if others else first
+    text = f"{call.tool.name} asks: {needed[0].message}"
     return Problem(kind=Kind.MISSING_REQUIREMENTS, message=text, details={INPUT_REQUEST: asked})
 
 
-def find_needed(error: BaseException) -> InputNeeded | None:
-    """Return the question in ``error``, which may be a group of what several tasks raised."""
+def find_needed(error: BaseException) -> list[InputNeeded]:
+    """Return the questions in ``error``, which may be a group of what several tasks raised."""
     if isinstance(error, InputNeeded):
-        return error
+        return [error]
     if isinstance(error, BaseExceptionGroup):
-        return next((found for one in error.exceptions if (found := find_needed(one)) is not None), None)
-    return None
+        return [found for one in error.exceptions for found in find_needed(one)]
+    return []
 
 
 class _State(NamedTuple):
