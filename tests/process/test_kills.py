@@ -55,13 +55,13 @@ class Calls:
 class Server:
     """``toolwire serve`` on one state and one port, as often as it is started."""
 
-    def __init__(self, folder: Path, workers: int, state: str) -> None:
+    def __init__(self, folder: Path, workers: int, state: str, kit: Path = KIT) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self.is_leased = "://" in state
         self.runs = folder / "runs.txt"
         self.errors = folder / "errors.txt"
-        self._argv = [sys.executable, "-m", "toolwire", "serve", str(KIT), "--port", str(self.port)]
+        self._argv = [sys.executable, "-m", "toolwire", "serve", str(kit), "--port", str(self.port)]
         self._argv += ["--workers", str(workers), "--state", state]
         self._process: subprocess.Popen[bytes] | None = None
 

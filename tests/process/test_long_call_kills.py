@@ -1,0 +1,126 @@
+
+"""Workers that are killed while long calls run: no accepted call is lost, and none that must not run twice does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.postgres import shared_postgres  # noqa: F401 - the fixture
+
+from .amounts import report
+from .peer import Answer, Gone, dial, message, until
+from .test_kills import KILLS, Server
+
+KIT = Path(__file__).with_name("long_accounts.py")
+CALLERS = 6
+EACH = 6
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(params=["folder", "postgresql"])
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    state = str(tmp_path / "state")
+    if request.param == "postgresql":
+        state = request.getfixturevalue("shared_postgres").create_database()
+    started = Server(tmp_path, 2, state, KIT)
+    started.start()
+    try:
+        yield started
+    finally:
+        started.kill()
+
+
+@pytest.mark.requirement("LC-01", "LC-04", "ST-02")
+def test_killed_workers_lose_no_long_call_and_run_none_twice(server: Server) -> None:
+    kills = max(4, KILLS // 20)
+    each = EACH * max(2, kills // 3)
+    ends: dict[tuple[str, str], Any] = {}
+
+    async def story() -> None:
+        await until(lambda: len(server.workers()) == 2)
+        async with asyncio.TaskGroup() as group:
+            for caller in range(CALLERS):
+                group.create_task(call_often(server, caller, each, ends))
+            for number in range(kills):
+                before = len(read_runs(server))
+                await until(lambda before=before: len(read_runs(server)) > before)  # type: ignore[misc]  # a default
+                killed = server.workers()[number % 2]
+                os.kill(killed, signal.SIGKILL)
+                await until(lambda killed=killed: killed not in server.workers())  # type: ignore[misc]  # a default
+                await until(lambda: len(server.workers()) == 2)
+            before = len(read_runs(server))
+            await until(lambda: len(read_runs(server)) > before)
+            server.kill()
+            server.start()
+
+    asyncio.run(story())
+    ran = Counter(read_runs(server))
+    assert len(ends) == CALLERS * each, "every accepted call is over"
+    states = Counter(said["state"] for said in ends.values())
+    assert set(states) <= {"ended", "interrupted"}
+    assert [call for call, times in ran.items() if call[0] == "pay" and times > 1] == [], "none is doubled"
+    assert [call for call, said in ends.items() if call[0] == "put" and said["state"] != "ended"] == []
+    assert all(said["result"] == call[1] for call, said in ends.items() if said["state"] == "ended")
+    assert all(ran[call] for call, said in ends.items() if said["state"] == "ended"), "what ended did run"
+    assert states["interrupted"] + sum(times > 1 for times in ran.values()) > 0, "a kill met calls that ran"
+    assert "Traceback" not in server.errors.read_text()
+    report(
+        "LC-04",
+        "kills",
+        kills=kills,
+        calls=len(ends),
+        lost=0,
+        doubled=0,
+        interrupted=states["interrupted"],
+        run_again=sum(times > 1 for times in ran.values()),
+    )
+
+
+async def call_often(server: Server, caller: int, each: int, ends: dict[tuple[str, str], Any]) -> None:
+    for number in range(each):
+        call = (("pay", "put")[number % 2], f"{caller}-{number}")
+        body = {"request": {"tool_id": f"Accounts.{call[0]}", "call_id": call[1], "input": {"number": call[1]}}}
+        request = message("POST", "/call", json.dumps(body).encode(), b"prefer: respond-async")
+        while True:
+            accepted = await ask(server, request)
+            if accepted.status == 503 and accepted.json.get("error") == "accepted":
+                break
+            assert accepted.status in (200, 503), accepted
+            if accepted.status == 200:  # its answer was lost, and it is over meanwhile
+                break
+        address = accepted.headers.get("location", "")
+        while address:
+            said = (await ask(server, message("GET", address, b"", b"prefer: wait=5"))).json
+            if said.get("state") in ("ended", "interrupted", "cancelled"):
+                ends[call] = said
+                break
+        if not address:
+            output = accepted.json["output"]
+            is_over = "value" in output
+            ends[call] = {"state": "ended" if is_over else "interrupted", "result": output.get("value")}
+
+
+async def ask(server: Server, request: bytes) -> Answer:
+    """Send ``request`` until there is an answer to it."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            with contextlib.suppress(OSError, Gone, asyncio.IncompleteReadError):
+                async with dial(server) as peer:  # type: ignore[arg-type]  # it has a port, and that is all it takes
+                    return await peer.ask(request)
+            await asyncio.sleep(0.02)
+
+
+def read_runs(server: Server) -> list[tuple[str, str]]:
+    if not server.runs.exists():
+        return []
+    return [(tool, number) for tool, number in map(str.split, server.runs.read_text().splitlines())]
