@@ -1,4 +1,3 @@
-
 """Workers that are killed while long calls run: no accepted call is lost, and none that must not run twice does."""
 
 from __future__ import annotations

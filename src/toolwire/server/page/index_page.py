@@ -12,10 +12,11 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from toolwire.consent.question_page import build_tool_badges
+from toolwire.core.call_status import CallStatus
 from toolwire.core.catalog import Catalog
 from toolwire.core.content import has_content
 from toolwire.core.http import STATUS_BY_KIND, Response
-from toolwire.core.model import Json, Problem, Tool
+from toolwire.core.model import Json, Problem, Tool, Value
 from toolwire.framing.html_content import build_content, shorten_content
 from toolwire.framing.html_form import build_form_fields, has_lists
 from toolwire.framing.html_page import (
@@ -41,6 +42,8 @@ _OTHER_FIELDS = (
     (b"referrer-policy", b"same-origin"),
 )
 _FIELDS = ((b"content-security-policy", build_policy(script="'self'").encode()), *_OTHER_FIELDS)
+_LIVE_FIELDS = ((b"content-security-policy", build_policy(script="'self'", is_live=True).encode()), *_OTHER_FIELDS)
+"""For a page with a long call that goes on, whose script asks how it stands."""
 _MEDIA_FIELDS = ((b"content-security-policy", build_policy(script="'self'", shows_media=True).encode()), *_OTHER_FIELDS)
 """For a page with an answer that has an image or a sound: only there may a page show what a tool returned."""
 
@@ -63,6 +66,7 @@ class View:
 
     ``base`` is the URL of the page; ``words`` are searched for; ``name`` is the chosen tool, with the ``arguments`` in
     its form and ``faults`` in them; ``problem`` is said above the form; ``html`` stands in place of the form.
+    ``is_live`` says that a script on the page asks this server how a call stands.
     """
 
     base: str
@@ -72,6 +76,7 @@ class View:
     faults: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
     html: str = ""
+    is_live: bool = False
     answer: Answer | None = None
     exchanges: Sequence[WireExchange] = ()
 
@@ -107,7 +112,8 @@ class IndexPage:
         # Only the page without any input may be stored: every other one can have arguments or results of a user.
         is_plain = view == View(base=view.base)
         tag = b'"' + sha256(body).hexdigest()[:32].encode() + b'"'
-        fields = _MEDIA_FIELDS if view.answer is not None and view.answer.shows_media else _FIELDS
+        fields = _LIVE_FIELDS if view.is_live else _FIELDS
+        fields = _MEDIA_FIELDS if view.answer is not None and view.answer.shows_media else fields
         return Response(status, (*fields, (b"etag", tag) if is_plain else (b"cache-control", b"no-store")), body)
 
     def _build_intro(self) -> str:
@@ -180,6 +186,30 @@ class IndexPage:
             f'<p class="muted">{asks}</p></form>'
         )
 
+    def build_call(self, status: CallStatus, name: str) -> str:
+        """Return how a long call stands, with a form that looks again and cancels it."""
+        # LC-05: the script submits this form once a second, where no key has to be typed for it.
+        said = ": ".join(part for part in (status.state.value, make_visible(status.message)) if part)
+        if status.is_over:
+            result = status.result
+            end = "" if result is None else build_problem(result) if isinstance(result, Problem) else ""
+            end = build_result(result.value) if isinstance(result, Value) else end
+            state = f'<p role="status">{escape(said)}</p>'
+            return f'<section aria-label="Call" data-call="over"><h2>Long call</h2>{state}{end}</section>'
+        value = "" if status.progress is None else f' value="{status.progress:.4f}"'
+        part = "" if status.progress is None else f" {status.progress:.0%}"
+        asked = "".join(build_notice(make_visible(str(one.get("message", ""))), "costs") for one in _list_forms(status))
+        hidden = build_hidden_fields([("tool", name), ("call", status.id)])
+        return (
+            f'<section aria-label="Call" data-call="open"><h2>Long call</h2>'
+            f'<p data-progress><progress max="1"{value} aria-label="Progress"></progress>{part}</p>'
+            f'<p role="status">{escape(said)}</p>{asked}'
+            f'<p class="muted">It goes on if you leave this page. Its id is <code>{escape(status.id)}</code>.</p>'
+            f'<form method="post" action="{escape(self._root)}/" autocomplete="off">{hidden}{self.build_key_field()}'
+            '<div class="actions bar"><button class="danger" name="step" value="cancel">Cancel it</button>'
+            '<button class="primary" name="step" value="call">Look again</button></div></form></section>'
+        )
+
     def build_key_form(self, fields: Mapping[str, str]) -> Response:
         """Return the page that asks for a key and names no tool; ``fields`` come back with the key."""
         html = (
@@ -249,6 +279,11 @@ class IndexPage:
         shown = [f"<code>{method} {root}{escape(path)}</code>" for (_, path), method in requests[:_MOST_REQUESTS]]
         more = [f"and {len(requests) - _MOST_REQUESTS:,} more"] if len(requests) > _MOST_REQUESTS else []
         return "<br>".join([*links, *shown, *more])
+
+
+def _list_forms(status: CallStatus) -> list[Mapping[str, Json]]:
+    """Return what a call asks its user."""
+    return [form for form in status.input.values() if isinstance(form, Mapping)]
 
 
 def build_refusal_page(problem: Problem) -> Response:

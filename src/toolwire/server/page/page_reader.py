@@ -15,6 +15,7 @@ import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from hmac import compare_digest, digest
 from html import escape
@@ -23,14 +24,16 @@ from urllib.parse import urlsplit
 
 from toolwire.consent.display import confirmation_text, needs_typed_confirmation
 from toolwire.consent.question_page import build_answer_buttons, build_question_parts, build_typed_words
+from toolwire.core.call_status import CallPage, CallStatus
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Deny, Question
-from toolwire.core.codec import Codec, Pending, Reader, Reading, Site
+from toolwire.core.codec import CallAction, CallQuery, Codec, Pending, Reader, Reading, Site
 from toolwire.core.content import has_content
 from toolwire.core.http import Request, Response
 from toolwire.core.model import ANONYMOUS, Approval, Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.url_origin import has_same_origin
 from toolwire.framing import jsontext
+from toolwire.framing.call_document import is_call_id, read_status
 from toolwire.framing.html_form import change_items, read_form
 from toolwire.framing.html_page import build_hidden_fields, build_notice
 from toolwire.framing.jsontext import get_object
@@ -40,6 +43,8 @@ from .form_fields import parse_form_fields
 from .index_page import Answer, IndexPage, View, asks_first, build_problem, build_refusal_page, build_result
 from .wire_exchange import Wires, build_exchanges
 
+_WAIT_S = 1.0
+"""How long the page waits for the end of a long call before it shows how far it is, in seconds."""
 _HOST = re.compile(r"[A-Za-z0-9.:\[\]-]{1,260}", re.ASCII)
 _KEY = secrets.token_bytes(32)
 """Signs what was shown in a question. Another process asks again."""
@@ -80,6 +85,9 @@ class PageReader:
             if tool is not None:
                 return self._page.build(self._show_tool(view, fields["tool"], {}))
             return self._page.build(replace(view, words=fields.get("tool") or fields.get("q", "")))
+        if fields.get("step") in ("call", "cancel") and is_call_id(fields.get("call")):
+            action = CallAction.CANCEL if fields["step"] == "cancel" else CallAction.READ
+            return CallQuery(action, partial(self._show_call, view, fields.get("tool", "")), fields["call"])
         if tool is None:
             return self._page.build(view, 404)
         read = self._read_answer if fields.get("step") == "answer" else self._read_arguments
@@ -138,10 +146,15 @@ class PageReader:
 
     def _run(self, view: View, tool: Tool, word: str) -> Pending:
         context = replace(ANONYMOUS, confirmation=word) if word else ANONYMOUS
+        if tool.long:  # LC-05: what takes longer is shown as a call that goes on
+            context = replace(context, wait_s=_WAIT_S)
         return Pending(Call(tool, view.arguments, context=context), self._build_reply(view, tool))
 
     def _build_reply(self, view: View, tool: Tool) -> Callable[[Result, float], Response]:
         def reply(result: Result, duration_ms: float) -> Response:
+            if isinstance(result, Problem) and result.kind is Kind.ACCEPTED:
+                known = read_status(dict(get_object(result.details, "call")))
+                return self._show_call(view, view.name, result if known is None else known)
             if isinstance(result, Problem):
                 # CC-06: a page has no key that could sign a receipt.
                 if result.kind is Kind.UNCONFIRMED and "receipt" not in get_object(result.details, "confirmation"):
@@ -156,6 +169,16 @@ class PageReader:
             return self._page.build(replace(shown, answer=answer), status)
 
         return reply
+
+    def _show_call(self, view: View, name: str, outcome: CallStatus | CallPage | Problem) -> Response:
+        """Return the page of a tool with how a long call of it stands."""
+        view = replace(view, name=name if name in self._catalog.names else "")
+        if isinstance(outcome, CallStatus) and view.name:
+            html = self._page.build_call(outcome, view.name)
+            return self._page.build(replace(view, html=html, is_live=not outcome.is_over))
+        if isinstance(outcome, Problem):
+            return build_refusal_page(outcome)
+        return self._page.build(view, 404)
 
     def _confirm(self, view: View, tool: Tool, problem: Problem) -> Response:
         """Return the page with the question that the server itself asks before a call."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from toolwire.core.http import Response
 
 SCRIPT_PATH = "/page.js"
-_COPY_SCRIPT = """// Adds a button that copies each block of code. Everything else on the page works without a script.
+_COPY_SCRIPT = """// Copies code, and looks again how a long call stands. The page works without a script.
 "use strict";
 for (const block of document.querySelectorAll("pre[data-copy]")) {
   const button = document.createElement("button");
@@ -18,6 +18,31 @@ for (const block of document.querySelectorAll("pre[data-copy]")) {
     button.textContent = "Copied";
   });
   block.after(button);
+}
+// Submits the form of the call once a second, unless a key has to be typed for that, and shows what comes back.
+const look = async () => {
+  const call = document.querySelector('section[data-call="open"]');
+  const form = call && call.querySelector("form");
+  const key = form && form.querySelector("#key");
+  if (!form || (key && !key.value)) return;
+  const fields = new URLSearchParams(new FormData(form));
+  fields.set("step", "call");
+  try {
+    const answer = await fetch(form.action, { method: "POST", body: fields });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const fresh = page.querySelector("section[data-call]");
+    if (!answer.ok || !fresh) return;
+    if (fresh.dataset.call === "over") call.replaceWith(fresh);
+    else
+      for (const part of ["[data-progress]", "[role=status]"])
+        call.querySelector(part).replaceWith(fresh.querySelector(part));
+  } catch {} // the server is away: the next look may find it again
+};
+if (document.querySelector('section[data-call="open"]')) {
+  const timer = setInterval(async () => {
+    await look();
+    if (!document.querySelector('section[data-call="open"]')) clearInterval(timer);
+  }, 1000);
 }
 """
 SCRIPT_RESPONSE = Response(200, ((b"content-type", b"text/javascript; charset=utf-8"),), _COPY_SCRIPT.encode())
