@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := .cache/bench
 READER := .cache/reader
+RELEASE := .cache/release
 MEASURED := server,cli,limits,oauth,jwt,telemetry,overlay,yaml
 
 # Tests with real processes under load and real browsers depend on time: nothing else may run beside them.
 ALONE := tests/process $(wildcard tests/browser)
 TOGETHER := --numprocesses 2 --dist worksteal $(ALONE:%=--ignore=%)
 
-.PHONY: lock long demo test newcomer programs hunt corpus test-corpus kills schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs bench short overload clean
+.PHONY: lock long demo test newcomer programs hunt corpus test-corpus kills schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs changelog release bench short overload clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml requirements.lock
@@ -22,7 +23,7 @@ $(READY): pyproject.toml requirements.lock
 
 lock:                    ## write requirements.lock: the versions of constraints.txt, with the digest of each file
 	$(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet --disable-pip-version-check uv
-	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --extra dev --constraint constraints.txt \
+	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --extra all --extra adapters --group dev --constraint constraints.txt \
 	  --generate-hashes --no-annotate --no-header --no-emit-index-url --output-file requirements.lock pyproject.toml
 
 demo: $(READY)           ## serve the examples, then use them by their URLs
@@ -106,6 +107,17 @@ requirements: $(READY)   ## print how many requirements of each family have a te
 
 docs: $(READY)           ## build the documentation as a site in .cache/docs-site, and check each of its links
 	@$(BIN)/python spec/docs_site.py
+
+changelog: $(READY)      ## write the fragments of news/ into CHANGELOG.md, by feature, for the version in pyproject.toml
+	@$(BIN)/python release/changelog.py $(ARGS)
+
+$(RELEASE)/.ready: release/requirements.txt
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/pip install --quiet --disable-pip-version-check --requirement release/requirements.txt
+	@touch $@
+
+release: $(RELEASE)/.ready ## build wheel, source and SBOM into dist/, and check each; nothing is published
+	@$(RELEASE)/bin/python release/build.py
 
 reference: $(READY)      ## write the generated parts of docs/reference/python.md and extras.md
 	@$(BIN)/python spec/python_reference.py && $(BIN)/python spec/extras.py

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from .server import ApiKey, App, ServerLimits, asgi
     from .validation import GrantPage, GrantPages
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 _HOME = {
     **dict.fromkeys(("Cache", "Handle", "Remote", "Selection", "Session", "SyncHandle", "SyncRemote"), "client"),

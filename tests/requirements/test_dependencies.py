@@ -15,16 +15,26 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-FOR_TESTS = {"dev", "interop"}
+METADATA = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT, GROUPS = METADATA["project"], METADATA["dependency-groups"]
 
 pytestmark = pytest.mark.requirement("D-36")
 
 
-def list_needed_requirements(extra: str) -> Iterator[Requirement]:
-    """Yield each requirement that ``toolwire[extra]`` brings here, those of what it brings too."""
+def list_group(name: str) -> Iterator[str]:
+    """Yield the requirements of a group for clones, with those of the groups that it includes."""
+    for one in GROUPS[name]:
+        if isinstance(one, str):
+            yield one
+        else:
+            yield from list_group(one["include-group"])
+
+
+def list_needed_requirements(*extras: str, group: str = "") -> Iterator[Requirement]:
+    """Yield each requirement that ``toolwire[extras]`` and a group bring here, those of what they bring too."""
     waiting = [Requirement(text) for text in PROJECT["dependencies"]]
-    waiting += [Requirement(text) for text in PROJECT["optional-dependencies"][extra]]
+    waiting += [Requirement(text) for extra in extras for text in PROJECT["optional-dependencies"][extra]]
+    waiting += [Requirement(text) for text in (list_group(group) if group else ())]
     seen: set[tuple[str, str]] = set()
     while waiting:
         wanted = waiting.pop()
@@ -48,7 +58,7 @@ def read_pins() -> dict[str, str]:
 def test_every_installed_package_is_pinned_to_one_version() -> None:
     pins = read_pins()
     assert all(pins.values()), "each line is name==version"
-    wanted = list(list_needed_requirements("dev"))
+    wanted = list(list_needed_requirements("all", "adapters", group="dev"))
     assert len(wanted) > 100
     assert {canonicalize_name(one.name) for one in wanted} - pins.keys() == set()
     unfit = {str(one) for one in wanted if not one.specifier.contains(pins[canonicalize_name(one.name)], True)}
@@ -64,7 +74,9 @@ def test_every_installed_file_has_a_known_digest() -> None:
         locked[canonicalize_name(name)] = version
         assert digests, f"{name} is pinned to no file"
         assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", digest) for digest in digests), name
-    assert {canonicalize_name(one.name) for one in list_needed_requirements("dev")} - locked.keys() == set()
+    assert {
+        canonicalize_name(one.name) for one in list_needed_requirements("all", "adapters", group="dev")
+    } - locked.keys() == set()
     pins = read_pins()
     assert {name: version for name, version in locked.items() if pins.get(name, version) != version} == {}
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -88,15 +100,15 @@ def test_conformance_suite_and_its_node_have_known_digests() -> None:
 
 def test_library_installs_no_package_that_only_resembles_a_protocol() -> None:
     wanted = [*PROJECT["dependencies"]]
-    for extra, texts in PROJECT["optional-dependencies"].items():
-        wanted += texts if extra not in FOR_TESTS else []
+    for texts in PROJECT["optional-dependencies"].values():
+        wanted += texts
     names = {canonicalize_name(one.name) for one in (*map(Requirement, wanted), *list_needed_requirements("all"))}
     assert "anyio" in names
     assert {name for name in names if name.replace("-", "").startswith(("opentool", "oxp", "universaltool"))} == set()
 
 
 def test_foreign_test_packages_are_pinned_to_one_version() -> None:
-    strangers = [text for text in PROJECT["optional-dependencies"]["interop"] if "tool" in text or "oxp" in text]
+    strangers = [text for text in GROUPS["interop"] if "tool" in text or "oxp" in text]
     assert len(strangers) == 5
     assert all("==" in text for text in strangers)
 

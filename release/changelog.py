@@ -1,0 +1,99 @@
+"""Assemble the fragments in ``news/`` into a section of CHANGELOG.md, by feature, and delete them: ``make changelog``.
+
+``release/features.toml`` has the features in the order of a reader, each with a sentence. A fragment names its feature
+in brackets at its beginning; without that, it belongs to the first feature one of whose words it has. The version is
+that of pyproject.toml. In the section of the first release, what was changed and mended before it is left out: no user
+had it. ``--keep`` leaves the fragments where they are.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+CHANGELOG = ROOT / "CHANGELOG.md"
+NEWS = ROOT / "news"
+HEAD = "# Changes\n"
+_KINDS = {"added": "", "changed": "Changed: ", "removed": "Removed: ", "security": "Security: ", "fixed": "Fixed: "}
+_NAME = re.compile(r"\d+\.(\w+)\.md")
+
+
+def main() -> int:
+    """Write the section; return the exit code."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    before = CHANGELOG.read_text(encoding="utf-8") if CHANGELOG.exists() else HEAD
+    is_first = "\n## " not in before.replace(f"\n## {version} ", "\n")
+    fragments = read_fragments(NEWS)
+    features = tomllib.loads((ROOT / "release" / "features.toml").read_text(encoding="utf-8"))["features"]
+    day = datetime.now(UTC).date().isoformat()
+    section = build_section(f"{version} ({day})", fragments, features, is_first=is_first)
+    older = before.removeprefix(HEAD).lstrip("\n")
+    if older.startswith(f"## {version} "):  # it is written anew as long as it is not released
+        older = "\n## ".join(older.split("\n## ")[1:])
+        older = f"## {older}" if older else ""
+    CHANGELOG.write_text(f"{HEAD}\n{section}\n{older}".rstrip("\n") + "\n", encoding="utf-8")
+    if "--keep" not in sys.argv:
+        for name in fragments:
+            (NEWS / name).unlink()
+    return 0
+
+
+def read_fragments(folder: Path) -> dict[str, str]:
+    """Return the text of each fragment on one line, by the name of its file.
+
+    Raises:
+        SystemExit: a file has another name, or an unknown kind.
+    """
+    found: dict[str, str] = {}
+    for file in sorted(folder.glob("*.md")):
+        if file.name == "README.md":
+            continue
+        match = _NAME.fullmatch(file.name)
+        if match is None or match[1] not in _KINDS:
+            raise SystemExit(f"{file.name} is no fragment: NNNN.kind.md with one of {', '.join(_KINDS)}")
+        found[file.name] = " ".join(file.read_text(encoding="utf-8").split())
+    return found
+
+
+def build_section(title: str, fragments: dict[str, str], features: list[dict[str, Any]], *, is_first: bool) -> str:
+    """Return the section of a release: its features with their changes."""
+    grouped: dict[str, list[str]] = {feature["title"]: [] for feature in features}
+    for name, text in sorted(fragments.items(), key=_order):
+        kind = name.split(".")[1]
+        if is_first and kind not in ("added", "security"):
+            continue
+        feature = find_feature(text, features)
+        grouped[feature].append(f"- {_KINDS[kind]}{text.removeprefix(f'[{feature}] ')}\n")
+    first = "\nThe first release. Everything is new; how each part works is in [the documentation](docs/README.md).\n"
+    parts = [f"## {title}\n", first if is_first else ""]
+    for feature in features:
+        lines = grouped[feature["title"]]
+        if lines:
+            intro = f"\n{feature['text'].strip()}\n" if is_first and feature.get("text") else ""
+            parts.append(f"\n### {feature['title']}\n{intro}\n{''.join(lines)}")
+    return "".join(parts)
+
+
+def find_feature(text: str, features: list[dict[str, Any]]) -> str:
+    """Return the title of the feature that the text names, or one of whose words it has; else the last."""
+    for feature in features:
+        if text.startswith(f"[{feature['title']}] "):
+            return str(feature["title"])
+    for feature in features:
+        if re.search("|".join(feature["words"]), text):
+            return str(feature["title"])
+    return str(features[-1]["title"])
+
+
+def _order(item: tuple[str, str]) -> tuple[int, str]:
+    number, kind, _ = item[0].split(".")
+    return list(_KINDS).index(kind), number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""What a release is made of: the wheel is the package and nothing else, and the change notes are read by feature."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from release.build import ReleaseError, build_twice, check_source, check_wheel, read_version
+from release.changelog import build_section, find_feature, read_fragments
+from toolwire import __version__
+
+ROOT = Path(__file__).parents[2]
+FEATURES = [{"title": "Gateway", "words": ["upstream"], "text": "Many servers."}, {"title": "Rest", "words": ["x"]}]
+
+
+@pytest.mark.requirement("FU-10")
+def test_wheel_and_source_are_built_twice_alike_with_all_that_users_need(tmp_path: Path) -> None:
+    assert read_version() == __version__
+    wheel, source = build_twice(tmp_path)
+    check_wheel(wheel, __version__)
+    check_source(source, __version__)
+    with zipfile.ZipFile(wheel, "a") as opened:
+        opened.writestr("toolwire/secrets.env", "")
+    with pytest.raises(ReleaseError, match=r"secrets\.env"):
+        check_wheel(wheel, __version__)
+
+
+def test_change_notes_are_grouped_by_the_feature_that_they_name_or_whose_words_they_have() -> None:
+    fragments = {
+        "0002.added.md": "[Rest] An upstream.",
+        "0001.security.md": "Each upstream is apart.",
+        "0003.fixed.md": "An upstream ended.",
+    }
+    first = build_section("1.0 (2026-01-01)", fragments, FEATURES, is_first=True)
+    assert first.startswith("## 1.0 (2026-01-01)\n\nThe first release.")
+    assert "### Gateway\n\nMany servers.\n\n- Security: Each upstream is apart.\n" in first
+    assert first.endswith("### Rest\n\n- An upstream.\n")
+    assert "ended" not in first  # nobody had what was mended before the first release
+    second = build_section("1.1 (2026-02-01)", fragments, FEATURES, is_first=False)
+    assert "### Gateway\n\n- Security: Each upstream is apart.\n- Fixed: An upstream ended.\n" in second
+
+
+def test_every_change_note_is_one_of_a_known_kind() -> None:
+    fragments = read_fragments(ROOT / "news")
+    assert all(fragments.values())
+    assert find_feature("about nothing", FEATURES) == "Rest"
+
+
+def test_a_file_that_is_no_change_note_is_named(tmp_path: Path) -> None:
+    (tmp_path / "0001.news.md").write_text("New.", encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"0001\.news\.md is no fragment"):
+        read_fragments(tmp_path)
