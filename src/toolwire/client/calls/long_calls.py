@@ -33,7 +33,9 @@ MAX_LISTED: Final = 1_000
 _SHORTEST_S: Final = 0.25
 _LONGEST_S: Final = 5.0
 _GROWTH: Final = 1.3
-_SERVER_WAITED_S: Final = 1.0  # after so long the server has waited for a change itself, and is asked again soon
+_FIRST_WAIT_S: Final = 1.0
+_LONGEST_WAIT_S: Final = 20.0
+_SERVER_WAITED_S: Final = 0.9  # after so long the server has waited for a change itself, and is asked again soon
 _LONGEST_ASKED_S: Final = 300.0  # MAX_PAUSE_S of the drivers is longer
 _FAILING_S: Final = 30.0
 _PATIENT_FAILING_S: Final = 600.0
@@ -131,7 +133,8 @@ class CallWatcher:
             yield from pause(delay_s, is_poll=True)
             stopwatch.add(delay_s)
             asked_at = stopwatch.now()
-            reading = yield from self._call.read(min(self.limits.server_wait_s, max(0.0, stopwatch.find_left_s())))
+            wait_s = min(self.limits.server_wait_s, pace.find_wait_s(), max(0.0, stopwatch.find_left_s()))
+            reading = yield from self._call.read(wait_s)
             took_s = stopwatch.now() - asked_at
             if isinstance(reading, Problem):
                 if not pace.add_failure(reading, delay_s + took_s):
@@ -233,13 +236,14 @@ class _Stopwatch:
 class _Pace:
     """Decides how long to wait before the call is read again."""
 
-    __slots__ = ("_asked_s", "_failing_s", "_is_first", "_most_failing_s", "_unchanged")
+    __slots__ = ("_asked_s", "_failing_s", "_is_first", "_most_failing_s", "_unchanged", "_wait_s")
 
     def __init__(self, asked_s: float | None, most_failing_s: float) -> None:
         self._asked_s = asked_s
         self._most_failing_s = most_failing_s
         self._failing_s = 0.0
         self._unchanged = 0
+        self._wait_s = _FIRST_WAIT_S
         self._is_first = True
 
     def find_delay_s(self) -> float:
@@ -248,8 +252,14 @@ class _Pace:
         own_s = min(_SHORTEST_S * _GROWTH ** min(self._unchanged, 40), _LONGEST_S)
         return own_s if self._asked_s is None else max(own_s, self._asked_s)
 
+    def find_wait_s(self) -> float:
+        """Return how long a server may wait before it answers: longer while nothing changes."""
+        # A server may answer only when the call is over, so its progress is seen as often as it is asked.
+        return self._wait_s
+
     def add_reading(self, reading: CallReading, *, has_changed: bool, took_s: float) -> None:
         self._is_first, self._failing_s, self._asked_s = False, 0.0, reading.retry_after_s
+        self._wait_s = _FIRST_WAIT_S if has_changed else min(2 * self._wait_s, _LONGEST_WAIT_S)
         if has_changed:
             self._unchanged = 0
         elif took_s < _SERVER_WAITED_S:

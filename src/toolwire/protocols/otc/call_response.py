@@ -180,6 +180,8 @@ def _choose_kind(status: int, data: Json, kinds: Mapping[int, Kind]) -> Kind:
         if status == 400 and isinstance(data.get("missing_requirements"), dict):
             return Kind.MISSING_REQUIREMENTS
         word = data.get("error")
+        if word == Kind.ACCEPTED.value and status == 503:  # LC-02: a long call goes on
+            return Kind.ACCEPTED
         if isinstance(word, str) and word in _WORDS and STATUS_BY_KIND[Kind(word)] == status:
             return Kind(word)
     return kinds.get(status) or _KINDS.get(status, Kind.BAD_ANSWER)
