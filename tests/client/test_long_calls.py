@@ -29,7 +29,7 @@ from toolwire.core.model import Secret
 from toolwire.server.access.api_keys import ApiKey
 from toolwire.testing.loopback import background
 
-PROTOCOLS = ["openapi", "otc", "opentool"]
+PROTOCOLS = ["openapi", "otc", "opentool", "mcp"]
 KEYS = tuple(ApiKey(key=Secret(f"{name}-key-of-a-caller"), name=name) for name in ("ada", "bob"))
 
 
@@ -39,6 +39,7 @@ class Work:
     def __init__(self) -> None:
         self.gate = threading.Event()
         self.started = threading.Event()
+        self.cancelled = threading.Event()
         self.did: list[str] = []
         self.kit = Toolkit("Reports")
 
@@ -53,6 +54,7 @@ class Work:
                     await asyncio.sleep(0.01)
             except asyncio.CancelledError:
                 self.did.append("cancelled")
+                self.cancelled.set()
                 raise
             self.did.append("ended")
             return {"rows": rows}

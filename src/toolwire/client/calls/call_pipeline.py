@@ -236,7 +236,7 @@ class CallPipeline:
         if isinstance(verdict, (Deny, KnownResult)):
             return verdict.problem if isinstance(verdict, Deny) else verdict.result
         tool, question = copied.tool, verdict.question if isinstance(verdict, Ask) else None
-        is_held, is_start = question is not None or not tool.safe, state.waits is None
+        is_held, is_start = question is not None or not tool.safe, state.prefers_async
         prepared = prepare_call(self._codec, self.peer, copied, self._retries, is_held=is_held, is_start=is_start)
         if not isinstance(prepared, PreparedCall):
             return prepared

@@ -42,6 +42,7 @@ class CallState:
         "files",
         "is_large",
         "long_call",
+        "prefers_async",
         "status",
         "step",
         "waits",
@@ -53,6 +54,8 @@ class CallState:
         self.step = step
         self.can_ask = can_ask
         self.waits = waits
+        # Whether the server should say at once that it took a long call, and under which id.
+        self.prefers_async = waits is None or waits.is_patient
         self.long_call: LongCall | None = None
         self.files: Mapping[str, str] = {}
         self.status: int | None = None

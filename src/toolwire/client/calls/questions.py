@@ -210,7 +210,7 @@ class Questions:
         verdict = self.check_arguments(edited)
         if isinstance(verdict, Deny):
             return verdict.problem
-        again = prepare_call(self.codec, self.peer, edited, self.retries, is_start=state.waits is None)
+        again = prepare_call(self.codec, self.peer, edited, self.retries, is_start=state.prefers_async)
         if isinstance(again, PreparedCall):
             return again
         return again if isinstance(again, Problem) else _CHANGED

@@ -15,7 +15,7 @@ from typing import Any, Final
 import anyio
 
 from toolwire.client.calls.call_ids import new_id
-from toolwire.client.calls.long_calls import MAX_WAIT_S
+from toolwire.client.calls.long_calls import MAX_WAIT_S, find_call_id
 from toolwire.client.calls.prepared_call import CallState
 from toolwire.client.discovery.source import DocumentSource
 from toolwire.client.transport.drivers import BRIEF_S, Approver, SyncNotify, SyncTransport, Transport, arun, run
@@ -309,26 +309,38 @@ class Remote(_RemoteFacts):
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run ``call`` on the server; see ``Toolbox.run``.
 
-        A long call is waited for until it ends, and is cancelled at the server if this task is cancelled.
+        A call that goes on at the server is waited for like by ``call``. If ``call.context.wait_s`` is longer, as in a
+        gateway that was given a long call, it is waited for so long; whoever cancels it there, cancels it here.
         """
         refusal = await self._ensure_fresh(call.tool.id)
         if refusal is not None:
             return refusal
         if is_reader(call.tool):
             return await self._read(call)
-        waits = self._connection.pipeline.waits
-        if not call.tool.long:
-            return await self._run(call, notify, CallState(waits=waits, can_ask=self._provide_input is not None))
-        patient = replace(waits, total_s=MAX_WAIT_S, is_patient=True)
-        state = CallState(waits=patient, can_ask=self._provide_input is not None)
+        waits, wait_s = self._connection.pipeline.waits, call.context.wait_s
+        can_ask = self._provide_input is not None
+        if wait_s is None or wait_s <= waits.total_s:
+            return await self._run(call, notify, CallState(waits=waits, can_ask=can_ask))
+        patient = replace(waits, total_s=min(wait_s, MAX_WAIT_S), is_patient=True)
+        return await self._run_long(call, notify, CallState(waits=patient, can_ask=can_ask))
+
+    async def _run_long(self, call: Call, notify: Notify, state: CallState) -> Result:
         try:
-            return await self._run(call, notify, state)
+            result = await self._run(call, notify, state)
         except anyio.get_cancelled_exc_class():
-            if state.long_call is not None:
-                # The shield lets the message out although the task is being cancelled.
-                with anyio.move_on_after(BRIEF_S, shield=True):
-                    await self._run_flow(self._connection.follow(state.long_call, state.long_call.cancel()))
+            # A server that only stops leaves the call: it asks for it again by the same id.
+            if call.context.is_cancelled:
+                await self._cancel_briefly(state)
             raise
+        if find_call_id(result):  # the time of the call is over here, so it must not go on there
+            await self._cancel_briefly(state)
+        return result
+
+    async def _cancel_briefly(self, state: CallState) -> None:
+        if state.long_call is not None:
+            # The shield lets the message out although the task is being cancelled.
+            with anyio.move_on_after(BRIEF_S, shield=True):
+                await self._run_flow(self._connection.follow(state.long_call, state.long_call.cancel()))
 
     async def _run(self, call: Call, notify: Notify, state: CallState) -> Result:
         # The same connection for the whole call: a concurrent refresh can replace the one of this object.

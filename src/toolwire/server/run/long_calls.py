@@ -313,6 +313,8 @@ class LongCalls:
             run.add(piece)
             self._wake(call.call_id)
 
+        # What runs the call may be a connection to another server: it cancels the call there only if it was cancelled.
+        call = call._replace(context=replace(call.context, is_over=lambda: run.stop is not None))
         has_secrets = bool(call.context.tokens or call.context.secrets)
         reporting = asyncio.create_task(self._report(store, run))
         try:

@@ -30,6 +30,7 @@ from .user_asker import InputStates
 
 _log = logging.getLogger("toolwire")
 _ANONYMOUS = ANONYMOUS.principal
+_CANCELLING_S = 2.0
 _MAX_DEVELOPER_MESSAGE = 1_000
 _TRACEBACK = "Traceback (most recent call last)"
 
@@ -172,7 +173,10 @@ class Service:
             asyncio.CancelledError: the call was cancelled, or the server stops.
         """
         # LC-04
-        return await self._run_tool(call, notify, call.tool.timeout_s or self._long_s)
+        limit = call.tool.timeout_s or self._long_s
+        # A connection to another server waits for it so long, and has the rest of the time to cancel the call there.
+        context = replace(call.context, wait_s=max(limit - _CANCELLING_S, limit / 2))
+        return await self._run_tool(call._replace(context=context), notify, limit)
 
     def _run_checked(self, call: Call, notify: Notify) -> Coroutine[Any, Any, Result]:
         """Run a call that passed its checks; one of a long tool is only started."""
@@ -210,8 +214,16 @@ class Service:
             text = "The server failed; its log has the details."
             return Problem(kind=Kind.INTERNAL, message=text, developer_message=type(error).__name__)
         if isinstance(result, Problem):
+            if result.kind is Kind.ACCEPTED:
+                result = _build_unfinished(call)
             return scrub_problem(result)  # before it is stored or logged
         return embed_kept_bytes(result, self._toolbox) if self._keeps_resources else result
+
+
+def _build_unfinished(call: Call) -> Problem:
+    """Return the Problem of a call that goes on at another server; its id there means nothing to a caller here."""
+    text = f"{call.tool.name} has not ended in the time that this server waits for it; another server works on it."
+    return Problem(kind=Kind.TIMEOUT, message=text)
 
 
 def _build_timeout(call: Call, limit: float) -> Problem:
