@@ -72,7 +72,9 @@ class Connection:
             state = self._make_state() if state is None else state
             flow = wait_for_grants(lambda: self._start(traced, state), self.grant_user)
         else:
-            flow = self._start(traced, state)
+            flow = self.pipeline.run(traced, state)
+            if self.keys or self.declares_scopes:
+                flow = self._sign(flow, traced.tool)
         return flow if observation is None else observation.watch(flow)
 
     def _make_state(self) -> CallState:
