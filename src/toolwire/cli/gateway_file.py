@@ -13,16 +13,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from toolwire import __version__
 from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.core.model import RateLimit
+from toolwire.core.url_origin import read_origin
 from toolwire.framing.jsontext import describe_type
 from toolwire.gateway.upstream import RUNNING
 
 from .parser import list_commands
-from .serve_app import REMOTE_OPTIONS, CallerSettings, UpstreamSettings
+from .serve_app import REMOTE_OPTIONS, CallerSettings, UpstreamCredentials, UpstreamSettings
 from .toml_file import SECRETS, SETTINGS_TABLES, TomlFile, read_bytes, read_option_value
 
 UPSTREAM_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
@@ -33,8 +34,21 @@ _MOST: Final = 1_000
 _MOST_CALLERS: Final = 10_000
 _MOST_RUNNING: Final = 100_000
 _LONGEST_S: Final = 3_600
-_OF_A_GATEWAY: Final = ("target", "scopes", "rate", "running", "timeout")
+_OF_A_GATEWAY: Final = (
+    "target",
+    "scopes",
+    "rate",
+    "running",
+    "timeout",
+    "credentials",
+    "client-id",
+    "client-secret-env",
+    "exchange",
+)
 """The members of an upstream that are no options of ``toolwire serve``."""
+_OF_THE_SERVER: Final = ("key-file", "public-url")
+"""The members above the upstreams that are no options of ``toolwire serve``."""
+_OF_AN_EXCHANGE: Final = ("token-url", "client-id", "client-secret-env", "audience", "resource", "scopes")
 _OF_AN_UPSTREAM: Final = frozenset({*REMOTE_OPTIONS, "agree"})
 _NOT_IN_A_FILE: Final = frozenset(
     {"connections", "debug", "document", "help", "reload", "stdio", "targets", "workflows"}
@@ -45,11 +59,15 @@ _NOT_IN_A_FILE: Final = frozenset(
 class GatewayFile:
     """What a file says: the options of the server as ``toolwire serve`` has them, the upstreams in its order, and the
     rules for callers by name.
+
+    ``key_file`` has the key of the callers' credentials, and ``public_url`` is the address of the gateway, if given.
     """
 
     arguments: Namespace
     upstreams: tuple[UpstreamSettings, ...]
     callers: Mapping[str, CallerSettings] = field(default_factory=dict)
+    key_file: str = ""
+    public_url: str = ""
 
 
 def read_gateway_file(path: Path) -> GatewayFile:
@@ -82,7 +100,7 @@ class _Reader:
 
     def read(self) -> GatewayFile:
         content = self._file.content
-        others = SETTINGS_TABLES | {_UPSTREAMS, _CALLERS}
+        others = SETTINGS_TABLES | {_UPSTREAMS, _CALLERS, *_OF_THE_SERVER}
         server = {name: value for name, value in content.items() if name not in others}
         arguments = Namespace(**self._defaults | self._read_options((), server, self._server))
         tables = content.get(_UPSTREAMS, {})
@@ -96,7 +114,13 @@ class _Reader:
             if name.casefold() in seen:
                 self._fail((_UPSTREAMS, name), "another upstream has this name in other letters: rename one")
             seen.add(name.casefold())
-        return GatewayFile(arguments=arguments, upstreams=upstreams, callers=self._read_callers(content))
+        return GatewayFile(
+            arguments=arguments,
+            upstreams=upstreams,
+            callers=self._read_callers(content),
+            key_file=self._read_text((), content, "key-file"),
+            public_url=self._read_url((), content, "public-url"),
+        )
 
     def _read_callers(self, content: Mapping[str, Any]) -> dict[str, CallerSettings]:
         tables = content.get(_CALLERS, {})
@@ -129,6 +153,44 @@ class _Reader:
         if scopes is not None and not (isinstance(scopes, list) and all(isinstance(one, str) for one in scopes)):
             self._fail((*place, "scopes"), f"scopes is an array of strings: {meaning}")
         return scopes
+
+    def _read_text(self, place: tuple[str, ...], table: Mapping[str, Any], name: str) -> str:
+        text = table.get(name, "")
+        if not isinstance(text, str):
+            self._fail((*place, name), f"{name} is a string, not {describe_type(text)}")
+        return text
+
+    def _read_url(self, place: tuple[str, ...], table: Mapping[str, Any], name: str) -> str:
+        text = self._read_text(place, table, name)
+        origin = read_origin(text) if text else None
+        if text and (origin is None or origin.has_user_info or origin.scheme not in ("http", "https")):
+            self._fail((*place, name), f"{name} is the URL of a page, such as https://tools.example")
+        return text
+
+    def _read_credentials(self, place: tuple[str, ...], table: Mapping[str, Any]) -> UpstreamCredentials:
+        found: Any = table.get("credentials", "gateway")
+        if found not in get_args(UpstreamCredentials):
+            self._fail((*place, "credentials"), "credentials is one of gateway, caller, exchange")
+        if (found == "exchange") is not ("exchange" in table):
+            self._fail(place, 'credentials = "exchange" and the table exchange belong together')
+        if found != "gateway" and not str(table["target"]).startswith(("http://", "https://")):
+            self._fail((*place, "credentials"), "callers have credentials at a URL alone, and the target is none")
+        chosen: UpstreamCredentials = found
+        return chosen
+
+    def _read_exchange(self, place: tuple[str, ...], table: Mapping[str, Any]) -> dict[str, Any]:
+        exchange, here = table.get("exchange", {}), (*place, "exchange")
+        if not isinstance(exchange, dict):
+            self._fail(here, f"exchange is a table, not {describe_type(exchange)}")
+        if not exchange:
+            return {}
+        self._refuse_unknown(here, exchange, _OF_AN_EXCHANGE)
+        read = {name: self._read_text(here, exchange, name) for name in exchange if name != "scopes"}
+        for name in ("token-url", "client-id"):
+            if not read.get(name):
+                self._fail(here, f'exchange needs "{name}", a string')
+        self._read_url(here, exchange, "token-url")
+        return read | {"scopes": self._read_scopes(here, exchange, "what the exchanged token is for") or []}
 
     def _read_rate(self, place: tuple[str, ...], table: Mapping[str, Any]) -> str:
         rate = table.get("rate", "")
@@ -169,6 +231,10 @@ class _Reader:
             scopes=self._read_scopes(place, table, "what the key of a caller must have"),
             agree=given.get("agree", False),
             remote=remote,
+            credentials=self._read_credentials(place, table),
+            client_id=self._read_text(place, table, "client-id"),
+            client_secret_env=self._read_text(place, table, "client-secret-env"),
+            exchange=self._read_exchange(place, table),
             rate=self._read_rate(place, table),
             running=self._read_number(place, table, "running", _MOST_RUNNING) or RUNNING,
             timeout_s=self._read_number(place, table, "timeout", _LONGEST_S) or DEFAULT_LIMITS.total_s,

@@ -17,20 +17,31 @@ from typing import Any, Literal, TypeAlias
 
 from toolwire.client.calls.retry import DEFAULT_RETRIES
 from toolwire.client.calls.session import Session
-from toolwire.client.connection.connect import connect_without_user
+from toolwire.client.connection.connect import (
+    PendingConnection,
+    build_upstream_options,
+    connect_for_caller,
+    connect_upstream,
+)
+from toolwire.client.connection.options import ConnectOptions
 from toolwire.client.connection.remote import Remote
 from toolwire.client.transport.key_fetcher import build_key_fetcher
 from toolwire.client.transport.limits import DEFAULT_LIMITS
+from toolwire.client.transport.network import Network, SyncNetwork
 from toolwire.consent import ClientRules
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import ToolwireError
-from toolwire.core.model import Json, Kind, Problem, RateLimit
+from toolwire.core.model import Json, Kind, Problem, RateLimit, Secret
 from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import CallerConsent, UpstreamLimits, merge_toolboxes
+from toolwire.gateway.gateway_app import GatewayApp
+from toolwire.gateway.personal_toolbox import PersonalToolbox
+from toolwire.gateway.sign_in_notice import SIGN_IN_PATH, SignInNotices
+from toolwire.gateway.sign_in_pages import SignInPages, SignInUpstream
 from toolwire.gateway.signed_decisions import SignedDecisions
 from toolwire.gateway.upstream import RUNNING
 from toolwire.gateway.waiting_toolbox import WaitingToolbox
-from toolwire.limits import CallerRules, ClientRateLimits, LocalRates, RatesFail, Windows
+from toolwire.limits import CallerRules, ClientRateLimits, LocalRates, RatesFail, RulesByCaller, Windows
 from toolwire.opentool.method_toolbox import MethodToolbox
 from toolwire.opentool.object_toolbox import ObjectToolbox
 from toolwire.opentool.serve_object import build_app as opentool_app
@@ -38,17 +49,22 @@ from toolwire.protocols.openapi.document import arazzo
 from toolwire.protocols.openapi.document.loading import load_document
 from toolwire.server import App, asgi
 from toolwire.server.access.api_keys import parse_api_key
+from toolwire.server.access.callers import Callers
+from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.app import SessionUse
-from toolwire.server.asgi import open_inbox
+from toolwire.server.asgi import apply_scopes, combine_callers, open_inbox
 from toolwire.server.run.host_consent import HostConsent
 from toolwire.server.run.receipt_keys import KeyFetcher
 from toolwire.server.run.receipts import Receipts, open_receipt_verifier
 from toolwire.stores.consent.receipt_keys import StoredReceiptKeys
+from toolwire.stores.credentials.caller_vault import CallerVault
+from toolwire.stores.credentials.files import CredentialStore
 from toolwire.stores.limits.open import open_windows
 from toolwire.stores.paths import find_state_folder, find_state_places
 from toolwire.telemetry.logs import log_json
 
 from .exits import UsageError
+from .gateway_callers import open_caller_vault, read_exchange, read_identity
 from .targets.local_target import open_code
 from .targets.open_target import UrlOptions, read_url_options
 from .targets.target import Target, UrlTarget, read_target
@@ -110,13 +126,18 @@ FACTORY = f"{__name__}:build_app_from_environment"
 _log = logging.getLogger("toolwire")
 
 
+UpstreamCredentials: TypeAlias = Literal["gateway", "caller", "exchange"]
+"""Whose credentials an upstream is called with."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamSettings:
     """One upstream of a gateway: its name, its target, and its own options about remote targets.
 
     ``scopes`` are what a caller needs to see its tools, instead of what the tools declare; ``None`` leaves that.
     ``rate`` (such as ``100/1m``, or empty) and ``running`` are its limits for all callers together, and ``timeout_s``
-    is how long one call may take.
+    is how long one call may take. ``credentials`` says whose are used: those of the gateway, those of the caller, who
+    signs in there (as ``client_id``, if the gateway is registered), or those that the caller's token is exchanged for.
     """
 
     name: str
@@ -124,6 +145,10 @@ class UpstreamSettings:
     scopes: Sequence[str] | None = None
     agree: bool = False
     remote: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    credentials: UpstreamCredentials = "gateway"
+    client_id: str = ""
+    client_secret_env: str = ""
+    exchange: Mapping[str, Any] = field(default_factory=dict)
     rate: str = ""
     running: int = RUNNING
     timeout_s: float = DEFAULT_LIMITS.total_s
@@ -173,6 +198,8 @@ class ServeSettings:
     remote: Mapping[str, Any] = field(default_factory=dict, repr=False)
     upstreams: Sequence[UpstreamSettings] = ()
     callers: Mapping[str, CallerSettings] = field(default_factory=dict)
+    key_file: str = ""
+    public_url: str = ""
     debug: bool = False
     sessions: SessionUse = "needed"
 
@@ -195,13 +222,13 @@ def list_remote_options(arguments: Namespace) -> dict[str, Any]:
     return {name: getattr(arguments, name) for name in REMOTE_OPTIONS}
 
 
-def build_app_from_environment() -> App:
+def build_app_from_environment() -> App | GatewayApp:
     """Return the app for the settings in the environment, and remove them from it: they hold keys."""
     settings = read_settings(os.environ.pop(SETTINGS))
     return build_app(settings, open_toolboxes(settings))
 
 
-def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App:
+def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App | GatewayApp:
     """Return the app that serves all ``toolboxes`` as one.
 
     Raises:
@@ -219,24 +246,34 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App:
             word = _HOST_CONFIRMATION if settings.consent == "hints" else ""
             recipes = None if settings.workflows is None else read_workflows(Path(settings.workflows))
             document = settings.client_document
-            rules = {name: one.build_rules() for name, one in settings.callers.items()}
             serve = partial(
                 asgi,
                 merged,
                 client_document=document,
                 host_confirmation=word,
                 workflows=recipes,
-                caller_rules=rules,
+                caller_rules=list_caller_rules(settings),
             )
     if settings.log == "json":
         log_json()
-    return serve(
-        api_keys=[parse_api_key(key) for key in settings.api_keys],
-        callers=build_callers(settings.tokens),
+    keys = [parse_api_key(key) for key in settings.api_keys]
+    callers = build_callers(settings.tokens)
+    app = serve(
+        api_keys=keys,
+        callers=callers,
         consent=settings.consent or "hints",
         receipt_keys=_find_receipt_keys(settings),
         **{name: getattr(settings, name) for name in _PASSED_ON},
     )
+    if not any(isinstance(toolbox, PersonalToolbox) for toolbox in toolboxes):
+        return app
+    known = apply_scopes(combine_callers(keys, callers), RulesByCaller(list_caller_rules(settings)))
+    return build_gateway_app(settings, toolboxes, app, known)
+
+
+def list_caller_rules(settings: ServeSettings) -> dict[str, CallerRules]:
+    """Return the rules for callers by name."""
+    return {name: one.build_rules() for name, one in settings.callers.items()}
 
 
 def read_workflows(path: Path) -> Json:
@@ -334,7 +371,83 @@ def _open_upstreams(settings: ServeSettings) -> Sequence[Toolbox]:
     until = monotonic() + OPENING_S
     for thread in threads:
         thread.join(max(0.0, until - monotonic()))
-    return [_keep_opened(one, upstreams[number], settings) for number, one in enumerate(opened)]
+    boxes = [_keep_opened(one, upstreams[number], settings) for number, one in enumerate(opened)]
+    return _add_callers(settings, boxes)
+
+
+def _add_callers(settings: ServeSettings, boxes: Sequence[Toolbox]) -> Sequence[Toolbox]:
+    """Return ``boxes``; each whose upstream is called with the credentials of its callers connects for each of them."""
+    # GW-02
+    personal = [upstream for upstream in settings.upstreams if upstream.credentials != "gateway"]
+    if not personal:
+        return boxes
+    if not settings.api_keys and not settings.tokens:
+        text = "is called with the credentials of its callers, so callers need keys or tokens: api-key-file or jwks."
+        raise UsageError(f"The upstream {personal[0].name} {text}")
+    scopes = {one.name: frozenset(one.scopes or ()) for one in settings.upstreams}
+    vault = open_caller_vault(settings.key_file, settings.state)
+    notices = SignInNotices(
+        settings.public_url,
+        lambda call, name: call.context.scopes is None or call.context.scopes >= scopes[name],
+    )
+    return [
+        box if upstream.credentials == "gateway" else _build_personal(settings, upstream, box, vault, notices)
+        for upstream, box in zip(settings.upstreams, boxes, strict=True)
+    ]
+
+
+def _build_personal(
+    settings: ServeSettings, upstream: UpstreamSettings, shared: Toolbox, vault: CallerVault, notices: SignInNotices
+) -> PersonalToolbox:
+    options = read_url_options(Namespace(**upstream.remote), [upstream.target])
+    receipts = find_state_places(settings.state).receipts
+    asking = build_caller_consent(settings)
+    shared_options = build_url_options(
+        upstream.target,
+        build_gateway_session(receipts),
+        options,
+        agree=upstream.agree,
+        asking=asking,
+        timeout_s=upstream.timeout_s,
+        retries=0,
+    )
+
+    def connect(principal: str, access: CredentialStore | Secret) -> PendingConnection:
+        return connect_for_caller(shared_options, build_gateway_session(receipts, principal), access)
+
+    return PersonalToolbox(
+        upstream.name,
+        upstream.target,
+        shared,
+        connect=connect,
+        vault=vault,
+        notices=notices,
+        exchange=read_exchange(upstream.exchange) if upstream.credentials == "exchange" else None,
+        transport=Network(**options.access) if upstream.credentials == "exchange" else None,
+    )
+
+
+def build_gateway_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], app: App, callers: Callers) -> GatewayApp:
+    """Return ``app`` with the pages on which ``callers`` sign in to upstreams."""
+    upstreams: dict[str, SignInUpstream] = {}
+    vault = open_caller_vault(settings.key_file, settings.state)
+    for upstream, toolbox in zip(settings.upstreams, toolboxes, strict=True):
+        if isinstance(toolbox, PersonalToolbox) and upstream.credentials == "caller":
+            access = read_url_options(Namespace(**upstream.remote), [upstream.target]).access
+            upstreams[upstream.name] = SignInUpstream(
+                toolbox=toolbox,
+                open_network=partial(SyncNetwork, **access),
+                identity=read_identity(upstream.client_id, upstream.client_secret_env),
+                scopes=frozenset(upstream.scopes or ()),
+            )
+    pages = SignInPages(upstreams, callers, vault)
+    return GatewayApp(
+        app,
+        {SIGN_IN_PATH: pages.answer},
+        HostGuard(hosts=settings.hosts, origins=settings.origins),
+        public_url=settings.public_url,
+        keeps_tokens=any(one.credentials == "exchange" for one in settings.upstreams),
+    )
 
 
 def _keep_opened(
@@ -404,17 +517,44 @@ def open_toolbox(
         return open_code(target, document)
     if document is not None:
         raise UsageError("--document is for a class on this machine; a server describes itself.")
-    unlimited = Session(  # many callers share it; the limits that the site declares hold
+    options = options or UrlOptions()
+    session = build_gateway_session(receipts)
+    return connect_upstream(
+        build_url_options(
+            target.text, session, options, agree=agree, asking=asking, timeout_s=timeout_s, retries=retries
+        )
+    )
+
+
+def build_gateway_session(receipts: str, principal: str = "me") -> Session:
+    """Return the session of a connection that calls for callers: for all, or for the one with the name ``principal``.
+
+    ``receipts`` is the place that keeps the receipts that the gateway signs.
+    """
+    return Session(  # the limits that the site declares hold
+        principal=principal,
         limits=ClientRateLimits(tool=None, connection=None),
         rules=ClientRules(questions_a_minute=_QUESTIONS_A_MINUTE),
         # CC-06: a site that requires receipts gets one of the gateway: its word that its caller decided.
         receipt_key=StoredReceiptKeys(find_state_folder()).find_current,
         audit=SignedDecisions(Path(receipts)) if receipts else None,
     )
-    options = options or UrlOptions()
-    return connect_without_user(
-        target.text,
-        unlimited,
+
+
+def build_url_options(
+    url: str,
+    session: Session,
+    options: UrlOptions,
+    *,
+    agree: bool = False,
+    asking: CallerConsent | None = None,
+    timeout_s: float = DEFAULT_LIMITS.total_s,
+    retries: int = DEFAULT_RETRIES.retries,
+) -> ConnectOptions:
+    """Return the options of a connection to ``url`` for the callers of this server; see ``open_toolbox``."""
+    return build_upstream_options(
+        url,
+        session,
         approve=CallerConsent() if asking is None else asking,
         agree=(lambda _: True) if agree else None,
         api_key=options.key,
@@ -461,7 +601,7 @@ def count_asking_tools(toolboxes: Sequence[Toolbox]) -> int:
     """Return how many tools of remote toolboxes need the consent of their callers."""
     return sum(
         toolbox.needs_consent(tool) or bool(tool.ask_when)
-        for toolbox in toolboxes
+        for toolbox in (one.shared if isinstance(one, PersonalToolbox) else one for one in toolboxes)
         if isinstance(toolbox, Remote)
         for tool in toolbox.tools
     )

@@ -24,6 +24,7 @@ from toolwire.core.offered import Offered, add_prefix, with_scopes
 from toolwire.core.toolbox import Toolbox
 from toolwire.server.run.function_toolbox import FunctionToolbox
 
+from .personal_toolbox import PersonalToolbox
 from .waiting_toolbox import WaitingToolbox
 
 HERE: Final = -1
@@ -182,7 +183,7 @@ def _connections(toolboxes: Sequence[Toolbox], given: Mapping[int, str]) -> Mapp
     """Return the name of each toolbox that is a connection, by its number; no two look alike or begin alike."""
     names: dict[int, str] = {}
     for number, box in enumerate(toolboxes):
-        if isinstance(box, (Remote, WaitingToolbox)):
+        if isinstance(box, (Remote, WaitingToolbox, PersonalToolbox)):
             name = first = given.get(number) or box.name
             count = 1
             while any(_begins_alike(name, other) for other in names.values()):

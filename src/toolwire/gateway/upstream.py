@@ -22,6 +22,7 @@ from toolwire.limits.limit_check import build_rate_check
 from toolwire.server.run.rate_count import CountCall, count_by
 from toolwire.telemetry.redaction import redact_text
 
+from .personal_toolbox import PersonalToolbox
 from .waiting_toolbox import WaitingToolbox
 
 RUNNING = 128
@@ -92,7 +93,7 @@ class Upstream:
     def describe_health(self) -> UpstreamHealth:
         """Return how the upstream is."""
         state: HealthState = "paused" if self._is_paused else "failing" if self._in_row else "ok"
-        if isinstance(self.toolbox, WaitingToolbox) and not self.toolbox.is_connected:
+        if isinstance(self.toolbox, (WaitingToolbox, PersonalToolbox)) and not self.toolbox.is_connected:
             state = "waiting"
         return UpstreamHealth(
             name=self.name,

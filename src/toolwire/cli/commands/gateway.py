@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -56,7 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _build_settings(file: GatewayFile) -> ServeSettings:
-    return build_settings(file.arguments, file.upstreams, file.callers)
+    settings = build_settings(file.arguments, file.upstreams, file.callers)
+    return replace(settings, key_file=file.key_file, public_url=file.public_url)
 
 
 def _check(file: GatewayFile, *, as_json: bool) -> int:

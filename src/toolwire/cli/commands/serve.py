@@ -41,6 +41,7 @@ from toolwire.protocols import BUILTIN
 from toolwire.stores.paths import find_state_places
 
 try:
+    from toolwire.server.app import App
     from toolwire.server.http.process import TlsFiles, serve, serve_reloading, serve_workers
     from toolwire.server.run.host_consent import count_own_asking_tools, describe_host_consent
     from toolwire.server.stdio import run_stdio
@@ -161,7 +162,7 @@ def _serve(arguments: argparse.Namespace, renew: Callable[[], ServeSettings] | N
             "Each worker counts calls alone; with --state FOLDER the limits of tools hold for all of them together."
         )
     note = describe_host_consent(count_own_asking_tools(boxes), settings.consent, settings.receipts)
-    if arguments.stdio:
+    if arguments.stdio and isinstance(app, App):  # a gateway with pages speaks HTTP alone
         if note:
             print(note, file=sys.stderr, flush=True)
         run_stdio(app)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import wraps
 from inspect import cleandoc, signature
 from types import TracebackType
-from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from anyio import CancelScope, to_thread
 from anyio.from_thread import BlockingPortal
@@ -35,6 +35,9 @@ from .connection_factory import ConnectionFactory, NetworkSettings
 from .offered_reading import load_offered
 from .options import ApproveCommand, ConnectOptions
 from .remote import Remote, SyncRemote
+
+if TYPE_CHECKING:  # signing in is rare
+    from toolwire.stores.credentials.files import CredentialStore
 
 T = TypeVar("T")
 _log = logging.getLogger("toolwire")
@@ -316,7 +319,7 @@ def connect_sync(options: ConnectOptions) -> SyncPendingConnection:
     return SyncPendingConnection(options)
 
 
-def connect_without_user(  # noqa: PLR0913 - these are the options of connect that do without a user
+def build_upstream_options(  # noqa: PLR0913 - these are the options of connect that do without a user
     url: str,
     session: Session,
     *,
@@ -331,34 +334,55 @@ def connect_without_user(  # noqa: PLR0913 - these are the options of connect th
     approve_command: ApproveCommand | None = None,
     timeout_s: float = DEFAULT_LIMITS.total_s,
     retries: int = DEFAULT_RETRIES.retries,
-) -> Remote:
+) -> ConnectOptions:
+    """Return the options of a connection of a server in front of other servers; they are those of ``connect``.
+
+    Raises:
+        ValueError: an option is wrong; see ``ConnectOptions``.
+    """
+    return ConnectOptions(
+        url,
+        session=session,
+        approve=approve,
+        agree=agree,
+        api_key=api_key,
+        protocol=protocol,
+        selection=selection,
+        headers=headers,
+        include_site_description=include_site_description,
+        timeout_s=timeout_s,
+        retries=retries,
+        approve_command=approve_command,
+        **access,
+        caps=COMPLETE_RESULTS,  # a client of the server in front cuts what its own model cannot take
+    )
+
+
+def connect_upstream(options: ConnectOptions) -> Remote:
     """Return a Remote without stored credentials of a user: for a server in front of other servers.
 
-    ``access`` and the other arguments are those of ``connect``. The call blocks until the server is discovered; it can
-    be made inside a running event loop. The Remote fetches its documents again like any other, and its connections stay
-    open.
+    The call blocks until the server is discovered; it can be made inside a running event loop. The Remote fetches its
+    documents again like any other, and its connections stay open.
 
     Raises:
         ConnectError: nothing was found.
     """
-    return PendingConnection(
-        ConnectOptions(
-            url,
-            session=session,
-            approve=approve,
-            agree=agree,
-            api_key=api_key,
-            protocol=protocol,
-            selection=selection,
-            headers=headers,
-            include_site_description=include_site_description,
-            timeout_s=timeout_s,
-            retries=retries,
-            approve_command=approve_command,
-            **access,
-            caps=COMPLETE_RESULTS,  # a client of the server in front cuts what its own model cannot take
-        )
-    ).open_without_user()
+    return PendingConnection(options).open_without_user()
+
+
+@accept_options(build_upstream_options)
+def connect_without_user(options: ConnectOptions) -> Remote:
+    """Return a Remote without stored credentials of a user; see ``connect_upstream``."""
+    return connect_upstream(options)
+
+
+def connect_for_caller(
+    options: ConnectOptions, session: Session, access: CredentialStore | Secret
+) -> PendingConnection:
+    """Return the connection of one caller of a server in front, with the caller's session and credentials or token."""
+    if isinstance(access, Secret):
+        return PendingConnection(replace(options, session=session, api_key=access))
+    return PendingConnection(replace(options, session=session, api_key=None, credential_store=access))
 
 
 class FetchedDefinitions(NamedTuple):

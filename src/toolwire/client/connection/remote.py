@@ -22,7 +22,7 @@ from toolwire.client.transport.drivers import BRIEF_S, Approver, SyncNotify, Syn
 from toolwire.consent.definition_lock import Difference
 from toolwire.core.call_status import CallPage
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Flow, Probe
+from toolwire.core.codec import Flow, Peer, Probe
 from toolwire.core.content import embed_resource, read_content
 from toolwire.core.http import Request
 from toolwire.core.model import (
@@ -99,6 +99,11 @@ class _RemoteFacts:
     def _find_handled(self, name: str) -> Tool | None:
         found = self.find(name) if name else None
         return found if isinstance(found, Tool) else None
+
+    @property
+    def peer(self) -> Peer:
+        """The server as discovery found it: its protocol, its tools, and what its document says about signing in."""
+        return self._connection.peer
 
     @property
     def url(self) -> str:

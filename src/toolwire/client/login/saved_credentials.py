@@ -35,14 +35,19 @@ def open_credentials(place: Path | str | None = None) -> CredentialStore:
     place = find_credentials_place() if place is None else place
     passphrase, key_file = os.environ.get("TOOLWIRE_PASSPHRASE"), os.environ.get(KEY_FILE_VARIABLE)
     return CredentialStore(
-        _open_place(place),
+        open_place(place),
         find_vault=find_system_vault,
         passphrase=Secret(passphrase) if passphrase else None,
         keys=read_key_file(Path(key_file)) if key_file else (),
     )
 
 
-def _open_place(place: Path | str) -> Path | CredentialPlace:
+def open_place(place: Path | str) -> Path | CredentialPlace:
+    """Return where credentials are: the folder ``place``, or a PostgreSQL at that URL.
+
+    Raises:
+        DefinitionError: the database cannot be used.
+    """
     if isinstance(place, Path) or not is_postgres_url(place):
         return Path(place)
     from toolwire.stores.credentials.postgres import PostgresCredentials  # only the extra brings its driver

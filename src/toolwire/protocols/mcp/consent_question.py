@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
+from hashlib import sha256
 
 from toolwire.core.model import Call, Context, Json, Kind, Problem
 from toolwire.framing import jsontext
@@ -27,6 +28,7 @@ from .revision import CAPABILITIES_META, CONFIRMATION_META, CONSENT_META, RECEIP
 _NAME = "consent"
 _ALLOW = "allow"
 _MAX_QUESTION = 20_000
+_MAX_PAGES = 5
 
 
 class Reply(Enum):
@@ -56,6 +58,13 @@ def declares_forms(capabilities: Mapping[str, Json]) -> bool:
     declared = capabilities.get("elicitation")
     # A client of forms alone may declare an empty object.
     return isinstance(declared, dict) and (not declared or "form" in declared)
+
+
+def can_open_pages(params: Mapping[str, Json]) -> bool:
+    """Return whether the client of a request can show its user a page to open."""
+    capabilities = get_object(get_object(params, "_meta"), CAPABILITIES_META)
+    declared = capabilities.get("elicitation")
+    return isinstance(declared, dict) and "url" in declared
 
 
 def read_reply(params: Mapping[str, Json]) -> str | Reply:
@@ -131,6 +140,26 @@ def write_form(id_: bytes, asked: Mapping[str, Json], server: Mapping[str, Json]
         "requestState": asked["state"],
         "_meta": {SERVER_META: dict(server)},
     }
+    return b'{"jsonrpc":"2.0","id":' + id_ + b',"result":' + jsontext.write(result) + b"}"
+
+
+def write_visits(id_: bytes, problem: Problem, server: Mapping[str, Json]) -> bytes | None:
+    """Return the answer that asks the user to open the page of each site that the call needs; None without pages."""
+    # GW-03: the client sends the call again after its user has opened them.
+    listed = get_object(problem.details, "missing_requirements").get("authorization")
+    pages = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    asked: dict[str, Json] = {}
+    for page in pages[:_MAX_PAGES]:
+        name, url = str(page.get("id", "")), page.get("url")
+        if not isinstance(url, str) or not url:
+            continue
+        id_of_page = sha256(url.encode()).hexdigest()[:32]
+        message = clean_data(f"Sign in to {name}: this tool is called with your own account there.")
+        params: Json = {"mode": "url", "message": message, "url": url, "elicitationId": id_of_page}
+        asked[f"sign_in_{name}"] = {"method": "elicitation/create", "params": params}
+    if not asked:
+        return None
+    result: Json = {"resultType": "input_required", "inputRequests": asked, "_meta": {SERVER_META: dict(server)}}
     return b'{"jsonrpc":"2.0","id":' + id_ + b',"result":' + jsontext.write(result) + b"}"
 
 

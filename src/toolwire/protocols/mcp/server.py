@@ -240,6 +240,10 @@ def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, said: _Ser
             return Response(200, JSON_HEADERS, question)
     if problem.kind is Kind.UNCONFIRMED:
         problem = consent_question.explain_refusal(call, problem, asked.params)
+    if problem.kind is Kind.MISSING_REQUIREMENTS and consent_question.can_open_pages(asked.params):
+        visits = consent_question.write_visits(asked.id, problem, said.server)
+        if visits is not None:
+            return Response(200, JSON_HEADERS, visits)
     if problem.kind is Kind.MISSING_REQUIREMENTS and (asked_user := consent_question.read_question(problem)):
         return Response(200, JSON_HEADERS, consent_question.write_form(asked.id, asked_user, said.server))
     if problem.kind is Kind.ACCEPTED and asked.status and task_server.declares_tasks(asked.params):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Response, get_header
 from toolwire.core.model import Json, Kind, Problem
@@ -72,6 +73,7 @@ _TITLES = {
     504: "Gateway Timeout",
 }
 _MEDIA_TYPE = b"application/problem+json"
+_URL_CHARACTERS = "!#$%&'()*+,/:;=?@[]~"
 _MOST_CHARACTERS = 1_000
 _MOST_ERRORS = 20
 _ENTRY_TEXTS = ("msg", "message", "detail", "title", "description", "code")
@@ -83,7 +85,8 @@ _MOST_DETAIL_BYTES = 16 * 1024
 def write(problem: Problem) -> Response:
     """Return ``problem`` as a response; its type is ``about:blank``: the status alone says the type."""
     # XL-101
-    status = STATUSES[problem.kind]
+    page = find_sign_in_page(problem)
+    status = 401 if page else STATUSES[problem.kind]
     if "call" in problem.details and problem.kind is Kind.ACCEPTED:  # LC-02: its status, as it is at its own address
         seconds = max(1, -(-(problem.retry_after_ms or 0) // 1_000))
         fields = (*JSON_HEADERS, (b"retry-after", b"%d" % seconds))
@@ -106,7 +109,20 @@ def write(problem: Problem) -> Response:
         headers.append((b"www-authenticate", b"Bearer"))
         # Seed 004 has these two members in the answer to a missing credential.
         body |= {"error": problem.kind.value, "message": problem.message}
+    elif page:
+        # GW-03: the caller is known here; what is missing is a sign-in elsewhere, and this is its page.
+        challenge = f'Bearer error="sign_in_required", authorization_uri="{quote(page, safe=_URL_CHARACTERS)}"'
+        headers.append((b"www-authenticate", challenge.encode()))
     return Response(status, headers, jsontext.write(body))
+
+
+def find_sign_in_page(problem: Problem) -> str:
+    """Return the page where the user signs in to a site that the tool needs, or ``""``."""
+    if problem.kind is not Kind.MISSING_REQUIREMENTS:
+        return ""
+    listed = jsontext.get_object(problem.details, "missing_requirements").get("authorization")
+    pages = [one.get("url") for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    return next((page for page in pages if isinstance(page, str) and page), "")
 
 
 def read(response: Response) -> Problem:

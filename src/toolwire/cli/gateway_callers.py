@@ -1,0 +1,82 @@
+"""Read what the file of a gateway says about the credentials of its callers: the vault, the client, the exchange."""
+# GW-02
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from toolwire.auth.client_identity import ClientIdentity
+from toolwire.client.login.saved_credentials import KEY_FILE_VARIABLE, open_place
+from toolwire.core.model import Secret
+from toolwire.gateway.token_exchange import TokenExchange
+from toolwire.stores.credentials.caller_vault import CallerVault
+from toolwire.stores.credentials.sealing import KEYRING_NAME, CredentialError, read_key_file, read_key_lines
+from toolwire.stores.credentials.system_keyring import find_system_vault
+from toolwire.stores.paths import find_credentials_place, find_state_places
+
+from .exits import UsageError
+
+_NO_KEY = (
+    "The credentials of callers are always encrypted: name a file with a key that only you can read, such as `openssl"
+    f" rand -hex 32` prints, with key-file or {KEY_FILE_VARIABLE}, or store the key with"
+    f" `keyring set toolwire {KEYRING_NAME}`."
+)
+
+
+def open_caller_vault(key_file: str, state: str) -> CallerVault:
+    """Return the credentials of the callers, in ``state`` or in the place of the user's own.
+
+    Raises:
+        UsageError: there is no key to encrypt them, or it cannot be used.
+    """
+    named = key_file or os.environ.get(KEY_FILE_VARIABLE, "")
+    try:
+        keys = read_key_file(Path(named)) if named else _read_keyring()
+    except CredentialError as error:
+        raise UsageError(str(error)) from error
+    kept = find_state_places(state).inbox
+    place = open_place(kept or find_credentials_place())
+    return CallerVault(place / "callers" if isinstance(place, Path) else place, keys)
+
+
+def read_identity(client_id: str, secret_env: str) -> ClientIdentity | None:
+    """Return the client that is registered at an authorization server, or None if none is.
+
+    Raises:
+        UsageError: the environment has no such variable.
+    """
+    if not client_id:
+        return None
+    if not secret_env:
+        return ClientIdentity(client_id=client_id)
+    secret = os.environ.get(secret_env)
+    if secret is None:
+        raise UsageError(f"The environment has no variable {secret_env} to take the secret of the client from.")
+    return ClientIdentity(client_id=client_id, secret=Secret(secret), method="client_secret_basic")
+
+
+def read_exchange(members: Mapping[str, Any]) -> TokenExchange:
+    """Return how tokens are exchanged, by the members of the table ``exchange``.
+
+    Raises:
+        UsageError: the environment has no variable with the secret of the client.
+    """
+    identity = read_identity(members["client-id"], members.get("client-secret-env", ""))
+    return TokenExchange(
+        token_url=members["token-url"],
+        identity=identity or ClientIdentity(client_id=""),
+        audience=members.get("audience", ""),
+        resource=members.get("resource", ""),
+        scopes=tuple(members.get("scopes", ())),
+    )
+
+
+def _read_keyring() -> tuple[Secret, ...]:
+    vault = find_system_vault()
+    kept = None if vault is None else vault.get(KEYRING_NAME)
+    if not kept:
+        raise UsageError(_NO_KEY)
+    return read_key_lines(kept, "the key in the keyring")

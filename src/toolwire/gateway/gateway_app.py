@@ -1,0 +1,113 @@
+"""Serve a gateway: the application of its tools, with pages for its callers in front."""
+# GW-02, GW-03
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, TypeAlias
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Response
+from toolwire.core.model import Problem, Secret
+from toolwire.framing import jsontext
+from toolwire.server import App
+from toolwire.server.access.callers import Fields, read_credential
+from toolwire.server.access.host_guard import HostGuard
+from toolwire.server.deadline_scheduler import DeadlineScheduler
+from toolwire.server.http.exchange import Exchange, Receive, Scope, Send, get_exchange
+from toolwire.server.http.lifespan import run_lifespan
+from toolwire.server.http.messages import close_websocket, read_body, send_response, split_mount_path
+from toolwire.server.limits import ServerLimits
+
+from .caller_request import BASE_URL, CALLER_TOKEN
+from .sign_in_pages import PageRequest
+
+AnswerPage: TypeAlias = Callable[[PageRequest], Awaitable[Response]]
+
+_LIMITS: Final = ServerLimits(body_bytes=64 * 1024)
+
+
+class GatewayApp:
+    """The application ``app``, and before it ``pages`` by the beginning of their path.
+
+    ``public_url`` is the address of the gateway; without it, that of each request. With ``keeps_tokens``, the token of
+    a request is at hand while its call runs.
+    """
+
+    takes_exchanges = True
+    """Says to our own HTTP server that ``serve`` takes a whole exchange."""
+
+    def __init__(
+        self,
+        app: App,
+        pages: Mapping[str, AnswerPage],
+        guard: HostGuard,
+        *,
+        public_url: str = "",
+        keeps_tokens: bool = False,
+    ) -> None:
+        self._app, self._pages, self._guard = app, dict(pages), guard
+        self._prefixes = tuple(pages)
+        self._public_url = public_url.rstrip("/")
+        self._keeps_tokens = keeps_tokens
+        self._scheduler = DeadlineScheduler()
+
+    @property
+    def active_calls(self) -> int:
+        """The number of calls in flight."""
+        return self._app.active_calls
+
+    def catalog(self) -> Catalog:
+        """Return what is served now."""
+        return self._app.catalog()
+
+    def drain(self) -> None:
+        """Answer each new request with 503 from now on; running calls finish."""
+        self._app.drain()
+
+    async def begin(self) -> None:
+        """Begin the application."""
+        await self._app.begin()
+
+    async def end(self) -> None:
+        """End the application."""
+        await self._app.end()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request, as ASGI specifies."""
+        if scope["type"] == "http":
+            await self.serve(scope, get_exchange(receive, send))
+        elif scope["type"] == "lifespan":
+            await run_lifespan(self, receive, send)
+        else:
+            await close_websocket(scope, receive, send)
+
+    async def serve(self, scope: Scope, exchange: Exchange) -> None:
+        """Answer the HTTP request of ``exchange`` with the ASGI ``scope``."""
+        fields: Fields = dict(scope["headers"])
+        root, path = split_mount_path(scope.get("root_path") or "", scope["path"])
+        BASE_URL.set(self._public_url or f"{scope['scheme']}://{fields.get(b'host', b'').decode('latin-1')}{root}")
+        if self._keeps_tokens:
+            CALLER_TOKEN.set(Secret(read_credential(fields).decode("latin-1")))
+        if not path.startswith(self._prefixes):
+            await self._app.serve(scope, exchange)
+            return
+        await send_response(scope, exchange, await self._answer_page(scope, exchange, fields, path))
+
+    async def _answer_page(self, scope: Scope, exchange: Exchange, fields: Fields, path: str) -> Response:
+        server = scope.get("server")
+        refusal = self._guard.check_host(server[0] if server else "", fields)  # D-24: before anything else is read
+        if refusal is not None:
+            return _build_refusal(refusal)
+        body = await read_body(exchange, fields, _LIMITS, self._scheduler) if scope["method"] == "POST" else b""
+        if isinstance(body, Problem):
+            return _build_refusal(body)
+        query = scope["query_string"].decode("latin-1")
+        request = PageRequest(scope["method"], path, query, scope["headers"], fields, body, BASE_URL.get())
+        prefix = next(one for one in self._prefixes if path.startswith(one))
+        return await self._pages[prefix](request)
+
+
+def _build_refusal(problem: Problem) -> Response:
+    body = jsontext.write({"error": problem.kind.value, "message": problem.message})
+    return Response(STATUS_BY_KIND[problem.kind], JSON_HEADERS, body)

@@ -1,0 +1,315 @@
+"""Let the callers of a gateway sign in to its upstreams, on pages of the gateway.
+
+Rules:
+- A page says nothing before it knows the caller: by the caller's key or token in its form, or by a session at the
+  gateway's own authorization server. So nobody can make another caller sign in for them.
+- A sign-in ends in the browser where it began: a cookie of that browser belongs to it, once, for ten minutes.
+- The user sees at which host they sign in before they go there.
+"""
+# GW-02, GW-03
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hmac import compare_digest
+from html import escape
+from time import time
+from typing import Final, NamedTuple, TypeAlias
+from urllib.parse import quote, unquote
+
+import anyio.to_thread
+
+from toolwire.auth.authorization_code import finish_sign_in, revoke_credential, start_sign_in
+from toolwire.auth.client_identity import ClientIdentity, identify_client
+from toolwire.auth.credential import Credential
+from toolwire.auth.metadata_discovery import SignInTarget
+from toolwire.client.connection.remote import Remote
+from toolwire.client.login.auth_transport import Refused
+from toolwire.client.login.sign_in import find_declared_sign_in, find_target, read_challenge
+from toolwire.client.transport.drivers import run
+from toolwire.client.transport.network import SyncNetwork
+from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Response
+from toolwire.core.model import Json, Kind, Problem, Secret
+from toolwire.core.url_origin import get_host, get_origin
+from toolwire.framing import jsontext
+from toolwire.framing.html_page import build_hidden_fields, build_html_page, build_notice, build_policy
+from toolwire.framing.visible_text import make_visible
+from toolwire.server.access.callers import Caller, Callers, Fields
+from toolwire.server.page.form_fields import parse_form_fields
+from toolwire.stores.credentials.caller_vault import CallerVault
+from toolwire.stores.credentials.sealing import CredentialError
+
+from .personal_toolbox import PersonalToolbox
+from .sign_in_notice import SIGN_IN_PATH
+from .started_sign_in import VALID_S, KeptSignIn, digest_cookie, keep_sign_in, take_sign_in
+
+RETURN_PATH: Final = f"{SIGN_IN_PATH}return"
+_COOKIE: Final = "toolwire-sign-in"
+_MAX_KEY: Final = 16_384
+_FIELDS: Final = (
+    (b"content-type", b"text/html; charset=utf-8"),
+    (b"content-security-policy", build_policy().encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+)
+_log = logging.getLogger("toolwire")
+
+FindUser: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[str | None]]
+"""Returns the name of the user who is signed in at the browser that sent these header fields, or None."""
+
+
+class PageRequest(NamedTuple):
+    """A request of a page: ``base`` is the URL of the gateway as the caller has it, ``fields`` the header fields."""
+
+    method: str
+    path: str
+    query: str
+    headers: Sequence[tuple[bytes, bytes]]
+    fields: Fields
+    body: bytes
+    base: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignInUpstream:
+    """An upstream at which callers sign in.
+
+    ``open_network`` returns a network that may reach it; ``identity`` is the client that is registered there, if one
+    is. ``scopes`` are what a caller needs to use it.
+    """
+
+    toolbox: PersonalToolbox
+    open_network: Callable[[], SyncNetwork]
+    identity: ClientIdentity | None = None
+    scopes: frozenset[str] = frozenset()
+
+
+class SignInPages:
+    """The pages below ``/sign-in/``. ``find_user`` finds people who are signed in at the gateway itself."""
+
+    def __init__(
+        self,
+        upstreams: Mapping[str, SignInUpstream],
+        callers: Callers,
+        vault: CallerVault,
+        *,
+        find_user: FindUser | None = None,
+    ) -> None:
+        self._upstreams, self._callers, self._vault, self._find_user = upstreams, callers, vault, find_user
+
+    async def answer(self, request: PageRequest) -> Response:
+        """Return the response to a request whose path begins with ``/sign-in/``."""
+        try:
+            if request.path == RETURN_PATH:
+                return await self._finish(request)
+            name, _, rest = unquote(request.path.removeprefix(SIGN_IN_PATH)).partition("/")
+            if rest == "state" and request.method == "GET":
+                return await self._answer_state(request, name)
+            if rest or request.method not in ("GET", "POST"):
+                return _build_page("There is nothing here", "<p>Look at the address again.</p>", 404)
+            return await self._answer_page(request, name)
+        except CredentialError as error:
+            _log.error("a sign-in cannot be kept: %s", error)
+            return _build_page("This does not work now", "<p>Credentials cannot be read now. Try again later.</p>", 503)
+
+    async def _answer_state(self, request: PageRequest, name: str) -> Response:
+        caller = await self._identify(request.fields)
+        if isinstance(caller, Problem):
+            headers = (*JSON_HEADERS, *self._callers.challenge(caller, request.path))
+            return Response(STATUS_BY_KIND[caller.kind], headers, jsontext.write({"status": "unknown caller"}))
+        found = self._find_upstream(name, caller)
+        is_granted = found is not None and await found.toolbox.has_credential(caller.name)
+        body: Json = {"status": "granted" if is_granted else "pending"}
+        return Response(200, (*JSON_HEADERS, (b"cache-control", b"no-store")), jsontext.write(body))
+
+    async def _answer_page(self, request: PageRequest, name: str) -> Response:
+        user = await self._find_user(request.headers) if self._find_user is not None else None
+        if request.method == "GET":
+            return _build_entry(name, _KEY_FIELD if user is None else "")
+        if not _is_from_here(request):
+            return _build_page("This did not work", "<p>This form came from another site.</p>", 403)
+        form = parse_form_fields(request.body.decode("utf-8", "replace"))
+        caller: Caller | Problem = Caller(user) if user is not None else await self._identify_key(request, form)
+        if isinstance(caller, Problem):
+            return _build_entry(name, _KEY_FIELD, build_notice(caller.message, "destroys", role="alert"), status=401)
+        upstream = self._find_upstream(name, caller)
+        if upstream is None:
+            text = f"<p>There is no {escape(make_visible(name[:100]))} at which you can sign in.</p>"
+            return _build_page("There is nothing here", text, 404)
+        if form.get("step") == "key" and (site_key := form.get("site_key", "").strip()):
+            return await self._keep_key(upstream, name, caller, site_key)
+        return await self._start(request, upstream, name, caller)
+
+    async def _start(self, request: PageRequest, upstream: SignInUpstream, name: str, caller: Caller) -> Response:
+        """Return the page that leads to the authorization server of the upstream, or asks for a key of it."""
+        redirect_uri = f"{request.base}{RETURN_PATH}"
+        found = await anyio.to_thread.run_sync(_find_place, upstream, redirect_uri)
+        if isinstance(found, Problem):
+            return _build_key_page(name, upstream.toolbox.url, found)
+        target, identity = found
+        state, verifier, cookie = (secrets.token_urlsafe(32) for _ in range(3))
+        started = start_sign_in(target, identity, redirect_uri, target.scopes, state=state, verifier=verifier)
+        if isinstance(started, Problem):
+            return _build_key_page(name, upstream.toolbox.url, started)
+        kept = KeptSignIn(caller.name, name, digest_cookie(cookie), started)
+        if not await anyio.to_thread.run_sync(keep_sign_in, self._vault, kept, time()):
+            return _build_page("Too many sign-ins wait", "<p>Try again in ten minutes.</p>", 503)
+        site, host = get_host(upstream.toolbox.url), get_host(target.server.authorization_url)
+        elsewhere = "" if site == host else f"<p>{escape(site)} lets people sign in at another host.</p>"
+        html = (
+            f"<p>You sign in at <b>{escape(host)}</b>, for your calls of <b>{escape(name)}</b> through this gateway."
+            f'</p>{elsewhere}<div class="actions bar"><a class="button primary" href="{escape(started.url)}">'
+            f"Continue to {escape(host)}</a></div>"
+        )
+        secure = "; Secure" if request.base.startswith("https:") else ""
+        text = f"{_COOKIE}={cookie}; Path={SIGN_IN_PATH}; HttpOnly; SameSite=Lax; Max-Age={int(VALID_S)}{secure}"
+        page = _build_page(f"Sign in to {name}", html)
+        return page._replace(headers=(*page.headers, (b"set-cookie", text.encode())))
+
+    async def _keep_key(self, upstream: SignInUpstream, name: str, caller: Caller, key: str) -> Response:
+        if not (key.isascii() and key.isprintable() and len(key) <= _MAX_KEY):
+            problem = Problem(kind=Kind.INVALID_ARGUMENTS, message="This key has a character that keys do not have.")
+            return _build_key_page(name, upstream.toolbox.url, problem)
+        resource = get_origin(upstream.toolbox.url)
+        await self._store(upstream, caller.name, Credential(kind="key", resource=resource, access=Secret(key)))
+        return _build_done(name)
+
+    async def _finish(self, request: PageRequest) -> Response:
+        """Store the credential that the authorization server grants, and say so."""
+        state = parse_form_fields(request.query).get("state", "")
+        kept = await anyio.to_thread.run_sync(take_sign_in, self._vault, state, time()) if state else None
+        cookie = _read_cookie(request.fields)
+        if kept is None or not compare_digest(digest_cookie(cookie), kept.browser):
+            text = "<p>This sign-in did not begin in this browser, is over, or took longer than ten minutes.</p>"
+            return _build_page("This did not work", text, 400)
+        upstream = self._upstreams.get(kept.upstream)
+        if upstream is None:
+            return _build_page("There is nothing here", "<p>This upstream has been removed meanwhile.</p>", 404)
+        found = await anyio.to_thread.run_sync(_finish_in_thread, upstream, kept, request.query)
+        if isinstance(found, Problem):
+            html = build_notice(make_visible(found.message), "destroys", role="alert")
+            return _build_page("You are not signed in", html, 400)
+        await self._store(upstream, kept.principal, found)
+        return _build_done(kept.upstream)
+
+    async def _store(self, upstream: SignInUpstream, principal: str, credential: Credential) -> None:
+        await anyio.to_thread.run_sync(_replace_credential, self._vault, principal, upstream, credential)
+        await upstream.toolbox.forget(principal)
+
+    def _find_upstream(self, name: str, caller: Caller) -> SignInUpstream | None:
+        found = self._upstreams.get(name)
+        may_use = found is not None and (caller.scopes is None or caller.scopes >= found.scopes)
+        return found if may_use else None
+
+    async def _identify_key(self, request: PageRequest, form: Mapping[str, str]) -> Caller | Problem:
+        key = form.get("key", "").strip().encode("latin-1", "replace")
+        return await self._identify({**request.fields, b"authorization": b"Bearer " + key} if key else request.fields)
+
+    async def _identify(self, fields: Fields) -> Caller | Problem:
+        found = self._callers.find_caller(fields)
+        return await self._callers.verify(fields) if found is None else found
+
+
+def _find_place(upstream: SignInUpstream, redirect_uri: str) -> tuple[SignInTarget, ClientIdentity] | Problem:
+    """Return where callers sign in at ``upstream``, and who the gateway is there. It blocks."""
+    url, shared = upstream.toolbox.url, upstream.toolbox.shared
+    network = upstream.open_network()
+    try:
+        declared = find_declared_sign_in(shared.peer) if isinstance(shared, Remote) else None
+        refused = Refused(url, read_challenge(url, network), None, declared)
+        target = find_target(refused, network)
+        if isinstance(target, Problem):
+            return target
+        identity = run(identify_client(target.server, (redirect_uri,), configured=upstream.identity), network)
+        if isinstance(identity, Problem):
+            text = f"{target.server.issuer} does not know this gateway. Its operator registers it there, and names the"
+            problem = Problem(kind=Kind.UNAUTHORIZED, message=f"{text} client-id in the file of the gateway.")
+            return problem if identity.kind is Kind.UNAUTHORIZED else identity
+        return target, identity
+    finally:
+        network.close()
+
+
+def _finish_in_thread(upstream: SignInUpstream, kept: KeptSignIn, query: str) -> Credential | Problem:
+    network = upstream.open_network()
+    try:
+        return run(finish_sign_in(kept.started, query, time()), network)
+    finally:
+        network.close()
+
+
+def _replace_credential(vault: CallerVault, principal: str, upstream: SignInUpstream, newer: Credential) -> None:
+    """Store ``newer``, and end what the caller had at this upstream before."""
+    store = vault.open_store(principal)
+    older = store.find_covering(upstream.toolbox.url)
+    store.put(newer)
+    if older is None or older.storage_name == newer.storage_name:
+        return
+    store.delete(older.storage_name)
+    network = upstream.open_network()
+    try:
+        run(revoke_credential(older), network)
+    finally:
+        network.close()
+
+
+def _read_cookie(fields: Fields) -> str:
+    for part in fields.get(b"cookie", b"").decode("latin-1").split(";"):
+        name, _, value = part.strip().partition("=")
+        if name == _COOKIE:
+            return value
+    return ""
+
+
+def _is_from_here(request: PageRequest) -> bool:
+    # D-22
+    site, origin = request.fields.get(b"sec-fetch-site"), request.fields.get(b"origin")
+    if site is not None:
+        return site in (b"same-origin", b"none")
+    return origin is None or origin.decode("latin-1") == get_origin(request.base)
+
+
+_KEY_FIELD: Final = (
+    '<div class="field"><label for="key">Your key or token for this gateway</label>'
+    '<input id="key" type="password" name="key" autocomplete="off" required></div>'
+)
+
+
+def _build_entry(name: str, key_field: str, notice: str = "", *, status: int = 200) -> Response:
+    html = (
+        f"<p>You sign in at a site, for your own calls of it through this gateway.</p>{notice}"
+        f'<form method="post" action="{SIGN_IN_PATH}{escape(quote(name[:100], safe=""))}" autocomplete="off">'
+        f'{key_field}<div class="actions bar"><button class="primary">Continue</button></div></form>'
+    )
+    return _build_page("Sign in for your calls", html, status)
+
+
+def _build_key_page(name: str, url: str, problem: Problem) -> Response:
+    """Return the page that takes a key of the site, which offers no page to sign in at."""
+    why = build_notice(make_visible(problem.message), "costs")
+    html = (
+        f"{why}<p>If <b>{escape(get_host(url))}</b> gave you a key, it is kept here, encrypted, for your own calls.</p>"
+        f'<form method="post" action="{SIGN_IN_PATH}{escape(quote(name, safe=""))}" autocomplete="off">'
+        f"{build_hidden_fields([('step', 'key')])}{_KEY_FIELD.replace(' required', '')}"
+        '<div class="field"><label for="site-key">Your key for that site</label><input id="site-key" type="password"'
+        ' name="site_key" autocomplete="off" required></div>'
+        '<div class="actions bar"><button class="primary">Keep this key</button></div></form>'
+    )
+    return _build_page(f"Your key for {name}", html)
+
+
+def _build_done(name: str) -> Response:
+    html = (
+        f"<p>Your calls of <b>{escape(name)}</b> are made with your own credentials now. Go back to your program.</p>"
+    )
+    return _build_page(f"You are signed in to {name}", html)
+
+
+def _build_page(title: str, html: str, status: int = 200) -> Response:
+    shown = make_visible(title)
+    page = build_html_page(shown, f'<div class="card"><h1>{escape(shown)}</h1>{html}</div>', width="narrow")
+    return Response(status, _FIELDS, page.encode("utf-8", "replace"))

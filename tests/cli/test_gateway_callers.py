@@ -1,0 +1,373 @@
+"""Callers of a gateway have their own credentials at its upstreams: they sign in on its pages, and are told where."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs
+
+import httpx2
+import pytest
+import uvicorn
+from argon2 import PasswordHasher
+from joserfc import jwt
+from joserfc.jwk import OctKey
+
+from tests.cli.conftest import Outcome
+from tests.cli.test_gateway import run_gateway
+from toolwire import Context, Kind, Problem, Toolkit, Value, asgi, connect_sync
+from toolwire.client.login import SignInUser
+from toolwire.oauth import authorization_server
+from toolwire.protocols import BUILTIN
+from toolwire.stores.oauth.accounts import Accounts
+from toolwire.stores.oauth.database import OAuthStore
+from toolwire.testing import background
+
+KEYS = "key-of-ann ann\nkey-of-bob bob\n"
+QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the gateway's file, with the keys of its callers and the key of its vault."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "keys.txt").write_text(KEYS)
+    key = tmp_path / "vault.key"
+    key.touch(mode=0o600)
+    key.write_text(secrets.token_hex(32))
+    return tmp_path
+
+
+def build_kit(title: str) -> Toolkit:
+    kit = Toolkit(title)
+
+    @kit.tool(name=f"who_am_i_at_{title.lower()}", safe=True, approval="auto")
+    def tell(context: Context) -> str:
+        """Tell who calls."""
+        return context.principal
+
+    @kit.tool(name=f"write_at_{title.lower()}")
+    def write(text: str, context: Context) -> str:
+        """Write a text."""
+        return f"{context.principal}: {text}"
+
+    return kit
+
+
+class Site(NamedTuple):
+    """A site with its own authorization server, and the header fields of all requests to it."""
+
+    url: str
+    seen: list[bytes]
+
+
+@contextmanager
+def serve_site(title: str, folder: Path) -> Iterator[Site]:
+    """Serve tools behind an authorization server where Ada and Bob have accounts."""
+    seen: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as ending:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        store = OAuthStore(folder / f"{title}.db")
+        ending.callback(store.close)
+        people = Accounts(store, hasher=QUICK)
+        for name in ("Ada", "Bob"):
+            people.add(name, "correct horse")
+        more: Any = {"registration": True}
+        server = authorization_server(issuer=url, store=store, users=people, scopes={"use": "Use the tools"}, **more)
+        app = server.serve_before(asgi(build_kit(title), callers=server.callers))
+
+        async def recording(scope: Any, receive: Any, send: Any) -> None:
+            seen.extend(value for _, value in scope.get("headers", ()))
+            await app(scope, receive, send)
+
+        running = uvicorn.Server(uvicorn.Config(recording, log_config=None, timeout_graceful_shutdown=1))
+        thread = threading.Thread(target=running.run, args=([listener],), daemon=True)
+        thread.start()
+        yield Site(url, seen)
+        running.should_exit = True
+        thread.join(10)
+
+
+@pytest.fixture
+def tasks(folder: Path) -> Iterator[Site]:
+    with serve_site("Tasks", folder) as site:
+        yield site
+
+
+def write_file(folder: Path, more: str = "", **sites: str) -> None:
+    tables = "".join(
+        f'[upstreams.{name}]\ntarget = "{url}"\nagree = true\ncredentials = "caller"\n' for name, url in sites.items()
+    )
+    text = f'port = 0\napi-key-file = "keys.txt"\nkey-file = "vault.key"\nstate = "kept"\n{tables}{more}'
+    (folder / "toolwire.toml").write_text(text)
+
+
+def read_fields(page: str) -> dict[str, str]:
+    found = re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', page)
+    return {name: html.unescape(value) for name, value in found}
+
+
+def sign_in(page: str, key: str, name: str) -> httpx2.Response:
+    """Sign in on the page at this URL as a person does in a browser, and return the last page."""
+    with httpx2.Client() as client:
+        assert "password" in client.get(page).text
+        chosen = client.post(page, data={"key": key})
+        assert "Continue to" in chosen.text, re.sub("<[^>]*>", " ", chosen.text.partition("</head>")[2])
+        (onward,) = re.findall(r'href="(http[^"]*)"', chosen.text)
+        answer = client.get(html.unescape(onward))
+        for _ in range(8):
+            if answer.has_redirect_location:
+                answer = client.get(str(answer.url.join(answer.headers["location"])))
+                continue
+            if "/sign-in/return" in str(answer.url):
+                return answer
+            form = read_fields(answer.text)
+            action = re.findall(r'action="([^"]*)"', answer.text)[0]
+            if 'name="password"' in answer.text:
+                form |= {"name": name, "password": "correct horse"}
+            else:
+                scopes = re.findall(r'name="scope" value="([^"]*)"', answer.text)
+                form |= {"scope": scopes, "decision": "allow"}  # type: ignore[dict-item]  # a list is several fields
+            answer = client.post(str(answer.url.join(action)), data=form)
+        raise AssertionError(answer.text)
+
+
+def call(url: str, key: str, tool: str, protocol: str = "otc", **more: Any) -> Any:
+    approve = more.pop("approve", None)
+    user = more.pop("user", None)
+    options: dict[str, Any] = {"approve": approve, "user": user, "provide_input": more.pop("provide_input", None)}
+    with connect_sync(url, protocol=protocol, api_key=key, agree=lambda _: True, retries=0, **options) as remote:
+        return remote.call(tool, more)
+
+
+def find_pages(problem: Any) -> list[str]:
+    assert isinstance(problem, Problem), problem
+    assert problem.kind is Kind.MISSING_REQUIREMENTS, problem
+    missing: Any = problem.details["missing_requirements"]
+    return [one["url"] for one in missing["authorization"]]
+
+
+@pytest.mark.requirement("GW-02", "GW-03")
+def test_each_caller_signs_in_and_calls_the_upstream_as_themselves(folder: Path, tasks: Site) -> None:
+    write_file(folder, tasks=tasks.url)
+    with run_gateway() as (_, url):
+        (page,) = find_pages(call(url, "key-of-ann", "who_am_i_at_tasks"))
+        assert page == f"{url}/sign-in/tasks"
+        done = sign_in(page, "key-of-ann", "Ada")
+        assert (done.status_code, "You are signed in to tasks" in done.text) == (200, True)
+        as_ada = call(url, "key-of-ann", "who_am_i_at_tasks")
+        assert find_pages(call(url, "key-of-bob", "who_am_i_at_tasks")) == [page]
+        sign_in(page, "key-of-bob", "Bob")
+        as_bob = call(url, "key-of-bob", "who_am_i_at_tasks")
+        assert isinstance(as_ada, Value)
+        assert isinstance(as_bob, Value)
+        assert as_ada.value != as_bob.value
+        assert call(url, "key-of-ann", "who_am_i_at_tasks") == as_ada
+        # what a caller allowed is for that caller: the upstream hears who it is from
+        assert call(url, "key-of-ann", "write_at_tasks", text="a", approve=lambda _: True) == Value(
+            f"{as_ada.value}: a"
+        )
+        denied = call(url, "key-of-bob", "write_at_tasks", text="a", approve=lambda _: False)
+        assert isinstance(denied, Problem)
+    assert not any(b"key-of" in value for value in tasks.seen)
+    kept = b"".join(path.read_bytes() for path in (folder / "kept").rglob("*") if path.is_file())
+    tokens = {value.removeprefix(b"Bearer ") for value in tasks.seen if value.startswith(b"Bearer ")}
+    assert len(tokens) == 2
+    assert not any(token in kept for token in tokens)
+    with run_gateway() as (_, url):  # credentials outlive the gateway
+        assert call(url, "key-of-bob", "who_am_i_at_tasks") == as_bob
+
+
+@pytest.mark.requirement("GW-03")
+def test_all_missing_sign_ins_are_told_at_once_in_the_words_of_each_protocol(folder: Path, tasks: Site) -> None:
+    with serve_site("Notes", folder) as notes:
+        write_file(folder, tasks=tasks.url, notes=notes.url)
+        with run_gateway() as (_, url):
+            both = [f"{url}/sign-in/tasks", f"{url}/sign-in/notes"]
+            headers = {"x-api-key": "key-of-ann"}
+            for protocol in ("otc", "openapi", "opentool"):
+                assert find_pages(call(url, "key-of-ann", "who_am_i_at_tasks", protocol)) == both, protocol
+            paths = httpx2.get(f"{url}/openapi.json", headers=headers).json()["paths"]
+            path = next(one for one in paths if "who_am_i_at_tasks" in one)
+            answer = httpx2.get(f"{url}{path}", headers=headers)
+            assert answer.status_code == 401
+            assert answer.headers["www-authenticate"] == (
+                f'Bearer error="sign_in_required", authorization_uri="{both[0]}"'
+            )
+            said = answer.json()["details"]["missing_requirements"]["authorization"]
+            assert [one["url"] for one in said] == both
+            opened: list[str] = []
+
+            def open_page(asked: Any) -> dict[str, Any]:
+                opened.append(asked.url)
+                sign_in(asked.url, "key-of-ann", "Ada")
+                return {}
+
+            result = call(url, "key-of-ann", "who_am_i_at_tasks", "mcp", provide_input=open_page)
+            assert isinstance(result, Value), result
+            assert opened == both
+
+
+@pytest.mark.requirement("GW-03")
+def test_call_goes_on_once_the_user_of_the_client_has_signed_in(folder: Path, tasks: Site) -> None:
+    write_file(folder, tasks=tasks.url)
+    with run_gateway() as (_, url):
+        shown: list[str] = []
+
+        def show(sentence: str) -> None:
+            shown.append(sentence)
+            sign_in(re.findall(r"http\S*", sentence)[-1], "key-of-ann", "Ada")
+
+        result = call(url, "key-of-ann", "who_am_i_at_tasks", user=SignInUser(show=show, wait_s=20.0))
+        assert isinstance(result, Value), result
+        assert len(shown) == 1
+        state = f"{url}/sign-in/tasks/state"
+        assert httpx2.get(state).status_code == 401
+        assert httpx2.get(state, headers={"x-api-key": "key-of-bob"}).json() == {"status": "pending"}
+        assert httpx2.get(state, headers={"x-api-key": "key-of-ann"}).json() == {"status": "granted"}
+
+
+@pytest.mark.requirement("GW-02")
+def test_sign_in_ends_only_in_the_browser_where_its_caller_began_it(folder: Path, tasks: Site) -> None:
+    write_file(folder, tasks=tasks.url)
+    with run_gateway() as (_, url):
+        page = f"{url}/sign-in/tasks"
+        with httpx2.Client() as client:
+            assert "Continue to" not in client.post(page, data={"key": "wrong"}).text
+            foreign = client.post(page, data={"key": "key-of-ann"}, headers={"sec-fetch-site": "cross-site"})
+            assert foreign.status_code == 403
+            assert client.post(f"{url}/sign-in/other", data={"key": "key-of-ann"}).status_code == 404
+            chosen = client.post(page, data={"key": "key-of-ann"})
+            (onward,) = re.findall(r'href="(http[^"]*)"', chosen.text)
+            state = parse_qs(html.unescape(onward).partition("?")[2])["state"][0]
+            back = f"{url}/sign-in/return?code=x&state={state}"
+            assert httpx2.get(back).status_code == 400  # another browser has no cookie of it
+            assert client.get(back).status_code == 400  # and it was good for one return
+            assert httpx2.get(f"{url}/sign-in/return?state=guess").status_code == 400
+        assert find_pages(call(url, "key-of-ann", "who_am_i_at_tasks")) == [page]
+
+
+@pytest.mark.requirement("GW-02")
+def test_caller_keeps_a_key_of_a_site_that_has_no_sign_in(folder: Path) -> None:
+    with background(asgi(build_kit("Tasks"), api_keys=["site-a", "site-b"])) as site:
+        write_file(folder, tasks=site)
+        with run_gateway() as (_, url):
+            (page,) = find_pages(call(url, "key-of-ann", "who_am_i_at_tasks"))
+            asked = httpx2.post(page, data={"key": "key-of-ann"})
+            assert "Your key for that site" in asked.text
+            form = {"key": "key-of-ann", "step": "key", "site_key": "site-a"}
+            assert "You are signed in" in httpx2.post(page, data=form).text
+            assert isinstance(call(url, "key-of-ann", "who_am_i_at_tasks"), Value)
+            assert find_pages(call(url, "key-of-bob", "who_am_i_at_tasks")) == [page]
+
+
+class ExchangeServer(ThreadingHTTPServer):
+    """A token endpoint that exchanges tokens, and keeps the forms that it got."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), ExchangeHandler)
+        self.forms: list[dict[str, str]] = []
+        self.tokens: dict[str, str] = {}
+
+
+class ExchangeHandler(BaseHTTPRequestHandler):
+    server: ExchangeServer
+
+    def do_POST(self) -> None:
+        text = self.rfile.read(int(self.headers["content-length"])).decode()
+        form = {name: values[0] for name, values in parse_qs(text).items()}
+        self.server.forms.append(form)
+        token = self.server.tokens.get(form["subject_token"])
+        body: Any = {"error": "invalid_grant"}
+        if token is not None:
+            body = {"access_token": token, "token_type": "Bearer", "expires_in": 3_600}
+        self.send_response(400 if token is None else 200)
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, *_: Any) -> None:
+        """Write no line for a request."""
+
+
+@pytest.mark.requirement("GW-02")
+def test_token_of_a_caller_is_exchanged_and_never_reaches_the_upstream(folder: Path) -> None:
+    secret = secrets.token_hex(32)
+    (folder / "jwt.secret").write_text(secret)
+
+    def sign(name: str) -> str:
+        return jwt.encode({"alg": "HS256"}, {"sub": name, "exp": int(time.time()) + 600}, OctKey.import_key(secret))
+
+    ann, bob, eve = sign("ann"), sign("bob"), sign("eve")
+    seen: list[bytes] = []
+    app = asgi(build_kit("Tasks"), api_keys=["for-ann", "for-bob"])
+
+    async def recording(scope: Any, receive: Any, send: Any) -> None:
+        seen.extend(value for _, value in scope.get("headers", ()))
+        await app(scope, receive, send)
+
+    with background(recording) as site, ExchangeServer() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        server.tokens = {ann: "for-ann", bob: "for-bob"}
+        (folder / "toolwire.toml").write_text(
+            f'port = 0\njwt-secret-file = "jwt.secret"\nkey-file = "vault.key"\n[upstreams.tasks]\ntarget = "{site}"\n'
+            'agree = true\ncredentials = "exchange"\n[upstreams.tasks.exchange]\n'
+            f'token-url = "http://127.0.0.1:{server.server_address[1]}/token"\nclient-id = "gateway"\naudience = "t"\n'
+        )
+        try:
+            with run_gateway() as (_, url):
+                results = [call(url, token, "who_am_i_at_tasks") for token in (ann, bob, ann)]
+                assert all(isinstance(one, Value) for one in results), results
+                assert results[0] == results[2] != results[1]
+                refused = call(url, eve, "who_am_i_at_tasks")
+                assert isinstance(refused, Problem)
+                assert refused.kind is Kind.FORBIDDEN
+        finally:
+            server.shutdown()
+            thread.join()
+    assert [form["subject_token"] for form in server.forms] == [ann, bob, eve]
+    assert {(form["grant_type"][-14:], form["audience"], form["client_id"]) for form in server.forms} == {
+        ("token-exchange", "t", "gateway")
+    }
+    assert not any(token.encode() in value for value in seen for token in (ann, bob, eve))
+
+
+@pytest.mark.requirement("GW-02")
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (('credentials = "caller"', 'credentials = "his"'), "toolwire.toml:8:1: credentials is one of gateway"),
+        (('credentials = "caller"', 'credentials = "exchange"'), 'toolwire.toml:5:1: credentials = "exchange" and'),
+        (('credentials = "caller"', "client-id = 7\n"), "toolwire.toml:8:1: client-id is a string, not a number."),
+        (('api-key-file = "keys.txt"', ""), "callers need keys or tokens"),
+        (('key-file = "vault.key"', ""), "The credentials of callers are always encrypted"),
+        (('"vault.key"', '"keys.txt"'), "Other users can read"),
+        (('"http://127', '"stdio:x http://127'), "toolwire.toml:8:1: callers have credentials at a URL alone"),
+    ],
+)
+def test_wrong_settings_of_callers_are_one_sentence(
+    folder: Path, tasks: Site, toolwire: Callable[..., Outcome], change: tuple[str, str], sentence: str
+) -> None:
+    write_file(folder, tasks=tasks.url)
+    file = folder / "toolwire.toml"
+    file.write_text(file.read_text().replace(*change, 1))
+    outcome = toolwire("gateway", "run")
+    assert outcome.code == 2, outcome
+    assert sentence in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_protocols_are_those_that_are_tested_here() -> None:
+    assert {codec.name for codec in BUILTIN} == {"otc", "openapi", "opentool", "mcp"}
