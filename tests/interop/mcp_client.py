@@ -36,7 +36,7 @@ def main(url: str) -> int:
                 url,
                 protocol="mcp",
                 approve=lambda _: True,
-                provide_input=_enter if SCENARIO.startswith("sep-2322") else None,
+                provide_input=_enter if SCENARIO.startswith(("sep-2322", "elicitation")) else None,
                 user=person,
                 credential_store=kept,
                 timeout_s=PATIENCE_S,

@@ -9,9 +9,9 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import Field
@@ -99,6 +99,88 @@ def _add_progress_tool(kit: Toolkit) -> None:
         for done in (1, 50, 100):
             await context.progress({"progress": done, "total": 100})
         return "Done"
+
+
+def _add_logging_tools(kit: Toolkit) -> None:
+    async def talk(context: Context) -> str:
+        """Write three messages to the log."""
+        for message in ("Tool execution started", "Tool processing data", "Tool execution completed"):
+            await context.log(message)
+        return "Done"
+
+    for name in ("test_tool_with_logging", "test_logging_tool"):
+        kit.add(talk, name=name, approval="auto")
+
+
+@dataclass
+class Reply:
+    username: str
+    email: str
+
+
+@dataclass
+class Defaults:
+    name: str = "John Doe"
+    age: int = 30
+    score: float = 95.5
+    status: Literal["active", "inactive", "pending"] = "active"
+    verified: bool = True
+
+
+def titled(member: str, *titles: str) -> Any:
+    choices = [{"const": f"value{number}", "title": title} for number, title in enumerate(titles, 1)]
+    return Field(json_schema_extra={member: choices})
+
+
+Choices = make_dataclass(  # the suite's own names
+    "Choices",
+    [
+        ("untitledSingle", Literal["option1", "option2", "option3"]),
+        ("titledSingle", Annotated[str, titled("oneOf", "First Option", "Second Option", "Third Option")]),
+        (
+            "legacyEnum",
+            Annotated[
+                Literal["opt1", "opt2", "opt3"],
+                Field(json_schema_extra={"enumNames": ["Option One", "Option Two", "Option Three"]}),
+            ],
+        ),
+        ("untitledMulti", list[Literal["option1", "option2", "option3"]]),
+        ("titledMulti", list[Annotated[str, titled("anyOf", "First Choice", "Second Choice", "Third Choice")]]),
+    ],
+)
+
+
+@dataclass
+class Topic:
+    context: str
+
+
+def _add_asking_tools(kit: Toolkit) -> None:
+    @kit.tool(approval="auto")
+    async def test_elicitation(message: str, context: Context) -> str:
+        """Ask for a name and an address."""
+        return f"User response: {await context.ask(Reply, message)}"
+
+    @kit.tool(approval="auto")
+    async def test_streaming_elicitation(context: Context) -> str:
+        """Ask for a name and an address."""
+        return f"User response: {await context.ask(Reply, 'Who are you?')}"
+
+    @kit.tool(approval="auto")
+    async def test_elicitation_sep1034_defaults(context: Context) -> str:
+        """Ask with defaults."""
+        return f"Elicitation completed: {await context.ask(Defaults, 'Is this right?')}"
+
+    @kit.tool(approval="auto")
+    async def test_elicitation_sep1330_enums(context: Context) -> str:
+        """Ask with choices of each kind."""
+        return f"Elicitation completed: {await context.ask(Choices, 'What do you choose?')}"
+
+    @kit.prompt
+    async def test_input_required_result_prompt(context: Context) -> str:
+        """Ask what a prompt is about."""
+        answer = await context.ask(Topic, "What context should the prompt use?", name="user_context")
+        return f"Talk about {answer.context}." if answer else answer.message
 
 
 def _add_header_tool(kit: Toolkit) -> None:
@@ -261,9 +343,11 @@ def app() -> App:
     _add_resources(kit)
     _add_prompts(kit)
     _add_progress_tool(kit)
+    _add_logging_tools(kit)
+    _add_asking_tools(kit)
     _add_header_tool(kit)
     _add_long_tools(kit)
-    return asgi(merge_toolboxes([FunctionToolbox(kit), SchemaToolbox()]))
+    return asgi(merge_toolboxes([FunctionToolbox(kit), SchemaToolbox()]), sessions="all")
 
 
 @pytest.mark.requirement("R17")

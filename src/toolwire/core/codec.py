@@ -514,6 +514,7 @@ class Codec:  # XL-067
     - ``long_calls``: how to read and cancel long calls; ``None`` where the protocol has none.
     - ``listen_for_changes``: report changes of the catalog as progress, as long as the server sends any; it returns
       whether to listen again. ``None`` where servers do not tell.
+    - ``asks_while_listening``: whether a server may ask the user on the stream of ``listen_for_changes``.
     - ``safe_by_method``: a tool is ``safe`` only if the HTTP method says so (GET, HEAD); otherwise the server decides.
     - ``interactive``: this codec for a client whose user can be asked for input; it says so to servers while it looks.
       ``None`` where servers cannot ask.
@@ -539,5 +540,6 @@ class Codec:  # XL-067
     offered: OfferedMethods | None = None
     long_calls: LongCallMethods | None = None
     listen_for_changes: Callable[[Peer], Flow[bool]] | None = None
+    asks_while_listening: Callable[[Peer], bool] | None = None
     safe_by_method: bool = False
     default_limits: bool = False

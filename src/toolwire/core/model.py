@@ -234,6 +234,12 @@ class Secret:
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """The levels of messages of a log, from the least to the most urgent, as RFC 5424 names them."""
 
+LISTENING_EVENT = "listening"
+"""The event of a Progress that says that a server has taken the stream on which a client listens to it."""
+
+DEFAULT_LOG_LEVEL = "info"
+"""From which level on messages are sent to a caller who wants some and names none."""
+
 LOG_EVENT = "log"
 """The event of a Progress that is a message of a log: an object with ``level``, ``data`` and perhaps ``logger``."""
 

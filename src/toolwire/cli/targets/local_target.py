@@ -22,7 +22,20 @@ from toolwire.client.transport.drivers import SyncNotify, ask_input
 from toolwire.consent import build_consent_check, build_denial, effective_level
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Allow, Ask, Deny, KnownResult, apply_checks
-from toolwire.core.model import ANONYMOUS, Approval, Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value
+from toolwire.core.model import (
+    ANONYMOUS,
+    DEFAULT_LOG_LEVEL,
+    Approval,
+    Call,
+    Context,
+    Json,
+    Kind,
+    Problem,
+    Progress,
+    Result,
+    Tool,
+    Value,
+)
 from toolwire.core.offered import PromptDefinition, ResourceDefinition, read_texts, write_messages
 from toolwire.core.recipe import Recipe, RecipeStep
 from toolwire.core.resources import Resource
@@ -62,7 +75,9 @@ class LocalTarget:
     ) -> None:
         self._toolbox = toolbox
         self._site = site
-        self._context = replace(context, takes_input=provide_input is not None)
+        self._context = replace(
+            context, takes_input=provide_input is not None, log_level=context.log_level or DEFAULT_LOG_LEVEL
+        )
         self._provide_input = provide_input
         self._ask = ask
         self._notify: SyncNotify | None = None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from toolwire.core.call_status import CallStatus
 from toolwire.core.long_call import read_progress
-from toolwire.core.model import Json, Problem, Progress, Value
+from toolwire.core.model import LOG_EVENT, Json, Problem, Progress, Value
 from toolwire.core.url_display import show_url
 from toolwire.framing.call_document import write_time
 
@@ -20,7 +20,8 @@ _PROGRESS_MEMBERS = frozenset({"progress", "total", "message"})
 
 def print_progress(progress: Progress) -> None:
     """Print one piece of progress on standard error: a part as a percentage, and any other value as it is."""
-    print(apply_style(_describe_progress(progress.value), "dim", sys.stderr), file=sys.stderr, flush=True)
+    describe = _describe_log if progress.event == LOG_EVENT else _describe_progress
+    print(apply_style(describe(progress.value), "dim", sys.stderr), file=sys.stderr, flush=True)
 
 
 def print_status(status: CallStatus) -> None:
@@ -66,6 +67,14 @@ def print_continuation(target: str, call_id: str) -> None:
     """Say on standard error how a call that goes on is taken up again."""
     words = ("toolwire", "calls", "wait", show_url(target), call_id)
     print(f"It goes on. Take it up again with: {escaped(shlex.join(words))}", file=sys.stderr, flush=True)
+
+
+def _describe_log(value: Json) -> str:
+    """Return a message of a server's log as one line: its level, its logger if it has one, and what it says."""
+    told = value if isinstance(value, dict) else {"data": value}
+    said, logger = told.get("data"), told.get("logger")
+    words = said if isinstance(said, str) else json_text(said)
+    return escape_lines(f"{told.get('level')}: {f'{logger}: ' if logger else ''}{words}")
 
 
 def _describe_progress(value: Json) -> str:

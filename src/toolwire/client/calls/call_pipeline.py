@@ -265,9 +265,17 @@ class CallPipeline:
             prepared.flow.close()
             permitted.flow.close()
 
-    def admit_input(self, flow: Flow[T], call: Call) -> Flow[T]:
-        """Run ``flow``, the run of ``call``, and admit what its server asks the user meanwhile."""
-        return CallInput(self._parties, self._agreements, call).run(flow)
+    def admit_input(self, flow: Flow[T], call: Call, running: list[CallInput] | None = None) -> Flow[T]:
+        """Run ``flow``, the run of ``call``, and admit what its server asks the user meanwhile.
+
+        Its questions are in ``running`` until it ends.
+        """
+        return CallInput(self._parties, self._agreements, call).run(flow, running)
+
+    def asks_while_listening(self) -> bool:
+        """Return whether the server may ask the user on the stream of its changes."""
+        asks = self._codec.asks_while_listening
+        return asks is not None and asks(self.peer)
 
     def find_long_call(self, call_id: str, tool: Tool | None, *, can_ask: bool) -> LongCall:
         """Return the long call of that id, which may have been started by another program of the same user."""

@@ -10,7 +10,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final, TypeVar
 
@@ -18,7 +18,8 @@ from toolwire.auth.loopback_hosts import is_loopback_host
 from toolwire.consent.binding import DECISION_VALID_S
 from toolwire.consent.tool_definition import compute_digest, to_plain_json
 from toolwire.core.check import Answer
-from toolwire.core.codec import Flow, Listen, StreamItem
+from toolwire.core.codec import Flow, Listen, StreamItem, intercept
+from toolwire.core.http import Request
 from toolwire.core.model import Call
 from toolwire.core.url_origin import get_host
 from toolwire.core.user_input import CANCELLED, DECLINED, InputAction, InputRequest, InputResponse
@@ -35,6 +36,36 @@ _WORDS: Final = {
     InputAction.DECLINE: "declined",
     InputAction.CANCEL: "cancelled",
 }
+
+
+def admit_stream_input(flow: Flow[T], running: Sequence[CallInput]) -> Flow[T]:
+    """Run ``flow``, which listens to a server outside of any call, and admit what that asks during a call.
+
+    A question belongs to the one call in ``running``. With none, or several, it is declined: it is not known what it is
+    about.
+    """
+
+    def admit(asked: InputRequest) -> InputRequest | None:
+        calls = tuple(running)  # another thread may add one
+        return calls[0].admit(asked) if len(calls) == 1 else None
+
+    def watch(step: Request | Listen) -> Request | Listen:
+        return watch_input(step, admit) if isinstance(step, Listen) else step
+
+    return intercept(flow, watch)
+
+
+def watch_input(step: Listen, admit: Callable[[InputRequest], InputRequest | None]) -> Listen:
+    """Return ``step`` with the questions in its stream as ``admit`` returns them; where it returns None, declined."""
+
+    def read_chunk(piece: bytes) -> Iterator[StreamItem]:
+        for item in step.read_chunk(piece):
+            if isinstance(item, InputRequest):
+                yield admit(item) or item.respond(DECLINED)
+            else:
+                yield item
+
+    return step._replace(read_chunk=read_chunk)
 
 
 class CallInput:
@@ -70,9 +101,14 @@ class CallInput:
             asked, site=parties.site, title=parties.title, connection=parties.name, tool=tool.name, respond=respond
         )
 
-    def run(self, flow: Flow[T]) -> Flow[T]:
-        """Run ``flow`` and return its value; its questions, also those in its streams, are admitted."""
+    def run(self, flow: Flow[T], running: list[CallInput] | None = None) -> Flow[T]:
+        """Run ``flow`` and return its value; its questions, also those in its streams, are admitted.
+
+        Meanwhile this object is in ``running``.
+        """
         reply: Any = None
+        if running is not None:
+            running.append(self)
         try:
             while True:
                 step = flow.send(reply)
@@ -86,16 +122,11 @@ class CallInput:
             return value
         finally:
             flow.close()
+            if running is not None:
+                running.remove(self)
 
     def _watch(self, step: Listen) -> Listen:
-        def read_chunk(piece: bytes) -> Iterator[StreamItem]:
-            for item in step.read_chunk(piece):
-                if isinstance(item, InputRequest):
-                    yield self.admit(item) or item.respond(DECLINED)
-                else:
-                    yield item
-
-        return step._replace(read_chunk=read_chunk)
+        return watch_input(step, self.admit)
 
     @property
     def _subject(self) -> str:

@@ -78,6 +78,9 @@ class PendingConnection:
                 fetch_peer=self._refetch,
                 provide_input=options.provide_input,
             )
+            if self._remote.must_listen():
+                await self._remote.begin()
+                await self._remote.wait_until_listening()
         # __aexit__ does not run if __aenter__ fails or is cancelled, so everything is closed here.
         except BaseException:
             await self._close()
@@ -209,6 +212,9 @@ class SyncPendingConnection:
                 fetch_peer=self._refetch,
                 provide_input=options.provide_input,
             )
+            if self._remote.must_listen():
+                self._remote.begin()
+                self._remote.wait_until_listening()
         # __exit__ does not run if __enter__ fails, so everything is closed here.
         except BaseException:
             self._close()
@@ -220,6 +226,7 @@ class SyncPendingConnection:
     ) -> None:
         try:
             if self._remote is not None and self._network is not None:
+                self._remote.end()
                 self._remote.close()
                 message = self._factory.sign_now(self._remote.end_session())
                 if message is not None:

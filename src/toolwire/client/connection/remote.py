@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from threading import Lock
+from threading import Event, Lock, Thread
+from time import monotonic
 from types import NoneType
 from typing import Any, Final
 
 import anyio
 
 from toolwire.client.calls.call_ids import new_id
+from toolwire.client.calls.input_requests import CallInput, admit_stream_input
 from toolwire.client.calls.long_calls import MAX_WAIT_S, find_call_id
 from toolwire.client.calls.prepared_call import CallState
 from toolwire.client.discovery.source import DocumentSource
@@ -28,6 +30,8 @@ from toolwire.core.http import Request
 from toolwire.core.model import (
     ANONYMOUS,
     COMPLETED,
+    DEFAULT_LOG_LEVEL,
+    LISTENING_EVENT,
     Approval,
     Call,
     Context,
@@ -76,6 +80,8 @@ class _RemoteFacts:
         self._approve = approve
         self._context = context
         self._provide_input = provide_input
+        # The calls that run for a user who can be asked.
+        self._running: list[CallInput] = []
         self._has_loaded = bool(connection.peer.catalog.offered.readers)
         self.closed = False
 
@@ -84,6 +90,13 @@ class _RemoteFacts:
         if not self.closed:
             self.closed = True
             self._connection.pipeline.session.release(self._connection.pipeline.name)
+
+    def must_listen(self) -> bool:
+        """Return whether the server may ask the user outside of the streams of calls: then it must be listened to."""
+        return self._provide_input is not None and self._connection.pipeline.asks_while_listening()
+
+    def _listen(self) -> Flow[bool]:
+        return admit_stream_input(listen_for_changes(self._connection.peer), self._running)
 
     def end_session(self) -> Request | None:
         """Return the request that ends the session at the server, or None if there is no session."""
@@ -230,6 +243,7 @@ class Remote(_RemoteFacts):
         self._refetch_lock = anyio.Lock()
         self._transport = transport
         self._listening: asyncio.Task[None] | None = None
+        self._opened = asyncio.Event()
 
     async def call(
         self,
@@ -248,6 +262,8 @@ class Remote(_RemoteFacts):
         call = await self._prepare(name, arguments, context, step)
         if isinstance(call, Problem):
             return call
+        if notify is not ignore_progress and not call.context.log_level:
+            call = call._replace(context=replace(call.context, log_level=DEFAULT_LOG_LEVEL))
         waits, can_ask = self._connection.pipeline.waits, self._provide_input is not None
         return await self._run(call, notify, CallState(step, waits, can_ask=can_ask))
 
@@ -360,7 +376,7 @@ class Remote(_RemoteFacts):
         is_plain = type(current.arguments) is dict and _NEVER_FILES.issuperset(map(type, current.arguments.values()))
         flow = connection.run(current, state, may_hold_files=not is_plain)
         if self._provide_input is not None:
-            flow = connection.pipeline.admit_input(flow, current)
+            flow = connection.pipeline.admit_input(flow, current, self._running)
         result = await arun(
             flow,
             self._transport,
@@ -436,11 +452,19 @@ class Remote(_RemoteFacts):
     async def begin(self) -> None:
         """Listen to the server from now on, if it tells when its tools change, and then fetch its documents again.
 
-        A gateway begins its upstreams itself. After a pause of at most a minute, an ended stream is opened again.
+        A gateway begins its upstreams itself. So does a connection to a server that may ask its user on this stream.
+        After a pause of at most a minute, an ended stream is opened again.
         """
         # MC-06
         if self._listening is None and self._fetch_peer is not None:
             self._listening = asyncio.create_task(self._follow_changes())
+
+    async def wait_until_listening(self) -> None:
+        """Wait until the server has the stream on which this connection listens, or wants none; at most two seconds."""
+        if self._listening is not None:
+            opened = asyncio.create_task(self._opened.wait())
+            await asyncio.wait([opened, self._listening], timeout=_OPEN_S, return_when=asyncio.FIRST_COMPLETED)
+            opened.cancel()
 
     async def end(self) -> None:
         """Stop listening."""
@@ -453,7 +477,8 @@ class Remote(_RemoteFacts):
         pause_s = _FIRST_PAUSE_S
         while not self.closed:
             begun_s = anyio.current_time()
-            if not await arun(listen_for_changes(self._connection.peer), self._transport, None, self._take_change):
+            flow, ask = self._listen(), self._provide_input
+            if not await arun(flow, self._transport, None, self._take_change, provide_input=ask):
                 return
             if anyio.current_time() - begun_s > _LONGEST_PAUSE_S:
                 pause_s = _FIRST_PAUSE_S
@@ -461,7 +486,10 @@ class Remote(_RemoteFacts):
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             await self.refresh()  # what changed while nothing was heard
 
-    async def _take_change(self, _change: Progress) -> None:
+    async def _take_change(self, change: Progress) -> None:
+        if change.event == LISTENING_EVENT:
+            self._opened.set()
+            return
         # A server that tells of changes without end is asked no more often than one whose answers are doubtful.
         await anyio.sleep(self._freshness.find_pause_s())
         if self._freshness.is_doubted():
@@ -503,6 +531,8 @@ class SyncRemote(_RemoteFacts):
         super().__init__(connection, approve, context, provide_input)
         self._fetch_peer = fetch_peer
         self._refetch_lock = Lock()
+        self._ended: Event | None = None
+        self._opened = Event()
         self._transport = transport
 
     def call(
@@ -583,13 +613,13 @@ class SyncRemote(_RemoteFacts):
             return refusal
         given = self._context if context is None else context
         if notify is not None:
-            given = replace(given, report=_is_heard)
+            given = replace(given, report=_is_heard, log_level=given.log_level or DEFAULT_LOG_LEVEL)
         call = Call(tool, {} if arguments is None else arguments, new_id(), given)
         # In line, because every call passes here: numbers are no files, and anything else is looked at.
         is_plain = type(call.arguments) is dict and _NEVER_FILES.issuperset(map(type, call.arguments.values()))
         flow = connection.run(call, state, may_hold_files=not is_plain)
         if self._provide_input is not None:
-            flow = connection.pipeline.admit_input(flow, call)
+            flow = connection.pipeline.admit_input(flow, call, self._running)
         result = run(flow, self._transport, self._approve, notify, provide_input=self._provide_input)
         if self._fetch_peer is None or isinstance(result, Value):
             return result
@@ -655,6 +685,46 @@ class SyncRemote(_RemoteFacts):
             self._load_offered()
         return problem if problem is not None else find_differences(before, self._connection)
 
+    def begin(self) -> None:
+        """Listen to the server from now on, in a thread; see ``Remote.begin``."""
+        # MC-06
+        if self._ended is None and self._fetch_peer is not None:
+            self._ended = Event()
+            Thread(target=self._follow_changes, args=(self._ended,), name="toolwire-listening", daemon=True).start()
+
+    def wait_until_listening(self) -> None:
+        """Wait until the server has the stream on which this connection listens, or wants none; at most two seconds."""
+        if self._ended is not None:
+            self._opened.wait(_OPEN_S)
+
+    def end(self) -> None:
+        """Stop listening. The thread ends with its stream, or when the connection is closed."""
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended.set()
+
+    def _follow_changes(self, ended: Event) -> None:
+        def take_change(change: Progress) -> None:
+            if change.event == LISTENING_EVENT:
+                self._opened.set()
+                return
+            # A server that tells of changes without end is asked no more often than one whose answers are doubtful.
+            if not ended.wait(self._freshness.find_pause_s()) and self._freshness.is_doubted():
+                self.refresh()
+
+        pause_s = _FIRST_PAUSE_S
+        while not (self.closed or ended.is_set()):
+            begun_s = monotonic()
+            if not run(self._listen(), self._transport, None, take_change, provide_input=self._provide_input):
+                self._opened.set()
+                return
+            if monotonic() - begun_s > _LONGEST_PAUSE_S:
+                pause_s = _FIRST_PAUSE_S
+            if ended.wait(pause_s):
+                return
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            self.refresh()  # what changed while nothing was heard
+
     def _ensure_fresh(self, reference: str) -> Problem | None:
         """Fetch the documents if that is due, and return why nothing may be called, or None."""
         if self.closed:
@@ -685,6 +755,7 @@ def _is_heard(_: Progress) -> Awaitable[None]:
 
 
 _FIRST_PAUSE_S = 1.0
+_OPEN_S: Final = 2.0
 _LONGEST_PAUSE_S = 60.0
 _NEVER_FILES: Final = frozenset({int, float, bool, NoneType, dict})
 _CLOSED = Problem(kind=Kind.UNREACHABLE, message="This connection is closed: connect again.")

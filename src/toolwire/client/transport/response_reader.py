@@ -37,6 +37,7 @@ class ResponseCollector:
         "_size",
         "_status",
         "_wire",
+        "is_begun",
         "is_streaming",
         "unread_bytes",
     )
@@ -47,6 +48,7 @@ class ResponseCollector:
         self._origin, self._limits, self._echoes = origin, limits, echoes
         self._max_bytes = limits.response_bytes
         self.is_streaming = streaming
+        self.is_begun = False
         self._status = 0
         self._headers: Headers = ()
         self._pieces: list[bytes] = []
@@ -94,6 +96,7 @@ class ResponseCollector:
         piece = b"".join(self._pieces)
         self._pieces.clear()
         self.unread_bytes = 0
+        self.is_begun = True
         return self._echoes.remove_from(piece, self._status)
 
     def build_response(self) -> Response | Problem:

@@ -12,7 +12,7 @@ from toolwire.core.lazy_import import import_lazily
 from .server import build_routes, refuse
 
 if TYPE_CHECKING:
-    from .change_listener import listen_for_changes
+    from .change_listener import asks_while_listening, listen_for_changes
     from .client import (
         cancel,
         confirm,
@@ -45,7 +45,8 @@ else:
     )
     load, read = import_lazily(f"{__name__}.offered_client", "load", "read")
     read_task, cancel_task, list_calls = import_lazily(f"{__name__}.task_client", "read", "cancel", "list_calls")
-    (listen_for_changes,) = import_lazily(f"{__name__}.change_listener", "listen_for_changes")
+    names = ("asks_while_listening", "listen_for_changes")
+    asks_while_listening, listen_for_changes = import_lazily(f"{__name__}.change_listener", *names)
 
 _CODEC = Codec(
     name="mcp",
@@ -64,6 +65,7 @@ _CODEC = Codec(
     offered=OfferedMethods(load, read),
     long_calls=LongCallMethods(read_task, cancel_task, list_calls),
     listen_for_changes=listen_for_changes,
+    asks_while_listening=asks_while_listening,
 )
 
 CODEC = replace(

@@ -1,57 +1,105 @@
-"""Listen to an MCP server that tells of changes in its lists."""
-# MC-06
+"""Listen to an MCP server that tells of changes in its lists, and asks, outside of any call.
+
+Since 2026-07-28 that is ``subscriptions/listen``, for changes alone. In a session of up to 2025-11-25 it is a GET, on
+which a server may ask too.
+"""
+# MC-06, MC-09
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from toolwire.core.codec import Flow, Listen, Peer, StreamItem
-from toolwire.core.http import Response
-from toolwire.core.model import Json, Problem, Progress
+from toolwire.core.http import Request, Response
+from toolwire.core.model import LISTENING_EVENT, Json, Problem, Progress
 from toolwire.framing import sse
 
 from . import post_message
 from .change_notices import METHOD, NOTICES
-from .post_message import Conversation
-from .revision import STATELESS
+from .client import renew_session
+from .post_message import Conversation, Session
+from .revision import SESSION_HEADER, STATELESS, VERSION_HEADER
+from .stream_reader import MOST_REPLIES, reply_to_server
 
 _ID = "changes"
 _CHANGED = frozenset(NOTICES.values())
 
 
+def asks_while_listening(peer: Peer) -> bool:
+    """Return whether the server may ask the user on the stream of ``listen_for_changes``."""
+    conversation: Conversation = peer.memo
+    session = conversation.session
+    return bool(session.id) and session.can_ask and session.version != STATELESS
+
+
 def listen_for_changes(peer: Peer) -> Flow[bool]:
-    """Report each change that the server tells of, as progress, until its stream ends.
+    """Report each change that the server tells of, as progress, until its stream ends; pass its questions on.
 
     Return False if the server does not tell of changes: then there is nothing to listen to again.
     """
     conversation: Conversation = peer.memo
     session = conversation.session
-    if session.version != STATELESS or "listChanged" not in session.offers:
+    if session.version != STATELESS:
+        return (yield from _listen_in_session(conversation, session))
+    if "listChanged" not in session.offers:
         return False
     wanted: dict[str, Json] = {"notifications": dict.fromkeys(NOTICES, True)}
     response: Response | Problem = yield Listen(
-        post_message.write(session, METHOD, wanted, _ID), _ChangeReader().read_chunk
+        post_message.write(session, METHOD, wanted, _ID), _ChangeReader(session).read_chunk
     )
+    return isinstance(response, Problem) or response.status == 200
+
+
+def _listen_in_session(conversation: Conversation, session: Session) -> Flow[bool]:
+    if not session.id:
+        return False
+    # Also where the server declares no changes: some tell of them all the same, and the stream has room for more.
+    headers = (
+        (b"accept", b"text/event-stream"),
+        (VERSION_HEADER, session.version.encode()),
+        (SESSION_HEADER, session.id),
+    )
+    response: Response | Problem = yield Listen(
+        Request("GET", session.endpoint, headers), _ChangeReader(session).read_chunk
+    )
+    if not isinstance(response, Problem) and response.status == 404:
+        # The session has ended; a call may have opened the next one meanwhile.
+        return conversation.session is not session or (yield from renew_session(conversation, session))
     return isinstance(response, Problem) or response.status == 200
 
 
 class _ChangeReader:
     """Reads the events of one stream. Several changes in one piece count as one."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._events = sse.Decoder()
+        self._replies = 0
+        self._is_begun = False
 
     def read_chunk(self, chunk: bytes) -> Iterator[StreamItem]:
-        """Yield one progress if ``chunk`` completes the notice of a change.
+        """Yield one progress if ``chunk`` completes the notice of a change, and what answers the server's requests.
+
+        The first chunk means that the server has taken the stream, which is reported too.
 
         Raises:
-            ValueError: an event is larger than the limit.
+            ValueError: an event is larger than the limit, or the server asks too much.
         """
+        if not self._is_begun:
+            self._is_begun = True
+            yield Progress(None, LISTENING_EVENT)
         changed = ""
         for event in self._events.feed(chunk):
             for message in post_message.list_messages(event.data.encode("utf-8", "replace")):
-                method = message.get("method")
-                if isinstance(method, str) and method in _CHANGED:
+                method, id_ = message.get("method"), message.get("id")
+                if not isinstance(method, str):
+                    continue
+                if id_ is not None:
+                    self._replies += 1
+                    if self._replies > MOST_REPLIES:
+                        raise ValueError(f"the server asks more than {MOST_REPLIES} questions of its own")
+                    yield reply_to_server(self._session, method, id_, message)
+                elif method in _CHANGED:
                     changed = method
         if changed:
             yield Progress(changed)

@@ -19,7 +19,7 @@ from .handshake import list_tools, open_session, reopen_session
 from .header_arguments import Mirror
 from .headers import write_mirrored
 from .post_message import Conversation, Refused, Session, is_message
-from .revision import CONFIRMATION_META, CONSENT_META, RECEIPT_META, SESSION_HEADER, STATELESS
+from .revision import CONFIRMATION_META, CONSENT_META, LOG_LEVEL_META, RECEIPT_META, SESSION_HEADER, STATELESS
 from .stream_reader import fetch_answer
 
 _FIRST_ID = "call"
@@ -159,7 +159,8 @@ def _post(
     id_ = call.call_id or _FIRST_ID
     if number:
         id_ = f"{id_}-{number}"  # another request of the same call, and so another id
-    response = yield from fetch_answer(_build_request(session, call, added, id_), session, id_)
+    request, level = _build_request(session, call, added, id_), call.context.log_level
+    response = yield from fetch_answer(request, session, id_, log_level=level)
     if isinstance(response, Problem):
         return response
     if response.status == 404 and session.id:
@@ -190,6 +191,8 @@ def _build_request(session: Session, call: Call, added: dict[str, Json], id_: st
         meta["traceparent"] = call.context.traceparent
     if call.context.report is not None:  # the caller wants progress
         meta["progressToken"] = id_
+    if call.context.log_level and session.version == STATELESS:
+        meta[LOG_LEVEL_META] = call.context.log_level
     if session.can_ask:
         meta[CONSENT_META] = True  # our user is asked for consent before the call is sent
     if meta:

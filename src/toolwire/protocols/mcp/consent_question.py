@@ -78,6 +78,17 @@ def read_reply(params: Mapping[str, Json]) -> str | Reply:
     return Reply.DECLINED
 
 
+def add_input(context: Context, params: Mapping[str, Json]) -> Context:
+    """Return ``context`` with what a client says of its user: that it shows them forms, and what they answered."""
+    if not can_show_forms(params):
+        return context
+    state = params.get("requestState")
+    if not isinstance(state, str):
+        return replace(context, takes_input=True)
+    responses = get_object(params, "inputResponses")
+    return replace(context, takes_input=True, confirmation=state, input_responses=responses)
+
+
 def add_proof(context: Context, params: Mapping[str, Json]) -> Context:
     """Return ``context`` with the confirmation word and the receipt that a client of ours puts into ``_meta``."""
     meta = get_object(params, "_meta")

@@ -26,7 +26,7 @@ from toolwire.framing import jsontext
 from toolwire.framing.jsontext import get_object
 from toolwire.framing.text_cleaning import clean
 
-from . import content_blocks, envelope
+from . import consent_question, content_blocks, envelope
 from .answers import (
     AskedMethod,
     Method,
@@ -58,7 +58,9 @@ def build_capabilities(offered: Offered, *, notifies: bool = False) -> dict[str,
     return capabilities
 
 
-def build_offered_methods(offered: Offered, members: Mapping[str, Json], end: bytes) -> dict[str, Method]:
+def build_offered_methods(
+    offered: Offered, members: Mapping[str, Json], server: Mapping[str, Json], end: bytes
+) -> dict[str, Method]:
     """Return the methods for ``offered``; the bytes of the lists are written here, once."""
     methods: dict[str, Method] = {}
     if offered.resources:
@@ -68,13 +70,13 @@ def build_offered_methods(offered: Offered, members: Mapping[str, Json], end: by
         methods |= {
             "resources/list": partial(answer_page, write_pages("resources", plain, members, end)),
             "resources/templates/list": partial(answer_page, pages),
-            "resources/read": partial(_read_resource, offered, end),
+            "resources/read": partial(_read_resource, offered, server, end),
         }
     if offered.prompts:
         prompts = [_write_prompt(one) for one in offered.prompts]
         methods |= {
             "prompts/list": partial(answer_page, write_pages("prompts", prompts, members, end)),
-            "prompts/get": partial(_get_prompt, offered, end),
+            "prompts/get": partial(_get_prompt, offered, server, end),
         }
     if offered.readers:
         methods["completion/complete"] = partial(_complete, offered, end)
@@ -101,7 +103,7 @@ def _write_texts(**texts: str) -> dict[str, Json]:
     return {name: clean(text).text for name, text in texts.items() if text}
 
 
-def _read_resource(offered: Offered, end: bytes, asked: AskedMethod) -> Reading:
+def _read_resource(offered: Offered, server: Mapping[str, Json], end: bytes, asked: AskedMethod) -> Reading:
     uri = asked.params.get("uri")
     if not isinstance(uri, str):
         return build_invalid(asked, '"uri" must be the URI of a resource, as a string.')
@@ -118,10 +120,10 @@ def _read_resource(offered: Offered, end: bytes, asked: AskedMethod) -> Reading:
         contents = [_write_contents(one, uri, resource.media_type) for one in _list_parts(value)]
         return b'"contents":' + jsontext.write(contents) + b"," + ending
 
-    return _build_pending(asked, resource.reader, arguments, write)
+    return _build_pending(asked, resource.reader, arguments, write, server)
 
 
-def _get_prompt(offered: Offered, end: bytes, asked: AskedMethod) -> Reading:
+def _get_prompt(offered: Offered, server: Mapping[str, Json], end: bytes, asked: AskedMethod) -> Reading:
     name, given = asked.params.get("name"), asked.params.get("arguments")
     if not isinstance(name, str):
         return build_invalid(asked, '"name" must be the name of a prompt, as a string.')
@@ -138,7 +140,7 @@ def _get_prompt(offered: Offered, end: bytes, asked: AskedMethod) -> Reading:
         messages = [{**one, "content": content_blocks.write_block(one["content"])} for one in said]
         return jsontext.write({**about, "messages": messages})[1:-1] + end
 
-    return _build_pending(asked, found.reader, read_texts(arguments, found.reader), write)
+    return _build_pending(asked, found.reader, read_texts(arguments, found.reader), write, server)
 
 
 def _complete(offered: Offered, end: bytes, asked: AskedMethod) -> Response:
@@ -174,14 +176,22 @@ def _find_reader(offered: Offered, reference: Mapping[str, Json]) -> Tool | Prob
 
 
 def _build_pending(
-    asked: AskedMethod, reader: Tool, arguments: dict[str, Json], write: Callable[[Json], bytes]
+    asked: AskedMethod,
+    reader: Tool,
+    arguments: dict[str, Json],
+    write: Callable[[Json], bytes],
+    server: Mapping[str, Json],
 ) -> Reading:
     def reply(result: Result, _: float) -> Response:
         if not isinstance(result, Value):
+            # MC-09: the function behind a prompt or resource may ask the user, as a tool may.
+            if result.kind is Kind.MISSING_REQUIREMENTS and (question := consent_question.read_question(result)):
+                return Response(200, JSON_HEADERS, consent_question.write_form(asked.id, question, server))
             return build_refusal(asked.id, result)
         return make_response((200, JSON_HEADERS, write_opening(asked.id) + write(result.value)))
 
-    call: Call = make_call((reader, arguments, asked.request.id, envelope.read_trace(asked.params), ""))
+    context = consent_question.add_input(envelope.read_trace(asked.params), asked.params)
+    call: Call = make_call((reader, arguments, asked.request.id, context, ""))
     return make_pending((call, reply))
 
 

@@ -73,7 +73,7 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     tools = document.write(catalog, partial(site.cache.get, _serialize_tool))
     lists: dict[str, Method] = {
         "tools/list": partial(answer_page, write_pages("tools", tools, cached, end)),
-        **build_offered_methods(catalog.offered, cached, end),
+        **build_offered_methods(catalog.offered, cached, server, end),
     }
     call = partial(_call_tool, catalog, _ServerWords(server, end, site.host_confirmation, site.refuses_unasked))
     about: dict[str, Json] = {"capabilities": build_capabilities(catalog.offered)}

@@ -36,7 +36,8 @@ class Listener:
     stream is left as soon as the answer is there.
     """
 
-    def __init__(self, session: Session, id_: str | int, *, leave: bool = False) -> None:
+    def __init__(self, session: Session, id_: str | int, *, leave: bool = False, log_level: str = "") -> None:
+        self._log_level = log_level
         self.body = bytearray()
         self.answered = False
         self._session = session
@@ -78,37 +79,42 @@ class Listener:
             self._replies += 1
             if self._replies > MOST_REPLIES:
                 raise ValueError(f"the server asks more than {MOST_REPLIES} questions of its own")
-            yield self._reply(method, id_, message)
+            yield reply_to_server(self._session, method, id_, message)
         elif method == "notifications/progress":
             params = jsontext.get_object(message, "params")
             if params.get("progressToken") == self._id:
                 yield progress.read(params)
+        elif method == progress.LOG_METHOD and self._log_level:
+            told = progress.read_log(jsontext.get_object(message, "params"), self._log_level)
+            if told is not None:
+                yield told
 
-    def _reply(self, method: str, id_: Json, message: dict[str, Json]) -> Request | InputRequest:
-        """Return the reply to a request of the server, or what the user must be asked first."""
-        session = self._session
-        if method == "ping":
-            return post_message.write_reply(session, id_, None)
-        if method != elicitation.METHOD or not session.can_ask or session.version == STATELESS:
-            return post_message.write_reply(session, id_, _refusal(method))
-        try:
-            return read_input_request(
-                jsontext.get_object(message, "params"),
-                lambda response: post_message.write_reply(session, id_, None, write_input_response(response)),
-            )
-        except FormError as error:
-            refusal: dict[str, Json] = {"code": INVALID_PARAMS, "message": f"This cannot be asked: {error}."}
-            return post_message.write_reply(session, id_, refusal)
+
+def reply_to_server(session: Session, method: str, id_: Json, message: dict[str, Json]) -> Request | InputRequest:
+    """Return the reply to a request of the server, or what the user must be asked first."""
+    if method == "ping":
+        return post_message.write_reply(session, id_, None)
+    if method != elicitation.METHOD or not session.can_ask or session.version == STATELESS:
+        return post_message.write_reply(session, id_, _refusal(method))
+    try:
+        return read_input_request(
+            jsontext.get_object(message, "params"),
+            lambda response: post_message.write_reply(session, id_, None, write_input_response(response)),
+        )
+    except FormError as error:
+        refusal: dict[str, Json] = {"code": INVALID_PARAMS, "message": f"This cannot be asked: {error}."}
+        return post_message.write_reply(session, id_, refusal)
 
 
 def fetch_answer(
-    request: Request, session: Session, id_: str | int, *, is_brief: bool = False
+    request: Request, session: Session, id_: str | int, *, is_brief: bool = False, log_level: str = ""
 ) -> Flow[Response | Problem]:
     """Return the whole response to ``request``; what its stream asks and tells is dealt with while it comes.
 
-    With ``is_brief`` it has the time of a plain request, also where the user can be asked.
+    With ``is_brief`` it has the time of a plain request, also where the user can be asked. Messages of the server's log
+    are reported from ``log_level`` on; none if that is empty.
     """
-    listener = Listener(session, id_)
+    listener = Listener(session, id_, log_level=log_level)
     # A user takes longer to answer than a server, so a call in which they may be asked has the time of a stream.
     came: Response | Problem = yield Listen(request, listener.hear, is_brief=is_brief or not session.can_ask)
     if isinstance(came, Problem):

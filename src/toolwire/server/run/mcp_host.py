@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeAlias
 
 from toolwire.core.http import JSON_HEADERS, Response
-from toolwire.core.model import LOG_LEVELS, Json
+from toolwire.core.model import DEFAULT_LOG_LEVEL, LOG_LEVELS, Json
 from toolwire.framing import jsontext
 from toolwire.framing.jsonrpc import INVALID_PARAMS
 from toolwire.framing.jsontext import get_object
@@ -44,7 +44,7 @@ class McpHost:
     def __init__(self, capabilities: Mapping[str, Json] | None = None, *, wait_s: float | None = None) -> None:
         self.capabilities: Mapping[str, Json] = {} if capabilities is None else capabilities
         # A host that sets no level gets what its user may want to see.
-        self.log_level = "info"
+        self.log_level = DEFAULT_LOG_LEVEL
         self._wait_s = wait_s
         self._asked: dict[str, asyncio.Future[Mapping[str, Json]]] = {}
         self._number = 0
