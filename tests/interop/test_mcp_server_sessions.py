@@ -394,7 +394,7 @@ def test_a_server_full_of_sessions_in_use_opens_no_other() -> None:
     run(with_keys(Desk(), limits=ServerLimits(sessions=1)), story, *KEYS.values())
 
 
-@pytest.mark.parametrize("limits", [ServerLimits(session_idle_s=0.0), ServerLimits(session_s=0.0)])
+@pytest.mark.parametrize("limits", [ServerLimits(session_idle_s=-1.0), ServerLimits(session_s=-1.0)])
 def test_a_session_that_is_too_old_is_gone(limits: ServerLimits) -> None:
     async def story(client: httpx2.AsyncClient) -> None:
         session = await open_session(client)
