@@ -17,16 +17,19 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
+from examples.scripted_model import lines, provider
 from toolwire.consent.grant import GrantKey
 from toolwire.stores.consent.grants import StoredGrants
 
 
 @contextmanager
-def start_console(*argv: object, home: Path) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
-    """Start ``toolwire console``; give the process, its address and the key of its link."""
+def start_console(
+    *argv: object, home: Path, command: str = "console"
+) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+    """Start ``toolwire console`` or another command with pages; give the process, its address and the key."""
     away = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS")
     process = subprocess.Popen(
-        [sys.executable, "-m", "toolwire", "console", *map(str, argv)],
+        [sys.executable, "-m", "toolwire", command, *map(str, argv)],
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -40,7 +43,7 @@ def start_console(*argv: object, home: Path) -> Iterator[tuple[subprocess.Popen[
             said += line
             if "Ctrl-C" in line:
                 break
-        found = re.search(r"(http://127\.0\.0\.1:\d+)/#key=(\S+)", said)
+        found = re.search(r"(http://127\.0\.0\.1:\d+)/(?:chat)?#key=(\S+)", said)
         assert found is not None, said
         yield process, found[1], found[2]
     finally:
@@ -118,3 +121,29 @@ def test_console_refuses_a_file_as_a_site_and_a_folder_of_others(tmp_path: Path,
     folder.chmod(0o777)
     told = toolwire("console", "--path", folder, "--no-open")
     assert (told.code, "Other users can write to" in told.err) == (2, True)
+
+
+@pytest.mark.requirement("CO-03")
+def test_chat_in_the_browser_uses_the_model_and_the_sites_of_the_command_line(tmp_path: Path, site: str) -> None:
+    with provider(lines([("add", {"a": 2, "b": 3})], "It is five.")) as model:
+        options = ("--browser", "--no-open", site, "--agree", "--model", "scripted", "--base-url", f"{model.url}/v1")
+        with start_console(*options, home=tmp_path, command="chat") as (process, url, key):
+            reader = Reader(url, key)
+            while "connected" not in reader.get("/chat"):
+                process.poll()
+            reader.submit("/chat", message="What is 2 + 3?")
+            while "It is five." not in reader.get("/chat"):
+                process.poll()
+            assert "add at" in reader.get("/chat")
+            assert "The command line chose the model scripted" in reader.get("/chat/settings")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 0
+    assert '"result":5' in model.heard[-1]["messages"][-1]["content"]
+
+
+@pytest.mark.requirement("CO-03")
+def test_chat_without_a_site_or_a_model_says_what_is_missing(toolwire: Callable[..., Any], site: str) -> None:
+    told = toolwire("chat", "--model", "m")
+    assert (told.code, "toolwire chat URL" in told.err) == (2, True)
+    told = toolwire("chat", "--browser", site, "--base-url", "nonsense", "--model", "m")
+    assert (told.code, "--base-url nonsense is no http" in told.err) == (2, True)

@@ -83,6 +83,8 @@ class MessagesModel:
             raise ModelError(f"The model cannot be reached: {error}") from error
         self._model = model
         self._system = system
+        self._toolbox = toolbox
+        self._catalog = toolbox.catalog()
         self._tools = build_tools(toolbox)
         self._messages: list[MessageParam] = []
 
@@ -91,7 +93,9 @@ class MessagesModel:
         self._messages.append({"role": "user", "content": text})
 
     def get_turn(self) -> ModelTurn:
-        """Send the conversation to the model and return its turn."""
+        """Send the conversation to the model and return its turn. It gets the tools that there are now."""
+        if (now := self._toolbox.catalog()) is not self._catalog:  # a site was connected meanwhile, or has changed
+            self._catalog, self._tools = now, build_tools(self._toolbox)
         try:
             message = self._client.messages.create(
                 model=self._model,

@@ -124,6 +124,8 @@ class ChatModel:
         except OpenAIError as error:
             raise ModelError(f"The model cannot be reached: {error}") from error
         self._model = model
+        self._toolbox = toolbox
+        self._catalog = toolbox.catalog()
         self._tools = build_tools(toolbox)
         self._messages: list[ChatCompletionMessageParam] = [{"role": "system", "content": system}]
 
@@ -132,7 +134,9 @@ class ChatModel:
         self._messages.append({"role": "user", "content": text})
 
     def get_turn(self) -> ModelTurn:
-        """Send the conversation to the model and return its turn."""
+        """Send the conversation to the model and return its turn. It gets the tools that there are now."""
+        if (now := self._toolbox.catalog()) is not self._catalog:  # a site was connected meanwhile, or has changed
+            self._catalog, self._tools = now, build_tools(self._toolbox)
         try:
             completion = self._client.chat.completions.create(
                 model=self._model, messages=self._messages, tools=self._tools or omit

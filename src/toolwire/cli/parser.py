@@ -443,7 +443,11 @@ def _add_prompts(parser: Parser) -> None:
 
 def _add_chat(parser: Parser) -> None:
     parser.set_defaults(more="targets")
-    parser.add_argument("targets", nargs="+", metavar="URL", help="a site whose tools the model may use")
+    parser.add_argument("targets", nargs="*", metavar="URL", help="a site whose tools the model may use")
+    parser.add_argument(
+        "--browser", action="store_true", help="chat on a page in the browser; sites can be added there"
+    )
+    _add_page_options(parser)
     parser.add_argument("--model", metavar="NAME", help="the provider's name of the model; it must be given or set")
     parser.add_argument(
         "--api", choices=["openai", "anthropic"], default="openai", help="the protocol of the provider (%(default)s)"
@@ -462,16 +466,20 @@ def _add_chat(parser: Parser) -> None:
 def _add_console(parser: Parser) -> None:
     parser.set_defaults(more="targets")
     parser.add_argument("targets", nargs="*", metavar="URL", help="sites to list among the connections")
-    parser.add_argument(
-        "--port", type=_port, default=0, help="the port to listen at, on this machine alone; 0 takes a free one (0)"
-    )
+    _add_page_options(parser)
     parser.add_argument(
         "--path", metavar="FOLDER", help="the folder or the PostgreSQL of the decisions (that of this user)"
     )
     parser.add_argument(
         "--lock", default="toolwire.lock", metavar="FILE", help="the lock to compare with (%(default)s)"
     )
-    parser.add_argument("--no-open", action="store_true", help="print the link, and start no browser")
+
+
+def _add_page_options(parser: Parser) -> None:
+    parser.add_argument(
+        "--port", type=_port, default=0, help="the port of the pages, on this machine alone; 0 takes a free one (0)"
+    )
+    parser.add_argument("--no-open", action="store_true", help="print the link of the pages, and start no browser")
 
 
 def _add_explain(parser: Parser) -> None:

@@ -8,7 +8,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from toolwire.core.model import Json
@@ -25,11 +25,20 @@ def build_input_page(asked: InputRequest, token: str, entered: Mapping[str, Json
     """Return the page that asks ``asked``. The answer must bring back ``token``; ``entered`` was entered before."""
     faults = [f"{name}: {fault}" for name, fault in asked.faults.items()]
     alert = build_notice(make_visible("; ".join(faults)), "destroys", role="alert") if faults else ""
-    quote = build_quote("The site's words", asked.message) if asked.message else ""
-    heading = f"<h1>Answer {escape(make_visible(asked.tool))}?</h1><p>{escape(describe_asker(asked))}</p>"
-    html = f'{alert}<div class="card">{heading}{quote}{_build_form(asked, token, entered)}</div>'
+    heading, parts = build_input_parts(asked, [("token", token)], entered)
+    html = f'{alert}<div class="card"><h1>{heading}</h1>{parts}</div>'
     foot = "toolwire asks on this machine. Nothing is sent before you answer."
     return build_html_page("A site asks you", html, place="asks you during a call", foot=foot)
+
+
+def build_input_parts(
+    asked: InputRequest, hidden: Iterable[tuple[str, str]], entered: Mapping[str, Json], *, action: str = ""
+) -> tuple[str, str]:
+    """Return the heading and the rest of the question: the form goes to ``action``, or to the page itself."""
+    quote = build_quote("The site's words", asked.message) if asked.message else ""
+    about = f"<p>{escape(describe_asker(asked))}</p>"
+    heading = f"Answer {escape(make_visible(asked.tool))}?"
+    return heading, f"{about}{quote}{_build_form(asked, hidden, entered, action)}"
 
 
 def read_form(asked: InputRequest, form: Mapping[str, Sequence[str]]) -> dict[str, Json]:
@@ -45,7 +54,10 @@ def read_form(asked: InputRequest, form: Mapping[str, Sequence[str]]) -> dict[st
     return content
 
 
-def _build_form(asked: InputRequest, token: str, entered: Mapping[str, Json]) -> str:
+def _build_form(
+    asked: InputRequest, hidden: Iterable[tuple[str, str]], entered: Mapping[str, Json], action: str
+) -> str:
+    target = f' action="{escape(action)}"' if action else ""
     if asked.url:
         link = f'<a href="{escape(asked.url)}" target="_blank" rel="noopener noreferrer">Open {escape(asked.host)}</a>'
         inner = f"<p>{escape(describe_page(asked))}</p>{build_code_block(asked.url, 'The page')}<p>{link}</p>"
@@ -56,7 +68,7 @@ def _build_form(asked: InputRequest, token: str, entered: Mapping[str, Json]) ->
         )
         done = "Send this"
     return (
-        f'<form method="post" autocomplete="off">{build_hidden_fields([("token", token)])}'
+        f'<form method="post"{target} autocomplete="off">{build_hidden_fields(hidden)}'
         f'<button class="first" name="answer" value="decline" tabindex="-1">No</button>{inner}'
         '<div class="actions bar"><button name="answer" value="decline">No, send nothing</button>'
         '<button name="answer" value="cancel">Not now</button>'

@@ -81,12 +81,11 @@ if (topics.length) {
   // What happened before the stream was open, or while it was away, is not told.
   news.addEventListener("open", refresh);
 }
-const talk = document.querySelector("[data-follow]");
-if (talk) {
-  const follow = () => { talk.scrollTop = talk.scrollHeight; };
-  document.addEventListener("news", follow);
-  follow();
-}
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing || !event.target.matches("[data-enter]")) return;
+  event.preventDefault();
+  event.target.form.requestSubmit();
+});
 for (const block of document.querySelectorAll("pre[data-copy]")) {
   const button = document.createElement("button");
   button.type = "button";

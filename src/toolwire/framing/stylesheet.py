@@ -152,11 +152,28 @@ time,.small{white-space:nowrap}
 .filters{
   display:grid; grid-template-columns:repeat(auto-fit,minmax(9rem,1fr)); gap:12px; align-items:end; margin:16px 0
 }
+.turn{margin:0 0 16px}
+.turn .who{color:var(--muted);font-size:.8125rem;font-weight:600}
+.turn p{margin:2px 0 0}
+.turn.you p{
+  background:var(--changes-ground); border-radius:8px; padding:8px 12px; width:fit-content; max-width:100%
+}
+.turn .said{margin:8px 0 0}
+.said thead th{background:var(--ground)}
+.title{font-weight:600;margin:4px 0}
+.results{list-style:none;margin:0;padding:0}
+.results>li{padding:8px 0;border-bottom:1px solid var(--line)}
+.results>li:last-child{border:0}
+.asks{border-color:var(--accent);border-width:2px}
+.asks h2{margin-top:0}
+.say textarea{min-height:64px;font:inherit}
+.say .actions{margin:8px 0 0}
 progress,meter{accent-color:var(--accent);width:8rem;max-width:100%;height:12px;vertical-align:middle}
 .empty{color:var(--muted);text-align:center;padding:32px 16px}
 .row{display:flex;flex-wrap:wrap;gap:8px 24px;align-items:flex-start;justify-content:space-between}
 .row>.grow{flex:1 1 16rem;min-width:0}
 .split{display:grid;grid-template-columns:20rem minmax(0,1fr);gap:32px;align-items:start}
+.split.talks{grid-template-columns:minmax(0,1fr) 20rem}
 .items{list-style:none;margin:0;padding:0}
 .items>li{border-bottom:1px solid var(--line)}
 .items a{
@@ -170,7 +187,7 @@ progress,meter{accent-color:var(--accent);width:8rem;max-width:100%;height:12px;
 .search input{margin:0;min-width:0;flex:1}
 .search button{flex:none}
 @media (max-width:60rem){
-  .split{grid-template-columns:minmax(0,1fr);gap:8px}
+  .split,.split.talks{grid-template-columns:minmax(0,1fr);gap:8px}
 }
 @media (max-width:30rem){
   .card{padding:16px;margin-left:-8px;margin-right:-8px}

@@ -39,6 +39,7 @@ from toolwire.client.connection.combined_remote import CombinedRemote
 from toolwire.consent import Preferences
 from toolwire.core.model import Call, Problem, Secret, Value
 from toolwire.core.url_origin import get_origin
+from toolwire.stores.paths import find_decisions_place
 
 from .tools import COLUMNS, build_rows
 
@@ -61,6 +62,10 @@ A call that changes something is shown to the person, who may deny it; then say 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the conversation until the user ends it."""
+    if arguments.browser:
+        return _run_in_browser(arguments)
+    if not arguments.targets:
+        raise UsageError("Name a site: toolwire chat URL. With --browser, you can add sites on the page.")
     if not arguments.model:
         raise UsageError("Name the model: --model NAME, or model in toolwire.toml.")
     urls = [_read_url(text) for text in arguments.targets]
@@ -101,6 +106,44 @@ def run(arguments: argparse.Namespace) -> int:
         model = _build_model(arguments, box, _write_system(remotes, recipes))
         _print_greeting(remotes, box)
         return _run_conversation(model, box, provider)
+
+
+def _run_in_browser(arguments: argparse.Namespace) -> int:
+    """Serve the chat on loopback until it is stopped."""
+    # CO-03: imports a server, which only this needs
+    from toolwire.cli.browser_chat import build_browser_chat
+    from toolwire.cli.commands.console import build_source, serve_console
+    from toolwire.console.chat import ModelSettings
+
+    urls = [_read_url(text) for text in arguments.targets]
+    options, client = read_url_options(arguments, urls), read_client(arguments)
+    if arguments.base_url:
+        _check_base_url(arguments.base_url)
+    model = ModelSettings(api=arguments.api, base_url=arguments.base_url or "", model=arguments.model or "")
+    source = build_source(find_decisions_place(), targets=urls)
+    key = read_key(None, arguments.model_key_env)
+    chat = build_browser_chat(source, given=model if arguments.model else None, given_key=key)
+    for url in urls:  # the options of the command line are for these sites, and for none that is added later
+        given = {
+            "api_key": options.key,
+            "protocol": options.protocol,
+            "selection": options.selection,
+            "headers": options.headers,
+            "sign_in": client,
+            "context": read_context(arguments, urls),
+            "include_site_description": options.include_site_description,
+            "preferences": Preferences(everything=read_approval(arguments.approval)),
+            "timeout_s": arguments.timeout,
+            **options.access,
+        }
+        chat.conversation.connect(url, given | ({"agree": build_agreement(agreed=True)} if arguments.agree else {}))
+    serve_console(source, port=arguments.port, opens=not arguments.no_open, groups=[chat.group], path="/chat")
+    return OK
+
+
+def _check_base_url(url: str) -> None:
+    if not get_origin(url):  # the SDK would quote a password in its traceback
+        raise UsageError(f"--base-url {url} is no http or https URL with a readable host and port.")
 
 
 def _remove_frame(text: str) -> str:
@@ -208,8 +251,8 @@ def _list_sites(remotes: Sequence[SyncRemote]) -> str:
 
 def _build_model(arguments: argparse.Namespace, box: NamedCaller, system: str) -> Model:
     kind, _ = _MODELS[arguments.api]
-    if arguments.base_url and not get_origin(arguments.base_url):  # the SDK would quote a password in its traceback
-        raise UsageError(f"--base-url {arguments.base_url} is no http or https URL with a readable host and port.")
+    if arguments.base_url:
+        _check_base_url(arguments.base_url)
     try:
         module = import_module(f"toolwire.adapters.{arguments.api}")
     except ModuleNotFoundError as error:

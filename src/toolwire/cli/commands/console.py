@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from toolwire.cli.browser_chat import build_browser_chat
 from toolwire.cli.exits import OK
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import print_instruction
@@ -38,7 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve the console on loopback until it is stopped."""
     place = arguments.path or find_decisions_place()
     source = build_source(place, lock=Path(arguments.lock), targets=arguments.targets)
-    serve_console(source, port=arguments.port, opens=not arguments.no_open)
+    chat = build_browser_chat(source)
+    serve_console(source, port=arguments.port, opens=not arguments.no_open, groups=[chat.group])
     return OK
 
 

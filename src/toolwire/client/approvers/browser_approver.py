@@ -119,8 +119,8 @@ class InputServer:
     # MC-09
 
     def __init__(self, asked: InputRequest) -> None:
-        self._asked = asked
-        self._entered: dict[str, Json] = {}
+        self.asked = asked
+        self.entered: dict[str, Json] = {}
         self.path = f"/{secrets.token_urlsafe(24)}"
         self.token = secrets.token_urlsafe(24)
         self.response: InputResponse | None = None
@@ -134,16 +134,16 @@ class InputServer:
         action = form.get("answer", ["decline"])[0]
         if action != "accept":
             return self._end(CANCELLED if action == "cancel" else DECLINED)
-        self._entered = read_form(self._asked, form)
-        faults = self._asked.find_faults(self._entered)
-        self._asked = replace(self._asked, faults=faults)
+        self.entered = read_form(self.asked, form)
+        faults = self.asked.find_faults(self.entered)
+        self.asked = replace(self.asked, faults=faults)
         if faults:
             return "This does not fit yet."
-        return self._end(InputResponse(InputAction.ACCEPT, self._entered))
+        return self._end(InputResponse(InputAction.ACCEPT, self.entered))
 
     def build_page(self, _note: str = "") -> str:
         """Return the page, with what was wrong with the answer before."""
-        return build_input_page(self._asked, self.token, self._entered)
+        return build_input_page(self.asked, self.token, self.entered)
 
     def build_outcome(self) -> str:
         """Return the page that is shown after the answer."""

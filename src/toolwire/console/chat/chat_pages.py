@@ -1,0 +1,322 @@
+"""Build the pages of the browser chat: the conversation with its questions, the sites, and the settings.
+
+Rules:
+- What a site says or returns stands in a frame with the name of the site. What the model says is its own.
+- A question in the chat is the question of every other client, with the same form.
+"""
+# CO-03
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from html import escape
+from typing import Final
+
+from toolwire.client.approvers.browser_approver import InputServer, QuestionServer
+from toolwire.client.connection.remote import SyncRemote
+from toolwire.client.discovery.discover import complete_url
+from toolwire.consent.input_page import build_input_parts
+from toolwire.consent.question_page import build_question_form, build_question_parts, build_tool_badges
+from toolwire.console.app import PageGroup
+from toolwire.console.page import Page, PageRequest, Redirect, build_heading, count_words
+from toolwire.console.source import ConsoleSource
+from toolwire.core.content import has_content
+from toolwire.core.model import Approval, Kind, Problem
+from toolwire.core.url_display import show_url
+from toolwire.core.url_origin import get_origin, read_origin
+from toolwire.framing.html_content import build_content
+from toolwire.framing.html_display import build_displayed_result, build_outside_link
+from toolwire.framing.html_page import (
+    build_badge,
+    build_code_block,
+    build_fold,
+    build_hidden_fields,
+    build_notice,
+)
+from toolwire.framing.html_value import build_value
+from toolwire.framing.visible_text import make_visible, make_visible_json
+from toolwire.stores.consent.preferences import EVERY_TOOL, EVERY_WRITE
+
+from .conversation import MAX_MESSAGE_CHARS, Called, Choice, Conversation, Entry, Said, Site, Waiting
+from .settings_page import ModelChoice, build_settings, keep_settings
+
+_STATES: Final = {
+    "connecting": ("changes", "connecting"),
+    "connected": ("safe", "connected"),
+    "failed": ("destroys", "not connected"),
+}
+_LEVELS: Final = {Approval.AUTO: "no question", Approval.PER_CALL: "asks you", Approval.DENY: "never called"}
+_MOST_TOOLS: Final = 200
+_RULES: Final = (("", "as the site says"), ("per-call", "ask me each time"), ("deny", "never"))
+_SAID_CHARS: Final = 50_000
+
+
+class ChatPages:
+    """The pages and actions of one chat. ``has_model`` returns whether a model is set."""
+
+    def __init__(self, conversation: Conversation, source: ConsoleSource, has_model: Callable[[], bool]) -> None:
+        self._chat, self._source, self._has_model = conversation, source, has_model
+
+    def build_chat(self, request: PageRequest) -> Page:
+        """Return the page of the conversation."""
+        return self._build(request)
+
+    def send_message(self, request: PageRequest) -> Page | Redirect:
+        """Give a message to the model, or begin a new conversation."""
+        if request.get("change") == "new":
+            self._chat.start_again()
+            return Redirect("/chat", "cleared")
+        text = request.get("message").replace("\r\n", "\n").strip()
+        if not text:
+            return Redirect("/chat#end")
+        if len(text) > MAX_MESSAGE_CHARS:
+            return self._build(request, f"A message has at most {MAX_MESSAGE_CHARS:,} characters.", kept=text)
+        if not self._chat.send(text):
+            return self._build(request, "The model is still answering. Send this when it has.", kept=text)
+        return Redirect("/chat#end")
+
+    def answer(self, request: PageRequest) -> Page | Redirect:
+        """Take the answer to a question."""
+        id_ = request.get("waiting")
+        waiting = self._chat.find_waiting(id_)
+        if waiting is None:
+            return Redirect("/chat", "over")
+        if isinstance(waiting, Choice):
+            waiting.answer = request.get("answer") == "yes"
+        else:
+            # The console has checked that the form is from its own page; the question checks its own token too.
+            form = {name: list(values) for name, values in request.form.items()} | {"token": [waiting.token]}
+            if fault := waiting.submit(form):
+                return self._build(request, "", wrong=id_, fault=fault)
+        self._chat.settle(id_)
+        return Redirect("/chat#end")
+
+    def change_sites(self, request: PageRequest) -> Page | Redirect:
+        """Connect or disconnect a site."""
+        if gone := request.get("disconnect"):
+            return Redirect("/chat", "removed" if self._chat.disconnect(gone) else "not-there")
+        url = request.get("url").strip()
+        address = read_origin(complete_url(url)) if url else None
+        if address is None or address.has_user_info:
+            return self._build(request, f"{make_visible(url[:200]) or 'Nothing'} is no address of a site.")
+        fault = self._chat.connect(complete_url(url))
+        return self._build(request, fault) if fault else Redirect("/chat", "connected")
+
+    # The conversation
+
+    def _build(
+        self, request: PageRequest, problem: str = "", *, kept: str = "", wrong: str = "", fault: str = ""
+    ) -> Page:
+        entries = self._chat.list_entries()
+        talk = "".join(f'<div data-key="{number}">{_build_entry(entry)}</div>' for number, entry in entries)
+        waiting = "".join(
+            self._build_waiting(request, id_, one, fault if id_ == wrong else "")
+            for id_, one in self._chat.list_waiting()
+        )
+        hint = "" if entries else self._build_hint(request)
+        is_busy = self._chat.is_busy
+        state = "The model is answering." if is_busy and not waiting else "It waits for your answer." if is_busy else ""
+        alert = build_notice(problem, "destroys", role="alert") if problem else ""
+        again = (
+            f'{request.open_form("/chat", [("change", "new")])}<button class="small">New conversation</button></form>'
+            if entries
+            else ""
+        )
+        look = '<noscript><p><a class="button small" href="">Look for news</a></p></noscript>' if is_busy else ""
+        conversation = (
+            f'<section aria-label="Conversation">{alert}<div data-part="hint">{hint}</div>'
+            f'<div class="talk" data-list="talk" role="log">{talk}</div>'
+            f'<div data-list="waiting">{waiting}</div>'
+            f'<p class="muted" role="status" data-part="state">{state}</p>{look}'
+            f"{request.open_form('/chat', style='say')}"
+            f'<label for="message">Your message</label><textarea id="message" name="message" rows="2" data-enter '
+            f'maxlength="{MAX_MESSAGE_CHARS}">\n{escape(kept)}</textarea>'
+            '<div class="actions" id="end"><button class="primary">Send</button></div></form></section>'
+        )
+        settings = f'<a class="button small" href="{escape(request.link("/chat/settings"))}">Settings</a>'
+        head = f'<div class="row"><div class="grow">{build_heading("Chat")}</div>{again}{settings}</div>'
+        html = f'{head}<div class="split talks">{conversation}{self._build_sites(request)}</div>'
+        # News brings images into a page that is open: its policy has them from the start, as parts of the page.
+        return Page("Chat", html, ("chat",), status=400 if problem or fault else 200, shows_media=True)
+
+    def _build_hint(self, request: PageRequest) -> str:
+        steps = []
+        if not self._has_model():
+            link = escape(request.link("/chat/settings"))
+            steps.append(f'<li><a href="{link}">Choose a model</a>: any that speaks the protocol of OpenAI.</li>')
+        if not self._chat.list_sites():
+            steps.append("<li>Connect a site by its address.</li>")
+        steps.append("<li>Say what you want. A call that changes something asks you first, here.</li>")
+        return f'<div class="card empty"><ol class="value-list">{"".join(steps)}</ol></div>'
+
+    def _build_waiting(self, request: PageRequest, id_: str, waiting: Waiting, fault: str) -> str:
+        action, alert = request.link("/chat/answer"), build_notice(fault, "destroys", role="alert") if fault else ""
+        hidden = [("token", request.session.form_token), ("waiting", id_)]
+        match waiting:
+            case QuestionServer(question=question):
+                entered = {name: values[0] for name, values in request.form.items() if values} if fault else {}
+                name = make_visible(question.call.tool.name)
+                heading = f"May <code>{escape(name)}</code> be called at {escape(make_visible(question.site))}?"
+                html = f"{build_question_parts(question, level=3)}" + build_question_form(
+                    question, hidden, entered, action=action
+                )
+            case InputServer():
+                heading, html = build_input_parts(waiting.asked, hidden, waiting.entered, action=action)
+            case Choice():
+                heading, html = escape(waiting.heading), _build_choice(waiting, hidden, action)
+        # A question that is over stays where it is; a link to sign in goes away once it was followed.
+        is_link = isinstance(waiting, Choice) and waiting.link
+        over = "" if is_link else ' data-over="This was answered, or its time has ended."'
+        return (
+            f'<article class="card asks" data-key="{escape(id_)}"{over} aria-label="A question for you">'
+            f"{alert}<h2>{heading}</h2>{html}</article>"
+        )
+
+    # The sites
+
+    def _build_sites(self, request: PageRequest) -> str:
+        items = "".join(self._build_site(request, site) for site in self._chat.list_sites())
+        form = (
+            f'{request.open_form("/chat/sites")}<p class="field"><label>Connect a site'
+            '<input name="url" required inputmode="url" autocomplete="url" spellcheck="false" '
+            'placeholder="shop.example"></label></p><button>Connect</button></form>'
+        )
+        return (
+            f'<aside class="card" aria-label="Sites"><h2>Sites</h2><div data-list="sites">{items}</div>{form}</aside>'
+        )
+
+    def _build_site(self, request: PageRequest, site: Site) -> str:
+        shown = make_visible(show_url(site.url))
+        fault = build_notice(make_visible(site.fault), "destroys") if site.fault else ""
+        tools = "" if site.remote is None else _build_tools(site.remote)
+        return (
+            f'<section data-key="{site.id}-{site.state}" aria-label="{escape(shown)}">'
+            f'<div class="row"><h3 class="plain grow">{escape(shown)}</h3>{build_badge(*_STATES[site.state])}</div>'
+            f"{fault}{tools}{request.open_form('/chat/sites', [('disconnect', site.id)])}"
+            f'<button class="small" aria-label="Disconnect {escape(shown)}">Disconnect</button></form></section>'
+        )
+
+    # The rules of the user
+
+    def build_rules(self, request: PageRequest) -> str:
+        """Return the forms that set the user's own level for each connected site."""
+        kept = {(one.site, one.tool): one.level.value for one in self._source.preferences.list_levels()}
+        forms = "".join(
+            _build_rule_form(request, get_origin(site.url), kept) for site in self._chat.list_sites() if site.remote
+        )
+        none = '<p class="muted">Connect a site first: each one has its own rules.</p>'
+        link = escape(request.link("/rules"))
+        return (
+            '<div class="card"><h2>When you are asked</h2><p>A rule can only be stricter than the site.</p>'
+            f'{forms or none}<p><a href="{link}">Rules for one tool</a></p></div>'
+        )
+
+    def keep_rules(self, request: PageRequest) -> Redirect:
+        """Keep the user's levels for one connected site."""
+        site = request.get("site")
+        if site not in {get_origin(one.url) for one in self._chat.list_sites()}:
+            return Redirect("/chat/settings", "not-there")
+        for tool, name in ((EVERY_TOOL, "all"), (EVERY_WRITE, "writes")):
+            level = request.get(name)
+            if level in ("per-call", "deny"):
+                self._source.preferences.set(site, tool, Approval(level))
+            else:
+                self._source.preferences.unset(site, tool)
+        return Redirect("/chat/settings", "rule")
+
+
+def _build_entry(entry: Entry) -> str:
+    if isinstance(entry, Said):
+        if entry.who == "fault":
+            return build_notice(make_visible(entry.text), "destroys", role="alert")
+        who = "You" if entry.who == "you" else "The model"
+        lines = "\n".join(make_visible(line) for line in entry.text[:_SAID_CHARS].split("\n"))
+        return f'<div class="turn {entry.who}"><span class="who">{who}</span><p class="value">{escape(lines)}</p></div>'
+    name, where = make_visible(entry.name), f" at {make_visible(entry.site)}" if entry.site else ""
+    given = build_code_block(make_visible_json(entry.arguments, indent=1), f"What {name} got")
+    head = build_fold(f"{name}{where}", given, kind="fold")
+    return f'<div class="turn call"><span class="who">Called</span>{head}{_build_result(entry)}</div>'
+
+
+def _build_result(called: Called) -> str:
+    result = called.result
+    if isinstance(result, Problem):
+        kind = "costs" if result.kind in (Kind.DENIED, Kind.UNCONFIRMED) else "destroys"
+        return build_notice(make_visible(result.message), kind)
+    value = result.value
+    shown = build_displayed_result(called.tool, value) if called.tool is not None else ""
+    html = shown or (build_content(value) if has_content(value) else build_value(value))
+    says = f"{make_visible(called.site)} answers" if called.site else "The answer"
+    return f'<figure class="said"><figcaption>{escape(says)}</figcaption><div>{html}</div></figure>'
+
+
+def _build_choice(choice: Choice, hidden: list[tuple[str, str]], action: str) -> str:
+    lines = "".join(f"<p>{escape(make_visible(line))}</p>" for line in choice.lines)
+    form = f'<form method="post" action="{escape(action)}">{build_hidden_fields(hidden)}'
+    if choice.link:
+        return (
+            f"{lines}<p>{build_outside_link(choice.link, 'Open the sign-in page')}</p>"
+            f'{form}<div class="actions"><button name="answer" value="no">Not now</button></div></form>'
+        )
+    return (
+        f'{lines}{form}<div class="actions bar"><button name="answer" value="no">Not now</button>'
+        f'<button class="primary" name="answer" value="yes">{escape(choice.yes)}</button></div></form>'
+    )
+
+
+def _build_tools(remote: SyncRemote) -> str:
+    names = remote.catalog().names
+    rows = "".join(
+        f"<li><code>{escape(make_visible(name))}</code> {' '.join(build_tool_badges(tool))} "
+        f"<small>{_LEVELS[remote.find_level(tool)]}</small></li>"
+        for name, tool in list(names.items())[:_MOST_TOOLS]
+    )
+    more = f"<p>and {len(names) - _MOST_TOOLS:,} more</p>" if len(names) > _MOST_TOOLS else ""
+    return build_fold(count_words(len(names), "tool"), f'<ul class="value-list">{rows}</ul>{more}', kind="fold")
+
+
+def _build_rule_form(request: PageRequest, site: str, kept: Mapping[tuple[str, str], str]) -> str:
+    selects = "".join(
+        f'<p class="field"><label>{words}<select name="{name}">'
+        + "".join(
+            f'<option value="{value}"{" selected" if kept.get((site, tool), "") == value else ""}>{said}</option>'
+            for value, said in _RULES
+        )
+        + "</select></label></p>"
+        for name, tool, words in (
+            ("writes", EVERY_WRITE, "Calls that change something"),
+            ("all", EVERY_TOOL, "All calls"),
+        )
+    )
+    shown = escape(make_visible(site))
+    return (
+        f"{request.open_form('/chat/rules', [('site', site)])}<fieldset><legend>{shown}</legend>{selects}"
+        f'<button aria-label="Keep the rules for {shown}">Keep</button></fieldset></form>'
+    )
+
+
+def build_chat_group(conversation: Conversation, source: ConsoleSource, choice: ModelChoice) -> PageGroup:
+    """Return the pages of a chat for a console."""
+    pages = ChatPages(conversation, source, choice.has_model)
+
+    def attach(notify: Callable[[str], None]) -> None:
+        conversation.notify = notify
+
+    return PageGroup(
+        place=("/chat", "Chat"),
+        pages={
+            "/chat": pages.build_chat,
+            "/chat/settings": lambda request: build_settings(choice, request, pages.build_rules(request)),
+        },
+        actions={
+            "/chat": pages.send_message,
+            "/chat/answer": pages.answer,
+            "/chat/sites": pages.change_sites,
+            "/chat/rules": pages.keep_rules,
+            "/chat/settings": lambda request: keep_settings(
+                choice, request, pages.build_rules(request), conversation.choose_model_again
+            ),
+        },
+        attach=attach,
+        close=conversation.close,
+    )
