@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -421,6 +421,74 @@ def test_tokens_and_secrets_of_a_call_reach_its_tool_and_no_file(tmp_path: Path)
     assert b"Reports.export" in stored
     assert token.encode() not in stored
     assert secret.encode() not in stored
+
+
+@pytest.mark.requirement("LC-02")
+def test_a_stream_is_taken_up_again_from_its_first_piece() -> None:
+    gates = [asyncio.Event() for _ in range(3)]
+    kit = Toolkit("Counting")
+
+    @kit.tool(approval="auto", safe=True, long=True)
+    async def count() -> AsyncIterator[int]:
+        """Count."""
+        for number, gate in enumerate(gates):
+            yield number
+            await gate.wait()
+
+    async def scenario() -> None:
+        app = asgi(kit)
+        await app.begin()
+        client = Client(app)
+        rpc = {"jsonrpc": "2.0", "id": 1, "method": "count", "params": {}}
+        stream, key = ("POST", "/opentool/streamCall", rpc), {"idempotency_key": "k"}
+        first = await client.listen(*stream, b"NEVER", gates[2], **key, prefer="wait=1")
+        assert b'"result":0' in first
+        assert b'"kind":"accepted"' in first, "the stream ends, and the call goes on"
+        gates[0].set()
+        second = await client.listen(*stream, b'"result":1', gates[1], **key, prefer="wait=1")
+        assert [number for number in range(3) if b'"result":%d' % number in second] == [0, 1, 2]
+        third = await client.listen(*stream, b'"result":2', gates[2], **key, prefer="wait=20")
+        assert [number for number in range(3) if b'"result":%d' % number in third] == [0, 1, 2]
+        assert b"event:done" in third
+        again = await client.listen(*stream, b"NEVER", gates[2], **key)
+        assert again == third
+        await app.end()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.requirement("LC-01", "D-34")
+def test_one_caller_leaves_places_to_run_for_others() -> None:
+    async def scenario(work: Work, caller: Callable[..., Client]) -> None:
+        ada, bob = caller("ada"), caller("bob")
+        first = [await ada.start(rows) for rows in range(5)]
+        other = await bob.start(9)
+        while ("began", 9) not in work.did:
+            await bob.read(other, prefer="wait=1")
+        assert [rows for said, rows in work.did if said == "began" and rows != 9] == [0, 1]
+        assert (await ada.read(first[4]))["state"] == "accepted"
+        await ada.send("DELETE", f"/calls/{first[2]}")
+        work.gate.set()
+        ends = [await ada.read(call_id, prefer="wait=20") for call_id in first]
+        assert [end["state"] for end in ends] == ["ended", "ended", "cancelled", "ended", "ended"]
+
+    run(scenario, api_keys=KEYS, limits=ServerLimits(long_running=3))
+
+
+def test_an_application_in_one_event_loop_after_another_still_runs_its_calls() -> None:
+    kit = Toolkit("Twice")
+
+    @kit.tool(approval="auto", safe=True, long=True)
+    async def add(a: int) -> int:
+        """Add one."""
+        return a + 1
+
+    app = asgi(kit)
+
+    async def call(number: int) -> Any:
+        return (await Client(app).send("GET", f"/api/add?a={number}", prefer="wait=20"))[1]
+
+    assert [asyncio.run(call(number)) for number in (1, 2)] == [b"2", b"3"]
 
 
 @pytest.mark.requirement("LC-03")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import replace
@@ -157,6 +157,11 @@ class LongCalls:
         self._running: dict[str, _Run] = {}
         self._changed: dict[str, set[asyncio.Future[None]]] = {}
         self._waiters: Counter[str] = Counter()
+        # D-34: the calls of one caller take at most half of the places to run; more of them wait in their order.
+        self._share = (limits.long_running + 1) // 2
+        self._offered: dict[str, str] = {}
+        self._offered_each: Counter[str] = Counter()
+        self._queued: dict[str, deque[str]] = {}
 
     def prepare(self) -> None:
         """Open the store now, so that a server with long tools does not begin without it.
@@ -219,7 +224,7 @@ class LongCalls:
         if status.state is LongCallState.ACCEPTED:
             if is_bound:
                 self._bound[status.id] = call
-            await self._offer(status.id)
+            await self._offer(status.id, context.principal)
         result = await self._await_end(store, call, status, notify)
         return result if status.id == new.id else _mark_replayed(result)
 
@@ -280,7 +285,7 @@ class LongCalls:
             return store
         status = await store.answer(principal, call_id, answers)
         if isinstance(status, CallStatus) and status.state is LongCallState.ACCEPTED:
-            await self._offer(call_id)
+            await self._offer(call_id, principal)
         self._wake(call_id)
         return NO_CALL if status is None else status
 
@@ -289,6 +294,12 @@ class LongCalls:
         store = await self._use_store()
         if isinstance(store, Problem) or call_id in self._running:
             return
+        try:
+            await self._run_claimed(store, call_id)
+        finally:
+            await self._release(call_id)
+
+    async def _run_claimed(self, store: LongCallStore, call_id: str) -> None:
         lease = await store.claim(call_id)
         if not isinstance(lease, Lease):
             self._wake(call_id)
@@ -459,13 +470,38 @@ class LongCalls:
             run.stop = why
             run.task.cancel()
 
-    async def _offer(self, call_id: str) -> None:
-        if self._engine is not None:
+    async def _offer(self, call_id: str, principal: str) -> None:
+        """Offer an accepted call to the engine, now or when the caller's earlier calls leave room."""
+        if self._engine is None:
+            return
+        if self._engine.is_shared:
             await self._engine.offer(call_id)
+        elif self._offered_each[principal] >= self._share:
+            self._queued.setdefault(principal, deque()).append(call_id)
+        elif call_id not in self._offered:
+            self._offered[call_id] = principal
+            self._offered_each[principal] += 1
+            if not await self._engine.offer(call_id):  # it stays in the store, and is found there later
+                await self._release(call_id)
+
+    async def _release(self, call_id: str) -> None:
+        """Give the place of a call to the next one of its caller."""
+        principal = self._offered.pop(call_id, None)
+        if principal is None:
+            return
+        self._offered_each[principal] -= 1
+        if not self._offered_each[principal]:
+            del self._offered_each[principal]
+        queued = self._queued.get(principal)
+        if queued:
+            following = queued.popleft()
+            if not queued:
+                del self._queued[principal]
+            await self._offer(following, principal)
 
     async def _use_store(self) -> LongCallStore | Problem:
         """Return the store; the first call of a server without long tools at its start opens it."""
-        if self._maintenance is not None and self._store is not None:
+        if self._store is not None and self._maintenance is not None and not self._maintenance.done():
             return self._store
         async with self._opening:
             if self._store is None:
@@ -474,12 +510,12 @@ class LongCalls:
                 except Exception:  # noqa: BLE001 - whatever it is, the call is answered
                     _log.exception("the store of long calls cannot be opened")
                     return UNAVAILABLE
-            if self._maintenance is None:
-                await self._begin(self._store)
+            await self._begin(self._store)
         return self._store
 
     async def _begin(self, store: LongCallStore) -> None:
-        if self._maintenance is None:
+        # It has ended with its event loop where an application runs in one loop after another.
+        if self._maintenance is None or self._maintenance.done():
             await begin_lifespan(store)
             if self._engine is None:
                 self._engine = LocalEngine(self._limits.long_running)
@@ -507,9 +543,12 @@ class LongCalls:
                 elif mine[call_id]:
                     self._stop(call_id, _Stop.CANCELLED)
         ready = await store.find_ready(_READY_AT_ONCE)
-        if not isinstance(ready, Problem):
-            for call_id in ready:
-                await self._offer(call_id)
+        if isinstance(ready, Problem) or self._engine is None:
+            return
+        queued = {call_id for calls in self._queued.values() for call_id in calls}
+        for call_id in ready:
+            if call_id not in self._offered and call_id not in queued:
+                await self._engine.offer(call_id)
 
 
 class _Turn:
