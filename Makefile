@@ -10,10 +10,13 @@ MEASURED := server,cli,limits,oauth,jwt,telemetry,overlay,yaml
 
 # Tests with real processes under load and real browsers depend on time: nothing else may run beside them.
 ALONE := tests/process $(wildcard tests/browser)
-TOGETHER := --numprocesses 2 --dist worksteal $(ALONE:%=--ignore=%)
+# Most tests wait for other processes most of their time, so four at a time keep two cores busy.
+TOGETHER := --numprocesses 4 --dist worksteal $(ALONE:%=--ignore=%)
 
 .PHONY: lock long demo test newcomer programs hunt corpus test-corpus kills schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs changelog release bench short overload clean
 .DEFAULT_GOAL := test
+# Without the files that this variable forbids, each program that a test starts compiles all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 $(READY): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
@@ -30,7 +33,7 @@ demo: $(READY)           ## serve the examples, then use them by their URLs
 	@$(BIN)/python examples/demo.py $(if $(ASK),--ask)
 
 test: export TOOLWIRE_NOT_RUN = .cache/not-run.txt
-test: $(READY) programs  ## every test: two at a time, then one by one those that need the whole machine; then a newcomer's path; then what did not run
+test: $(READY) programs  ## every test: four at a time, then one by one those that need the whole machine; then a newcomer's path; then what did not run
 	@mkdir -p .cache && : >$$TOOLWIRE_NOT_RUN
 	$(BIN)/pytest $(TOGETHER) && $(BIN)/pytest $(ALONE) && $(BIN)/python newcomer/walk.py; passed=$$?; sort -u $$TOOLWIRE_NOT_RUN; exit $$passed
 

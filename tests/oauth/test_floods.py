@@ -81,15 +81,16 @@ def wrong(site: Site, address: str, name: str = "Ada", password: str = "wrong ho
 
 @pytest.mark.requirement("AS-19")
 def test_wrong_passwords_from_others_do_not_lock_an_account(site: Site) -> None:
-    for number in range(30):
-        assert wrong(site, f"198.51.100.{number % 6}").status_code == 403
-    assert "Too many attempts from your address" in wrong(site, "198.51.100.1").text
     waits: list[float] = []
 
     async def pause(seconds: float) -> None:
         waits.append(seconds)
 
     object.__setattr__(site.server._context, "pause", pause)
+    for number in range(30):
+        assert wrong(site, f"198.51.100.{number % 6}").status_code == 403
+    assert "Too many attempts from your address" in wrong(site, "198.51.100.1").text
+    waits.clear()
     assert wrong(site, "192.0.2.1", password="correct horse").status_code == 303, "from another address Ada gets in"
     assert waits == [3.0], "after a moment"
 

@@ -3,7 +3,9 @@
 import importlib.util
 import json
 import tomllib
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -66,6 +68,11 @@ def tags(docstring: str) -> list[str]:
 # This project's own ledger
 
 
+@cache
+def read_own_ledger() -> Any:
+    return ledger.read_ledger(ROOT)
+
+
 def test_ledger_has_every_numbered_requirement_once_and_in_order() -> None:
     # How many there are is a fact of the sources; x-llm leaves room between its sections, the others have no holes.
     xllm = [(1, 57), (60, 67), (70, 77), (80, 90), (100, 106), (110, 118), (120, 124), (130, 137), (140, 144)]
@@ -85,7 +92,7 @@ def test_ledger_has_every_numbered_requirement_once_and_in_order() -> None:
         *(f"D-{n:02}" for n in range(1, 38)),  # the threat model
         *(f"R{n}" for n in range(1, 21)),  # the reliability goals
     ]
-    found = list(ledger.read_ledger(ROOT).requirements)
+    found = list(read_own_ledger().requirements)
     assert found[: len(expected)] == expected
     # The rows of these lists come one by one, each when a user has it.
     later = [
@@ -102,14 +109,14 @@ def test_ledger_has_every_numbered_requirement_once_and_in_order() -> None:
 
 
 def test_every_requirement_has_a_sentence_and_a_source() -> None:
-    for requirement in ledger.read_ledger(ROOT).requirements.values():
+    for requirement in read_own_ledger().requirements.values():
         assert requirement.sentence.endswith("."), requirement.id
         assert requirement.source, requirement.id
         assert requirement.gap != "", requirement.id
 
 
 def test_markers_tags_and_gaps_of_this_project_have_no_fault() -> None:
-    assert ledger.faults(ledger.read_ledger(ROOT)) == []
+    assert ledger.faults(read_own_ledger()) == []
 
 
 # What a fault is

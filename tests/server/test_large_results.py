@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, field_serializer
 
@@ -177,6 +177,7 @@ def test_another_call_is_answered_while_a_large_result_is_written(codec: Codec) 
 _rows = st.dictionaries(st.text(max_size=3), st.integers() | st.text() | st.none(), max_size=4)
 
 
+@settings(max_examples=30)
 @given(
     st.recursive(
         _rows | st.lists(st.integers()) | st.text(), lambda part: st.lists(part) | st.dictionaries(st.text(), part)
