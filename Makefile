@@ -8,10 +8,12 @@ READER := .cache/reader
 RELEASE := .cache/release
 MEASURED := server,cli,limits,oauth,jwt,telemetry,overlay,yaml
 
-# Tests with real processes under load and real browsers depend on time: nothing else may run beside them.
-ALONE := tests/process $(wildcard tests/browser)
+# Tests with real processes under load depend on time: nothing else may run beside them. Nor may much beside a browser.
+ALONE := tests/process
+BROWSERS := $(wildcard tests/browser)
+IN_BROWSERS := --numprocesses 2 --dist loadfile $(BROWSERS)
 # Most tests wait for other processes most of their time, so four at a time keep two cores busy.
-TOGETHER := --numprocesses 4 --dist worksteal $(ALONE:%=--ignore=%)
+TOGETHER := --numprocesses 4 --dist worksteal $(patsubst %,--ignore=%,$(ALONE) $(BROWSERS))
 
 .PHONY: lock long demo test newcomer programs hunt corpus test-corpus kills schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs changelog release bench short overload clean
 .DEFAULT_GOAL := test
@@ -33,9 +35,9 @@ demo: $(READY)           ## serve the examples, then use them by their URLs
 	@$(BIN)/python examples/demo.py $(if $(ASK),--ask)
 
 test: export TOOLWIRE_NOT_RUN = .cache/not-run.txt
-test: $(READY) programs  ## every test: four at a time, then one by one those that need the whole machine; then a newcomer's path; then what did not run
+test: $(READY) programs  ## every test: four at a time, then those in browsers, then one by one those that need the whole machine; then a newcomer's path; then what did not run
 	@mkdir -p .cache && : >$$TOOLWIRE_NOT_RUN
-	$(BIN)/pytest $(TOGETHER) && $(BIN)/pytest $(ALONE) && $(BIN)/python newcomer/walk.py; passed=$$?; sort -u $$TOOLWIRE_NOT_RUN; exit $$passed
+	$(BIN)/pytest $(TOGETHER) && $(BIN)/pytest $(IN_BROWSERS) && $(BIN)/pytest $(ALONE) && $(BIN)/python newcomer/walk.py; passed=$$?; sort -u $$TOOLWIRE_NOT_RUN; exit $$passed
 
 newcomer: $(READY)       ## install the built wheel in an empty environment, and do there what a newcomer does
 	@$(BIN)/python newcomer/walk.py $(ARGS)
@@ -100,6 +102,7 @@ rings: $(READY)
 coverage: $(READY)       ## run the tests with line and branch coverage, also of the processes that they start
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest $(TOGETHER)
+	$(BIN)/coverage run -m pytest $(IN_BROWSERS)
 	$(BIN)/coverage run -m pytest $(ALONE)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
