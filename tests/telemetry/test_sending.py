@@ -182,6 +182,7 @@ def test_rate_limit_result_is_recorded_as_allowed_or_limited(traced_server: tupl
     assert results == ["allowed", "limited"]
 
 
+@pytest.mark.requirement("GW-06")
 def test_gateway_span_names_its_upstream_and_contains_the_upstream_span(traced_server: tuple[str, Sdk]) -> None:
     url, server = traced_server
     server.spans.clear()

@@ -238,6 +238,12 @@ def _add_serve(parser: Parser) -> None:
     parser.add_argument("--workers", type=_workers, default=1, metavar="N", help="the number of processes (1)")
     parser.add_argument("--access-log", action="store_true", help="print a line for each request")
     parser.add_argument(
+        "--metrics-address",
+        default="",
+        metavar="HOST:PORT",
+        help="serve metrics as Prometheus text at http://HOST:PORT/metrics, such as 127.0.0.1:9464",
+    )
+    parser.add_argument(
         "--private",
         action="store_true",
         help="show the OpenAPI document and the page to known callers alone, each with the tools that they may use",

@@ -34,7 +34,7 @@ from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Json, Kind, Problem, RateLimit, Secret
 from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import CallerConsent, UpstreamLimits, merge_toolboxes
-from toolwire.gateway.gateway_app import GatewayApp
+from toolwire.gateway.gateway_app import GatewayApp, Service
 from toolwire.gateway.personal_toolbox import PersonalToolbox
 from toolwire.gateway.sign_in_notice import SIGN_IN_PATH, SignInNotices
 from toolwire.gateway.sign_in_pages import SignInPages, SignInUpstream
@@ -56,6 +56,7 @@ from toolwire.server.asgi import apply_scopes, combine_callers, open_inbox
 from toolwire.server.run.host_consent import HostConsent
 from toolwire.server.run.receipt_keys import KeyFetcher
 from toolwire.server.run.receipts import Receipts, open_receipt_verifier
+from toolwire.stores.consent.open import open_decisions
 from toolwire.stores.consent.receipt_keys import StoredReceiptKeys
 from toolwire.stores.credentials.caller_vault import CallerVault
 from toolwire.stores.credentials.files import CredentialStore
@@ -65,6 +66,7 @@ from toolwire.telemetry.logs import log_json
 
 from .exits import UsageError
 from .gateway_callers import open_caller_vault, read_exchange, read_identity
+from .metrics_address import build_metrics_services
 from .targets.local_target import open_code
 from .targets.open_target import UrlOptions, read_url_options
 from .targets.target import Target, UrlTarget, read_target
@@ -189,6 +191,7 @@ class ServeSettings:
     log: str = "text"
     strict_jsonrpc: bool = False
     private: bool = False
+    metrics_address: str = ""
     agree: bool = False
     consent: ServeConsent = ""
     receipts: Receipts = ""
@@ -265,10 +268,15 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App | Ga
         receipt_keys=_find_receipt_keys(settings),
         **{name: getattr(settings, name) for name in _PASSED_ON},
     )
-    if not any(isinstance(toolbox, PersonalToolbox) for toolbox in toolboxes):
+    is_personal = any(isinstance(toolbox, PersonalToolbox) for toolbox in toolboxes)
+    if not is_personal and not settings.metrics_address:
         return app
+    services = build_metrics_services(settings.metrics_address, app)
+    if not is_personal:
+        guard = HostGuard(hosts=settings.hosts, origins=settings.origins)
+        return GatewayApp(app, {}, guard, public_url=settings.public_url, services=services)
     known = apply_scopes(combine_callers(keys, callers), RulesByCaller(list_caller_rules(settings)))
-    return build_gateway_app(settings, toolboxes, app, known)
+    return build_gateway_app(settings, toolboxes, app, known, services)
 
 
 def list_caller_rules(settings: ServeSettings) -> dict[str, CallerRules]:
@@ -427,8 +435,14 @@ def _build_personal(
     )
 
 
-def build_gateway_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], app: App, callers: Callers) -> GatewayApp:
-    """Return ``app`` with the pages on which ``callers`` sign in to upstreams."""
+def build_gateway_app(
+    settings: ServeSettings,
+    toolboxes: Sequence[Toolbox],
+    app: App,
+    callers: Callers,
+    services: Sequence[Service] = (),
+) -> GatewayApp:
+    """Return ``app`` with the pages on which ``callers`` sign in to upstreams, and ``services`` beside it."""
     upstreams: dict[str, SignInUpstream] = {}
     vault = open_caller_vault(settings.key_file, settings.state)
     for upstream, toolbox in zip(settings.upstreams, toolboxes, strict=True):
@@ -447,6 +461,7 @@ def build_gateway_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], app
         HostGuard(hosts=settings.hosts, origins=settings.origins),
         public_url=settings.public_url,
         keeps_tokens=any(one.credentials == "exchange" for one in settings.upstreams),
+        services=services,
     )
 
 
@@ -586,6 +601,8 @@ def build_caller_consent(settings: ServeSettings) -> CallerConsent:
             place=places.receipts,
         ),
         inbox=open_inbox(settings.consent, places.inbox),
+        # GW-06: who decided what, for as long as the state is kept.
+        audit=open_decisions(places.inbox) if settings.upstreams and places.inbox else None,
     )
 
 

@@ -15,13 +15,17 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections.abc import Awaitable
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
 
+from toolwire.consent.decision_record import Audit, Decision
 from toolwire.consent.tool_definition import build_definition, definition_hash
 from toolwire.core.check import Answer, Question
+from toolwire.core.model import Kind
 from toolwire.framing import jsontext
 from toolwire.server.run.confirmation import Confirmations, ConfirmationWords
 from toolwire.server.run.inbox import Inbox
@@ -29,6 +33,7 @@ from toolwire.server.run.receipts import ReceiptVerifier
 
 _CHANNEL = "caller"
 _HOST_CHANNEL = "host"
+_log = logging.getLogger("toolwire.decisions")
 
 
 class CallerConsent:
@@ -46,11 +51,12 @@ class CallerConsent:
         confirmations: Path | str = "",
         receipts: ReceiptVerifier | None = None,
         inbox: Inbox | None = None,
+        audit: Audit | None = None,
     ) -> None:
         """Share ``confirmations``, a folder or the URL of a PostgreSQL, with the other processes of the same gateway.
 
         With ``receipts``, a caller must send a receipt too. In ``inbox``, the users of hosts that can confirm nothing
-        decide.
+        decide. ``audit`` keeps each decision, with the name of the caller.
 
         Raises:
             DefinitionError: the place cannot be used.
@@ -58,6 +64,7 @@ class CallerConsent:
         words = ConfirmationWords(confirmations) if words is None else words
         self._confirmations = Confirmations(words, receipts=receipts, inbox=inbox)
         self._host_confirmation = host_confirmation.encode()
+        self._audit = audit
 
     def __call__(self, question: Question) -> Answer | Awaitable[Answer]:
         """Allow a call whose caller has confirmed it; else let it end with what the caller is to confirm.
@@ -75,11 +82,43 @@ class CallerConsent:
         is_trusted = bool(self._host_confirmation) and self._confirmations.receipts is None
         if is_trusted and compare_digest(word, self._host_confirmation):
             # Nobody here knows what the host showed, so nothing is signed for it.
+            self._record(question, "allowed", _HOST_CHANNEL)
             return Answer(allowed=True, channel=_HOST_CHANNEL, unseen=True)
         reasons = (*question.reasons, *question.changes)
         text = f"{call.tool.name} is a tool of {question.site}. {' '.join(reasons)} Do you allow this call?"
         problem = self._confirmations.find_refusal(call, subject, text, reasons, site=question.site)
+        decision = "allowed" if problem is None else "asked" if problem.kind is Kind.UNCONFIRMED else "refused"
+        self._record(question, decision, _CHANNEL)
         return Answer(allowed=problem is None, channel=_CHANNEL, problem=problem)
+
+    def _record(self, question: Question, decision: str, channel: str) -> None:
+        """Log the decision of a caller, and keep it in the audit log if there is one."""
+        # GW-06: the session of a shared connection has no principal; the call has.
+        call = question.call
+        fields = {
+            "principal": call.context.principal,
+            "connection": question.connection,
+            "site": question.site,
+            "tool": call.tool.id,
+            "decision": decision,
+            "channel": channel,
+            "call_id": call.call_id,
+            "trace_id": call.context.trace_id or None,
+        }
+        _log.info("%s: %s", decision, call.tool.id, extra={"fields": fields})
+        if self._audit is None or decision == "asked":
+            return
+        record = Decision(
+            at=time.time(),
+            principal=call.context.principal,
+            connection=question.connection,
+            tool=call.tool.id,
+            binding=question.binding,
+            decision=decision,
+            channel=channel,
+            site=question.site,
+        )
+        self._audit.append(record)
 
 
 def _digest(question: Question) -> bytes:

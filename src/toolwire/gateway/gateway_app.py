@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, Protocol, TypeAlias
+
+import anyio.to_thread
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Response
@@ -22,6 +24,19 @@ from toolwire.server.limits import ServerLimits
 from .caller_request import BASE_URL, CALLER_TOKEN
 from .sign_in_pages import PageRequest
 
+
+class Service(Protocol):
+    """What serves beside an application, such as its metrics at another address."""
+
+    def start(self) -> None:
+        """Serve from now on. It returns at once."""
+        ...
+
+    def stop(self) -> None:
+        """Stop serving. It may wait."""
+        ...
+
+
 AnswerPage: TypeAlias = Callable[[PageRequest], Awaitable[Response]]
 
 _LIMITS: Final = ServerLimits(body_bytes=64 * 1024)
@@ -31,7 +46,7 @@ class GatewayApp:
     """The application ``app``, and before it ``pages`` by the beginning of their path.
 
     ``public_url`` is the address of the gateway; without it, that of each request. With ``keeps_tokens``, the token of
-    a request is at hand while its call runs.
+    a request is at hand while its call runs. ``services`` start and stop with the application.
     """
 
     takes_exchanges = True
@@ -45,8 +60,9 @@ class GatewayApp:
         *,
         public_url: str = "",
         keeps_tokens: bool = False,
+        services: Sequence[Service] = (),
     ) -> None:
-        self._app, self._pages, self._guard = app, dict(pages), guard
+        self._app, self._pages, self._guard, self._services = app, dict(pages), guard, services
         self._prefixes = tuple(pages)
         self._public_url = public_url.rstrip("/")
         self._keeps_tokens = keeps_tokens
@@ -66,11 +82,15 @@ class GatewayApp:
         self._app.drain()
 
     async def begin(self) -> None:
-        """Begin the application."""
+        """Begin the application, and what serves beside it."""
         await self._app.begin()
+        for service in self._services:
+            service.start()
 
     async def end(self) -> None:
-        """End the application."""
+        """End the application, and what serves beside it."""
+        for service in self._services:
+            await anyio.to_thread.run_sync(service.stop)
         await self._app.end()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -33,6 +33,7 @@ from toolwire.core.codec import (
     ToolCache,
 )
 from toolwire.core.errors import DefinitionError
+from toolwire.core.health import UpstreamHealth, list_health
 from toolwire.core.http import Request, Response, make_request
 from toolwire.core.ledger import Ledger
 from toolwire.core.long_call import CallEngine, LongCallStore
@@ -240,6 +241,10 @@ class App:
     def catalog(self) -> Catalog:
         """Return what is served now; another object after each change."""
         return self._toolbox.catalog()
+
+    def list_health(self) -> Sequence[UpstreamHealth]:
+        """Return how each server behind this one is; none if there are none."""
+        return list_health(self._toolbox)
 
     def drain(self) -> None:
         """Answer each new request with 503 from now on, ``/health`` too; running calls finish."""

@@ -59,6 +59,9 @@ LEDGER_OP: Final = "toolwire.ledger_op"
 OAUTH_TOKENS: Final = "toolwire.oauth_tokens"
 BREAKER_STATE: Final = "toolwire.upstream_breaker_state"
 BUILD_INFO: Final = "toolwire.build_info"
+UPSTREAM_UP: Final = "toolwire.upstream_up"
+UPSTREAM_RUNNING: Final = "toolwire.upstream_running"
+UPSTREAM_CALLS: Final = "toolwire.upstream_calls"
 
 BUCKETS_S: Final = (
     0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0

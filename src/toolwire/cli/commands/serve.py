@@ -66,6 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve the targets until a signal ends it."""
     if arguments.reload and arguments.workers > 1:
         raise UsageError("--reload serves from one process: leave out --workers.")
+    if arguments.metrics_address and arguments.stdio:
+        raise UsageError("--stdio serves one host: leave out --metrics-address.")
     if arguments.stdio and (arguments.reload or arguments.workers > 1 or arguments.tls_cert):
         raise UsageError("--stdio serves one host from one process: leave out --reload, --workers and --tls-cert.")
     return serve_arguments(arguments)
@@ -131,6 +133,7 @@ def build_settings(
         ),
         log=arguments.log,
         strict_jsonrpc=arguments.strict_jsonrpc,
+        metrics_address=arguments.metrics_address,
         private=arguments.private or bool(upstreams),  # GW-01: callers of a gateway see their own tools alone
         agree=arguments.agree,
         consent=arguments.consent,
@@ -145,6 +148,8 @@ def build_settings(
 
 def _serve(arguments: argparse.Namespace, renew: Callable[[], ServeSettings] | None, *, confirmations: str = "") -> int:
     tls = _read_tls(arguments)
+    if arguments.metrics_address and arguments.workers > 1:
+        raise UsageError("Each worker counts alone, and one has the address: --metrics-address goes with one worker.")
     read_settings = partial(build_settings, arguments) if renew is None else renew
     settings = replace(read_settings(), confirmations=confirmations)
     targets = [read_target(text) for text in settings.targets]
