@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from toolwire import (
     App,
@@ -19,6 +20,7 @@ from toolwire import (
     Question,
     ServerLimits,
     Toolkit,
+    Unanswered,
     Value,
     asgi,
     connect,
@@ -59,6 +61,12 @@ class Work:
             self.did.append("ended")
             return {"rows": rows}
 
+        @self.kit.tool(approval="per-call", long=True)
+        async def choose(context: Context) -> str:
+            """Ask for a size."""
+            answer = await context.ask(Size, "How large?")
+            return "nothing" if isinstance(answer, Unanswered) else f"size {answer.size}"
+
         @self.kit.tool(approval="auto", safe=True)
         def add(a: int, b: int) -> int:
             """Add two numbers."""
@@ -66,6 +74,12 @@ class Work:
 
     def serve(self, **options: Any) -> App:
         return asgi(self.kit, limits=ServerLimits(repeat_s=0.3), **options)
+
+
+class Size(BaseModel):
+    """What a tool asks."""
+
+    size: int
 
 
 @pytest.fixture
@@ -204,3 +218,23 @@ def test_asynchronous_handles_wait_beside_each_other(work: Work, url: str, proto
             return [*results, states]
 
     assert asyncio.run(talk()) == [Value({"rows": 1}), Value({"rows": 2}), ["ended"]]
+
+
+@pytest.mark.requirement("LC-05", "LC-03")
+def test_question_of_a_long_call_reaches_the_user_of_the_client_that_waits(url: str, protocol: str) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def provide(request: Any) -> dict[str, int]:
+        asked.append((request.message, request.tool))
+        return {"size": 3}
+
+    with open_remote(url, "mcp", provide_input=lambda _: None) as remote:
+        handle = remote.start("choose")
+        assert isinstance(handle, SyncHandle), handle
+    with open_remote(url, protocol) as remote:
+        waiting = remote.handle(handle.id).result(timeout_s=3.0)
+        assert isinstance(waiting, Problem), waiting
+        assert waiting.details["call"]["state"] == "waiting"
+    with open_remote(url, protocol, provide_input=provide) as remote:
+        assert remote.handle(handle.id).result() == Value("size 3")
+    assert asked == [("How large?", "choose")]

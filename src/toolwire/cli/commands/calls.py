@@ -117,7 +117,7 @@ def _print_result(handle: SyncHandle, source: Any, arguments: argparse.Namespace
 
 
 def wait_for_result(handle: SyncHandle, target: str, *, timeout_s: float | None) -> Result:
-    """Return the result of a long call; whoever stops waiting is told how to take the call up again."""
+    """Return the result of a long call. A user who stops waiting is told how to take it up again."""
     try:
         result = handle.result(timeout_s=timeout_s, notify=print_progress)
     except KeyboardInterrupt:

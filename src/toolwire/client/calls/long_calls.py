@@ -62,22 +62,31 @@ class WaitLimits:
 class LongCall:
     """One long call at ``peer``: its id, and its tool if that is known. ``can_ask``: the server may ask the user."""
 
-    __slots__ = ("_answered", "_codec", "_peer", "id", "tool")
+    __slots__ = ("_answered", "_codec", "_has_read", "_peer", "id", "tool")
 
     def __init__(self, codec: Codec, peer: Peer, id_: str, tool: Tool | None = None, *, can_ask: bool = False) -> None:
         self._codec = codec
         self._peer = peer
         self._answered: set[str] | None = set() if can_ask else None
+        self._has_read = False
         self.id = id_
         self.tool = tool
+
+    @property
+    def needs_tool(self) -> bool:
+        """Whether the server must say which tool it is before it may ask the user something."""
+        return self._answered is not None and self.tool is None and not self._has_read
 
     def read(self, wait_s: float = 0.0) -> Flow[CallReading | Problem]:
         """Return how the call stands, perhaps after a change, or after about ``wait_s`` seconds."""
         methods = self._codec.long_calls
         if methods is None:
             return _build_no_methods()
-        flow = methods.read(self._peer, self.tool, self.id, wait_s, self._answered)
+        # A user is told which call asks, so nothing is asked before the tool of the call is known.
+        answered = None if self.needs_tool else self._answered
+        flow = methods.read(self._peer, self.tool, self.id, wait_s, answered)
         reading = yield from _guard_origin(flow, self._peer)
+        self._has_read = True
         if isinstance(reading, CallReading) and self.tool is None:
             found = self._peer.catalog.find(reading.status.tool)
             self.tool = found if isinstance(found, Tool) else None

@@ -35,6 +35,8 @@ from toolwire.validation import find_schema_fault
 
 T = TypeVar("T")
 
+_UNKNOWN_TOOL = Tool(name="unknown")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
@@ -105,9 +107,8 @@ class Connection:
         """
         # LC-05
         tool = self._find_signing_tool() if long_call.tool is None else long_call.tool
-        if tool is None:
-            return flow
-        return self.pipeline.admit_input(self._sign(flow, tool), Call(tool, {}))
+        signed = flow if tool is None else self._sign(flow, tool)
+        return self.pipeline.admit_input(signed, Call(long_call.tool or _UNKNOWN_TOOL, {}))
 
     def list_long_calls(self, limit: int, cursor: str) -> Flow[CallPage | Problem]:
         """Return at most ``limit`` long calls of this caller, newest first, from ``cursor`` on."""

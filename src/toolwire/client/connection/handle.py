@@ -15,7 +15,7 @@ from toolwire.client.calls.long_calls import MAX_WAIT_S, CallWatcher, LongCall, 
 from toolwire.client.transport.drivers import SyncNotify
 from toolwire.core.call_status import CallStatus
 from toolwire.core.codec import CallReading, Flow
-from toolwire.core.model import Problem, Result, Tool
+from toolwire.core.model import Kind, Problem, Result, Tool
 from toolwire.core.toolbox import Notify, ignore_progress
 
 from .connection import Connection
@@ -75,7 +75,13 @@ class _CallFlows:
         return (yield from self._read()) if refusal is None else refusal
 
     def _follow(self, flow: Flow[Any]) -> Flow[Any]:
-        return self._connection().follow(self._call, flow)
+        connection, call = self._connection(), self._call
+        if call.needs_tool:
+            reading = yield from connection.follow(call, call.read())
+            if isinstance(reading, Problem) and reading.kind is Kind.NOT_FOUND:
+                flow.close()
+                return reading
+        return (yield from connection.follow(call, flow))
 
     def _watch(self) -> CallWatcher:
         return CallWatcher(self._call, self._build_limits(None))

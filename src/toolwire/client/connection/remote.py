@@ -331,7 +331,7 @@ class Remote(_RemoteFacts):
         """Run ``call`` on the server; see ``Toolbox.run``.
 
         A call that goes on at the server is waited for like by ``call``. If ``call.context.wait_s`` is longer, as in a
-        gateway that was given a long call, it is waited for so long; whoever cancels it there, cancels it here.
+        gateway that was given a long call, it is waited for so long, and cancelling it there cancels it here.
         """
         refusal = await self._ensure_fresh(call.tool.id)
         if refusal is not None:
