@@ -37,6 +37,7 @@ from .sql_long_calls import LongCallWords, SqlLongCalls, write_tables
 from .statements import AGE, FORGET_AGE, SAVE_AGE
 
 _BUSY_S = 1.0
+_MAPPED_BYTES = 256 << 20
 _T = TypeVar("_T")
 _log = logging.getLogger("toolwire.ledger")
 
@@ -193,6 +194,8 @@ class SqliteLongCalls:
             self._connection.close()
             raise sql.build_unusable_error(self._path, error) from error
         self._owner = self._lock.number
+        # Calls are looked up in no order, so each of them would be read from the file by the usual cache of 2 MiB.
+        self._connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
         self._connection.execute("PRAGMA busy_timeout = 0")  # from here on GroupCommit repeats, with its own limit
         self._calls.attach(self._connection)
         self._is_open = True
