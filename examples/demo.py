@@ -20,6 +20,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from calculator import calculator
+from gateway import build_shop, build_weather, run_gateway, serve
 from mcp import Client
 from mcp.types import ElicitRequestParams, ElicitResult
 from pasta import find_and_save
@@ -159,6 +160,7 @@ def serve_and_use(folder: Path, person: Person) -> None:
             pay_within_bounds(purse, person)
         expect(look(recipes), list(TITLES))
         use_recipes(recipes, folder, person)
+    use_gateway(folder / "gateway", person)
 
 
 class Product:
@@ -186,6 +188,31 @@ def use_recipes(url: str, folder: Path, person: Person) -> None:
         visitor.take_back()
         ended = call(remote, "searchRecipes", {"query": "pasta", "cuisine": "italian"})
         expect(ended.ok, False)
+
+
+def use_gateway(folder: Path, person: Person) -> None:
+    """Run a gateway over two servers of other makers; each of its callers sees and is asked about their own."""
+    _title("A gateway over two servers of other makers: an API on FastAPI, an MCP server of the official SDK")
+    folder.mkdir()
+    orders, asked = list[str](), list[str]()
+    with (
+        serve(build_shop(orders)) as shop,
+        serve(build_weather(asked).streamable_http_app()) as weather,
+        run_gateway(folder, shop, weather) as url,
+    ):
+        print(_dim(f"  toolwire gateway run: {url}, with a file of two upstreams and the keys of Ann and Bob"))
+        for key, names, name, arguments, done in (
+            ("key-of-ann", ["forecast", "order"], "order", {"article": "tea"}, orders),
+            ("key-of-bob", ["forecast"], "forecast", {"city": "Oslo"}, asked),
+        ):
+            caller = key.rpartition("-")[2].title()
+            with connect_sync(url, approve=person, api_key=key) as remote:
+                found = sorted(tool.name for tool in remote.tools)
+                print(f"  {caller} sees: {', '.join(found)}")
+                expect(found, names)
+                before = len(person.said)
+                call(remote, name, arguments)
+                expect((len(person.said) > before, len(done)), (True, int(person.said[-1])))
 
 
 def talk(remote: SyncRemote, visitor: Visitor, person: Person) -> None:

@@ -53,6 +53,7 @@ def test_demo_shows_the_whole_workflow(demo: subprocess.CompletedProcess[str]) -
 @pytest.mark.requirement("XL-132", "D-19")
 def test_the_user_flow_of_the_proposal_asks_exactly_one_question(demo: subprocess.CompletedProcess[str]) -> None:
     _, _, flow = demo.stdout.partition("you> Find me a good pasta recipe and save it")
+    flow = flow.partition("A gateway over two servers")[0]
     assert "-> searchRecipes" in flow.partition("May this be called?")[0]
     assert flow.count("May this be called?") == 1
     assert 'recipeId = "r1"' in flow
@@ -97,6 +98,16 @@ def test_demo_bounded_grant_ends_after_its_last_use(demo: subprocess.CompletedPr
     assert "Call it? [y/N] b, within bounds" in first
     assert "-> 5" in third
     assert "-> denied: pay was not called" in last
+
+
+@pytest.mark.requirement("GW-01")
+def test_demo_gateway_shows_and_asks_each_caller_their_own(demo: subprocess.CompletedProcess[str]) -> None:
+    _, _, told = demo.stdout.partition("A gateway over two servers of other makers")
+    ann, bob = told.partition("Ann sees: forecast, order")[2].split("Bob sees: forecast\n")
+    assert 'article = "tea"' in ann.partition("Call it? [y/N] y")[0]
+    assert '-> "ordered: tea"' in ann
+    assert 'city = "Oslo"' in bob.partition("Call it? [y/N] y")[0]
+    assert '-> "It is sunny in Oslo."' in bob
 
 
 def test_demo_output_in_a_pipe_has_no_colors(demo: subprocess.CompletedProcess[str]) -> None:
