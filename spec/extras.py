@@ -30,6 +30,8 @@ PURPOSES: Final = {
     "keyring": "credentials in the keyring of the system",
     "redis": "rate limits counted in Redis",
     "postgres": "[state in PostgreSQL](../how-to/state.md)",
+    "docket": "[workers on other machines](../how-to/state.md#workers-on-other-machines), by Redis",
+    "dbos": "the same, by PostgreSQL",
     "fastapi": "[the tools of a FastAPI application](../how-to/fastapi.md)",
     "starlette": "the tools of a Starlette application",
     "wsgi": "[the tools of a Flask or other WSGI application](../how-to/web-frameworks.md)",

@@ -111,6 +111,7 @@ def _build_parser(version: str) -> Parser:
     add = parser.add_subparsers(dest="command", metavar="COMMAND").add_parser
     _add_example(_add_command(add, "example", "write an example: a file of tools, ready to serve"))
     _add_serve(_add_command(add, "serve", "serve tools over every protocol at once"))
+    _add_work(_add_command(add, "work", "run the long calls that servers offer, on this machine"))
     _add_gateway(_add_command(add, "gateway", "serve the upstreams that a file lists, check and list them, or add one"))
     _add_install(_add_command(add, "install", "let a host of MCP, such as Claude Desktop, use the tools"))
     _add_tools(_add_command(add, "tools", "list the tools of a target"))
@@ -200,12 +201,9 @@ def _add_serve(parser: Parser) -> None:
     parser.add_argument(
         "--workflows", metavar="FILE", help="publish the recipes in this Arazzo document (JSON or YAML)"
     )
+    _add_state(parser)
     parser.add_argument(
-        "--state",
-        default="",
-        metavar="WHERE",
-        help="where to keep what must last: memory, a folder, or postgresql://HOST/DATABASE for several machines"
-        " (TOOLWIRE_STATE, or memory); it names the place of --ledger and --rates",
+        "--no-work", dest="works", action="store_false", help="with --wake: leave all long calls to `toolwire work`"
     )
     parser.add_argument(
         "--ledger", metavar="WHERE", help="store calls with an idempotency key in this SQLite file or PostgreSQL"
@@ -289,6 +287,44 @@ def _add_serve(parser: Parser) -> None:
         choices=["text", "json"],
         default="text",
         help="the format of the log; json has a line for each call (text)",
+    )
+    _add_remote(parser)
+    _add_selection(parser)
+
+
+def _add_state(parser: Parser) -> None:
+    parser.add_argument(
+        "--state",
+        default="",
+        metavar="WHERE",
+        help="where to keep what must last: memory, a folder, or postgresql://HOST/DATABASE for several machines"
+        " (TOOLWIRE_STATE, or memory); it names the place of --ledger and --rates",
+    )
+    parser.add_argument(
+        "--wake",
+        default="",
+        metavar="URL",
+        help="a Redis that offers long calls to the workers of all machines and counts for rate limits; losing it costs"
+        " speed and no call (TOOLWIRE_WAKE)",
+    )
+
+
+def _add_work(parser: Parser) -> None:
+    parser.set_defaults(more="targets")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"{_TARGET}; the same ones that the servers have")
+    parser.add_argument("--connections", metavar="FILE", help="also the connections in this file")
+    _add_state(parser)
+    parser.add_argument("--jobs", type=_workers, default=10, metavar="N", help="how many calls run at a time (10)")
+    parser.add_argument(
+        "--grace",
+        type=_workers,
+        default=30,
+        metavar="SECONDS",
+        help="how long running calls may go on after SIGTERM; then others run them again, if they may run twice (30)",
+    )
+    _add_agree(parser)
+    parser.add_argument(
+        "--log", choices=["text", "json"], default="text", help="the format of the log; json has a line for each call"
     )
     _add_remote(parser)
     _add_selection(parser)

@@ -8,8 +8,9 @@ import os
 import secrets
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from threading import Thread
 from time import monotonic
@@ -31,8 +32,10 @@ from toolwire.client.transport.network import Network, SyncNetwork
 from toolwire.consent import ClientRules
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import ToolwireError
+from toolwire.core.long_call import CallEngine
 from toolwire.core.model import Json, Kind, Problem, RateLimit, Secret
 from toolwire.core.toolbox import Toolbox
+from toolwire.engines.state_search import StateSearch
 from toolwire.gateway import CallerConsent, UpstreamLimits, merge_toolboxes
 from toolwire.gateway.gateway_app import GatewayApp, Service
 from toolwire.gateway.personal_toolbox import PersonalToolbox
@@ -61,7 +64,7 @@ from toolwire.stores.consent.receipt_keys import StoredReceiptKeys
 from toolwire.stores.credentials.caller_vault import CallerVault
 from toolwire.stores.credentials.files import CredentialStore
 from toolwire.stores.limits.open import open_windows
-from toolwire.stores.paths import find_state_folder, find_state_places
+from toolwire.stores.paths import STATE_VARIABLE, StatePlaces, find_state_folder, find_state_places
 from toolwire.telemetry.logs import log_json
 
 from .exits import UsageError
@@ -110,7 +113,6 @@ _PASSED_ON = (
     "origins",
     "state",
     "ledger",
-    "rates",
     "rates_fail",
     "rates_replicas",
     "strict_jsonrpc",
@@ -186,6 +188,9 @@ class ServeSettings:
     rates: str = ""
     rates_fail: RatesFail = "open"
     rates_replicas: int = 1
+    wake: str = field(default="", repr=False)
+    works: bool = True
+    jobs: int = 10
     client_document: str = ""
     tokens: TokenOptions = field(default_factory=TokenOptions)
     log: str = "text"
@@ -231,12 +236,15 @@ def build_app_from_environment() -> App | GatewayApp:
     return build_app(settings, open_toolboxes(settings))
 
 
-def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App | GatewayApp:
-    """Return the app that serves all ``toolboxes`` as one.
+def build_app(
+    settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: CallEngine | None = None
+) -> App | GatewayApp:
+    """Return the app that serves all ``toolboxes`` as one. ``engine`` gets long calls; see ``open_engine``.
 
     Raises:
         DefinitionError: two of them have a tool of the same id, or the ledger cannot be opened.
     """
+    engine = open_engine(settings) if engine is None else engine
     match toolboxes:
         case [ObjectToolbox() | MethodToolbox()] if settings.client_document:
             raise UsageError("--client-document goes with a toolkit, not with a class alone.")
@@ -256,6 +264,7 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App | Ga
                 host_confirmation=word,
                 workflows=recipes,
                 caller_rules=list_caller_rules(settings),
+                engine=engine,
             )
     if settings.log == "json":
         log_json()
@@ -266,6 +275,7 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App | Ga
         callers=callers,
         consent=settings.consent or "hints",
         receipt_keys=_find_receipt_keys(settings),
+        rates=settings.rates or settings.wake,
         **{name: getattr(settings, name) for name in _PASSED_ON},
     )
     is_personal = any(isinstance(toolbox, PersonalToolbox) for toolbox in toolboxes)
@@ -282,6 +292,38 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App | Ga
 def list_caller_rules(settings: ServeSettings) -> dict[str, CallerRules]:
     """Return the rules for callers by name."""
     return {name: one.build_rules() for name, one in settings.callers.items()}
+
+
+def choose_lasting_state(settings: ServeSettings) -> ServeSettings:
+    """Return ``settings`` with a folder of this user for the state, if they name none: one for these targets."""
+    # ST-01: long calls and receipts must outlive the process. Other calls are then recorded there too.
+    if find_state_places(settings.state) != StatePlaces():
+        return settings
+    if settings.state or os.environ.get(STATE_VARIABLE):  # "memory" was asked for
+        return settings
+    folder = Path.cwd()
+    named = [str(folder / text) if (folder / text).exists() else text for text in settings.targets]
+    name = sha256(json.dumps(named or [one.target for one in settings.upstreams]).encode()).hexdigest()[:16]
+    return replace(settings, state=str(find_state_folder() / "servers" / name))
+
+
+def open_engine(settings: ServeSettings) -> CallEngine | None:
+    """Return what offers long calls to workers, or None: then this process runs its own.
+
+    Raises:
+        DefinitionError: ``wake`` is no Redis.
+        UsageError: other processes could not read the calls.
+    """
+    # ST-03
+    if not settings.wake and settings.works:
+        return None
+    if find_state_places(settings.state).ledger is None:
+        raise UsageError("--wake and --no-work leave calls to other processes, which read them in the state: name one.")
+    if not settings.wake:
+        return StateSearch()
+    from toolwire.engines.docket import DocketEngine  # only the extra brings it
+
+    return DocketEngine(settings.wake, is_worker=settings.works, most=settings.jobs)
 
 
 def read_workflows(path: Path) -> Json:

@@ -43,7 +43,7 @@ OF_URLS: Final = OF_A_TARGET | {
 SETTABLE: Final = OF_URLS | {
     *("ask", "consent", "receipts", "receipt-keys", "receipt-audience", "host", "port", "workers", "log", "access-log"),
     *("api-key-file", "jwt-secret-file", "jwks", "jwt-issuer", "jwt-audience", "allow-host", "allow-origin"),
-    *("tls-cert", "tls-key", "state", "ledger", "rates", "rates-fail", "rates-replicas", "strict-jsonrpc"),
+    *("tls-cert", "tls-key", "state", "wake", "ledger", "rates", "rates-fail", "rates-replicas", "strict-jsonrpc"),
     *("model", "api", "base-url", "model-key-env"),
 }
 """The options that settings may have."""

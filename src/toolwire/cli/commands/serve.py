@@ -22,6 +22,7 @@ from toolwire.cli.serve_app import (
     ServeSettings,
     UpstreamSettings,
     build_app,
+    choose_lasting_state,
     count_asking_tools,
     list_remote_options,
     merge_targets,
@@ -34,6 +35,7 @@ from toolwire.cli.terminal.screen import apply_style, drop_unwritable, escaped, 
 from toolwire.cli.token_options import TokenOptions
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolwireError
+from toolwire.core.long_call import is_long
 from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import read_connections
 from toolwire.opentool.keys import read_keys
@@ -49,6 +51,7 @@ except ModuleNotFoundError as error:
     raise UsageError(f"Serving needs {error.name}: pip install 'toolwire[server]'.") from error
 
 _NAMED: Final = 8
+WAKE_VARIABLE: Final = "TOOLWIRE_WAKE"
 NO_CALLERS: Final[Mapping[str, CallerSettings]] = {}
 
 
@@ -124,6 +127,8 @@ def build_settings(
         rates=arguments.rates,
         rates_fail=arguments.rates_fail,
         rates_replicas=arguments.rates_replicas or arguments.workers,
+        wake=arguments.wake or os.environ.get(WAKE_VARIABLE, ""),
+        works=arguments.works,
         client_document=arguments.client_document,
         tokens=TokenOptions(
             secret_file=arguments.jwt_secret_file,
@@ -153,8 +158,12 @@ def _serve(arguments: argparse.Namespace, renew: Callable[[], ServeSettings] | N
     read_settings = partial(build_settings, arguments) if renew is None else renew
     settings = replace(read_settings(), confirmations=confirmations)
     targets = [read_target(text) for text in settings.targets]
+    if settings.receipts:
+        settings = choose_lasting_state(settings)
     # Made here even if other processes serve: what is wrong with it is said before anything listens.
     boxes = open_toolboxes(settings)
+    if any(is_long(tool) for box in boxes for tool in box.catalog().tools):
+        settings = choose_lasting_state(settings)
     app = build_app(settings, boxes)
     _warn(arguments.host, settings, count_asking_tools(boxes))
     places = find_state_places(settings.state)

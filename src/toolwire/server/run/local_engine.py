@@ -35,6 +35,12 @@ class LocalEngine:
             task.add_done_callback(lambda done: self._forget(call_id, done))
         return True
 
+    async def run(self, call_id: str) -> None:
+        """Run the call, and return when that is over. If this is cancelled, the call goes on."""
+        # An engine that loses its connection cancels what waits here, which must not cancel the tool.
+        if await self.offer(call_id):
+            await asyncio.wait([self._tasks[call_id]])
+
     async def end(self, grace_s: float) -> None:
         """Stop: give running calls ``grace_s`` seconds, then cancel them."""
         self._work = None

@@ -1,0 +1,51 @@
+"""``toolwire work``: run the long calls that servers of the same state offer, until SIGTERM."""
+# ST-03
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+
+from toolwire import __version__
+from toolwire.cli.commands.serve import build_settings
+from toolwire.cli.exits import OK, UsageError
+from toolwire.cli.parser import list_commands
+from toolwire.cli.serve_app import build_app, open_engine, open_toolboxes
+from toolwire.cli.terminal.screen import escaped
+from toolwire.core.long_call import CallEngine, is_long
+from toolwire.gateway.gateway_app import GatewayApp
+from toolwire.server import App
+from toolwire.server.run.local_engine import LocalEngine
+from toolwire.stores.paths import find_state_places
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run calls until a signal ends it; those that run then go on for the time of grace."""
+    # The options of `serve` that a worker does not have keep their defaults.
+    defaults = vars(list_commands(__version__)["serve"].parse_args([]))
+    settings = replace(build_settings(argparse.Namespace(**{**defaults, **vars(arguments)})), jobs=arguments.jobs)
+    if find_state_places(settings.state).ledger is None:
+        raise UsageError("A worker finds its calls in the state of the servers: name it with --state.")
+    boxes = open_toolboxes(settings)
+    names = [tool.name for box in boxes for tool in box.catalog().tools if is_long(tool)]
+    if not names:
+        raise UsageError("No tool of these targets is long, so there is nothing to run: servers run all other calls.")
+    # Without a queue, the worker looks for calls in the state.
+    engine = open_engine(settings) or LocalEngine(arguments.jobs)
+    asyncio.run(_work(build_app(settings, boxes, engine=engine), engine, names, arguments.grace))
+    return OK
+
+
+async def _work(app: App | GatewayApp, engine: CallEngine, names: Sequence[str], grace_s: float) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await app.begin()
+    print(f"works  {', '.join(map(escaped, names))}\nCtrl-C stops it.", flush=True)
+    await stop.wait()
+    # ST-03: the calls that run keep their leases meanwhile, because the app goes on until they have ended.
+    await engine.end(grace_s)
+    await app.end()

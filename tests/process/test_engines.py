@@ -1,0 +1,285 @@
+# ruff: noqa: F811 - fixtures are imported
+"""Calls that are offered to workers through a queue: killed workers, a lost Redis and repeated messages."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.postgres import Postgres, postgres, wait_until_answering  # noqa: F401 - the fixture
+from tests.programs import RedisServer
+from toolwire.core.errors import DefinitionError
+from toolwire.core.ledger import CallKey, Claim, StoredResult
+from toolwire.core.long_call import CallEngine
+from toolwire.core.model import Problem
+from toolwire.stores.ledger.postgres import PostgresLedger
+
+from .engine_worker import open_engine
+
+pytest.importorskip("docket", reason="pydocket is not here: install toolwire[docket] to prove this")
+ROOT = Path(__file__).parents[2]
+CALLS = int(os.environ.get("TOOLWIRE_CALLS", "300"))
+PATIENCE_S = 120.0
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path)
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+class Workers:
+    """Worker processes that are killed and started again."""
+
+    def __init__(self, kind: str, url: str, state: str, folder: Path) -> None:
+        self.file = folder / "runs.txt"
+        self._errors = folder / "errors.txt"
+        self._argv = [sys.executable, "-m", "tests.process.engine_worker", kind, url, state, str(self.file)]
+        self.processes: list[subprocess.Popen[str]] = []
+
+    def start(self) -> subprocess.Popen[str]:
+        with self._errors.open("a") as errors:
+            process = subprocess.Popen(
+                self._argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ}
+            )
+        self.processes.append(process)
+        return process
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.communicate(timeout=30)
+
+    def list_runs(self) -> list[str]:
+        return self.file.read_text().split() if self.file.exists() else []
+
+    def read_errors(self) -> str:
+        return self._errors.read_text()
+
+
+@contextlib.contextmanager
+def running(kind: str, url: str, state: str, folder: Path, number: int) -> Iterator[Workers]:
+    workers = Workers(kind, url, state, folder)
+    try:
+        for _ in range(number):
+            process = workers.start()
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n", workers.read_errors()[-3000:]
+        yield workers
+    finally:
+        workers.stop()
+
+
+class Sender:
+    """Offers calls, some twice, and again what has no answer yet, as each server does."""
+
+    def __init__(self, engine: CallEngine, ledger: PostgresLedger) -> None:
+        self._engine, self._ledger = engine, ledger
+        self.open = {f"call-{number}" for number in range(CALLS)}
+        self.answers: dict[str, Any] = {}
+
+    async def read(self) -> None:
+        """Take the answers that are there: of a call that ran, and of one whose worker died."""
+        for call_id in sorted(self.open & self.started):
+            found = await self._ledger.claim(Claim(CallKey("ada", "Kit.pay", call_id), b"f", False))
+            if isinstance(found, StoredResult):
+                self.answers[call_id] = found.result
+                self.open.discard(call_id)
+
+    started: set[str] = set()  # noqa: RUF012 - set anew for each look
+
+    async def offer_all(self, repeat: int) -> None:
+        for call_id in sorted(self.open - self.started):
+            for _ in range(repeat):
+                await self._engine.offer(call_id)
+
+
+def check(sender: Sender, workers: Workers) -> None:
+    ran = Counter(workers.list_runs())
+    assert not sender.open, "each call has an answer"
+    assert max(ran.values()) == 1, "and none ran twice"
+    assert set(ran) == set(sender.answers)
+    interrupted = [one for one in sender.answers.values() if isinstance(one, Problem)]
+    assert {one.kind.value for one in interrupted} <= {"interrupted"}
+    assert "Traceback" not in workers.read_errors(), workers.read_errors()[-3000:]
+
+
+@pytest.mark.requirement("ST-03", "R11")
+def test_killed_workers_and_a_killed_redis_lose_and_double_no_call(
+    postgres: Postgres, redis: RedisServer, tmp_path: Path
+) -> None:
+    wait_until_answering(postgres)
+    state, url = postgres.create_database(), f"redis://127.0.0.1:{redis.port}"
+    while not redis.answers():
+        pass
+
+    async def story(workers: Workers) -> Sender:
+        engine, ledger = open_engine("docket", url, is_worker=False), PostgresLedger(state)
+
+        class NoWork:
+            async def run(self, call_id: str) -> None:
+                raise AssertionError(f"{call_id} came to a process that is no worker")
+
+        await engine.begin(NoWork())
+        sender, began, faults = Sender(engine, ledger), time.monotonic(), 0
+        async with asyncio.timeout(PATIENCE_S):
+            while sender.open:
+                sender.started = set(workers.list_runs())
+                await sender.offer_all(2)
+                await sender.read()
+                if faults < 3 and len(sender.answers) > (faults + 1) * CALLS // 5:
+                    workers.processes[faults].kill()
+                    workers.start()
+                    if faults == 1:
+                        redis.kill()
+                        redis.start()
+                    faults += 1
+                await asyncio.sleep(0.05)
+        assert faults == 3
+        assert time.monotonic() - began < PATIENCE_S
+        await engine.end(0.0)
+        await ledger.end()
+        return sender
+
+    with running("docket", url, state, tmp_path, 3) as workers:
+        check(asyncio.run(story(workers)), workers)
+
+
+@pytest.mark.requirement("ST-03")
+def test_a_worker_that_is_told_to_stop_finishes_its_calls(
+    postgres: Postgres, redis: RedisServer, tmp_path: Path
+) -> None:
+    wait_until_answering(postgres)
+    state, url = postgres.create_database(), f"redis://127.0.0.1:{redis.port}"
+    while not redis.answers():
+        pass
+
+    async def story(workers: Workers) -> Sender:
+        engine, ledger = open_engine("docket", url, is_worker=False), PostgresLedger(state)
+        await engine.begin(None)  # type: ignore[arg-type]  # it is no worker, so nothing runs here
+        sender = Sender(engine, ledger)
+        async with asyncio.timeout(PATIENCE_S):
+            while sender.open:
+                sender.started = set(workers.list_runs())
+                await sender.offer_all(1)
+                await sender.read()
+                if len(workers.processes) == 2 and sender.answers:
+                    workers.processes[0].send_signal(signal.SIGTERM)
+                    workers.start()
+                await asyncio.sleep(0.05)
+        await engine.end(0.0)
+        await ledger.end()
+        return sender
+
+    with running("docket", url, state, tmp_path, 2) as workers:
+        sender = asyncio.run(story(workers))
+        out, _ = workers.processes[0].communicate(timeout=60)
+        assert out == "drained\n"
+        check(sender, workers)
+    assert not any(isinstance(one, Problem) for one in sender.answers.values()), "none was interrupted"
+
+
+@pytest.mark.requirement("ST-03")
+def test_a_message_that_runs_code_when_it_is_unpickled_runs_nothing(
+    postgres: Postgres, redis: RedisServer, tmp_path: Path
+) -> None:
+    import docket
+    import redis as client
+
+    wait_until_answering(postgres)
+    state, url = postgres.create_database(), f"redis://127.0.0.1:{redis.port}"
+    while not redis.answers():
+        pass
+    planted = tmp_path / "planted"
+
+    class Evil:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return os.system, (f"touch {planted}",)
+
+    async def story(workers: Workers) -> None:
+        engine, ledger = open_engine("docket", url, is_worker=False), PostgresLedger(state)
+        await engine.begin(None)  # type: ignore[arg-type]  # it is no worker
+        async with asyncio.timeout(PATIENCE_S):
+            while not (await engine.offer("first")):  # noqa: ASYNC110 - it asks a server
+                await asyncio.sleep(0.05)
+            with client.Redis.from_url(url) as raw:
+                while not raw.exists("toolwire:stream"):  # noqa: ASYNC110 - it asks a server
+                    await asyncio.sleep(0.05)
+                for name in ("toolwire.run_call", "os.system"):
+                    for part in ((Evil(),), Evil(), ("x" * 10_000,), ("later",)):
+                        raw.xadd("toolwire:stream", build_message(name, pickle.dumps(part)))
+            sender = Sender(engine, ledger)
+            sender.open = {"first", "last"}
+            while sender.open:
+                await engine.offer("last")
+                sender.started = set(workers.list_runs())
+                await sender.read()
+                await asyncio.sleep(0.05)
+        await engine.end(0.0)
+        await ledger.end()
+
+    def build_message(function: str, arguments: bytes) -> Any:
+        return {
+            "key": f"k-{function}-{hash(arguments)}",
+            "when": "2026-01-01T00:00:00+00:00",
+            "function": function,
+            "args": arguments,
+            "kwargs": pickle.dumps({}),
+            "attempt": "1",
+        }
+
+    assert docket.__version__
+    with running("docket", url, state, tmp_path, 1) as workers:
+        asyncio.run(story(workers))
+    assert not planted.exists()
+
+
+@pytest.mark.requirement("ST-03")
+def test_dbos_carries_calls_too_and_killed_workers_lose_and_double_none(postgres: Postgres, tmp_path: Path) -> None:
+    pytest.importorskip("dbos", reason="dbos is not here: install toolwire[dbos] to prove this")
+    wait_until_answering(postgres)
+    state, url = postgres.create_database(), postgres.create_database()
+
+    async def story(workers: Workers) -> Sender:
+        engine, ledger = open_engine("dbos", url, is_worker=False), PostgresLedger(state)
+        await engine.begin(None)  # type: ignore[arg-type]  # it is no worker
+        sender, faults = Sender(engine, ledger), 0
+        async with asyncio.timeout(PATIENCE_S):
+            while sender.open:
+                sender.started = set(workers.list_runs())
+                await sender.offer_all(2)
+                await sender.read()
+                if faults < 1 and len(sender.answers) > CALLS // 5:
+                    workers.processes[0].kill()
+                    faults += 1
+                await asyncio.sleep(0.05)
+        assert faults == 1
+        await engine.end(0.0)
+        await ledger.end()
+        return sender
+
+    with running("dbos", url, state, tmp_path, 2) as workers:
+        check(asyncio.run(story(workers)), workers)
+
+
+@pytest.mark.requirement("ST-03")
+def test_an_address_that_is_no_redis_is_refused() -> None:
+    from toolwire.engines.docket import DocketEngine
+
+    with pytest.raises(DefinitionError, match=r"^Calls are offered through a Redis"):
+        DocketEngine("http://127.0.0.1")
