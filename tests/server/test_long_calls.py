@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openapi_spec_validator import validate
 
 from toolwire import App, Authorization, Context, Requirements, ServerLimits, Toolkit, asgi
+from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Secret
+from toolwire.protocols.openapi.tools.operations import read_operations
 from toolwire.server.access.api_keys import ApiKey
 from toolwire.testing.wire import HERE, AppTransport
 
@@ -504,6 +507,55 @@ def test_wrong_methods_and_paths_are_refused_in_the_words_of_the_resource() -> N
         assert work.did[:1] in ([], [("began", 7)])
 
     run(scenario)
+
+
+@pytest.mark.requirement("LC-02")
+def test_the_document_describes_the_resource_and_gives_no_tool_another_argument() -> None:
+    document = json.loads(asyncio.run(Client(asgi(Work().kit)).send("GET", "/openapi.json"))[0].body)
+    validate(document)
+    build = document["paths"]["/api/build"]["post"]
+    assert build["x-llm"]["long"] is True
+    assert build["responses"]["202"] == {"$ref": "#/components/responses/Accepted"}
+    assert "parameters" not in build
+    assert set(document["paths"]["/calls/{id}"]) == {"parameters", "get", "post", "delete"}
+    offer = read_operations(document, f"{HERE}/openapi.json")
+    assert {tool.name: tool.long for tool in offer.catalog.tools} == dict.fromkeys(
+        ("build", "export", "greet", "seldom"), True
+    )
+
+
+@pytest.mark.requirement("LC-01")
+def test_a_tool_with_a_long_time_limit_is_long_and_times_are_checked() -> None:
+    kit = Toolkit("Times")
+
+    @kit.tool(timeout_s=301)
+    def slow() -> None:
+        """Take long."""
+
+    @kit.tool(timeout_s=300)
+    def quick() -> None:
+        """Take less."""
+
+    assert {tool.name: tool.long for tool in kit.catalog().tools} == {"slow": True, "quick": False}
+    for keep_s in (0, -1, 31 * 86_400, float("nan")):
+        with pytest.raises(DefinitionError, match="keep_s"):
+            kit.tool(long=True, keep_s=keep_s)(lambda: None)
+
+
+@pytest.mark.requirement("LC-01")
+def test_a_long_call_ends_at_its_time_limit() -> None:
+    kit = Toolkit("Times")
+
+    @kit.tool(approval="auto", safe=True, long=True, timeout_s=0.05)
+    async def hang() -> None:
+        """Never end."""
+        await asyncio.Event().wait()
+
+    async def scenario() -> None:
+        response, said = await Client(asgi(kit)).send("GET", "/api/hang", prefer="wait=20")
+        assert (response.status, said["kind"]) == (504, "timeout")
+
+    asyncio.run(scenario())
 
 
 def test_a_server_without_long_tools_has_no_such_resource() -> None:

@@ -123,8 +123,9 @@ def test_each_change_can_be_read_by_the_caller_alone(make: Open) -> None:
     do(store.change(lease, CallChange(progress=0.5)))
     half = read(store)
     assert (half.progress, half.message, half.result, half.expires_at) == (0.5, "rows", None, None)
-    ended = do(store.change(lease, CallChange(result=Value({"rows": 7}, {"kept": True}))))
+    ended = do(store.change(lease, CallChange(message="done", result=Value({"rows": 7}, {"kept": True}))))
     over = read(store)
+    assert (over.progress, over.message) == (0.5, "done")
     assert over == ended
     assert (over.state, over.result) == (LongCallState.ENDED, Value({"rows": 7}))
     assert over.result is not None

@@ -165,8 +165,8 @@ def write_parts(tool: Tool, operation_id: str) -> Parts:
         "5XX": {"$ref": "#/components/responses/Failed"},
     }
     if tool.long:
+        # `Prefer` is in its text: as a parameter, it would be an argument of the tool.
         operation["responses"]["202"] = {"$ref": "#/components/responses/Accepted"}
-        operation["parameters"] = [*operation.get("parameters", ()), {"$ref": "#/components/parameters/Prefer"}]
     return Parts({"get" if query.is_in_query(tool) else "post": operation}, schemas)
 
 

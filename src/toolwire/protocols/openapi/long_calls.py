@@ -53,7 +53,8 @@ def describe(document: dict[str, Any]) -> None:
         "CallId": {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}},
     }
     components["responses"]["Accepted"] = {
-        "description": "The call was accepted and goes on; ask for its result at its address.",
+        "description": "The call was accepted and goes on; ask for its result at its address. With the header field"
+        " `Prefer: wait=N`, the server waits up to N seconds for the result before it says so.",
         "headers": _HEADERS,
         "content": {"application/json": {"schema": _SCHEMA}},
     }

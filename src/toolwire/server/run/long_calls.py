@@ -347,7 +347,9 @@ class LongCalls:
             return CallChange(input=_write_question(asked, run.lease.answers))
         self._bound.pop(run.lease.id, None)
         ending = build_ending(call.tool, result)
-        return CallChange(result=result, pinned=ending is None or ending.pinned)
+        # What the tool said a moment before its end was not written yet.
+        pinned = ending is None or ending.pinned
+        return CallChange(progress=run.progress, message=run.message, result=result, pinned=pinned)
 
     async def _report(self, store: LongCallStore, run: _Run) -> None:
         """Write to the store how far the call is, at most five times a second."""

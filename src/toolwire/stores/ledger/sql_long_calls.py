@@ -150,7 +150,8 @@ class _Statements:
         )
         self.end = write(
             f"UPDATE {calls} SET state = ?, answer = ?, pinned = ?, request = ?, input = NULL, answers = NULL,"
-            f" bytes = ?, until = ? + keep, {touched} WHERE number = ? RETURNING {_COLUMNS}"
+            " progress = coalesce(?, progress), message = coalesce(?, message), bytes = ?,"
+            f" until = ? + keep, {touched} WHERE number = ? RETURNING {_COLUMNS}"
         )
         self.lock_mine = write(f"SELECT {_COLUMNS} FROM {calls} WHERE {mine}{lock}")
         self.ask_cancel = write(f"UPDATE {calls} SET cancel_asked = 1, {touched} WHERE number = ? RETURNING {_COLUMNS}")
@@ -260,7 +261,7 @@ class SqlLongCalls:
         mine, now = (lease.id, lease.owner, lease.attempt), self._read_wall()
         if change.result is not None:
             found = self._fetch(self._sql.lock_mine, *mine)
-            return None if found is None else self._end(found, change.result, pinned=change.pinned)
+            return None if found is None else self._end(found, change.result, change, pinned=change.pinned)
         if change.input is not None:
             asked = jsontext.write(dict(change.input))
             found = self._fetch(self._sql.wait, asked, self._now(), now, *mine)
@@ -392,13 +393,15 @@ class SqlLongCalls:
             held, held_size = held - 1, held_size - oldest.bytes
         return build_too_many(limits)
 
-    def _end(self, found: _Stored, result: Result, *, pinned: bool) -> CallStatus:
+    def _end(self, found: _Stored, result: Result, last: CallChange | None = None, *, pinned: bool) -> CallStatus:
         state = choose_state(result)
         answer = result_bytes.write_result(result, self._limits.answer_bytes)
         request = b"" if pinned else found.request
         size = found.bytes - len(found.request) + len(request) + len(answer)
+        progress, message = (None, None) if last is None else (last.progress, last.message)
         values = (
-            state.value, answer, int(pinned), request, size, self._now(), self._read_wall(), found.number
+            state.value, answer, int(pinned), request, progress, None if message is None else _clean(message), size,
+            self._now(), self._read_wall(), found.number,
         )  # fmt: skip
         ended = self._fetch(self._sql.end, *values) or found
         self._add_share(found.principal, 0, size - found.bytes, -1)
