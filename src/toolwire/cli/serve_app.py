@@ -211,6 +211,12 @@ class ServeSettings:
     debug: bool = False
     sessions: SessionUse = "needed"
 
+    @property
+    def holds_calls(self) -> bool:
+        """Whether a call may wait in this process for an answer of its caller: not where there are several workers."""
+        # MC-09: the answer may come to another worker.
+        return self.sessions != "none"
+
     def to_json(self) -> str:
         """Return the settings as JSON, for ``read_settings``."""
         return json.dumps(asdict(self))
@@ -392,7 +398,14 @@ def open_toolboxes(settings: ServeSettings) -> Sequence[Toolbox]:
         asking = build_caller_consent(settings)
         receipts = find_state_places(settings.state).receipts
         return [
-            open_toolbox(target, options=options, agree=settings.agree, asking=asking, receipts=receipts)
+            open_toolbox(
+                target,
+                options=options,
+                agree=settings.agree,
+                asking=asking,
+                receipts=receipts,
+                holds_calls=settings.holds_calls,
+            )
             for target in targets
         ]
     if len(targets) > 1:
@@ -460,6 +473,7 @@ def _build_personal(
         asking=asking,
         timeout_s=upstream.timeout_s,
         retries=0,
+        holds_calls=settings.holds_calls,
     )
 
     def connect(principal: str, access: CredentialStore | Secret) -> PendingConnection:
@@ -538,6 +552,7 @@ def open_upstream(upstream: UpstreamSettings, settings: ServeSettings) -> Toolbo
             agree=upstream.agree,
             asking=build_caller_consent(settings),
             receipts=find_state_places(settings.state).receipts,
+            holds_calls=settings.holds_calls,
             timeout_s=upstream.timeout_s,
             # GW-05: the deadline is one for the whole call, and the client of the caller knows best what to repeat.
             retries=0,
@@ -556,13 +571,15 @@ def open_toolbox(
     agree: bool = False,
     asking: CallerConsent | None = None,
     receipts: str = "",
+    holds_calls: bool = True,
     timeout_s: float = DEFAULT_LIMITS.total_s,
     retries: int = DEFAULT_RETRIES.retries,
 ) -> Toolbox:
     """Return the toolbox of ``target``. A call of a remote tool that needs consent must be confirmed by its caller.
 
     ``options`` are for a URL. ``agree`` lets tools run without a question that only their site declares harmless.
-    ``asking`` answers for the callers. ``receipts`` is the folder that keeps those that the gateway signs.
+    ``asking`` answers for the callers. ``receipts`` is the folder that keeps those that the gateway signs. With
+    ``holds_calls``, what a server asks in the middle of a call is passed on to its caller.
     ``timeout_s`` is how long one request of a call may take, ``retries`` how often it is repeated where that is safe.
 
     Raises:
@@ -578,7 +595,14 @@ def open_toolbox(
     session = build_gateway_session(receipts)
     return connect_upstream(
         build_url_options(
-            target.text, session, options, agree=agree, asking=asking, timeout_s=timeout_s, retries=retries
+            target.text,
+            session,
+            options,
+            agree=agree,
+            asking=asking,
+            timeout_s=timeout_s,
+            retries=retries,
+            holds_calls=holds_calls,
         )
     )
 
@@ -607,6 +631,7 @@ def build_url_options(
     asking: CallerConsent | None = None,
     timeout_s: float = DEFAULT_LIMITS.total_s,
     retries: int = DEFAULT_RETRIES.retries,
+    holds_calls: bool = True,
 ) -> ConnectOptions:
     """Return the options of a connection to ``url`` for the callers of this server; see ``open_toolbox``."""
     return build_upstream_options(
@@ -623,6 +648,7 @@ def build_url_options(
         approve_command=confirm_command,
         timeout_s=timeout_s,
         retries=retries,
+        holds_calls=holds_calls,
     )
 
 

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+INPUT_REQUEST: Final = "input_request"
+"""The member of a Problem's details that holds the question of a tool."""
+
 _WHY: Final = {
     "declined": "the user declined",
     "cancelled": "the user left without an answer",

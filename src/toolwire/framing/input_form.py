@@ -8,7 +8,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import isfinite
 from typing import Any, Final
@@ -29,6 +29,12 @@ _KINDS: Final = {
     "integer": FieldKind.INTEGER,
     "number": FieldKind.NUMBER,
     "boolean": FieldKind.BOOLEAN,
+}
+
+
+_TYPES: Final = {kind: name for name, kind in _KINDS.items()} | {
+    FieldKind.CHOICE: "string",
+    FieldKind.CHOICES: "array",
 }
 
 
@@ -53,6 +59,29 @@ def read_fields(schema: Json) -> tuple[InputField, ...]:
     if not isinstance(required, list) or not all(isinstance(name, str) and name in properties for name in required):
         raise FormError("its list of required fields is not of its fields")
     return tuple(_read_field(name, one, is_required=name in required) for name, one in properties.items())
+
+
+def write_fields(fields: Iterable[InputField]) -> dict[str, Json]:
+    """Return the schema of a form with ``fields``, as ``read_fields`` reads it."""
+    properties: dict[str, Json] = {}
+    required: list[Json] = []
+    for one in fields:
+        schema: dict[str, Json] = {"type": _TYPES[one.kind]}
+        if one.kind is FieldKind.CHOICE:
+            schema["oneOf"] = [{"const": choice.value, "title": choice.title} for choice in one.choices]
+        elif one.kind is FieldKind.CHOICES:
+            titled: list[Json] = [{"const": choice.value, "title": choice.title} for choice in one.choices]
+            schema["items"] = {"anyOf": titled}
+        low, high = _LIMITS[one.kind]
+        more: dict[str, Json] = {"title": one.title, "description": one.description, "format": one.format}
+        more |= {name: limit for name, limit in ((low, one.minimum), (high, one.maximum)) if name}
+        schema |= {name: value for name, value in more.items() if value not in ("", None)}
+        if one.default is not None:
+            schema["default"] = one.default
+        properties[one.name] = schema
+        if one.is_required:
+            required.append(one.name)
+    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
 
 
 def _read_field(name: str, schema: Json, *, is_required: bool) -> InputField:

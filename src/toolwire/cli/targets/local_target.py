@@ -40,13 +40,13 @@ from toolwire.core.offered import PromptDefinition, ResourceDefinition, read_tex
 from toolwire.core.recipe import Recipe, RecipeStep
 from toolwire.core.resources import Resource
 from toolwire.core.toolbox import Toolbox
+from toolwire.core.unanswered import INPUT_REQUEST
 from toolwire.core.user_input import InputProvider, InputRequest
 from toolwire.define import Toolkit
 from toolwire.framing.input_form import read_fields
 from toolwire.framing.input_words import write_input_response
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.server.run.function_toolbox import FunctionToolbox
-from toolwire.server.run.user_asker import INPUT_REQUEST
 from toolwire.validation import build_arguments_check
 from toolwire.validation.requirements import check_requirements
 

@@ -131,7 +131,8 @@ class CallInput:
     @property
     def _subject(self) -> str:
         # No name has a null character, so two different calls never have the same subject.
-        return f"{self._parties.name}\0{self._call.tool.id}\0input"
+        # A server in front of others has many callers: what one of them declines is not declined for another.
+        return f"{self._parties.name}\0{self._call.tool.id}\0{self._call.context.principal}\0input"
 
     def _record(self, asked: InputRequest, response: InputResponse, took_s: float) -> InputResponse:
         is_late = took_s >= DECISION_VALID_S

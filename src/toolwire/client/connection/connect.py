@@ -32,6 +32,7 @@ from toolwire.core.url_display import show_url
 
 from .connection import Connection
 from .connection_factory import ConnectionFactory, NetworkSettings
+from .held_calls import ask_caller
 from .offered_reading import load_offered
 from .options import ApproveCommand, ConnectOptions
 from .remote import Remote, SyncRemote
@@ -106,7 +107,13 @@ class PendingConnection:
             self._end_program()
             raise
         self._network = self._open_network(factory.call_network(found))
-        return Remote(factory.build(found), self._network, options.approve, fetch_peer=self._refetch)
+        return Remote(
+            factory.build(found),
+            self._network,
+            options.approve,
+            fetch_peer=self._refetch,
+            provide_input=options.provide_input,
+        )
 
     async def _discover(self) -> Discovery:
         """Return what the URL offers, also after the site relocates; nothing of one origin is kept for another."""
@@ -341,8 +348,12 @@ def build_upstream_options(  # noqa: PLR0913 - these are the options of connect 
     approve_command: ApproveCommand | None = None,
     timeout_s: float = DEFAULT_LIMITS.total_s,
     retries: int = DEFAULT_RETRIES.retries,
+    holds_calls: bool = True,
 ) -> ConnectOptions:
     """Return the options of a connection of a server in front of other servers; they are those of ``connect``.
+
+    With ``holds_calls``, what a server asks in the middle of a call is passed on to its caller, whose answer must come
+    to the same process.
 
     Raises:
         ValueError: an option is wrong; see ``ConnectOptions``.
@@ -361,6 +372,7 @@ def build_upstream_options(  # noqa: PLR0913 - these are the options of connect 
         retries=retries,
         approve_command=approve_command,
         **access,
+        provide_input=ask_caller if holds_calls else None,
         caps=COMPLETE_RESULTS,  # a client of the server in front cuts what its own model cannot take
     )
 

@@ -60,6 +60,7 @@ from .freshness import (
     suggests_stale_catalog,
 )
 from .handle import Handle, SyncHandle
+from .held_calls import HeldCalls, ask_caller
 from .offered_reading import (
     build_prompt_call,
     build_resource_call,
@@ -244,6 +245,8 @@ class Remote(_RemoteFacts):
         self._transport = transport
         self._listening: asyncio.Task[None] | None = None
         self._opened = asyncio.Event()
+        # MC-09: a server in front of others has callers, and no user of its own.
+        self._held = HeldCalls() if provide_input is ask_caller else None
 
     async def call(
         self,
@@ -333,6 +336,11 @@ class Remote(_RemoteFacts):
         A call that goes on at the server is waited for like by ``call``. If ``call.context.wait_s`` is longer, as in a
         gateway that was given a long call, it is waited for so long, and cancelling it there cancels it here.
         """
+        if self._held is not None and call.context.takes_input:
+            return await self._held.run(call, notify, self._run_now)
+        return await self._run_now(call, notify)
+
+    async def _run_now(self, call: Call, notify: Notify) -> Result:
         refusal = await self._ensure_fresh(call.tool.id)
         if refusal is not None:
             return refusal

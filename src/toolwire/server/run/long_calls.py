@@ -41,6 +41,7 @@ from toolwire.core.long_call import (
 )
 from toolwire.core.model import Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.toolbox import Notify
+from toolwire.core.unanswered import INPUT_REQUEST
 from toolwire.framing import jsontext
 from toolwire.framing.call_document import write_status
 from toolwire.framing.jsontext import get_object, get_text
@@ -50,7 +51,6 @@ from toolwire.stores.paths import is_postgres_url
 from toolwire.telemetry.redaction import hide_secrets
 
 from .local_engine import LocalEngine
-from .user_asker import INPUT_REQUEST
 
 Execute: TypeAlias = Callable[[Call, Notify], Awaitable[Result]]
 """Runs a call to its end, and reports its progress to the given function."""

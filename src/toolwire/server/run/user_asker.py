@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Call, Json, Kind, Problem, Result
-from toolwire.core.unanswered import InputNeeded, Unanswered
+from toolwire.core.unanswered import INPUT_REQUEST, InputNeeded, Unanswered
 from toolwire.define.user_form import build_user_form, describe_fault
 from toolwire.framing import jsontext
 from toolwire.framing.input_form import FormError, read_fields
@@ -28,9 +28,6 @@ from toolwire.framing.jsontext import get_object
 from .confirmation import PROVED_BEFORE, ConfirmationQuestion, ConfirmationWords, build_store_problem, digest_call
 
 _log = logging.getLogger("toolwire")
-
-INPUT_REQUEST: Final = "input_request"
-"""The member of a Problem's details that holds the question of a tool."""
 
 MAX_QUESTIONS: Final = 10
 MAX_STATE: Final = 64 * 1024

@@ -1,0 +1,176 @@
+"""Pass the questions of a server on to the caller of a server in front of it, which holds the call until the answer.
+
+To the caller the call ends with the question, as that of any tool that asks, and is made again with the answer. To the
+server it is one call that goes on.
+
+Rules:
+- An answer is for the one question that waits. The state that comes with it is signed, valid once, and bound to the
+  caller, the tool and the arguments; the server in front checks that before it gets here.
+- A question waits for five minutes; then the user counts as one who left. At most 200 calls are held, 20 of one caller.
+- The caller is told who asks. A page to open is not passed on.
+- A held call lives in this process. After a restart, or in another worker, its answer is refused.
+"""
+# MC-09
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import Final, TypeAlias
+
+from toolwire.core.model import Call, Kind, Problem, Progress, Result
+from toolwire.core.toolbox import Notify, ignore_progress
+from toolwire.core.unanswered import INPUT_REQUEST
+from toolwire.core.user_input import CANCELLED, InputAction, InputReply, InputRequest, InputResponse
+from toolwire.framing.input_form import write_fields
+from toolwire.framing.jsontext import get_object
+
+WAIT_S: Final = 300.0
+MAX_HELD: Final = 200
+MAX_HELD_A_CALLER: Final = 20
+
+Run: TypeAlias = Callable[[Call, Notify], Awaitable[Result]]
+
+
+class _HeldCall:
+    """One call that goes on while its caller is asked. ``question`` is what waits for an answer, if something does."""
+
+    def __init__(self, call: Call, notify: Notify) -> None:
+        self.id = secrets.token_urlsafe(16)
+        self.principal = call.context.principal
+        self.notify = notify
+        self.task: asyncio.Task[Result] | None = None
+        self.question: InputRequest | None = None
+        self.number = 0
+        self._asked = asyncio.Event()
+        self._answer: asyncio.Future[InputReply] | None = None
+
+    @property
+    def key(self) -> str:
+        """The name of the answer to the question that waits."""
+        return f"{self.id}-{self.number}"
+
+    async def ask(self, asked: InputRequest) -> InputReply:
+        """Return the answer of the caller to ``asked``."""
+        self.number += 1
+        self.question = asked
+        self._answer = asyncio.get_running_loop().create_future()
+        self._asked.set()
+        try:
+            async with asyncio.timeout(WAIT_S):
+                return await self._answer
+        except TimeoutError:
+            return CANCELLED
+        finally:
+            self.question = self._answer = None
+
+    def answer(self, reply: InputReply) -> None:
+        """Give the answer to the question that waits."""
+        self._asked.clear()
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(reply)
+
+    async def wait_for_question(self) -> None:
+        """Return when a question waits."""
+        await self._asked.wait()
+
+
+_CURRENT: ContextVar[_HeldCall | None] = ContextVar("toolwire_held_call", default=None)
+
+
+async def ask_caller(asked: InputRequest) -> InputReply:
+    """Ask the caller of the call that runs; decline if it cannot be asked. This is a ``provide_input``."""
+    held = _CURRENT.get()
+    return None if held is None or asked.url else await held.ask(asked)
+
+
+class HeldCalls:
+    """The calls of one connection that wait for an answer of their caller."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, _HeldCall] = {}
+
+    async def run(self, call: Call, notify: Notify, run: Run) -> Result:
+        """Return the result of ``call``, which ``run`` makes, or the Problem with a question to its caller."""
+        held = self._find(call)
+        if isinstance(held, Problem):
+            return held
+        if held is None or held.task is None:
+            if not self._has_room(call):
+                return await run(call, notify)  # its questions are declined
+            held = _HeldCall(call, notify)
+            task = held.task = asyncio.create_task(self._run_held(held, call, run))
+            task.add_done_callback(_take_outcome)
+        else:
+            task = held.task
+            held.notify = notify
+            held.answer(_read_answer(get_object(call.context.input_responses or {}, held.key)))
+        return await self._wait(held, task, call)
+
+    async def _run_held(self, held: _HeldCall, call: Call, run: Run) -> Result:
+        # No method: a question to the user is a copy of the call, with all that it holds.
+        async def report(progress: Progress) -> None:
+            """Give ``progress`` to the request that the caller has made last."""
+            await held.notify(progress)
+
+        _CURRENT.set(held)
+        try:
+            return await run(call, report)
+        finally:
+            self._held.pop(held.id, None)
+
+    async def _wait(self, held: _HeldCall, task: asyncio.Task[Result], call: Call) -> Result:
+        question = asyncio.create_task(held.wait_for_question())
+        try:
+            await asyncio.wait({task, question}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            task.cancel()  # the caller has gone
+            raise
+        finally:
+            question.cancel()
+        asked = held.question
+        if task.done() or asked is None:
+            return await task
+        held.notify = ignore_progress
+        self._held[held.id] = held
+        name = asked.title or asked.site
+        message = f"{name} asks, for {call.tool.name}: {asked.message}"
+        if asked.faults:
+            faults = "; ".join(f"{field} {fault}" for field, fault in asked.faults.items())
+            message = f"{message}\n\nThe answer before could not be used: {faults}."
+        details = {"key": held.key, "name": held.key, "message": message, "schema": write_fields(asked.fields)}
+        text = f"{call.tool.name} asks: {asked.message}"
+        return Problem(kind=Kind.MISSING_REQUIREMENTS, message=text, details={INPUT_REQUEST: details})
+
+    def _find(self, call: Call) -> _HeldCall | Problem | None:
+        """Return the held call that ``call`` answers; None if it is a new one, and why there is none any more."""
+        responses = call.context.input_responses
+        if not responses:
+            return None
+        for key in responses:
+            held = self._held.get(key.rpartition("-")[0])
+            if held is not None and held.principal == call.context.principal and held.key in responses:
+                return self._held.pop(held.id)
+        text = f"{call.tool.name} did not go on: the time for its question is over, or another process has it."
+        return Problem(kind=Kind.CONFLICT, message=f"{text} Send the call again without its state.")
+
+    def _has_room(self, call: Call) -> bool:
+        own = sum(held.principal == call.context.principal for held in self._held.values())
+        return len(self._held) < MAX_HELD and own < MAX_HELD_A_CALLER
+
+
+def _take_outcome(task: asyncio.Task[Result]) -> None:
+    """Take what a call raised whose caller never came back."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _read_answer(given: object) -> InputReply:
+    """Return what the caller's client says that its user did."""
+    if isinstance(given, dict) and given.get("action") == "accept":
+        content = given.get("content")
+        return content if isinstance(content, dict) else {}
+    is_cancelled = isinstance(given, dict) and given.get("action") == "cancel"
+    return InputResponse(InputAction.CANCEL) if is_cancelled else None
