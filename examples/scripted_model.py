@@ -83,7 +83,9 @@ def _openai(turn: str | Sequence[tuple[str, dict[str, Any]]], number: int) -> di
             for at, (name, given) in enumerate(turn)
         ]
     choice = {"index": 0, "message": message, "finish_reason": "stop" if isinstance(turn, str) else "tool_calls"}
-    return {"id": "x", "object": "chat.completion", "created": 0, "model": "scripted", "choices": [choice]}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    answer = {"id": "x", "object": "chat.completion", "created": 0, "model": "scripted"}
+    return {**answer, "choices": [choice], "usage": usage}
 
 
 def _anthropic(turn: str | Sequence[tuple[str, dict[str, Any]]], number: int) -> dict[str, Any]:

@@ -43,7 +43,26 @@ PURPOSES: Final = {
     "langchain": "LangChain",
     "pydantic-ai": "Pydantic AI",
     "adapters": "[all SDKs of models](../how-to/adapters.md)",
+    "langgraph": "[interrupts of LangGraph](../how-to/agent-frameworks.md)",
+    "openai-agents": "[the OpenAI Agents SDK](../how-to/agent-frameworks.md)",
+    "llama-index": "[LlamaIndex](../how-to/agent-frameworks.md)",
+    "google-adk": "[Google ADK](../how-to/agent-frameworks.md)",
+    "ag2": "[AG2](../how-to/agent-frameworks.md)",
+    "haystack": "[Haystack](../how-to/agent-frameworks.md)",
+    "smolagents": "[smolagents](../how-to/agent-frameworks.md)",
+    "crewai": "[CrewAI](../how-to/agent-frameworks.md)",
 }
+IN_FRAMEWORKS: Final = {
+    "langgraph": (30, 44),
+    "openai-agents": (31, 41),
+    "llama-index": (55, 168),
+    "google-adk": (41, 55),
+    "ag2": (7, 8),
+    "haystack": (34, 92),
+    "smolagents": (25, 51),
+    "crewai": (127, 827),
+}
+"""The packages and megabytes of frameworks of agents, measured once: they are not in the environment of the tests."""
 
 
 def read_project() -> dict[str, Any]:
@@ -88,6 +107,10 @@ def write_rows() -> list[str]:
     rows.append(f"| (none) | tools, clients and documents | {_list_names(project['dependencies'])} "
                 f"| {len(own)} | {size:.0f} |")  # fmt: skip
     for extra, purpose in PURPOSES.items():
+        if extra in IN_FRAMEWORKS:
+            count, megabytes = IN_FRAMEWORKS[extra]
+            rows.append(f"| `{extra}` | {purpose} | {_list_names(extras[extra])} | {count} | {megabytes} |")
+            continue
         found = find_packages(extras[extra], extras) - own
         size = measure_packages(found) / 1e6
         rows.append(f"| `{extra}` | {purpose} | {_list_names(extras[extra])} | {len(found)} | {size:.0f} |")

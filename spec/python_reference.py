@@ -136,6 +136,11 @@ SECTIONS = (
     Section("toolwire.adapters.gemini", "toolwire.adapters.gemini", ""),
     Section("toolwire.adapters.langchain", "toolwire.adapters.langchain", ""),
     Section("toolwire.adapters.pydantic_ai", "toolwire.adapters.pydantic_ai", ""),
+    Section(
+        "toolwire.adapters.deferral",
+        "toolwire.adapters.deferral",
+        "What the adapters of [frameworks of agents](../how-to/agent-frameworks.md) are made of.",
+    ),
     Section("toolwire.adapters.recipes", "toolwire.adapters.recipes", ""),
     Section(
         "toolwire.convert", "toolwire.convert: documents of one kind as another", "See [Convert](../how-to/convert.md)."

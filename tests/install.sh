@@ -1,12 +1,13 @@
 #!/bin/sh
 # Install the programs that tests need beside Python: Chromium, PostgreSQL, Redis, ip, the proxies of docs/how-to/deploy.md
-# and two shells (Debian packages, as root), the MCP conformance suite with its Node, and the MCP clients of other makers
-# (into .cache, with pinned digests). What cannot be installed is left out: `make test` says at its end which tests did not
-# run. So this ends with 0 in any case.
+# and two shells (Debian packages, as root), the MCP conformance suite with its Node, the MCP clients of other makers and
+# the frameworks of agents (into .cache, with pinned digests). What cannot be installed is left out: `make test` says at
+# its end which tests did not run. So this ends with 0 in any case.
 set -u
 cd "$(dirname "$0")/.." || exit 0
 suite=.cache/mcp-conformance
 clients=.cache/mcp-clients
+frameworks=.cache/agent-frameworks
 policy=/usr/sbin/policy-rc.d
 
 PATH=$PATH:/usr/sbin  # where Debian puts ip, nginx and haproxy, and where a user's PATH does not look
@@ -67,6 +68,19 @@ install_clients() {
         || echo "pip or npm could not install the MCP clients of other makers"
 }
 
+framework_locks() { cat tests/adapters/frameworks/package-lock.json tests/adapters/frameworks/*.txt; }
+
+install_frameworks() {
+    echo "Installing frameworks of agents into $frameworks (about 700 MB)"
+    mkdir -p "$frameworks"
+    install_wheels tests/adapters/frameworks/crewai.txt "$frameworks/crewai" &
+    install_wheels tests/adapters/frameworks/frameworks.txt "$frameworks/frameworks" && wait $! \
+        && cp tests/adapters/frameworks/package*.json "$frameworks" \
+        && install_modules "$frameworks" \
+        && framework_locks >"$frameworks/installed.txt" \
+        || echo "pip or npm could not install the frameworks of agents"
+}
+
 packages=$(missing_packages)
 if [ -n "$packages" ] && [ "$(id -u)" = 0 ] && has apt-get; then
     # shellcheck disable=SC2086 # a list of names
@@ -74,4 +88,5 @@ if [ -n "$packages" ] && [ "$(id -u)" = 0 ] && has apt-get; then
 fi
 cmp -s tests/interop/conformance/package-lock.json "$suite/installed.json" || install_suite
 client_locks | cmp -s - "$clients/installed.txt" || install_clients
+framework_locks | cmp -s - "$frameworks/installed.txt" || install_frameworks
 exit 0

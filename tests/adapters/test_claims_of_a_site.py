@@ -20,15 +20,22 @@ from toolwire import connect, connect_sync
 
 SAID = {"amount": 5}
 listen, encode_response = conftest.listen, conftest.encode_response  # fixtures
+FRAMEWORKS = {"ag2", "crewai", "google_adk", "haystack", "llama_index", "openai_agents", "smolagents"}
+"""Those that are not in this environment: ``frameworks/test_frameworks.py`` lets the same sites claim the same."""
 FOUND = {
     f"{module.name}.{name}": one
     for module in pkgutil.iter_modules(toolwire.adapters.__path__)
+    if module.name not in FRAMEWORKS
     for name, one in vars(import_module(f"toolwire.adapters.{module.name}")).items()
     if inspect.isfunction(one) and one.__module__.endswith(f".{module.name}") and name.startswith("run_tool_call")
 }
 """Every function of an adapter that runs the call of a model; a new one is here without being named."""
 SDKS = ("openai", "openai_responses", "anthropic", "gemini", "langchain")
 assert {f"{sdk}.run_tool_call{form}" for sdk in SDKS for form in ("", "_sync")} <= FOUND.keys()
+
+
+APPROVED = SimpleNamespace(tool_call_id="1", tool_call_approved=True)
+"""The context of a run of Pydantic AI that says that its user approved the call."""
 
 
 class ToolCall(SimpleNamespace):
@@ -94,12 +101,12 @@ def test_no_sdk_tool_object_calls_a_writing_tool_without_approval(
     async def call(**more: Any) -> str:
         async with connect(bank.url, protocol=wire, **more) as remote:
             (tool,) = build.build_tools(remote)
-            return str(await (tool.ainvoke(SAID) if sdk == "langchain" else tool.function(**SAID)))
+            return str(await (tool.ainvoke(SAID) if sdk == "langchain" else tool.function(APPROVED, **SAID)))
 
     def call_sync(**more: Any) -> str:
         with connect_sync(bank.url, protocol=wire, **more) as remote:
             (tool,) = build.build_tools_sync(remote)
-            return str(tool.invoke(SAID) if sdk == "langchain" else tool.function(**SAID))
+            return str(tool.invoke(SAID) if sdk == "langchain" else tool.function(APPROVED, **SAID))
 
     def call_async(**more: Any) -> str:
         return asyncio.run(call(**more))

@@ -102,6 +102,30 @@ def test_gemini_calls_tools(box: Any, sync_box: Any, json_schema: bool) -> None:
     assert box.calls == [MEANT]
 
 
+@pytest.mark.requirement("FU-22")
+def test_a_call_may_be_the_dict_of_an_answer_that_no_sdk_has_read(box: Any, sync_box: Any) -> None:
+    from toolwire.adapters import anthropic, gemini, openai, openai_responses
+
+    text = json.dumps(SAID)
+    chat: dict[str, Any] = {"id": "d1", "type": "function", "function": {"name": NAME, "arguments": text}}
+    answers: list[Any] = [
+        (openai, chat),
+        (openai, {**chat, "function": {"name": NAME, "arguments": SAID}}),  # as some local servers write it
+        (openai_responses, {"type": "function_call", "call_id": "d1", "name": NAME, "arguments": text}),
+        (anthropic, {"type": "tool_use", "id": "d1", "name": NAME, "input": SAID}),
+        (gemini, {"id": "d1", "name": NAME, "args": SAID}),
+    ]
+    for sdk, call in answers:
+        answer = sdk.run_tool_call_sync(sync_box, call)
+        assert asyncio.run(sdk.run_tool_call(box, call)) == answer
+        assert "d1" in str(answer)
+    assert box.calls == sync_box.calls == [MEANT] * len(answers)
+    (message,) = openai.run_tool_calls_sync(sync_box, [chat])
+    assert message == openai.run_tool_call_sync(sync_box, chat)
+    for bent in ({}, {"id": 1, "function": "nonsense"}, {"id": "d2", "function": {"arguments": "{}"}}):
+        assert "unknown_tool" in str(openai.run_tool_call_sync(sync_box, bent))
+
+
 def test_langchain_calls_tools(box: Any, sync_box: Any) -> None:
     from toolwire.adapters import langchain
 

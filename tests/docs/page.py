@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from tests.adapters.frameworks.packages import CACHE, QUIET
 from toolwire.cli import main
 
 from .blocks import Block, matches_output, read_steps
@@ -28,6 +29,8 @@ WAIT_S = 60.0
 _LANGUAGES = {"python", "console", "text", "json", "toml"}
 FASTMCP = ROOT / ".cache" / "mcp-clients" / "fastmcp"
 _PEER = "peer "
+FRAMEWORKS = {"frameworks", "crewai"}
+"""Where a block runs that needs frameworks of agents: the folders of their packages."""
 _NOT_RUN = {"git", "cd", "source", "pip"}
 _QUESTIONS = (b"[y/N] ", b"you> ")
 
@@ -44,8 +47,12 @@ class Page:
 
     def run(self, block: Block) -> str:
         """Run a Python block, saved under its name if it has one; return its output."""
-        file = self._folder / (block.name or f"block_at_line_{block.line}.py")
+        is_framework = block.name in FRAMEWORKS
+        name = block.name if block.name and not is_framework else f"block_at_line_{block.line}.py"
+        file = self._folder / name
         file.write_text(self._replace_ports(block.text), encoding="utf-8")
+        if is_framework:
+            return self._run_with_framework(file, block.name)
         printed = io.StringIO()
         with self._enter_folder({}), contextlib.redirect_stdout(printed):
             runpy.run_path(str(file), run_name="__main__")
@@ -75,6 +82,21 @@ class Page:
         )
         assert ended.returncode == 0, ended.stderr
         return ended.stdout
+
+    def _run_with_framework(self, file: Path, packages: str) -> str:
+        """Run a block with the packages of frameworks of agents, which are not in the environment of the tests."""
+        paths = os.pathsep.join(map(str, (CACHE / packages, ROOT / "src", self._folder)))
+        ran = subprocess.run(
+            [sys.executable, "-S", str(file)],
+            cwd=self._folder,
+            env=self._build_environment({"PYTHONPATH": paths, **QUIET}),
+            capture_output=True,
+            text=True,
+            timeout=WAIT_S,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
 
     def save_json(self, block: Block) -> None:
         """Read a JSON block, and save it if it has a name."""

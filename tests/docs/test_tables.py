@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
+from spec.extras import IN_FRAMEWORKS
 from toolwire.cli import parser
 from toolwire.client.transport.limits import TransportLimits as ClientLimits
 from toolwire.core.catalog import Catalog
@@ -184,6 +185,7 @@ def test_documented_extras_equal_the_package_metadata() -> None:
     }
     assert written == {extra: expected[extra] for extra in written}
     assert expected.keys() == written.keys()
-    # `all` is all but the SDKs of models, and those are all in `adapters`.
-    assert {*written["all"], *written["adapters"]} == written.keys() - {"all", "adapters", "(none)"}
+    # `all` is all but the SDKs of models, which are in `adapters`, and frameworks of agents, each by itself.
+    together = {*written["all"], *written["adapters"], *IN_FRAMEWORKS}
+    assert together == written.keys() - {"all", "adapters", "(none)"}
     assert all(int(size) >= 0 for *_, size in read_rows("extras.md"))

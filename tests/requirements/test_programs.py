@@ -58,13 +58,16 @@ def test_test_run_continues_if_nothing_can_be_installed(bare: Path, tmp_path: Pa
     checkout = tmp_path / "checkout"
     for folder in ("conformance", "clients"):
         shutil.copytree(ROOT / "tests" / "interop" / folder, checkout / "tests" / "interop" / folder)
+    frameworks = "adapters/frameworks"
+    shutil.copytree(ROOT / "tests" / frameworks, checkout / "tests" / frameworks)
     shutil.copy(ROOT / "tests" / "install.sh", checkout / "tests")
     done = subprocess.run(
         [checkout / "tests" / "install.sh"], env={"PATH": str(bare)}, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "pip or npm could not install the MCP conformance suite" in done.stdout.splitlines()
-    assert done.stdout.splitlines()[-1] == "pip or npm could not install the MCP clients of other makers"
+    assert "pip or npm could not install the MCP clients of other makers" in done.stdout.splitlines()
+    assert done.stdout.splitlines()[-1] == "pip or npm could not install the frameworks of agents"
     (bare / "apt-get").write_text("#!/bin/sh\nexit 100\n")
     (bare / "apt-get").chmod(0o755)
     done = subprocess.run(

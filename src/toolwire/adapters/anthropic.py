@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from anthropic import Anthropic, AnthropicError
@@ -18,7 +18,7 @@ from anthropic.types import (
 from toolwire.core.content import Image
 from toolwire.core.toolbox import Toolbox
 
-from .conversation import ModelCall, ModelError, ModelResult, ModelTurn
+from .conversation import ModelCall, ModelError, ModelResult, ModelTurn, read_call_data
 from .dialects import Provider
 from .images import encode_image
 from .tool_declarations import NamedCaller, declare_tools, run_named_call, run_named_call_sync
@@ -42,23 +42,24 @@ def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False) -> list
 
 
 async def run_tool_call(
-    toolbox: Toolbox, call: ToolUseBlock, *, strict: bool = False, images: bool = False
+    toolbox: Toolbox, call: ToolUseBlock | Mapping[str, Any], *, strict: bool = False, images: bool = False
 ) -> ToolResultBlockParam:
     """Run ``call`` and return the block that answers it. ``strict`` is as it was for ``build_tools``.
 
-    With ``images``, the model sees the images of the result: PNG, JPEG, GIF and WebP, at most 4, of 3,750,000 bytes
-    each. Without it, and for other content, it reads a sentence.
+    ``call`` may be the dict of an answer that no SDK has read. With ``images``, the model sees the images of the
+    result: PNG, JPEG, GIF and WebP, at most 4, of 3,750,000 bytes each. Without it, and for other content, it reads a
+    sentence.
     """
-    result = await run_named_call(toolbox, _choose_provider(strict=strict), call.name, call.input, images=images)
-    return _build_block(call.id, result)
+    asked, provider = _read_call(call), _choose_provider(strict=strict)
+    return _build_block(asked.id, await run_named_call(toolbox, provider, asked.name, asked.arguments, images=images))
 
 
 def run_tool_call_sync(
-    remote: NamedCaller, call: ToolUseBlock, *, strict: bool = False, images: bool = False
+    remote: NamedCaller, call: ToolUseBlock | Mapping[str, Any], *, strict: bool = False, images: bool = False
 ) -> ToolResultBlockParam:
     """Return like ``run_tool_call``, blocking."""
-    result = run_named_call_sync(remote, _choose_provider(strict=strict), call.name, call.input, images=images)
-    return _build_block(call.id, result)
+    asked, provider = _read_call(call), _choose_provider(strict=strict)
+    return _build_block(asked.id, run_named_call_sync(remote, provider, asked.name, asked.arguments, images=images))
 
 
 class MessagesModel:
@@ -118,6 +119,12 @@ class MessagesModel:
         """Add the results of all calls of the model's last turn."""
         blocks = [_build_block(call.id, result) for call, result in results]
         self._messages.append({"role": "user", "content": blocks})
+
+
+def _read_call(call: ToolUseBlock | Mapping[str, Any]) -> ModelCall:
+    if isinstance(call, Mapping):
+        return read_call_data(call, arguments_name="input")
+    return ModelCall(id=call.id, name=call.name, arguments=call.input)
 
 
 def _build_block(call_id: str, result: ModelResult) -> ToolResultBlockParam:

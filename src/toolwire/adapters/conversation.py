@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from toolwire.core.content import Image
 from toolwire.core.errors import ToolwireError
@@ -25,6 +25,17 @@ class ModelCall:
     id: str
     name: str
     arguments: Json
+
+
+def read_call_data(data: Mapping[str, Any], *, id_name: str = "id", arguments_name: str = "arguments") -> ModelCall:
+    """Return the call that a model asks for in ``data``, the JSON of its provider. What is missing is empty."""
+    id_, name = data.get(id_name), data.get("name")
+    arguments: Json = data.get(arguments_name)
+    return ModelCall(
+        id=id_ if isinstance(id_, str) else "",
+        name=name if isinstance(name, str) else "",
+        arguments={} if arguments is None else arguments,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

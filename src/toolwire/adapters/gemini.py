@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from google.genai import types
 
 from toolwire.core.toolbox import Toolbox
 
-from .conversation import ModelResult
+from .conversation import ModelCall, ModelResult, read_call_data
 from .dialects import Provider
 from .tool_declarations import NamedCaller, ToolDeclaration, declare_tools, run_named_call, run_named_call_sync
 
@@ -25,23 +26,24 @@ def build_tools(toolbox: Toolbox | NamedCaller, *, json_schema: bool = True) -> 
 
 
 async def run_tool_call(
-    toolbox: Toolbox, call: types.FunctionCall, *, json_schema: bool = True, images: bool = False
+    toolbox: Toolbox, call: types.FunctionCall | Mapping[str, Any], *, json_schema: bool = True, images: bool = False
 ) -> types.Part:
     """Run ``call`` and return the part that answers it. ``json_schema`` is as it was for ``build_tools``.
 
-    With ``images``, the model sees the images of the result: PNG, JPEG, GIF and WebP, at most 4, of 3,750,000 bytes
-    each. Without it, and for other content, it reads a sentence.
+    ``call`` may be the dict of an answer that no SDK has read. With ``images``, the model sees the images of the
+    result: PNG, JPEG, GIF and WebP, at most 4, of 3,750,000 bytes each. Without it, and for other content, it reads a
+    sentence.
     """
-    provider = _choose_provider(json_schema=json_schema)
-    return _build_part(call, await run_named_call(toolbox, provider, call.name or "", call.args or {}, images=images))
+    asked, provider = _read_call(call), _choose_provider(json_schema=json_schema)
+    return _build_part(asked, await run_named_call(toolbox, provider, asked.name, asked.arguments, images=images))
 
 
 def run_tool_call_sync(
-    remote: NamedCaller, call: types.FunctionCall, *, json_schema: bool = True, images: bool = False
+    remote: NamedCaller, call: types.FunctionCall | Mapping[str, Any], *, json_schema: bool = True, images: bool = False
 ) -> types.Part:
     """Return like ``run_tool_call``, blocking."""
-    provider = _choose_provider(json_schema=json_schema)
-    return _build_part(call, run_named_call_sync(remote, provider, call.name or "", call.args or {}, images=images))
+    asked, provider = _read_call(call), _choose_provider(json_schema=json_schema)
+    return _build_part(asked, run_named_call_sync(remote, provider, asked.name, asked.arguments, images=images))
 
 
 def _build_declaration(declaration: ToolDeclaration, *, json_schema: bool) -> types.FunctionDeclaration:
@@ -69,13 +71,19 @@ def _capitalize_types(node: Any) -> Any:
     return schema
 
 
-def _build_part(call: types.FunctionCall, result: ModelResult) -> types.Part:
+def _read_call(call: types.FunctionCall | Mapping[str, Any]) -> ModelCall:
+    if isinstance(call, Mapping):
+        return read_call_data(call, arguments_name="args")
+    return ModelCall(id=call.id or "", name=call.name or "", arguments=call.args or {})
+
+
+def _build_part(call: ModelCall, result: ModelResult) -> types.Part:
     data = json.loads(result.text)
     response = data if result.is_error else {"output": data}
     blobs = [types.FunctionResponseBlob(mime_type=one.media_type.lower(), data=one.data) for one in result.images]
     parts = [types.FunctionResponsePart(inline_data=blob) for blob in blobs] or None
     return types.Part(
-        function_response=types.FunctionResponse(id=call.id, name=call.name, response=response, parts=parts)
+        function_response=types.FunctionResponse(id=call.id or None, name=call.name, response=response, parts=parts)
     )
 
 

@@ -1,4 +1,4 @@
-"""Build LangChain tools, for LangChain and the frameworks on top of it."""
+"""Build LangChain tools, for LangChain and the frameworks on top of it, such as LangGraph with its interrupts."""
 
 from __future__ import annotations
 
@@ -9,38 +9,54 @@ from langchain_core.messages.content import create_image_block
 from langchain_core.tools import BaseTool, StructuredTool
 
 from toolwire.consent.tool_facts import build_facts
+from toolwire.core.check import Question
 from toolwire.core.toolbox import Toolbox
 
 from .conversation import ModelResult
+from .deferral import (
+    Deferral,
+    ModelToolCall,
+    approve,
+    deny,
+    describe_question,
+    read_answer,
+    run_asking_call,
+    run_asking_call_sync,
+)
 from .dialects import Provider
 from .images import encode_image
 from .tool_declarations import NamedCaller, ToolDeclaration, declare_tools, run_named_call, run_named_call_sync
 
+__all__ = ["Deferral", "approve", "build_tools", "build_tools_sync", "deny", "run_tool_call", "run_tool_call_sync"]
+
 _PROVIDER = Provider.OPENAI  # full JSON Schema, with keys that every model behind LangChain accepts
 
 
-def build_tools(toolbox: Toolbox) -> list[BaseTool]:
+def build_tools(toolbox: Toolbox, *, deferral: Deferral | None = None) -> list[BaseTool]:
     """Return the tools of ``toolbox`` as LangChain tools with a coroutine each, which makes the call.
 
-    The ``metadata`` of each tool holds its consent level, costs and scopes.
+    The ``metadata`` of each tool holds its consent level, costs and scopes. With ``deferral``, a call that needs
+    approval interrupts the graph of LangGraph that runs it; ``approve(interrupt.value)`` is the answer to resume with.
     """
 
     # XL-085, XL-090
     def build(declaration: ToolDeclaration) -> BaseTool:
         async def call(**arguments: Any) -> str:
-            return (await run_named_call(toolbox, _PROVIDER, declaration.name, arguments)).text
+            asked = ModelToolCall(declaration.name, arguments)
+            return (await run_asking_call(toolbox, _PROVIDER, asked, deferral, _interrupt)).text
 
         return StructuredTool(**_describe(declaration), coroutine=call)
 
     return [build(declaration) for declaration in declare_tools(toolbox.catalog(), _PROVIDER)]
 
 
-def build_tools_sync(remote: NamedCaller) -> list[BaseTool]:
+def build_tools_sync(remote: NamedCaller, *, deferral: Deferral | None = None) -> list[BaseTool]:
     """Return like ``build_tools``; the tools block."""
 
     def build(declaration: ToolDeclaration) -> BaseTool:
         def call(**arguments: Any) -> str:
-            return run_named_call_sync(remote, _PROVIDER, declaration.name, arguments).text
+            asked = ModelToolCall(declaration.name, arguments)
+            return run_asking_call_sync(remote, _PROVIDER, asked, deferral, _interrupt_sync).text
 
         return StructuredTool(**_describe(declaration), func=call)
 
@@ -59,6 +75,19 @@ async def run_tool_call(toolbox: Toolbox, call: ToolCall, *, images: bool = Fals
 def run_tool_call_sync(remote: NamedCaller, call: ToolCall, *, images: bool = False) -> ToolMessage:
     """Return like ``run_tool_call``, blocking."""
     return _build_message(call, run_named_call_sync(remote, _PROVIDER, call["name"], call["args"], images=images))
+
+
+async def _interrupt(question: Question) -> ModelResult | None:
+    return _interrupt_sync(question)
+
+
+def _interrupt_sync(question: Question) -> ModelResult | None:
+    """Interrupt the graph with ``question``; when it is resumed, return None for a yes, or what the model reads."""
+    # An extra of its own: LangChain alone has no interrupts.
+    from langgraph.types import interrupt  # pyright: ignore[reportMissingImports]  # as above
+
+    asked = describe_question(question)
+    return read_answer(interrupt(asked), str(asked["id"]))
 
 
 def _describe(declaration: ToolDeclaration) -> dict[str, Any]:

@@ -6,7 +6,7 @@ A tool message holds text only, so images go to the model in a user message afte
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from openai import OpenAI, OpenAIError, omit
@@ -22,7 +22,7 @@ from openai.types.shared_params import FunctionDefinition
 
 from toolwire.core.toolbox import Toolbox
 
-from .conversation import ModelCall, ModelError, ModelResult, ModelTurn
+from .conversation import ModelCall, ModelError, ModelResult, ModelTurn, read_call_data
 from .dialects import Provider
 from .images import encode_image
 from .tool_declarations import NamedCaller, declare_tools, run_named_call, run_named_call_sync
@@ -49,26 +49,29 @@ def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False) -> list
 
 
 async def run_tool_call(
-    toolbox: Toolbox, call: ChatCompletionMessageFunctionToolCall, *, strict: bool = False
+    toolbox: Toolbox, call: ChatCompletionMessageFunctionToolCall | Mapping[str, Any], *, strict: bool = False
 ) -> ChatCompletionToolMessageParam:
-    """Run ``call`` and return the message that answers it. ``strict`` is as it was for ``build_tools``."""
-    function = call.function
-    result = await run_named_call(toolbox, _choose_provider(strict=strict), function.name, function.arguments)
-    return _build_message(call.id, result)
+    """Run ``call`` and return the message that answers it. ``strict`` is as it was for ``build_tools``.
+
+    ``call`` may be the dict of an answer that no SDK has read.
+    """
+    asked = _read_call(call)
+    result = await run_named_call(toolbox, _choose_provider(strict=strict), asked.name, asked.arguments)
+    return _build_message(asked.id, result)
 
 
 def run_tool_call_sync(
-    remote: NamedCaller, call: ChatCompletionMessageFunctionToolCall, *, strict: bool = False
+    remote: NamedCaller, call: ChatCompletionMessageFunctionToolCall | Mapping[str, Any], *, strict: bool = False
 ) -> ChatCompletionToolMessageParam:
     """Return like ``run_tool_call``, blocking."""
-    function = call.function
-    result = run_named_call_sync(remote, _choose_provider(strict=strict), function.name, function.arguments)
-    return _build_message(call.id, result)
+    asked = _read_call(call)
+    result = run_named_call_sync(remote, _choose_provider(strict=strict), asked.name, asked.arguments)
+    return _build_message(asked.id, result)
 
 
 async def run_tool_calls(
     toolbox: Toolbox,
-    calls: Iterable[ChatCompletionMessageFunctionToolCall],
+    calls: Iterable[ChatCompletionMessageFunctionToolCall | Mapping[str, Any]],
     *,
     strict: bool = False,
     images: bool = False,
@@ -80,25 +83,23 @@ async def run_tool_calls(
     content, it reads a sentence.
     """
     provider, results = _choose_provider(strict=strict), list[tuple[str, ModelResult]]()
-    for call in calls:
-        function = call.function
-        result = await run_named_call(toolbox, provider, function.name, function.arguments, images=images)
+    for call in map(_read_call, calls):
+        result = await run_named_call(toolbox, provider, call.name, call.arguments, images=images)
         results.append((call.id, result))
     return list(_build_messages(results))
 
 
 def run_tool_calls_sync(
     remote: NamedCaller,
-    calls: Iterable[ChatCompletionMessageFunctionToolCall],
+    calls: Iterable[ChatCompletionMessageFunctionToolCall | Mapping[str, Any]],
     *,
     strict: bool = False,
     images: bool = False,
 ) -> list[ChatCompletionMessageParam]:
     """Return like ``run_tool_calls``, blocking."""
     provider, results = _choose_provider(strict=strict), list[tuple[str, ModelResult]]()
-    for call in calls:
-        function = call.function
-        result = run_named_call_sync(remote, provider, function.name, function.arguments, images=images)
+    for call in map(_read_call, calls):
+        result = run_named_call_sync(remote, provider, call.name, call.arguments, images=images)
         results.append((call.id, result))
     return list(_build_messages(results))
 
@@ -183,6 +184,13 @@ def _iterate_image_parts(call_id: str, result: ModelResult) -> Iterator[ChatComp
 
 def _build_message(call_id: str, result: ModelResult) -> ChatCompletionToolMessageParam:
     return ChatCompletionToolMessageParam(role="tool", tool_call_id=call_id, content=result.text)
+
+
+def _read_call(call: ChatCompletionMessageFunctionToolCall | Mapping[str, Any]) -> ModelCall:
+    if not isinstance(call, Mapping):
+        return ModelCall(id=call.id, name=call.function.name, arguments=call.function.arguments)
+    function = call.get("function")
+    return read_call_data({**call, **function} if isinstance(function, Mapping) else {})
 
 
 def _choose_provider(*, strict: bool) -> Provider:

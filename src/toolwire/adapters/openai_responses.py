@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from openai.types.responses import FunctionToolParam, ResponseFunctionToolCall
@@ -9,7 +10,7 @@ from openai.types.responses.response_input_param import FunctionCallOutput
 
 from toolwire.core.toolbox import Toolbox
 
-from .conversation import ModelResult
+from .conversation import ModelCall, ModelResult, read_call_data
 from .dialects import Provider
 from .images import encode_image
 from .tool_declarations import NamedCaller, declare_tools, run_named_call, run_named_call_sync
@@ -34,27 +35,38 @@ def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False) -> list
 
 
 async def run_tool_call(
-    toolbox: Toolbox, call: ResponseFunctionToolCall, *, strict: bool = False, images: bool = False
+    toolbox: Toolbox, call: ResponseFunctionToolCall | Mapping[str, Any], *, strict: bool = False, images: bool = False
 ) -> FunctionCallOutput:
     """Run ``call`` and return the input item that answers it. ``strict`` is as it was for ``build_tools``.
 
-    With ``images``, the model sees the images of the result: PNG, JPEG, GIF and WebP, at most 4, of 3,750,000 bytes
-    each. Without it, and for other content, it reads a sentence.
+    ``call`` may be the dict of an answer that no SDK has read. With ``images``, the model sees the images of the
+    result: PNG, JPEG, GIF and WebP, at most 4, of 3,750,000 bytes each. Without it, and for other content, it reads a
+    sentence.
     """
-    result = await run_named_call(toolbox, _choose_provider(strict=strict), call.name, call.arguments, images=images)
-    return _build_output(call, result)
+    asked, provider = _read_call(call), _choose_provider(strict=strict)
+    return _build_output(asked, await run_named_call(toolbox, provider, asked.name, asked.arguments, images=images))
 
 
 def run_tool_call_sync(
-    remote: NamedCaller, call: ResponseFunctionToolCall, *, strict: bool = False, images: bool = False
+    remote: NamedCaller,
+    call: ResponseFunctionToolCall | Mapping[str, Any],
+    *,
+    strict: bool = False,
+    images: bool = False,
 ) -> FunctionCallOutput:
     """Return like ``run_tool_call``, blocking."""
-    result = run_named_call_sync(remote, _choose_provider(strict=strict), call.name, call.arguments, images=images)
-    return _build_output(call, result)
+    asked, provider = _read_call(call), _choose_provider(strict=strict)
+    return _build_output(asked, run_named_call_sync(remote, provider, asked.name, asked.arguments, images=images))
 
 
-def _build_output(call: ResponseFunctionToolCall, result: ModelResult) -> FunctionCallOutput:
-    output = FunctionCallOutput(type="function_call_output", call_id=call.call_id, output=result.text)
+def _read_call(call: ResponseFunctionToolCall | Mapping[str, Any]) -> ModelCall:
+    if isinstance(call, Mapping):
+        return read_call_data(call, id_name="call_id")
+    return ModelCall(id=call.call_id, name=call.name, arguments=call.arguments)
+
+
+def _build_output(call: ModelCall, result: ModelResult) -> FunctionCallOutput:
+    output = FunctionCallOutput(type="function_call_output", call_id=call.id, output=result.text)
     if result.images:
         shown: list[Any] = [
             {"type": "input_image", "image_url": f"data:{one.media_type.lower()};base64,{encode_image(one)}"}

@@ -1,55 +1,83 @@
-"""Build tools for Pydantic AI."""
+"""Build tools for Pydantic AI, with its deferred tools for calls that need approval."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from pydantic_ai import BinaryContent, Tool
+from pydantic_ai import ApprovalRequired, BinaryContent, RunContext, Tool
 
 from toolwire.consent.tool_facts import build_facts
+from toolwire.core.check import Question
 from toolwire.core.toolbox import Toolbox
 
 from .conversation import ModelResult
+from .deferral import (
+    Deferral,
+    ModelToolCall,
+    describe_question,
+    run_waiting_call,
+    run_waiting_call_sync,
+)
 from .dialects import Provider
-from .tool_declarations import NamedCaller, ToolDeclaration, declare_tools, run_named_call, run_named_call_sync
+from .tool_declarations import NamedCaller, ToolDeclaration, declare_tools
+
+__all__ = ["Deferral", "build_tools", "build_tools_sync"]
 
 _PROVIDER = Provider.OPENAI  # full JSON Schema: Pydantic AI itself adapts it to the model's provider
 
 
-def build_tools(toolbox: Toolbox, *, images: bool = False) -> list[Tool[Any]]:
+def build_tools(toolbox: Toolbox, *, images: bool = False, deferral: Deferral | None = None) -> list[Tool[Any]]:
     """Return the tools of ``toolbox`` for ``Agent(tools=...)``; the agent runs their calls.
 
     The ``metadata`` of each tool holds its consent level, costs and scopes. With ``images``, the model sees the images
     of a result: PNG, JPEG, GIF and WebP, at most 4, of 3,750,000 bytes each. Without it, and for other content, it
-    reads a sentence.
+    reads a sentence. With ``deferral``, a call that needs approval ends the run with ``DeferredToolRequests``, which
+    must be an output type of the agent; its ``metadata`` has what the user must see.
     """
 
-    # XL-085, XL-090
+    # XL-085, XL-090, FU-22
     def build(declaration: ToolDeclaration) -> Tool[Any]:
-        async def call(**arguments: Any) -> str | list[str | BinaryContent]:
-            return _build_return(await run_named_call(toolbox, _PROVIDER, declaration.name, arguments, images=images))
+        async def call(context: RunContext[Any], /, **arguments: Any) -> str | list[str | BinaryContent]:
+            asked, is_approved = _read_call(declaration, context, arguments)
+            came = await run_waiting_call(toolbox, _PROVIDER, asked, deferral, is_approved=is_approved, images=images)
+            return _build_return(came)
 
         return _build(declaration, call)
 
     return [build(declaration) for declaration in declare_tools(toolbox.catalog(), _PROVIDER)]
 
 
-def build_tools_sync(remote: NamedCaller, *, images: bool = False) -> list[Tool[Any]]:
+def build_tools_sync(remote: NamedCaller, *, images: bool = False, deferral: Deferral | None = None) -> list[Tool[Any]]:
     """Return like ``build_tools``; the tools block, in threads of the agent."""
 
     def build(declaration: ToolDeclaration) -> Tool[Any]:
-        def call(**arguments: Any) -> str | list[str | BinaryContent]:
-            return _build_return(run_named_call_sync(remote, _PROVIDER, declaration.name, arguments, images=images))
+        def call(context: RunContext[Any], /, **arguments: Any) -> str | list[str | BinaryContent]:
+            asked, is_approved = _read_call(declaration, context, arguments)
+            came = run_waiting_call_sync(remote, _PROVIDER, asked, deferral, is_approved=is_approved, images=images)
+            return _build_return(came)
 
         return _build(declaration, call)
 
     return [build(declaration) for declaration in declare_tools(remote.catalog(), _PROVIDER)]
 
 
-def _build_return(result: ModelResult) -> str | list[str | BinaryContent]:
-    """Return the text of a result, and the images beside it as parts, which Pydantic AI sends as the result."""
+def _read_call(
+    declaration: ToolDeclaration, context: RunContext[Any], arguments: dict[str, Any]
+) -> tuple[ModelToolCall, bool]:
+    call = ModelToolCall(declaration.name, arguments, context.tool_call_id or "")
+    return call, context.tool_call_approved
+
+
+def _build_return(result: ModelResult | Question) -> str | list[str | BinaryContent]:
+    """Return the text of a result, and the images beside it as parts, which Pydantic AI sends as the result.
+
+    Raises:
+        ApprovalRequired: the user must be asked first.
+    """
     # MC-07
+    if isinstance(result, Question):
+        raise ApprovalRequired(metadata=describe_question(result))
     if not result.images:
         return result.text
     return [
@@ -60,6 +88,6 @@ def _build_return(result: ModelResult) -> str | list[str | BinaryContent]:
 
 def _build(declaration: ToolDeclaration, call: Callable[..., Any]) -> Tool[Any]:
     schema = dict(declaration.input_schema.schema)
-    tool = Tool.from_schema(call, declaration.name, declaration.description, schema)
+    tool = Tool.from_schema(call, declaration.name, declaration.description, schema, takes_ctx=True)
     tool.metadata = build_facts(declaration.tool)
     return tool

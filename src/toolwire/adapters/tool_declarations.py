@@ -190,6 +190,11 @@ def write_result(
     return ModelResult(text, is_error=False, images=shown)
 
 
+def describe_problem(problem: Problem) -> ModelResult:
+    """Return ``problem``, which is of this side and no site's words, as JSON text for a model."""
+    return ModelResult(_write_text(_describe_problem(problem)), is_error=True)
+
+
 def _find_next_tools(catalog: Catalog, after: Tool) -> dict[str, tuple[str, Tool]]:
     """Return the tools that a site may name as the next one: its own by short names, others by unique names."""
     every = name_tools(catalog)

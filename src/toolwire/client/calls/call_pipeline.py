@@ -265,6 +265,28 @@ class CallPipeline:
             prepared.flow.close()
             permitted.flow.close()
 
+    def find_question(self, call: Call) -> Question | None:
+        """Return what the user would be asked about ``call`` now, or None. Nothing is asked, counted or sent.
+
+        A question that only comes up while the call runs, such as one of its server, is not known yet.
+        """
+        copied = copy_arguments(call)
+        verdict = None if isinstance(copied, Problem) else apply_checks(copied, self.checks)
+        if isinstance(copied, Problem) or isinstance(verdict, (Deny, KnownResult)):
+            return None
+        question = verdict.question if isinstance(verdict, Ask) else None
+        prepared = prepare_call(self._codec, self.peer, copied, self._retries)
+        if not isinstance(prepared, PreparedCall):
+            return None
+        try:
+            if question is None:
+                question = build_origin_question(prepared, self.site, self.session.rules)
+            if question is None:
+                return None
+            return self._questions.preview(prepared, self._add_repeat_notice(question, prepared))
+        finally:
+            prepared.flow.close()
+
     def admit_input(self, flow: Flow[T], call: Call, running: list[CallInput] | None = None) -> Flow[T]:
         """Run ``flow``, the run of ``call``, and admit what its server asks the user meanwhile.
 

@@ -78,6 +78,14 @@ class Questions:
             return refusal
         return (yield from self._ask(prepared, question, state))
 
+    def preview(self, prepared: PreparedCall, question: Question) -> Question | None:
+        """Return ``question`` as the user would see it, or None if a grant may cover it. Nothing is counted."""
+        tool, state = prepared.call.tool, CallState()
+        grants, key = self.parties.session.grants, self.agreements.grant_key(tool)
+        if self._is_always_allowed(prepared, question) and grants.has_bounded_grant(key):
+            return None
+        return self._complete_question(prepared, question, self._compute_binding(prepared, state))
+
     def _spend_grant(self, prepared: PreparedCall, question: Question, state: CallState) -> bool:
         """Return whether a grant with bounds covers the call, which is then spent by one use."""
         # CC-03: a use is spent where the call is let through; a call that a limit refuses anyway spends none.

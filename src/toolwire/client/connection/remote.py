@@ -24,6 +24,7 @@ from toolwire.client.transport.drivers import BRIEF_S, Approver, SyncNotify, Syn
 from toolwire.consent.definition_lock import Difference
 from toolwire.core.call_status import CallPage
 from toolwire.core.catalog import Catalog
+from toolwire.core.check import Question
 from toolwire.core.codec import Flow, Peer, Probe
 from toolwire.core.content import embed_resource, read_content
 from toolwire.core.http import Request
@@ -180,6 +181,18 @@ class _RemoteFacts:
     def find_level(self, tool: Tool) -> Approval:
         """Return the level of consent that a call of ``tool`` needs: the strictest of site, user and client."""
         return self._connection.pipeline.find_level(tool)
+
+    def find_question(self, name: str, arguments: Mapping[str, Json]) -> Question | None:
+        """Return what the user would be asked about a call of the tool ``name`` now, or None if nothing would be.
+
+        Nothing is asked, counted or sent. What only comes up while a call runs, such as a question of its server or
+        about a redirect, is not known yet, and arguments that are files are not read.
+        """
+        tool = self.find(name)
+        if isinstance(tool, Problem) or self.closed:
+            return None
+        call = make_call((tool, arguments, new_id(), self._context, ""))
+        return self._connection.pipeline.find_question(call)
 
     @property
     def protocol(self) -> str:

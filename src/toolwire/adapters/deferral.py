@@ -1,0 +1,362 @@
+"""Leave the questions of a connection to the framework of an agent: it stops, its user decides, and the call runs then.
+
+Rules:
+- An approval is for what was shown: the request, its reasons, and one call of the model. It is used up by that call.
+- Nothing is sent while a question waits. When the call runs after the answer, it passes all checks again; what has
+  changed meanwhile is a new question.
+- A question that comes to no adapter, such as that of a call by the program itself, is a no.
+"""
+# FU-22, XL-050
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable
+from contextvars import ContextVar
+from itertools import count
+from threading import Lock
+from typing import Any, Final, NamedTuple
+
+from toolwire.consent import build_denial, build_display_rows
+from toolwire.consent.tool_definition import build_definition, compute_digest, definition_hash, to_plain_json
+from toolwire.core.check import Answer, Question
+from toolwire.core.model import Json, Kind, Problem
+from toolwire.core.toolbox import Toolbox
+
+from .conversation import ModelResult
+from .dialects import Provider
+from .tool_declarations import NamedCaller, describe_problem, run_named_call, run_named_call_sync
+
+MAX_QUESTIONS: Final = 4
+"""How many questions one call may have, such as for a redirect or for what its server asks; then it is denied."""
+
+_MOST_CALLS: Final = 1_000
+_MOST_CLAIMS: Final = 10_000
+_CHANNEL: Final = "agent"
+
+
+class Deferral:
+    """Leaves questions to the framework of an agent: ``connect(url, approve=deferral)``.
+
+    Give it to ``build_tools(remote, deferral=deferral)`` of an adapter too. The newest 1,000 calls that wait are known;
+    one that is forgotten, as after a restart, is asked about once more.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[str, tuple[Question, ...]] = OrderedDict()
+        self._claimed: OrderedDict[str, None] = OrderedDict()
+        self._lock = Lock()
+
+    def __call__(self, question: Question) -> Answer:
+        """Allow what the user approved in the framework; else let the call end, so that the framework can ask."""
+        run = _RUN.get()
+        name = question.call.tool.name
+        if run is None or run.deferral is not self:
+            text = f"{name} was not called: there is nothing to ask its user. Call it by a tool of build_tools()."
+            return Answer(allowed=False, channel=_CHANNEL, problem=build_denial(text, reason="nothing to ask with"))
+        id_ = identify_question(question)
+        if id_ in run.approved:
+            run.approved.discard(id_)  # once: a call that asks the same again was changed by its server
+            return Answer(allowed=True, channel=_CHANNEL)
+        if run.is_standing and question.always_allowed and not question.changes:
+            return Answer(allowed=True, channel=_CHANNEL, unseen=True)
+        run.question = question
+        text = f"{name} was not called yet: its user must approve it first."
+        return Answer(allowed=False, channel=_CHANNEL, problem=Problem(kind=Kind.DENIED, message=text))
+
+    def find_question(self, call_id: str) -> Question | None:
+        """Return what the user must be shown about the call ``call_id`` of the model, or None if it does not wait.
+
+        ``toolwire.consent.build_display_rows`` returns what to show, in rows.
+        """
+        with self._lock:
+            questions = self._waiting.get(call_id, ())
+        return questions[-1] if questions else None
+
+    def keep(self, call_id: str, questions: Iterable[Question]) -> None:
+        """Let the call ``call_id`` wait for an answer to ``questions``, which its user is shown."""
+        with self._lock:
+            self._waiting[call_id] = tuple(questions)
+            self._waiting.move_to_end(call_id)
+            while len(self._waiting) > _MOST_CALLS:
+                self._waiting.popitem(last=False)
+
+    def take(self, call_id: str) -> tuple[Question, ...]:
+        """Return what the user was shown about the call ``call_id``, which then waits no longer."""
+        with self._lock:
+            return self._waiting.pop(call_id, ())
+
+    def find_unclaimed(self, id_: str) -> str:
+        """Return an id for the question ``id_`` whose answer no other call has claimed."""
+        with self._lock:
+            return next(one for number in count() if (one := f"{id_}-{number}") not in self._claimed)
+
+    def claim(self, id_: str) -> bool:
+        """Claim the answer to the question ``id_``; return False if another call has it: one answer is for one call."""
+        with self._lock:
+            if id_ in self._claimed:
+                return False
+            self._claimed[id_] = None
+            while len(self._claimed) > _MOST_CLAIMS:
+                self._claimed.popitem(last=False)
+            return True
+
+    def release(self, ids: Iterable[str]) -> None:
+        """Give back answers that a call has claimed, which is run again from its beginning."""
+        with self._lock:
+            for id_ in ids:
+                self._claimed.pop(id_, None)
+
+
+class _Run:
+    """One run of a call by an adapter: what its user approved of it, and the question that it ended with."""
+
+    __slots__ = ("approved", "deferral", "is_standing", "question")
+
+    def __init__(self, deferral: Deferral, approved: Iterable[Question], *, is_standing: bool) -> None:
+        self.deferral = deferral
+        self.approved = {identify_question(one) for one in approved}
+        self.is_standing = is_standing
+        self.question: Question | None = None
+
+
+_RUN: ContextVar[_Run | None] = ContextVar("toolwire_deferred_run", default=None)
+
+
+class ModelToolCall(NamedTuple):
+    """A call of a model by the name of a tool that was declared. ``id`` is that of the framework, unique in a run."""
+
+    name: str
+    arguments: Json
+    id: str = ""
+
+
+def identify_call(name: str, arguments: Json) -> str:
+    """Return the id under which a call waits until the model calls again: by its tool and its arguments."""
+    return f"again {compute_digest([name, to_plain_json(arguments)])}"
+
+
+def identify_question(question: Question) -> str:
+    """Return the digest of what ``question`` shows: the same call asked about for the same reasons has the same one.
+
+    It is no binding: that is new for each run of the call, whose request may have a new id.
+    """
+    call, request = question.call, question.request
+    return compute_digest(
+        {
+            "connection": question.connection,
+            "principal": question.principal,
+            "site": question.site,
+            "credential": question.credential,
+            "tool": call.tool.id,
+            "definition": definition_hash(build_definition(call.tool)),
+            "arguments": to_plain_json(call.arguments),
+            "files": dict(question.files),
+            "request": None if request is None else [request.method, request.url],
+            "reasons": list(question.reasons),
+            "changes": list(question.changes),
+        }
+    )
+
+
+def describe_question(question: Question) -> dict[str, Json]:
+    """Return ``question`` as JSON data for a user interface, with the ``id`` that an answer must name.
+
+    ``text`` has all that the user must see, a line each; secrets are masked.
+    """
+    rows = build_display_rows(question)
+    lines = [f"{row.label}: {row.text}" + (f" ({row.note})" if row.note else "") for row in rows]
+    return {
+        "id": identify_question(question),
+        "tool": question.call.tool.name,
+        "site": question.site,
+        "destructive": question.call.tool.destructive,
+        "text": "\n".join(lines),
+    }
+
+
+def approve(asked: object) -> dict[str, Json]:
+    """Return the answer that allows what ``asked``, the data of ``describe_question``, shows."""
+    return {"id": _read_id(asked), "allowed": True}
+
+
+def deny(asked: object, reason: str = "") -> dict[str, Json]:
+    """Return the answer that denies what ``asked`` shows. The model reads ``reason``."""
+    return {"id": _read_id(asked), "allowed": False, "reason": reason}
+
+
+def read_answer(answer: object, id_: str) -> ModelResult | None:
+    """Return None if ``answer`` allows the question ``id_``: only that of ``approve`` for exactly this one does.
+
+    Else return what the model reads instead of a result.
+    """
+    if _read_member(answer, "allowed") is True and _read_member(answer, "id") == id_:
+        return None
+    reason = _read_member(answer, "reason")
+    return build_denied_result(reason if isinstance(reason, str) else "")
+
+
+def build_denied_result(reason: str = "") -> ModelResult:
+    """Return what a model reads about a call that its user did not allow."""
+    return describe_problem(build_denial("The user did not allow this call.", reason=reason))
+
+
+CALL_AGAIN: Final = describe_problem(
+    Problem(
+        kind=Kind.DENIED,
+        message="It was not called yet: its user must approve it. Call it again with the same arguments, and the user"
+        " is asked.",
+    )
+)
+"""What a model reads of a call about which its framework can ask only when the model calls again."""
+
+
+def _read_id(asked: object) -> str:
+    id_ = _read_member(asked, "id")
+    return id_ if isinstance(id_, str) else ""
+
+
+def _read_member(data: object, name: str) -> Any:
+    """Return the member ``name`` of a dict, or of an object that is read like one, or None."""
+    get = getattr(data, "get", None)
+    return get(name) if callable(get) else None
+
+
+async def run_deferred_call(
+    toolbox: Toolbox,
+    provider: Provider,
+    call: ModelToolCall,
+    deferral: Deferral | None,
+    approved: Iterable[Question] = (),
+    *,
+    is_standing: bool = False,
+    images: bool = False,
+) -> ModelResult | Question:
+    """Run ``call`` and return its result, or the question that its user must answer first; nothing was sent then.
+
+    ``approved`` are the questions about this call that its user has allowed. ``is_standing`` says that the user has
+    allowed all calls of the tool in the framework, which covers what the site lets be allowed for later calls.
+    """
+    if deferral is None:
+        return await run_named_call(toolbox, provider, call.name, call.arguments, images=images)
+    run = _Run(deferral, approved, is_standing=is_standing)
+    token = _RUN.set(run)
+    try:
+        result = await run_named_call(toolbox, provider, call.name, call.arguments, images=images)
+    finally:
+        _RUN.reset(token)
+    return result if run.question is None else run.question
+
+
+def run_deferred_call_sync(
+    remote: NamedCaller,
+    provider: Provider,
+    call: ModelToolCall,
+    deferral: Deferral | None,
+    approved: Iterable[Question] = (),
+    *,
+    images: bool = False,
+) -> ModelResult | Question:
+    """Return like ``run_deferred_call``, blocking."""
+    if deferral is None:
+        return run_named_call_sync(remote, provider, call.name, call.arguments, images=images)
+    run = _Run(deferral, approved, is_standing=False)
+    token = _RUN.set(run)
+    try:
+        result = run_named_call_sync(remote, provider, call.name, call.arguments, images=images)
+    finally:
+        _RUN.reset(token)
+    return result if run.question is None else run.question
+
+
+async def run_waiting_call(
+    toolbox: Toolbox,
+    provider: Provider,
+    call: ModelToolCall,
+    deferral: Deferral | None,
+    *,
+    is_approved: bool,
+    images: bool = False,
+) -> ModelResult | Question:
+    """Run ``call``; if its user must be asked first, let it wait under its id and return the question.
+
+    With ``is_approved``, the user has allowed in the framework what the call waited for.
+    """
+    approved = deferral.take(call.id) if deferral is not None and is_approved else ()
+    came = await run_deferred_call(toolbox, provider, call, deferral, approved, images=images)
+    return _keep_waiting(call, deferral, approved, came)
+
+
+def run_waiting_call_sync(
+    remote: NamedCaller,
+    provider: Provider,
+    call: ModelToolCall,
+    deferral: Deferral | None,
+    *,
+    is_approved: bool,
+    images: bool = False,
+) -> ModelResult | Question:
+    """Return like ``run_waiting_call``, blocking."""
+    approved = deferral.take(call.id) if deferral is not None and is_approved else ()
+    came = run_deferred_call_sync(remote, provider, call, deferral, approved, images=images)
+    return _keep_waiting(call, deferral, approved, came)
+
+
+def _keep_waiting(
+    call: ModelToolCall, deferral: Deferral | None, approved: tuple[Question, ...], came: ModelResult | Question
+) -> ModelResult | Question:
+    if isinstance(came, ModelResult) or deferral is None:
+        return came
+    if len(approved) >= MAX_QUESTIONS:
+        return build_denied_result("too many questions")
+    deferral.keep(call.id, (*approved, came))
+    return came
+
+
+async def run_asking_call(
+    toolbox: Toolbox,
+    provider: Provider,
+    call: ModelToolCall,
+    deferral: Deferral | None,
+    ask: Callable[[Question], Awaitable[ModelResult | None]],
+    *,
+    images: bool = False,
+) -> ModelResult:
+    """Run ``call``, with each question asked by ``ask``, and return the result.
+
+    ``ask`` returns None for a yes, or what the model reads instead.
+    """
+    approved: list[Question] = []
+    while True:
+        came = await run_deferred_call(toolbox, provider, call, deferral, approved, images=images)
+        if isinstance(came, ModelResult):
+            return came
+        refusal = _refuse_many(approved) or await ask(came)
+        if refusal is not None:
+            return refusal
+        approved.append(came)
+
+
+def run_asking_call_sync(
+    remote: NamedCaller,
+    provider: Provider,
+    call: ModelToolCall,
+    deferral: Deferral | None,
+    ask: Callable[[Question], ModelResult | None],
+    *,
+    images: bool = False,
+) -> ModelResult:
+    """Return like ``run_asking_call``, blocking."""
+    approved: list[Question] = []
+    while True:
+        came = run_deferred_call_sync(remote, provider, call, deferral, approved, images=images)
+        if isinstance(came, ModelResult):
+            return came
+        refusal = _refuse_many(approved) or ask(came)
+        if refusal is not None:
+            return refusal
+        approved.append(came)
+
+
+def _refuse_many(approved: list[Question]) -> ModelResult | None:
+    return build_denied_result("too many questions") if len(approved) >= MAX_QUESTIONS else None
