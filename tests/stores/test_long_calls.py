@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -372,10 +373,35 @@ def test_a_database_that_is_gone_refuses_and_comes_back(shared_postgres: Any) ->
             " WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'toolwire'"
         )
     assert do(store.read("ada", "one")) is UNAVAILABLE
-    for _ in range(10_000):
-        found = do(store.read("ada", "one"))
-        if isinstance(found, CallStatus):
-            break
+    assert do(store.read("ada", "one")) is UNAVAILABLE
+    found = return_to(store)
     assert isinstance(found, CallStatus)
     do(store.end())
     database.close()
+
+
+@pytest.mark.requirement("ST-05")
+def test_a_database_that_hangs_is_asked_by_no_caller_until_it_answers_again(shared_postgres: Any) -> None:  # noqa: F811 - the fixture
+    database = LedgerDatabase(shared_postgres)
+    store = PostgresLongCalls(database.url)
+    accept(store)
+    lease = claim(store)
+    with shared_postgres.stopped():
+        assert do(store.read("ada", "one")) is UNAVAILABLE
+        refused = [do(store.read("ada", "one")), do(store.accept(new("two"))), do(store.cancel("ada", "one"))]
+        assert refused == [UNAVAILABLE] * 3
+        assert do(store.change(lease, CallChange(result=Value(1)))) is UNAVAILABLE
+    assert isinstance(return_to(store), CallStatus)
+    ended = do(store.change(lease, CallChange(result=Value(1))))
+    assert isinstance(ended, CallStatus), "the lease goes on with the process"
+    assert ended.state is LongCallState.ENDED
+    do(store.end())
+    database.close()
+
+
+def return_to(store: PostgresLongCalls) -> CallStatus | Problem | None:
+    """Return what the store says once its lease is renewed, which tries the database once a second."""
+    until = time.monotonic() + 30
+    while isinstance(do(store.renew()), Problem) and time.monotonic() < until:
+        pass
+    return do(store.read("ada", "one"))

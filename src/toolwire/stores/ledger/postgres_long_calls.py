@@ -5,7 +5,8 @@ Rules:
 - A running call belongs to its process as long as the process renews its lease, by the clock of the database.
 - A process that connects again begins a new session, so a statement of its lost connection that arrives later changes
   nothing. A claim whose answer was lost is undone: its call has not started.
-- A database that does not answer in time is not asked for a second; what comes meanwhile is refused at once.
+- A database that does not answer in time is not asked by callers: they are refused at once, and only the renewal of
+  the lease, once a second, tries it again.
 """
 # LC-03, LC-04, ST-02
 
@@ -89,7 +90,7 @@ class PostgresLongCalls:
 
     async def begin(self) -> None:
         """Connect, where that has not been done."""
-        await self._do(_return_none)
+        await self._do(_return_none, tries_again=True)
 
     async def end(self) -> None:
         """Give the lease up and disconnect. Calls that still run are then as those of a process that died."""
@@ -145,14 +146,17 @@ class PostgresLongCalls:
     async def renew(self) -> Mapping[str, bool] | Problem:
         """Renew the lease; return the calls that this process runs, and whether they are to be cancelled."""
         known = {**self._held, **dict.fromkeys(self._claiming, -1)}
-        return await self._do(lambda: self._renew(known))
+        return await self._do(lambda: self._renew(known), tries_again=True)
 
     async def find_ready(self, limit: int) -> Sequence[str] | Problem:
         """Return the ids of calls that this process may claim."""
         return await self._do(lambda: self._calls.find_ready(self._owner, limit))
 
-    async def _do(self, work: Callable[[], _T], on_abandon: Callable[[Any], None] | None = None) -> _T | Problem:
-        if self._is_lost and time.monotonic() < self._next_try:  # ST-05: refused at once
+    async def _do(
+        self, work: Callable[[], _T], on_abandon: Callable[[Any], None] | None = None, *, tries_again: bool = False
+    ) -> _T | Problem:
+        # ST-05: no caller waits for a database that hangs.
+        if self._is_lost and not tries_again:
             return UNAVAILABLE
         return await self._changes.run_change(partial(_ask, work), on_refusal=_refuse, on_abandon=on_abandon)
 
