@@ -191,7 +191,7 @@ def test_a_caller_waits_as_long_as_it_prefers() -> None:
     run(scenario)
 
 
-@pytest.mark.requirement("LC-02", "LC-03")
+@pytest.mark.requirement("LC-02", "LC-03", "FU-05")
 def test_changes_come_as_events_until_the_call_is_over() -> None:
     async def scenario(work: Work, caller: Callable[..., Client]) -> None:
         client = caller()
