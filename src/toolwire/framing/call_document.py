@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from math import isnan
 from typing import Final, TypeGuard
 
 from toolwire.core.call_status import CallStatus, LongCallState
@@ -79,7 +80,9 @@ def is_call_id(id_: object) -> TypeGuard[str]:
 
 def read_part(data: Json) -> float | None:
     """Return ``data`` as a number from 0 to 1, or None if it is no number."""
-    return max(0.0, min(1.0, float(data))) if type(data) in (int, float) else None
+    if type(data) not in (int, float) or (type(data) is float and isnan(data)):
+        return None
+    return 0.0 if data <= 0 else 1.0 if data >= 1 else float(data)  # an integer may be too large for a float
 
 
 def read_message(data: Json) -> str:

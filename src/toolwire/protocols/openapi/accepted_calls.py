@@ -193,9 +193,9 @@ def _read_progress(body: Mapping[str, Json]) -> float | None:
     for name in ("percentComplete", "percent_complete", "percent"):
         percent: Json = body.get(name)
         if type(percent) in (int, float):
-            return read_part(percent / 100)
+            return read_part(min(percent, 100) / 100)
     part: Json = body.get("progress")
-    return read_part(part / 100 if type(part) in (int, float) and part > 1 else part)
+    return read_part(min(part, 100) / 100 if type(part) in (int, float) and part > 1 else part)
 
 
 def _find_word(data: Json) -> str:
