@@ -187,3 +187,63 @@ def fastmcp() -> Any:
         return a + b
 
     return server.http_app(path="/mcp", stateless_http=True, json_response=True)
+
+
+def full_gateway() -> Any:
+    """Toolwire as ``toolwire gateway run`` serves BENCH_UPSTREAM: keys, limits, consent, ledger and kept decisions.
+
+    BENCH_STATE is the folder of the state. With BENCH_HUNG, the URL of another upstream, which need not answer calls.
+    """
+    from pathlib import Path
+
+    import toolwire
+    from toolwire.client import Session
+    from toolwire.client.connection.connect import connect_without_user
+    from toolwire.gateway import CallerConsent, UpstreamLimits, merge_toolboxes
+    from toolwire.limits import ClientRateLimits
+    from toolwire.stores.consent.open import open_decisions
+
+    state = os.environ["BENCH_STATE"]
+    urls = [os.environ["BENCH_UPSTREAM"], *filter(None, [os.environ.get("BENCH_HUNG")])]
+    upstreams = [
+        connect_without_user(
+            url,
+            Session(limits=ClientRateLimits(tool=None, connection=None)),
+            approve=CallerConsent(confirmations=f"{state}/confirmations", audit=open_decisions(Path(state))),
+            agree=lambda _: True,
+            retries=0,
+        )
+        for url in urls
+    ]
+    merged = merge_toolboxes(
+        upstreams,
+        names={number: f"upstream{number}" for number in range(len(urls))},
+        limits={number: UpstreamLimits() for number in range(len(urls))},
+    )
+    return toolwire.asgi(merged, api_keys=["bench-key"], state=state, private=True)
+
+
+def hung() -> Any:
+    """Toolwire with a tool that never returns."""
+    import asyncio
+
+    import toolwire
+
+    kit = toolwire.Toolkit("Hung", version="1.0.0")
+
+    async def hang() -> str:
+        """Return never."""
+        await asyncio.Event().wait()
+        return ""
+
+    kit.add(hang, name="hang", approval="auto", safe=True)
+    return toolwire.asgi(kit)
+
+
+def fastmcp_proxy() -> Any:
+    """FastMCP's proxy in front of the MCP server at BENCH_UPSTREAM."""
+    from fastmcp.server import create_proxy
+
+    return create_proxy(f"{os.environ['BENCH_UPSTREAM']}/mcp").http_app(
+        path="/mcp", stateless_http=True, json_response=True
+    )

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from bench import apps, checks, client, conversion, growth, inprocess, process, tokens, wire  # noqa: E402 - the path first
+from bench import apps, checks, client, conversion, gateways, growth, inprocess, process, tokens, wire  # noqa: E402 - the path first
 from bench import instructions as counted  # noqa: E402 - the path first
 from bench.requests import CALLS, Call  # noqa: E402 - the path first
 from corpus.documents import documents  # noqa: E402 - the path first
@@ -222,6 +222,21 @@ def clients() -> Iterator[Row]:
     yield Row("gateway, additional time of a call", wire.hop_us(CALLS["opentool"]), "us", 250.0, least=False)
 
 
+def of_gateways() -> Iterator[Row]:
+    """Yield what a gateway costs, how fast it starts, and what an upstream that hangs costs the others."""
+    for name in ("otc", "otc recorded"):
+        what = f"gateway, {name}, with a key, limits, consent, ledger and audit"
+        alone, both = gateways.rate_ratio(name)
+        yield Row(f"{what}, by its CPU time", alone, "of raw", 0.30)
+        yield Row(f"{what}, by its CPU time and that of the upstream", both, "of raw")
+    if importlib.util.find_spec("fastmcp"):
+        what = "other library, FastMCP's proxy, by its CPU time"
+        yield attempt(what, "of raw", lambda: gateways.proxy_ratio("fastmcp_proxy"))
+    what = f"gateway, start with {gateways.UPSTREAMS} upstreams of {gateways.TOOLS} tools"
+    yield Row(what, gateways.start_s(), "s", 1.5, least=False)
+    yield Row("gateway, p99 of the others while an upstream hangs", gateways.hung_ratio(), "times", 1.1, least=False)
+
+
 def growths() -> Iterator[Row]:
     """Yield what must not grow with the number of tools, sets of scopes or keys."""
     lists = growth.Lists()
@@ -318,6 +333,7 @@ PARTS = {
     "costs": costs,
     "checks": each_check,
     "clients": clients,
+    "gateways": of_gateways,
     "growth": growths,
     "processes": processes,
     "conversions": conversions,

@@ -23,7 +23,7 @@ from bench import apps
 from toolwire.server.http.process import serve
 serve(getattr(apps, sys.argv[1])(), port=int(sys.argv[3]), announce=lambda _: None)
 """
-_WE_MADE = frozenset(("ours", "busy", "gateway"))
+_WE_MADE = frozenset(("ours", "busy", "gateway", "full_gateway", "hung"))
 _HERE = Path(__file__).parent
 
 
@@ -85,10 +85,10 @@ def hop_us(call: Call, *, seconds: int = 4) -> float:
     """Return the CPU microseconds that a gateway adds to ``call``: those of both servers, less those of one."""
     with served("ours") as port, served("gateway", env={"BENCH_UPSTREAM": f"http://127.0.0.1:{port}"}) as hop:
         rate(hop, call, seconds=1)  # everything is loaded and connected
-        return _cpu_us(hop, call, seconds, [hop, port]) - _cpu_us(port, call, seconds, [port])
+        return cpu_us(hop, call, seconds, [hop, port]) - cpu_us(port, call, seconds, [port])
 
 
-def _cpu_us(port: int, call: Call, seconds: int, servers: Sequence[int]) -> float:
+def cpu_us(port: int, call: Call, seconds: int, servers: Sequence[int]) -> float:
     """Return the CPU microseconds of all ``servers`` for one ``call`` to ``port``."""
     before = sum(map(_cpu_s, servers))
     calls = rate(port, call, seconds=seconds) * seconds

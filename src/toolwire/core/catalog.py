@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from hashlib import sha256
 from unicodedata import combining, normalize
 
@@ -36,6 +37,7 @@ def build_toolkit_name(title: str) -> str:
     return f"{name or 'Tools'}_{sha256(title.encode('utf-8', 'replace')).hexdigest()[:6]}"
 
 
+@lru_cache(1_024)  # a catalog of ten thousand tools has few versions
 def make_version_key(version: str) -> tuple[int, ...]:
     """Return ``version`` as a tuple of numbers to sort by; a part that is not a number of up to 18 digits is 0."""
     # A-38
