@@ -326,6 +326,40 @@ def test_settings_can_be_switched_off(project: Path, own: Path, toolwire: Run, m
     assert toolwire("settings").out.startswith("There are no settings: write toolwire.toml here")
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a" + ".a" * 60_000 + " = 1\n", "1:1: there are more than 32 dots outside of quotes."),
+        ("x = 1\n" + "y = {" + "a." * 100 + "a = 1}", "2:1: there are more than 32 dots outside of quotes."),
+        ("#" * 300_000, "is larger than 262,144 bytes."),
+        ("[targets]\n" + "".join(f"'http://{n}.example' = {{}}\n" for n in range(201)), "1:1: there are more than 200"),
+        ("a = " + "[" * 100_000, "is not valid TOML"),
+    ],
+)
+def test_a_hostile_file_costs_no_more_than_a_sentence(project: Path, toolwire: Run, text: str, sentence: str) -> None:
+    write_settings(project / "toolwire.toml", text)
+    outcome = toolwire("tools", "http://127.0.0.1:1")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert sentence in outcome.err
+    assert len(outcome.err) < 1_000
+
+
+def test_many_faults_are_listed_up_to_a_limit(project: Path, toolwire: Run) -> None:
+    write_settings(project / "toolwire.toml", "[defaults]\n" + "".join(f"x{n} = 1\n" for n in range(15_000)))
+    checked = toolwire("settings", "check")
+    assert checked.code == 1
+    assert checked.out.count("\n") == 100
+    assert "toolwire.toml:101:1: " in checked.out
+
+
+def test_variables_that_kubernetes_sets_for_a_service_are_no_settings(
+    project: Path, toolwire: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLWIRE_PORT", "tcp://10.0.0.11:9627")
+    monkeypatch.setenv("TOOLWIRE_SERVICE_HOST", "10.0.0.11")
+    assert read_sources(toolwire("settings", "show", "serve", "--json"))["port"] == (9627, "default")
+
+
 def test_different_settings_of_several_targets_are_refused(project: Path, own: Path, toolwire: Run) -> None:
     write_settings(own, '[targets."http://127.0.0.1:1"]\nkey-env = "A"\n')
     outcome = toolwire("lock", "http://127.0.0.1:1", "http://127.0.0.1:2")

@@ -193,6 +193,8 @@ def _read_variables() -> Iterator[Setting]:
     for option, action in known.items():
         variable = f"{_PREFIX}{option.upper().replace('-', '_')}"
         text = os.environ.get(variable)
+        if text is not None and option == "port" and "://" in text:
+            continue  # Kubernetes sets TOOLWIRE_PORT=tcp://... for a service of this name
         # Credentials and what changes one document are for one site; a variable would be for all.
         if text is None or option in OF_A_TARGET or not (text or isinstance(action.default, list)):
             continue
@@ -227,10 +229,13 @@ def resolve(settings: Settings, command: str, targets: Sequence[str], closed: Co
     """
     used: dict[str, Setting] = {}
     untrusted: list[Setting] = []
+    by_option: dict[tuple[Layer, str], list[Setting]] = {}
+    for one in settings.list_all():
+        by_option.setdefault((one.layer, one.option), []).append(one)
     for option in list_command_options()[command]:
         if option in closed or (option in OF_URLS and not any(_is_remote(text, command) for text in targets)):
             continue
-        by_layer = {layer: _choose(settings, layer, option, command, targets) for layer in _LAYERS}
+        by_layer = {layer: _choose(by_option.get((layer, option), ()), command, targets) for layer in _LAYERS}
         project = by_layer["project"]
         if project is not None and not settings.is_trusted and (project.needs_trust or by_layer["user"] is not None):
             del by_layer["project"]
@@ -240,9 +245,8 @@ def resolve(settings: Settings, command: str, targets: Sequence[str], closed: Co
     return Resolution(used=used, untrusted=tuple(untrusted))
 
 
-def _choose(settings: Settings, layer: Layer, option: str, command: str, targets: Sequence[str]) -> Setting | None:
-    """Return the one setting of a layer for all targets: that of the target, else of the command, else of all."""
-    candidates = [one for one in settings.list_all() if one.layer == layer and one.option == option]
+def _choose(candidates: Sequence[Setting], command: str, targets: Sequence[str]) -> Setting | None:
+    """Return the one of several settings for all targets: that of the target, else of the command, else of all."""
     if not candidates:
         return None
     fitting = [_find_best(candidates, command, target) for target in targets] or [_find_best(candidates, command, "")]
@@ -251,8 +255,8 @@ def _choose(settings: Settings, layer: Layer, option: str, command: str, targets
         if (other and other.value) != (first and first.value):
             at = next(one.source for one in (first, other) if one is not None)
             raise UsageError(
-                f"{at}: {option} is for one target, and there are several: name one, or give each a table in the file"
-                " of a gateway, `toolwire gateway run`."
+                f"{at}: {candidates[0].option} is for one target, and there are several: name one, or give each a table"
+                " in the file of a gateway, `toolwire gateway run`."
             )
     return first
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from argparse import Action, ArgumentParser
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -44,12 +45,15 @@ SETTABLE: Final = OF_URLS | {
     *("ask", "consent", "receipts", "receipt-keys", "receipt-audience", "host", "port", "workers", "log", "access-log"),
     *("api-key-file", "jwt-secret-file", "jwks", "jwt-issuer", "jwt-audience", "allow-host", "allow-origin"),
     *("tls-cert", "tls-key", "state", "wake", "ledger", "rates", "rates-fail", "rates-replicas", "strict-jsonrpc"),
+    *("private", "sessions"),
     *("model", "api", "base-url", "model-key-env"),
 }
 """The options that settings may have."""
 
 _TABLES: Final = ("defaults", "targets")
-_MOST_TARGETS: Final = 1_000
+_LARGEST_BYTES: Final = 1 << 18
+_MOST_TARGETS: Final = 200
+_MOST_FAULTS: Final = 100
 _ONLY_TYPED: Final = frozenset(
     {"agree", "yes", "force", "output", "token", "secret", "user-id", "stdio", "connections"}
 )
@@ -66,6 +70,7 @@ _STRICT: Final[Mapping[str, Any]] = {
     "safe-only": True,
     "no-deprecated": True,
     "locked": True,
+    "private": True,
     "consent": "refuse",
     "receipts": "required",
 }
@@ -110,11 +115,21 @@ def read_settings_file(path: Path, layer: Layer) -> SettingsFile:
     Raises:
         UsageError: it cannot be read, or is no TOML.
     """
-    data = read_bytes(path, "write one, or leave it out.")
+    data = read_bytes(path, "write one, or leave it out.", largest=_LARGEST_BYTES)
     reader = _Reader(TomlFile(data, str(path)), path.parent, layer)
-    settings = tuple(reader.read())
+    settings = tuple(_read_all(reader))
     digest = hashlib.sha256(str(path).encode() + b"\0" + data).hexdigest()
     return SettingsFile(path=path, layer=layer, settings=settings, faults=tuple(reader.faults), digest=digest)
+
+
+class _TooManyFaultsError(Exception):
+    """A file with as many faults is none of ours: the rest of it is not read."""
+
+
+def _read_all(reader: _Reader) -> Iterator[Setting]:
+    """Yield the settings until there are too many faults."""
+    with suppress(_TooManyFaultsError):
+        yield from reader.read()
 
 
 def list_options(parser: ArgumentParser) -> dict[str, Action]:
@@ -220,6 +235,8 @@ class _Reader:
 
     def _add_fault(self, place: tuple[str, ...], sentence: str) -> None:
         self.faults.append(self._file.describe_fault(place, sentence))
+        if len(self.faults) >= _MOST_FAULTS:
+            raise _TooManyFaultsError
 
 
 def _find_secret(option: str, value: Any) -> str:

@@ -11,6 +11,7 @@ import stat
 import tomllib
 from argparse import Action, ArgumentTypeError
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -30,7 +31,9 @@ SECRETS: Final = {
 SECRET_FIELD: Final = re.compile("auth|cookie|key|password|secret|token", re.IGNORECASE)
 """Names of header fields whose values are secrets."""
 
-_LARGEST_BYTES: Final = 1 << 20
+LARGEST_BYTES: Final = 1 << 20
+_MOST_DOTS: Final = 32
+_QUOTED: Final = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
 _PART: Final = r"[A-Za-z0-9_-]+|\"[^\"\n]*\"|'[^'\n]*'"
 _HEADER: Final = re.compile(rf"\s*\[\s*((?:{_PART})(?:\s*\.\s*(?:{_PART}))*)\s*\]")
 _MEMBER: Final = re.compile(rf"\s*((?:{_PART})(?:\s*\.\s*(?:{_PART}))*)\s*=")
@@ -49,6 +52,7 @@ class TomlFile:
         self.name = name
         try:
             self.text = data.decode()
+            _refuse_long_keys(self.text, name)
             self.content: Mapping[str, Any] = tomllib.loads(self.text)
         except UnicodeDecodeError as error:
             raise UsageError(f"{name} is not UTF-8.") from error
@@ -63,8 +67,24 @@ class TomlFile:
 
     def find_source(self, place: tuple[str, ...]) -> str:
         """Return the name of the file, the line and the column of the member at ``place``, with colons between."""
-        line, column = find_position(self.text, place)
+        found = (self._positions.get(place[:depth]) for depth in range(len(place), 0, -1))
+        line, column = next(filter(None, found), (1, 1))
         return f"{self.name}:{line}:{column}"
+
+    @cached_property
+    def _positions(self) -> Mapping[tuple[str, ...], tuple[int, int]]:
+        """The line and the column, from 1, of each table and each member that begins a line."""
+        found: dict[tuple[str, ...], tuple[int, int]] = {}
+        table: tuple[str, ...] = ()
+        for number, line in enumerate(self.text.splitlines(), 1):
+            if header := _HEADER.match(line):
+                here = table = _split(header[1])
+            elif member := _MEMBER.match(line):
+                here = (*table, *_split(member[1]))
+            else:
+                continue
+            found.setdefault(here, (number, len(line) - len(line.lstrip()) + 1))
+        return found
 
     def fail(self, place: tuple[str, ...], sentence: str) -> NoReturn:
         """Raise the fault of the member at ``place``.
@@ -75,8 +95,15 @@ class TomlFile:
         raise UsageError(self.describe_fault(place, sentence))
 
 
-def read_bytes(path: Path, missing: str) -> bytes:
-    """Return what is in the file, of at most 1 MiB. ``missing`` says what to do where there is none.
+def _refuse_long_keys(text: str, name: str) -> None:
+    # tomllib works on a key with very many parts for the square of their number.
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.count(".") > _MOST_DOTS and _QUOTED.sub("", line).count(".") > _MOST_DOTS:
+            raise UsageError(f"{name}:{number}:1: there are more than {_MOST_DOTS} dots outside of quotes.")
+
+
+def read_bytes(path: Path, missing: str, *, largest: int = LARGEST_BYTES) -> bytes:
+    """Return what is in the file, of at most ``largest`` bytes. ``missing`` says what to do where there is none.
 
     Raises:
         UsageError: it cannot be read, or is larger.
@@ -86,13 +113,13 @@ def read_bytes(path: Path, missing: str) -> bytes:
         if not stat.S_ISREG(path.stat().st_mode):
             raise UsageError(f"{path} is no file.")
         with path.open("rb") as file:
-            data = file.read(_LARGEST_BYTES + 1)
+            data = file.read(largest + 1)
     except FileNotFoundError as error:
         raise UsageError(f"There is no {path}: {missing}") from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
-    if len(data) > _LARGEST_BYTES:
-        raise UsageError(f"{path} is larger than {_LARGEST_BYTES:,} bytes.")
+    if len(data) > largest:
+        raise UsageError(f"{path} is larger than {largest:,} bytes.")
     return data
 
 
@@ -123,23 +150,6 @@ def read_option_value(name: str, action: Action, value: Any) -> Any:
     if action.choices is not None and value not in action.choices:
         raise ValueError(f"{name} is one of {', '.join(map(str, action.choices))}, not {value[:40]!r}")
     return value
-
-
-def find_position(text: str, place: tuple[str, ...]) -> tuple[int, int]:
-    """Return the line and the column, from 1, of the member at ``place``; else of the nearest table around it."""
-    found, depth = (1, 1), 0
-    table: tuple[str, ...] = ()
-    for number, line in enumerate(text.splitlines(), 1):
-        if header := _HEADER.match(line):
-            here = table = _split(header[1])
-        elif member := _MEMBER.match(line):
-            here = (*table, *_split(member[1]))
-        else:
-            continue
-        if len(here) > depth and place[: len(here)] == here:
-            depth = len(here)
-            found = number, len(line) - len(line.lstrip()) + 1
-    return found
 
 
 def _split(dotted: str) -> tuple[str, ...]:
