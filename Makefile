@@ -15,7 +15,7 @@ IN_BROWSERS := --numprocesses 2 --dist loadfile $(BROWSERS)
 # Most tests wait for other processes most of their time, so four at a time keep two cores busy.
 TOGETHER := --numprocesses 4 --dist worksteal $(patsubst %,--ignore=%,$(ALONE) $(BROWSERS))
 
-.PHONY: lock long demo test newcomer programs hunt corpus test-corpus kills schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs changelog release bench short overload clean
+.PHONY: lock long demo test newcomer programs hunt corpus test-corpus kills schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs changelog release bench short overload scale clean
 .DEFAULT_GOAL := test
 # Without the files that this variable forbids, each program that a test starts compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -139,6 +139,9 @@ bench: $(BENCH)/.ready   ## measure the speed, also of other libraries (needs wr
 
 short: $(READY)          ## run two thousand short programs, half of them with a cancelled call, and count crashes (ten minutes)
 	@$(BIN)/python bench/short_programs.py $(ARGS)
+
+scale: $(READY)           ## measure recorded calls on SQLite and PostgreSQL with 1, 2 and 4 servers, and write docs/scale.md (two minutes, needs wrk and PostgreSQL)
+	@$(BIN)/python -m bench.scale
 
 overload: $(BENCH)/.ready ## send up to ten times more calls than a server can run (four minutes, two cores)
 	@$(BENCH)/bin/python bench/overload.py $(ARGS)

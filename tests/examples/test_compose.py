@@ -1,0 +1,143 @@
+# ruff: noqa: F811 - fixtures are imported
+"""The parts of compose.yaml, started as processes: its commands, its proxy with TLS, its PostgreSQL and its Redis."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from http.client import HTTPSConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.certificates import write_certificate
+from tests.postgres import Postgres, shared_postgres  # noqa: F401 - the fixture
+from tests.programs import RedisServer, find_free_port
+
+FOLDER = Path(__file__).parents[2] / "examples" / "compose"
+NAME = "tools.example.com"
+PATIENCE_S = 60.0
+Start = Callable[[list[str], dict[str, str], int | None], None]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Start a program, and wait until it listens at the port or has said a line."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(argv: list[str], environment: dict[str, str], port: int | None) -> None:
+        process = subprocess.Popen(
+            argv,
+            cwd=FOLDER,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, **environment},
+        )
+        started.append(process)
+        assert process.stdout is not None
+        if port is None:
+            said = process.stdout.readline()
+            assert said.startswith("works"), said
+            return
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+            except OSError:
+                assert process.poll() is None, process.stdout.read()
+                assert time.monotonic() < until, f"{argv[0]} does not listen"
+                time.sleep(0.05)
+            else:
+                return
+
+    yield begin
+    for process in reversed(started):
+        process.terminate()
+        process.communicate(timeout=PATIENCE_S)
+
+
+@pytest.mark.requirement("ST-03")
+def test_parts_of_the_compose_file_run_a_long_call_behind_the_proxy(
+    start: Start, shared_postgres: Postgres, tmp_path: Path
+) -> None:
+    pytest.importorskip("docket", reason="pydocket is not here: install toolwire[docket] to prove this")
+    nginx = shutil.which("nginx", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
+    if nginx is None:
+        pytest.skip("nginx is not here: apt-get install nginx-light to prove this")
+    services: Any = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]
+    assert services.keys() == {"server1", "server2", "worker", "postgres", "redis", "proxy"}
+    redis = RedisServer(tmp_path)
+    try:
+        while not redis.answers():
+            time.sleep(0.02)
+        values = {
+            "TOOLWIRE_STATE": shared_postgres.create_database(),
+            "TOOLWIRE_WAKE": f"redis://127.0.0.1:{redis.port}",
+            "TOOLWIRE_API_KEYS": "key-of-ada ada",
+        }
+        assert services["server1"]["environment"].keys() == values.keys()
+        ports = {}
+        for name in ("server1", "server2", "worker"):
+            program, *words = services[name]["command"]
+            assert program == "toolwire"
+            ports[name] = find_free_port()
+            words = [{"0.0.0.0": "127.0.0.1", "9627": str(ports[name])}.get(word, word) for word in words]
+            argv = [sys.executable, "-m", "toolwire", *words]
+            start(argv, values, None if name == "worker" else ports[name])
+        port, certificate = find_free_port(), write_certificate(tmp_path, NAME)
+        text = (FOLDER / "nginx.conf").read_text()
+        text = re.sub(r"(server[12]):9627", lambda found: f"127.0.0.1:{ports[found[1]]}", text)
+        text = text.replace("listen 443 ssl", f"listen 127.0.0.1:{port} ssl")
+        text = text.replace("/etc/nginx/tls/cert.pem", str(certificate[0]))
+        text = text.replace("/etc/nginx/tls/key.pem", str(certificate[1]))
+        paths = "".join(
+            f"{kind}_temp_path {tmp_path};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        )
+        text = text.replace("http {", f"http {{ access_log off; {paths}")
+        file = tmp_path / "nginx.conf"
+        file.write_text(f"daemon off; pid {tmp_path}/pid; error_log stderr;\n{text}")
+        start([nginx, "-c", str(file), "-p", str(tmp_path)], {}, port)
+        context = ssl.create_default_context(cafile=str(certificate[0]))
+
+        def send(method: str, path: str, body: Any = None, **fields: str) -> tuple[int, dict[str, str], Any]:
+            connection = HTTPSConnection("127.0.0.1", port, timeout=PATIENCE_S, context=context)
+            connection._create_connection = socket.create_connection  # type: ignore[attr-defined]
+            context.check_hostname = False
+            head = {"host": NAME, "authorization": "Bearer key-of-ada", "content-type": "application/json", **fields}
+            connection.request(method, path, None if body is None else json.dumps(body), head)
+            answer = connection.getresponse()
+            found = answer.status, {name.lower(): value for name, value in answer.getheaders()}, json.load(answer)
+            connection.close()
+            return found
+
+        status, fields, _ = send("POST", "/api/count", {"to": 2}, prefer="respond-async")
+        assert status == 202
+        path = "/calls/" + fields["location"].rpartition("/")[2]
+        until = time.monotonic() + PATIENCE_S
+        while (found := send("GET", path, None, prefer="wait=10")[2])["state"] != "ended":
+            assert time.monotonic() < until, found
+        assert found["result"] == 2
+        assert send("GET", path, None, authorization="Bearer wrong")[0] == 401
+    finally:
+        redis.kill()
+
+
+def test_the_image_is_built_from_the_wheel_and_runs_without_rights() -> None:
+    lines = (FOLDER / "Dockerfile").read_text().splitlines()
+    assert any(line.startswith("RUN pip wheel") for line in lines)
+    assert "USER toolwire" in lines
+    for service in yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"].values():
+        for mount in service.get("volumes", ()):
+            source = mount.partition(":")[0]
+            assert source in ("postgres", "./tls") or (FOLDER / source).is_file()
