@@ -6,15 +6,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from toolwire.consent.decision_record import ChainedDecision, ChainStart, Decision
-from toolwire.consent.policy import PreferenceStore
 from toolwire.core.model import Approval
 from toolwire.stores.paths import is_postgres_url
 
 from .spent_words import MemorySpentWords, SharedSpentWords, SpentWords
 
-if TYPE_CHECKING:  # each loads sqlite3 or the driver of PostgreSQL
+if TYPE_CHECKING:  # each loads sqlite3 or the driver of PostgreSQL, or what only clients need
     from collections.abc import Iterator, Sequence
+
+    from toolwire.consent.decision_record import ChainedDecision, ChainStart, Decision
+    from toolwire.consent.policy import Preferences
 
     from .approvals import Approvals
     from .grants import StoredGrants
@@ -48,8 +49,12 @@ class StoredDecisions(Protocol):
         ...
 
 
-class StoredLevels(PreferenceStore, Protocol):
-    """The levels of consent that the user set."""
+class StoredLevels(Protocol):
+    """The levels of consent that the user set: a ``PreferenceStore`` that can list and delete them."""
+
+    def find(self, site: str, /) -> Preferences:
+        """Return the preferences for ``site``, an origin; it is the same object until they change."""
+        ...
 
     def list_levels(self) -> list[KeptLevel]:
         """Return each level, by site and tool."""
