@@ -152,7 +152,6 @@ def test_recipe_is_found_and_saved_in_the_browser_with_a_sign_in_and_one_questio
         page.locator(".badge.safe", has_text="connected").wait_for()
         say(page, WISH)
         page.get_by_role("heading", name="Sign in to go on").wait_for()
-        look("chat-sign-in")
         let_in(page)
         page.get_by_text("Which one shall I save?").wait_for()
         assert "Cacio e Pepe" in page.get_by_role("log").inner_text()

@@ -151,9 +151,7 @@ def test_each_page_of_the_console_looks_like_one_product(
     page.get_by_role("button", name="Compare").click()
     look("console-lock-differences")
     page.goto(f"{console.url}/log?verify=chain&tool=order")
-    look("console-log-verified")
-    page.goto(f"{console.url}/nothing")
-    look("console-nothing")
+    assert "14 records are as written" in page.inner_text("main")
 
 
 @pytest.mark.requirement("CO-02", "CO-04")

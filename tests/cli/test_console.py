@@ -55,20 +55,20 @@ def start_console(
 class Reader:
     """A browser that has signed in with the key of the link."""
 
-    def __init__(self, url: str, key: str) -> None:
-        self._host = urlsplit(url).netloc
+    def __init__(self, url: str, key: str, root: str = "") -> None:
+        self._host, self._root = urlsplit(url).netloc, root
         form = urlencode({"key": key, "next": "/"})
-        _, headers, _ = self._send("POST", "/sign-in", form, {})
+        _, headers, _ = self._send("POST", f"{root}/sign-in", form, {})
         self._cookie = headers["set-cookie"].partition(";")[0]
 
     def get(self, path: str) -> str:
-        return self._send("GET", path, None, {"cookie": self._cookie})[2]
+        return self._send("GET", self._root + path, None, {"cookie": self._cookie})[2]
 
     def submit(self, path: str, **fields: str) -> str:
         token = self.get("/").partition('name="token" value="')[2].partition('"')[0]
         form = urlencode({"token": token, **fields})
-        _, headers, text = self._send("POST", path, form, {"cookie": self._cookie})
-        return self.get(headers["location"]) if "location" in headers else text
+        _, headers, text = self._send("POST", self._root + path, form, {"cookie": self._cookie})
+        return self.get(headers["location"].removeprefix(self._root)) if "location" in headers else text
 
     def _send(
         self, method: str, path: str, body: str | None, headers: dict[str, str]

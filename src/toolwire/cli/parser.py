@@ -515,6 +515,12 @@ def _add_console(parser: Parser) -> None:
     parser.add_argument(
         "--lock", default="toolwire.lock", metavar="FILE", help="the lock to compare with (%(default)s)"
     )
+    parser.add_argument(
+        "--state",
+        default="",
+        metavar="WHERE",
+        help="show the long calls, questions and decisions in the state of a server: a folder, or postgresql://HOST",
+    )
 
 
 def _add_page_options(parser: Parser) -> None:

@@ -30,6 +30,7 @@ from toolwire.client.transport.key_fetcher import build_key_fetcher
 from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.client.transport.network import Network, SyncNetwork
 from toolwire.consent import ClientRules
+from toolwire.console.front import ConsoleFront
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import ToolwireError
 from toolwire.core.long_call import CallEngine
@@ -70,6 +71,7 @@ from toolwire.telemetry.logs import log_json
 from .exits import UsageError
 from .gateway_callers import open_caller_vault, read_exchange, read_identity
 from .metrics_address import build_metrics_services
+from .operator_console import add_console, build_limit_finder, find_operators
 from .targets.local_target import open_code
 from .targets.open_target import UrlOptions, read_url_options
 from .targets.target import Target, UrlTarget, read_target
@@ -236,7 +238,7 @@ def list_remote_options(arguments: Namespace) -> dict[str, Any]:
     return {name: getattr(arguments, name) for name in REMOTE_OPTIONS}
 
 
-def build_app_from_environment() -> App | GatewayApp:
+def build_app_from_environment() -> App | GatewayApp | ConsoleFront:
     """Return the app for the settings in the environment, and remove them from it: they hold keys."""
     settings = read_settings(os.environ.pop(SETTINGS))
     return build_app(settings, open_toolboxes(settings))
@@ -244,8 +246,38 @@ def build_app_from_environment() -> App | GatewayApp:
 
 def build_app(
     settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: CallEngine | None = None
+) -> App | GatewayApp | ConsoleFront:
+    """Return the app that serves all ``toolboxes`` as one, with a console if a key has its scope.
+
+    ``engine`` gets long calls; see ``open_engine``.
+
+    Raises:
+        DefinitionError: two of them have a tool of the same id, or the ledger cannot be opened.
+    """
+    app = build_served_app(settings, toolboxes, engine)
+    rules = RulesByCaller(list_caller_rules(settings))
+    operators = find_operators([parse_api_key(key) for key in settings.api_keys], rules)
+    if not operators:
+        return app
+    places = find_state_places(settings.state)
+    upstreams = [(one.target, box) for one, box in zip(settings.upstreams, toolboxes, strict=False)]
+    limits = {one.name: RateLimit.parse(one.rate) for one in settings.upstreams if one.rate}
+    return add_console(
+        app,
+        operators,
+        upstreams=upstreams,
+        places=places,
+        ledger=settings.ledger or places.ledger,
+        rates=settings.rates or places.rates,
+        find_limit=build_limit_finder(app.catalog, rules, limits),
+        hosts=settings.hosts,
+    )
+
+
+def build_served_app(
+    settings: ServeSettings, toolboxes: Sequence[Toolbox], engine: CallEngine | None
 ) -> App | GatewayApp:
-    """Return the app that serves all ``toolboxes`` as one. ``engine`` gets long calls; see ``open_engine``.
+    """Return the app that serves all ``toolboxes`` as one.
 
     Raises:
         DefinitionError: two of them have a tool of the same id, or the ledger cannot be opened.

@@ -83,7 +83,8 @@ class Console:
 
     ``sign_in`` knows the keys of operators. ``root`` is the path below which the pages are; with ``serve_before`` it
     stands before the application of a server. ``hosts`` are names of this server besides those of this machine. With
-    ``own_user_only``, programs of other users of this machine are refused, where the system can tell.
+    ``own_user_only``, programs of other users of this machine are refused, where the system can tell. ``secret`` signs
+    the sessions: workers of one server need the same one.
     """
 
     active_calls = 0
@@ -96,11 +97,12 @@ class Console:
         root: str = "",
         hosts: Iterable[str] = (),
         own_user_only: bool = False,
+        secret: bytes = b"",
         groups: Sequence[PageGroup] = (),
     ) -> None:
         self._source = source
         self._root = root
-        self._sessions = OperatorSessions(sign_in)
+        self._sessions = OperatorSessions(sign_in, secret=secret)
         self._guard = HostGuard(hosts=hosts)
         self._own_user_only = own_user_only
         self._scheduler = DeadlineScheduler()
@@ -231,7 +233,9 @@ class Console:
             return build_refusal("This form is too old, or is not from this page. Go back and load it again.", 403)
         if path == "/sign-out":
             self._sessions.end(cookie)
-            return _redirect(f"{self._root}/")
+            gone = f"{_name_cookie(scope)}=; Path={self._root or '/'}; Max-Age=0"
+            response = _redirect(f"{self._root}/")
+            return response._replace(headers=(*response.headers, (b"set-cookie", gone.encode())))
         return await self._make(self._actions.get(path), request)
 
     async def _make(self, handler: Action | None, request: PageRequest) -> Response:

@@ -48,7 +48,10 @@ def build_calls(source: ConsoleSource, request: PageRequest) -> Page:
     table = build_table(("Tool", "State", "Caller", "Began", ""), rows)
     empty = '<p class="empty">No call runs, and none has ended lately.</p>'
     heading = build_heading("Calls", "Long calls that run now or ended lately, the newest first.")
-    return Page("Calls", f'{heading}<div class="card" data-part="calls">{table if rows else empty}</div>', ("calls",))
+    number = source.count_running() if source.count_running is not None else None
+    now = "" if number is None else f"<p>{count_words(number, 'call runs', 'calls run')} now in this process.</p>"
+    html = f'{heading}<div data-part="running">{now}</div>'
+    return Page("Calls", f'{html}<div class="card" data-part="calls">{table if rows else empty}</div>', ("calls",))
 
 
 def cancel_call(source: ConsoleSource, request: PageRequest) -> Redirect:
@@ -73,6 +76,7 @@ def _list_upstream_cells(row: UpstreamHealth) -> list[str]:
     note = escape(make_visible(row.last_failure[:_TEXT_CHARS])) if row.failures else ""
     when = f" <small>{build_moment(row.last_failure_at)}</small>" if row.last_failure_at is not None else ""
     failures = f" <small>{count_words(row.failures, 'failure')}</small>" if row.failures else ""
+    failures += f" <small>{row.running:,} running</small>" if row.running else ""
     return [
         f"<b>{escape(make_visible(row.name))}</b>",
         build_badge(*_HEALTH[row.state]),

@@ -2,28 +2,30 @@
 
 Rules:
 - The key of a start is good for one browser. It is in the fragment of a URL, which no browser sends.
-- A session ends after twelve hours, and with the program. Its cookie is for this console only, and no script reads it.
+- A session ends after twelve hours. Its cookie is for this console only, and no script reads it.
 - A form carries the token of its session. Wrong keys are counted for each address.
 """
 # CO-02, D-19, D-22
 
 from __future__ import annotations
 
+import json
 import secrets
 import threading
 import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from hmac import compare_digest
+from hmac import compare_digest, digest
 from typing import Final, TypeAlias
 
 SignInKey: TypeAlias = Callable[[str], str | None]
 """Returns the name of the operator whose key it is, or None. It is called with what anyone typed."""
 
 SESSION_S: Final = 12 * 3_600.0
-_MAX_SESSIONS: Final = 200
+_MAX_ENDED: Final = 1_000
 _MAX_WRONG: Final = 10
 _WRONG_WINDOW_S: Final = 60.0
 _MAX_ADDRESSES: Final = 1_000
@@ -35,7 +37,6 @@ class OperatorSession:
 
     name: str
     form_token: str
-    until: float
 
     def owns(self, token: str) -> bool:
         """Return whether a form with ``token`` came from a page of this session."""
@@ -61,13 +62,25 @@ class OneTimeKey:
 
 
 class OperatorSessions:
-    """The sessions of one console. ``clock`` returns seconds and never goes back."""
+    """The sessions of one console.
 
-    def __init__(self, sign_in: SignInKey, *, clock: Callable[[], float] = time.monotonic) -> None:
+    A cookie holds the name, its end and a signature by ``secret``: each worker of a server that has the same secret
+    knows it. ``wall`` returns seconds since 1970, ``clock`` seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        sign_in: SignInKey,
+        *,
+        secret: bytes = b"",
+        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._sign_in = sign_in
-        self._clock = clock
+        self._secret = secret or secrets.token_bytes(32)
+        self._wall, self._clock = wall, clock
         self._lock = threading.Lock()
-        self._sessions: OrderedDict[bytes, OperatorSession] = OrderedDict()
+        self._ended: OrderedDict[str, None] = OrderedDict()
         self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
 
     def start(self, key: str, address: str) -> str | None:
@@ -80,25 +93,31 @@ class OperatorSessions:
             if len(wrong) >= _MAX_WRONG:
                 return None
         name = self._sign_in(key)
-        with self._lock:
-            if name is None:
+        if name is None:
+            with self._lock:
                 wrong.append(self._clock())
-                return None
-            cookie = secrets.token_urlsafe(32)
-            session = OperatorSession(name, secrets.token_urlsafe(24), self._clock() + SESSION_S)
-            self._sessions[_hash(cookie)] = session
-            if len(self._sessions) > _MAX_SESSIONS:
-                self._sessions.popitem(last=False)
-        return cookie
+            return None
+        content = json.dumps([name, int(self._wall() + SESSION_S), secrets.token_hex(16)]).encode()
+        text = urlsafe_b64encode(content).decode().rstrip("=")
+        return f"{text}.{self._sign('cookie', text)}"
 
     def find(self, cookie: str) -> OperatorSession | None:
         """Return the session of a cookie, or None."""
-        session = self._sessions.get(_hash(cookie))
-        return session if session is not None and self._clock() < session.until else None
+        text, _, signature = cookie.partition(".")
+        if not compare_digest(signature.encode(), self._sign("cookie", text).encode()) or cookie in self._ended:
+            return None
+        name, until, _ = json.loads(urlsafe_b64decode(f"{text}{'=' * (-len(text) % 4)}"))
+        return OperatorSession(name, self._sign("form", text)) if self._wall() < until else None
 
     def end(self, cookie: str) -> None:
         """End the session of a cookie."""
-        self._sessions.pop(_hash(cookie), None)
+        with self._lock:
+            self._ended[cookie] = None
+            if len(self._ended) > _MAX_ENDED:
+                self._ended.popitem(last=False)
+
+    def _sign(self, purpose: str, text: str) -> str:
+        return digest(self._secret, f"{purpose} {text}".encode(), sha256).hex()
 
     def _find_wrong(self, address: str) -> deque[float]:
         found = self._wrong.pop(address, None) or deque(maxlen=_MAX_WRONG)
@@ -108,8 +127,3 @@ class OperatorSessions:
         if len(self._wrong) > _MAX_ADDRESSES:
             self._wrong.popitem(last=False)
         return found
-
-
-def _hash(cookie: str) -> bytes:
-    # A look-up by the digest takes the same time whatever part of a guess is right.
-    return sha256(cookie.encode()).digest()

@@ -96,6 +96,7 @@ class ConsoleSource:
     list_upstreams: Callable[[], Sequence[UpstreamHealth]] | None = None
     list_calls: Callable[[], Sequence[CallRow]] | None = None
     cancel_call: Callable[[str], bool] | None = None
+    count_running: Callable[[], int] | None = None
     list_limits: Callable[[], Sequence[LimitRow]] | None = None
     limit_notes: Sequence[str] = field(default=())
 

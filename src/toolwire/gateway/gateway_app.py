@@ -9,6 +9,7 @@ from typing import Final, Protocol, TypeAlias
 import anyio.to_thread
 
 from toolwire.core.catalog import Catalog
+from toolwire.core.health import UpstreamHealth
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Response
 from toolwire.core.model import Problem, Secret
 from toolwire.framing import jsontext
@@ -76,6 +77,10 @@ class GatewayApp:
     def catalog(self) -> Catalog:
         """Return what is served now."""
         return self._app.catalog()
+
+    def list_health(self) -> Sequence[UpstreamHealth]:
+        """Return the health of each upstream."""
+        return self._app.list_health()
 
     def drain(self) -> None:
         """Answer each new request with 503 from now on; running calls finish."""

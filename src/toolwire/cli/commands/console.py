@@ -10,6 +10,7 @@ from typing import Any
 
 from toolwire.cli.browser_chat import build_browser_chat
 from toolwire.cli.exits import OK
+from toolwire.cli.operator_console import list_calls
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import print_instruction
 from toolwire.client import Session
@@ -28,7 +29,8 @@ from toolwire.limits import CLIENT_DEFAULTS
 from toolwire.server.http.process import HOST, serve
 from toolwire.stores.consent.agreed_digests import open_agreed_commands
 from toolwire.stores.consent.open import Place
-from toolwire.stores.paths import find_decisions_place, find_state_folder
+from toolwire.stores.ledger.call_overview import CallOverview
+from toolwire.stores.paths import find_decisions_place, find_state_folder, find_state_places
 
 from .lock import list_differences, read_lock_file
 
@@ -37,8 +39,9 @@ _LAST_DECISIONS = 1_000
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve the console on loopback until it is stopped."""
-    place = arguments.path or find_decisions_place()
-    source = build_source(place, lock=Path(arguments.lock), targets=arguments.targets)
+    places = find_state_places(arguments.state)
+    place = arguments.path or (arguments.state and places.inbox) or find_decisions_place()
+    source = build_source(place, lock=Path(arguments.lock), targets=arguments.targets, ledger=places.ledger)
     chat = build_browser_chat(source)
     serve_console(source, port=arguments.port, opens=not arguments.no_open, groups=[chat.group])
     return OK
@@ -68,13 +71,20 @@ def serve_console(
     serve(app, host=HOST, port=port, announce=announce)
 
 
-def build_source(place: Place, *, lock: Path = Path("toolwire.lock"), targets: Sequence[str] = ()) -> ConsoleSource:
-    """Return what the console of this user shows, from ``place`` and the file of the lock.
+def build_source(
+    place: Place,
+    *,
+    lock: Path = Path("toolwire.lock"),
+    targets: Sequence[str] = (),
+    ledger: str | None = None,
+) -> ConsoleSource:
+    """Return what the console of this user shows, from ``place``, the file of the lock and the ledger of a server.
 
     Raises:
         UsageError: a target is no URL.
     """
     given = [_read_url(text) for text in targets]
+    calls = CallOverview(ledger) if ledger else None
     source = ConsoleSource(
         place=place,
         list_connections=lambda: _list_connections(source, given),
@@ -82,6 +92,8 @@ def build_source(place: Place, *, lock: Path = Path("toolwire.lock"), targets: S
         list_locked=lambda: [(url, len(tools)) for url, tools in _read_lock(lock).connections.items()],
         lock_name=lock.name,
         find_differences=lambda url: _find_differences(lock, url),
+        list_calls=None if calls is None else lambda: list_calls(calls),
+        cancel_call=None if calls is None else calls.ask_cancel,
         limit_notes=_LIMIT_NOTES,
     )
     return source

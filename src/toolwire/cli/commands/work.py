@@ -13,7 +13,7 @@ from toolwire import __version__
 from toolwire.cli.commands.serve import build_settings
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.parser import list_commands
-from toolwire.cli.serve_app import build_app, open_engine, open_toolboxes
+from toolwire.cli.serve_app import build_served_app, open_engine, open_toolboxes
 from toolwire.cli.terminal.screen import escaped
 from toolwire.core.long_call import CallEngine, is_long
 from toolwire.gateway.gateway_app import GatewayApp
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("No tool of these targets is long, so there is nothing to run: servers run all other calls.")
     # Without a queue, the worker looks for calls in the state.
     engine = open_engine(settings) or LocalEngine(arguments.jobs)
-    asyncio.run(_work(build_app(settings, boxes, engine=engine), engine, names, arguments.grace))
+    asyncio.run(_work(build_served_app(settings, boxes, engine), engine, names, arguments.grace))
     return OK
 
 

@@ -147,7 +147,7 @@ class ChatPages:
         if not self._chat.list_sites():
             steps.append("<li>Connect a site by its address.</li>")
         steps.append("<li>Say what you want. A call that changes something asks you first, here.</li>")
-        return f'<div class="card empty"><ol class="value-list">{"".join(steps)}</ol></div>'
+        return f'<div class="card"><ol class="value-list">{"".join(steps)}</ol></div>'
 
     def _build_waiting(self, request: PageRequest, id_: str, waiting: Waiting, fault: str) -> str:
         action, alert = request.link("/chat/answer"), build_notice(fault, "destroys", role="alert") if fault else ""

@@ -1,0 +1,162 @@
+"""Put the console at ``/console`` of a server, for the owners of keys that have its scope."""
+# CO-02
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from toolwire.console import CallRow, ConnectionRow, Console, ConsoleSource, LimitRow, OfferedTool
+from toolwire.console.front import ConsoleFront, ServedApp
+from toolwire.core.catalog import Catalog
+from toolwire.core.health import list_health
+from toolwire.core.model import Kind, Problem, RateLimit, Tool
+from toolwire.core.toolbox import Toolbox
+from toolwire.core.url_display import show_url
+from toolwire.limits import RulesByCaller
+from toolwire.server.access.api_keys import ApiKey
+from toolwire.server.access.callers import Caller
+from toolwire.server.asgi import apply_scopes, combine_callers
+from toolwire.stores.ledger.call_overview import CallOverview
+from toolwire.stores.limits.count_overview import CountOverview
+from toolwire.stores.paths import StatePlaces, find_decisions_place, is_postgres_url
+
+SCOPE: Final = "toolwire:console"
+"""The scope of a key whose owner is an operator. A key without scopes calls every tool, and is no operator's."""
+
+ROOT: Final = "/console"
+FindLimit = Callable[[str], "tuple[str, RateLimit] | None"]
+_NOTES: Final = ("A limit that was not used in its window is not in the list.",)
+_IN_MEMORY: Final = (
+    "Limits are counted where this page cannot look: with --state, in a folder or a PostgreSQL, they are shown."
+)
+_LONGEST_S: Final = 86_400.0
+_MOST_CALLS: Final = 100
+
+
+def find_operators(keys: Sequence[ApiKey], rules: RulesByCaller) -> dict[str, str]:
+    """Return the name of each operator by the digest of their key."""
+    callers = apply_scopes(combine_callers(keys, None), rules)
+    found: dict[str, str] = {}
+    for key in keys:
+        caller = callers.find_caller({b"authorization": b"Bearer " + key.key.reveal().encode()})
+        if isinstance(caller, Caller) and caller.scopes is not None and SCOPE in caller.scopes:
+            found[_digest(key.key.reveal())] = caller.name.removeprefix("key:")
+    return found
+
+
+def add_console(
+    app: ServedApp,
+    operators: dict[str, str],
+    *,
+    upstreams: Sequence[tuple[str, Toolbox]],
+    places: StatePlaces,
+    ledger: str | None,
+    rates: str,
+    find_limit: FindLimit,
+    hosts: Sequence[str],
+) -> ConsoleFront:
+    """Return ``app`` with the console for ``operators``.
+
+    ``upstreams`` are the targets of a gateway and their tools. ``rates`` is where calls are counted, empty for the
+    memory of the process; ``find_limit`` returns what a key of a count means, and its limit.
+    """
+    calls = CallOverview(ledger) if ledger else None
+    is_counted = bool(rates) and (not _is_url(rates) or is_postgres_url(rates))
+    counts = CountOverview(rates)
+    targets = {show_url(target): one for target, one in upstreams}
+
+    def list_connections() -> list[ConnectionRow]:
+        return [ConnectionRow(url=target, access="an upstream") for target in targets]
+
+    def find_offers(url: str) -> list[OfferedTool] | Problem:
+        one = targets.get(url)
+        if one is None:
+            return Problem(kind=Kind.NOT_FOUND, message="There is no such upstream.")
+        return [_describe_tool(name, tool) for name, tool in one.catalog().names.items()]
+
+    source = ConsoleSource(
+        place=places.inbox if _is_url(places.inbox) else Path(places.inbox) if places.inbox else find_decisions_place(),
+        list_connections=list_connections if upstreams else None,
+        find_offers=find_offers,
+        list_upstreams=(lambda: list_health(app)) if upstreams else None,
+        list_calls=None if calls is None else lambda: list_calls(calls),
+        count_running=lambda: app.active_calls,
+        cancel_call=None if calls is None else calls.ask_cancel,
+        list_limits=(lambda: list_limits(counts, find_limit)) if is_counted else None,
+        limit_notes=_NOTES if is_counted else (*_NOTES, _IN_MEMORY),
+    )
+    # Workers share the keys, and so the secret: each of them knows the sessions of the others.
+    secret = sha256("\0".join(["console", *sorted(operators)]).encode()).digest()
+    return ConsoleFront(
+        app, Console(source, lambda key: operators.get(_digest(key)), root=ROOT, hosts=hosts, secret=secret)
+    )
+
+
+def build_limit_finder(
+    catalog: Callable[[], Catalog], rules: RulesByCaller, upstreams: Mapping[str, RateLimit]
+) -> FindLimit:
+    """Return a function that returns what a key of a count means, and its limit; None if nothing limits it now."""
+
+    def find_limit(key: str) -> tuple[str, RateLimit] | None:
+        match key.split("\0"):
+            case ["", name] if name in upstreams:
+                return f"all calls of the upstream {name}", upstreams[name]
+            case [principal, ""] if (rate := rules.find(principal).rate) is not None:
+                return f"all calls of {principal}", rate
+            case [principal, _, tool_id]:
+                tool = next((one for one in catalog().tools if one.id == tool_id), None)
+                if tool is not None and tool.rate_limit is not None:
+                    return f"{tool.name}, called by {principal or 'anyone'}", tool.rate_limit
+        return None
+
+    return find_limit
+
+
+def list_limits(counts: CountOverview, find_limit: FindLimit) -> list[LimitRow]:
+    """Return the limits that were used lately, the most used first."""
+    rows = []
+    for key, times in counts.list_times(_LONGEST_S).items():
+        found = find_limit(key)
+        if found is not None:
+            what, limit = found
+            used = sum(ago < limit.window_s for ago in times)
+            rows.append(LimitRow(what=what, used=used, most=limit.max, per=f"in {limit.window}"))
+    return sorted((row for row in rows if row.used), key=lambda row: -row.used / row.most)[:_MOST_CALLS]
+
+
+def list_calls(calls: CallOverview) -> list[CallRow]:
+    """Return the newest long calls of all callers."""
+    return [
+        CallRow(
+            id=status.id,
+            tool=status.tool,
+            caller=principal,
+            state=status.state.value,
+            started_at=status.created_at,
+            progress=status.progress,
+            message="is told to end" if status.cancel_asked and not status.state.is_final else status.message,
+            can_cancel=not status.cancel_asked,
+        )
+        for principal, status in calls.list_recent(_MOST_CALLS)
+    ]
+
+
+def _describe_tool(name: str, tool: Tool) -> OfferedTool:
+    return OfferedTool(
+        name=name,
+        description=tool.description.strip().partition("\n")[0],
+        effect="destroys" if tool.destructive else "reads" if tool.safe else "changes",
+        cost=str(tool.cost or ""),
+        level=str(tool.approval or ""),
+    )
+
+
+def _digest(key: str) -> str:
+    return sha256(key.encode()).hexdigest()
+
+
+def _is_url(place: str) -> bool:
+    return "://" in place

@@ -1,0 +1,84 @@
+"""Put a console before the application of a server, for its operators."""
+# CO-02
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from toolwire.core.catalog import Catalog
+from toolwire.server.http.exchange import Exchange, Receive, Scope, Send, get_exchange
+from toolwire.server.http.lifespan import begin_lifespan, end_lifespan, run_lifespan
+from toolwire.server.http.messages import close_websocket
+
+from .app import Console
+
+
+class ServedApp(Protocol):
+    """The application of a server, such as ``App``."""
+
+    @property
+    def active_calls(self) -> int:
+        """The number of calls in flight."""
+        ...
+
+    def catalog(self) -> Catalog:
+        """Return what is served now."""
+        ...
+
+    def drain(self) -> None:
+        """Answer each new request with 503 from now on; running calls finish."""
+        ...
+
+    async def serve(self, scope: Scope, exchange: Exchange) -> None:
+        """Answer the HTTP request of ``exchange``."""
+        ...
+
+
+class ConsoleFront:
+    """The application ``app``, and before it the paths of ``console``. Other requests cost one comparison."""
+
+    takes_exchanges = True
+    """Says to our own HTTP server that ``serve`` takes a whole exchange."""
+
+    def __init__(self, app: ServedApp, console: Console) -> None:
+        self._app, self._console = app, console
+
+    @property
+    def active_calls(self) -> int:
+        """The number of calls in flight."""
+        return self._app.active_calls
+
+    def catalog(self) -> Catalog:
+        """Return what is served now."""
+        return self._app.catalog()
+
+    def drain(self) -> None:
+        """Answer each new request with 503 from now on, and end the event streams of the console."""
+        self._app.drain()
+        self._console.drain()
+
+    async def begin(self) -> None:
+        """Begin the application and the console."""
+        await begin_lifespan(self._app)
+        await self._console.begin()
+
+    async def end(self) -> None:
+        """End both."""
+        await self._console.end()
+        await end_lifespan(self._app)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request, as ASGI specifies."""
+        if scope["type"] == "http":
+            await self.serve(scope, get_exchange(receive, send))
+        elif scope["type"] == "lifespan":
+            await run_lifespan(self, receive, send)
+        else:
+            await close_websocket(scope, receive, send)
+
+    async def serve(self, scope: Scope, exchange: Exchange) -> None:
+        """Answer the HTTP request of ``exchange`` with the ASGI ``scope``."""
+        if self._console.owns_path(scope["path"]):
+            await self._console.serve(scope, exchange)
+        else:
+            await self._app.serve(scope, exchange)
