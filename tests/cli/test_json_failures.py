@@ -41,9 +41,9 @@ def test_json_is_printed_for_a_failure(command: str, target: str, kind: str, too
     assert failure["message"]
 
 
-WITHOUT_TARGET = {"approvals", "check", "connections", "gateway", "settings"}
+WITHOUT_TARGET = {"approvals", "calls", "check", "connections", "gateway", "settings"}
 """``check`` lists the files that it cannot read in its JSON; ``connections`` reads only what is stored here, and
-``gateway`` and ``settings`` their files."""
+``gateway`` and ``settings`` their files; ``calls`` asks the servers of stored handles."""
 
 
 def test_every_command_with_json_is_here() -> None:
