@@ -7,7 +7,7 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +63,14 @@ def words(command: argparse.ArgumentParser, url: str) -> list[str]:
             if _takes_url(action):
                 said.append(url)
             elif action.nargs not in ("*", "?"):
-                said.append(_WORDS[str(action.metavar)])
+                said.append(str(action.choices[0]) if isinstance(action.choices, Sequence) else _WORDS[str(action.metavar)])
         elif action.required:
             said += [action.option_strings[0], _WORDS[str(action.metavar)]]
     return said
+
+
+_SERVERS = ("serve", "work", "console")
+"""Commands that run until they are stopped."""
 
 
 def test_parser_contains_the_expected_commands() -> None:
@@ -80,7 +84,7 @@ def test_parser_contains_the_expected_commands() -> None:
         (name, json)
         for name, command in commands()
         for json in (False, True)
-        if name != "serve" and (not json or "--json" in command._option_string_actions)
+        if name not in _SERVERS and (not json or "--json" in command._option_string_actions)
     ],
 )
 def test_no_command_prints_or_keeps_a_pasted_key(
@@ -101,10 +105,13 @@ def test_no_command_prints_or_keeps_a_pasted_key(
 
 @pytest.mark.requirement("D-26")
 @pytest.mark.parametrize("form", _FORMS[3:])
-def test_serve_does_not_print_the_key_of_an_unreachable_url(form: str, site: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [("serve", "--port", "0"), ("work",)], ids=lambda words: words[0])
+def test_server_does_not_print_the_key_of_an_unreachable_url(
+    words: tuple[str, ...], form: str, site: str, tmp_path: Path
+) -> None:
     url = form.format(host=site.removeprefix("http://").rstrip("/"), key=CANARY)
     said = subprocess.run(
-        [sys.executable, "-m", "toolwire", "serve", url, "--port", "0"],
+        [sys.executable, "-m", "toolwire", *words, url],
         cwd=tmp_path,
         env={**os.environ, "XDG_STATE_HOME": str(tmp_path), "HOME": str(tmp_path)},
         stdin=subprocess.DEVNULL,
