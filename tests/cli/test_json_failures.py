@@ -14,6 +14,7 @@ from toolwire.cli.parser import list_commands
 COMMANDS = {
     "tools": ["TARGET"],
     "call": ["TARGET", "name"],
+    "calls": ["list", "TARGET"],
     "show": ["TARGET", "name"],
     "size": ["TARGET"],
     "resources": ["TARGET", "config://app"],

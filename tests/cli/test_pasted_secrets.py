@@ -63,7 +63,9 @@ def words(command: argparse.ArgumentParser, url: str) -> list[str]:
             if _takes_url(action):
                 said.append(url)
             elif action.nargs not in ("*", "?"):
-                said.append(str(action.choices[0]) if isinstance(action.choices, Sequence) else _WORDS[str(action.metavar)])
+                said.append(
+                    str(action.choices[0]) if isinstance(action.choices, Sequence) else _WORDS[str(action.metavar)]
+                )
         elif action.required:
             said += [action.option_strings[0], _WORDS[str(action.metavar)]]
     return said

@@ -51,7 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
     """List, answer, revoke or verify, where decisions are stored: in a folder or a database."""
     try:
         return _run(arguments.path or find_decisions_place(), arguments)
-    except ConnectionError as error:  # the database went away meanwhile
+    except ConnectionError as error:  # the database went away meanwhile, or what reads the output
+        if isinstance(error, BrokenPipeError):
+            raise
         print_error(f"Decisions cannot be read or stored: {error}.")
         return FAILED
 
