@@ -23,7 +23,7 @@ from toolwire.framing.jsontext import describe_type
 from toolwire.gateway.upstream import RUNNING
 
 from .parser import list_commands
-from .serve_app import REMOTE_OPTIONS, CallerSettings, UpstreamCredentials, UpstreamSettings
+from .serve_app import REMOTE_OPTIONS, CallerSettings, UpstreamAccount, UpstreamSettings
 from .toml_file import SECRETS, SETTINGS_TABLES, TomlFile, read_bytes, read_option_value
 
 UPSTREAM_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
@@ -167,15 +167,15 @@ class _Reader:
             self._fail((*place, name), f"{name} is the URL of a page, such as https://tools.example")
         return text
 
-    def _read_credentials(self, place: tuple[str, ...], table: Mapping[str, Any]) -> UpstreamCredentials:
+    def _read_account(self, place: tuple[str, ...], table: Mapping[str, Any]) -> UpstreamAccount:
         found: Any = table.get("credentials", "gateway")
-        if found not in get_args(UpstreamCredentials):
+        if found not in get_args(UpstreamAccount):
             self._fail((*place, "credentials"), "credentials is one of gateway, caller, exchange")
         if (found == "exchange") is not ("exchange" in table):
             self._fail(place, 'credentials = "exchange" and the table exchange belong together')
         if found != "gateway" and not str(table["target"]).startswith(("http://", "https://")):
             self._fail((*place, "credentials"), "callers have credentials at a URL alone, and the target is none")
-        chosen: UpstreamCredentials = found
+        chosen: UpstreamAccount = found
         return chosen
 
     def _read_exchange(self, place: tuple[str, ...], table: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,7 +231,7 @@ class _Reader:
             scopes=self._read_scopes(place, table, "what the key of a caller must have"),
             agree=given.get("agree", False),
             remote=remote,
-            credentials=self._read_credentials(place, table),
+            account=self._read_account(place, table),
             client_id=self._read_text(place, table, "client-id"),
             client_secret_env=self._read_text(place, table, "client-secret-env"),
             exchange=self._read_exchange(place, table),

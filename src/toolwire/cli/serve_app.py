@@ -132,7 +132,7 @@ FACTORY = f"{__name__}:build_app_from_environment"
 _log = logging.getLogger("toolwire")
 
 
-UpstreamCredentials: TypeAlias = Literal["gateway", "caller", "exchange"]
+UpstreamAccount: TypeAlias = Literal["gateway", "caller", "exchange"]
 """Whose credentials an upstream is called with."""
 
 
@@ -142,8 +142,9 @@ class UpstreamSettings:
 
     ``scopes`` are what a caller needs to see its tools, instead of what the tools declare; ``None`` leaves that.
     ``rate`` (such as ``100/1m``, or empty) and ``running`` are its limits for all callers together, and ``timeout_s``
-    is how long one call may take. ``credentials`` says whose are used: those of the gateway, those of the caller, who
-    signs in there (as ``client_id``, if the gateway is registered), or those that the caller's token is exchanged for.
+    is how long one call may take. ``account`` says whose credentials are used: those of the gateway, those of the
+    caller, who signs in there (as ``client_id``, if the gateway is registered), or those that the caller's token is
+    exchanged for.
     """
 
     name: str
@@ -151,7 +152,7 @@ class UpstreamSettings:
     scopes: Sequence[str] | None = None
     agree: bool = False
     remote: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    credentials: UpstreamCredentials = "gateway"
+    account: UpstreamAccount = "gateway"
     client_id: str = ""
     client_secret_env: str = ""
     exchange: Mapping[str, Any] = field(default_factory=dict)
@@ -473,7 +474,7 @@ def _open_upstreams(settings: ServeSettings) -> Sequence[Toolbox]:
 def _add_callers(settings: ServeSettings, boxes: Sequence[Toolbox]) -> Sequence[Toolbox]:
     """Return ``boxes``; each whose upstream is called with the credentials of its callers connects for each of them."""
     # GW-02
-    personal = [upstream for upstream in settings.upstreams if upstream.credentials != "gateway"]
+    personal = [upstream for upstream in settings.upstreams if upstream.account != "gateway"]
     if not personal:
         return boxes
     if not settings.api_keys and not settings.tokens:
@@ -486,7 +487,7 @@ def _add_callers(settings: ServeSettings, boxes: Sequence[Toolbox]) -> Sequence[
         lambda call, name: call.context.scopes is None or call.context.scopes >= scopes[name],
     )
     return [
-        box if upstream.credentials == "gateway" else _build_personal(settings, upstream, box, vault, notices)
+        box if upstream.account == "gateway" else _build_personal(settings, upstream, box, vault, notices)
         for upstream, box in zip(settings.upstreams, boxes, strict=True)
     ]
 
@@ -518,8 +519,8 @@ def _build_personal(
         connect=connect,
         vault=vault,
         notices=notices,
-        exchange=read_exchange(upstream.exchange) if upstream.credentials == "exchange" else None,
-        transport=Network(**options.access) if upstream.credentials == "exchange" else None,
+        exchange=read_exchange(upstream.exchange) if upstream.account == "exchange" else None,
+        transport=Network(**options.access) if upstream.account == "exchange" else None,
     )
 
 
@@ -534,7 +535,7 @@ def build_gateway_app(
     upstreams: dict[str, SignInUpstream] = {}
     vault = open_caller_vault(settings.key_file, settings.state)
     for upstream, toolbox in zip(settings.upstreams, toolboxes, strict=True):
-        if isinstance(toolbox, PersonalToolbox) and upstream.credentials == "caller":
+        if isinstance(toolbox, PersonalToolbox) and upstream.account == "caller":
             access = read_url_options(Namespace(**upstream.remote), [upstream.target]).access
             upstreams[upstream.name] = SignInUpstream(
                 toolbox=toolbox,
@@ -548,7 +549,7 @@ def build_gateway_app(
         {SIGN_IN_PATH: pages.answer},
         HostGuard(hosts=settings.hosts, origins=settings.origins),
         public_url=settings.public_url,
-        keeps_tokens=any(one.credentials == "exchange" for one in settings.upstreams),
+        keeps_tokens=any(one.account == "exchange" for one in settings.upstreams),
         services=services,
     )
 

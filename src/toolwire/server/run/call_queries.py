@@ -72,8 +72,8 @@ async def _send_changes(scope: Scope, exchange: Exchange, query: CallQuery, prin
     until, frame = loop.time() + _LONGEST_S, query.frame
     changes = calls.watch(principal, query.call_id)
     is_open = False
+    following = asyncio.ensure_future(anext(changes, None))
     try:
-        following = asyncio.ensure_future(anext(changes, None))
         while frame is not None:
             done, _ = await asyncio.wait({following}, timeout=_KEEP_ALIVE_S)
             if not done:
