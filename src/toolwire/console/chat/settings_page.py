@@ -67,7 +67,8 @@ class ModelChoice:
 def build_settings(choice: ModelChoice, request: PageRequest, rules: str, *, problem: str = "") -> Page:
     """Return the page of the settings; ``rules`` is the part about the user's own levels."""
     settings = choice.store.read()
-    shown = {name: request.get(name) or "" for name in ("api", "base_url", "model")} if problem else {}
+    names = ("api", "base_url", "model") if problem else ()
+    shown: dict[str, str] = {name: request.get(name) or "" for name in names}
     api = shown.get("api") or settings.api
     options = "".join(
         f'<option value="{value}"{" selected" if value == api else ""}>{words}</option>'
