@@ -59,7 +59,7 @@ class _SiteTool(Tool):
     def __deepcopy__(self, memo: dict[int, Any]) -> _SiteTool:
         return self  # AG2 copies its tools, and a connection cannot be copied
 
-    async def schemas(self, context: Context) -> list[FunctionToolSchema]:  # noqa: ARG002 - as AG2 calls it
+    async def schemas(self, context: Context) -> list[FunctionToolSchema]:
         """Return the declaration of the tool."""
         return [self.schema]
 

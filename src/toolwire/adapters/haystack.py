@@ -66,7 +66,7 @@ class ConsentPolicy(ConfirmationPolicy):
         """Decide about the tools of ``connection`` too."""
         self._connections.append(connection)
 
-    def should_ask(self, tool_name: str, tool_description: str, tool_params: dict[str, Any]) -> bool:  # noqa: ARG002 - as Haystack calls it
+    def should_ask(self, tool_name: str, tool_description: str, tool_params: dict[str, Any]) -> bool:
         """Return whether the connection would ask about this call."""
         key = identify_call(tool_name, tool_params)
         questions = self.deferral.take(key) or self._preview(tool_name, tool_params)
@@ -80,7 +80,7 @@ class ConsentPolicy(ConfirmationPolicy):
     def update_after_confirmation(
         self,
         tool_name: str,
-        tool_description: str,  # noqa: ARG002 - as Haystack calls it
+        tool_description: str,
         tool_params: dict[str, Any],
         confirmation_result: ConfirmationUIResult,
     ) -> None:

@@ -107,7 +107,7 @@ class _Metadata(ToolMetadata):
         """Return the JSON Schema of the arguments."""
         return self._schema
 
-    def to_openai_tool(self, skip_length_check: bool = True) -> dict[str, Any]:  # noqa: ARG002, FBT001 - as LlamaIndex has it
+    def to_openai_tool(self, skip_length_check: bool = True) -> dict[str, Any]:
         """Return the tool as OpenAI takes it, whose limit is above 1,024 characters."""
         tool: dict[str, Any] = super().to_openai_tool(skip_length_check=True)
         return tool

@@ -88,7 +88,7 @@ def list_types(node: Schema) -> tuple[str, ...]:
     return ("array",) if "items" in node or "prefixItems" in node else ()
 
 
-def get_type(data: Json) -> str:  # noqa: PLR0911 - one line for each type there is
+def get_type(data: Json) -> str:
     """Return the JSON Schema type of ``data``."""
     match data:
         case None:
@@ -279,7 +279,7 @@ class _MergeTarget:
         self._listed: dict[tuple[str, str], list[Json]] = {}  # by keyword and name, likewise
         self._required: dict[str, None] = {}
 
-    def join(self, key: str, value: Json) -> bool:  # noqa: PLR0911 - one case for each sort
+    def join(self, key: str, value: Json) -> bool:
         """Add a keyword; return whether the merged schema now states it."""
         if key not in self.schema:
             self.schema[key] = value

@@ -57,7 +57,7 @@ def _write_root(context: ConversionContext) -> dict[str, Json]:
     return {**written, "$defs": dict(sorted(definitions.items()))} if definitions else written
 
 
-def _write_node(context: ConversionContext, node: Json, position: WriterPosition) -> dict[str, Json]:  # noqa: PLR0911 - one case for each sort
+def _write_node(context: ConversionContext, node: Json, position: WriterPosition) -> dict[str, Json]:
     if context.is_full:
         return write_any_value(context, {}, position, "the rest of a schema that is too large")
     if not isinstance(node, Mapping):

@@ -110,6 +110,8 @@ def build_limit_finder(
                 tool = next((one for one in catalog().tools if one.id == tool_id), None)
                 if tool is not None and tool.rate_limit is not None:
                     return f"{tool.name}, called by {principal or 'anyone'}", tool.rate_limit
+            case _:
+                pass  # a count of an earlier version, or of an upstream that is gone
         return None
 
     return find_limit

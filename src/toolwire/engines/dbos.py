@@ -77,7 +77,7 @@ class DbosEngine:
             await self._runs.begin(work)
         try:
             await asyncio.to_thread(self._launch)
-        except Exception as error:  # noqa: BLE001 - "from None" below: the text of the error may have the URL, and so its password
+        except Exception as error:
             raise DefinitionError(f"DBOS cannot use its database ({type(error).__name__}).") from None
 
     async def offer(self, call_id: str) -> bool:
@@ -90,7 +90,7 @@ class DbosEngine:
                     await asyncio.to_thread(self._enqueue, queue, call_id, int(time.time() / _AGAIN_S))
                 self._was_lost = False
                 return True
-            except Exception as error:  # noqa: BLE001 - whatever the engine raises, the call is in the state
+            except Exception as error:
                 if not self._was_lost:
                     self._was_lost = True
                     _log.error("Calls cannot be offered through DBOS (%s).", type(error).__name__)

@@ -82,7 +82,7 @@ class DocketEngine:
                 async with asyncio.timeout(_OFFER_S):
                     await self._docket.add(_TASK, key=key)(call_id)
                 return True
-            except Exception as error:  # noqa: BLE001 - whatever the engine raises, the call is in the state
+            except Exception as error:
                 self._report_loss(error)
         return self._runs is not None and await self._runs.offer(call_id)
 
@@ -106,7 +106,7 @@ class DocketEngine:
             pause = _PAUSE_S
             try:
                 await self._serve()
-            except Exception as error:  # noqa: BLE001 - the queue is foreign code; it is begun again
+            except Exception as error:
                 self._report_loss(error)
                 # A message that breaks the queue comes again and again, so calls are run without it for a while.
                 if not isinstance(error, (RedisError, OSError, TimeoutError)):
@@ -197,7 +197,7 @@ class _PlainPickle:
     def loads(data: bytes) -> _Arguments:
         try:
             found = _PlainUnpickler(io.BytesIO(data)).load()
-        except Exception:  # noqa: BLE001 - anything can be in these bytes
+        except Exception:
             found = ()
         is_ours = isinstance(found, tuple) and len(found) == 1 and isinstance(found[0], str)
         return _Arguments(found if is_ours else ())

@@ -14,7 +14,7 @@ class StateSearch:
     async def begin(self, work: CallWork) -> None:
         """Do nothing."""
 
-    async def offer(self, call_id: str) -> bool:  # noqa: ARG002 - each engine has it
+    async def offer(self, call_id: str) -> bool:
         """Return False: a worker finds the call."""
         return False
 

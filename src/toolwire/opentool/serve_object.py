@@ -56,7 +56,7 @@ def build_toolbox(target: Any, document: Given | None = None, *, version: str = 
     return ObjectToolbox(tool, description) if has_call(tool) else MethodToolbox(tool, description)
 
 
-def build_app(  # noqa: PLR0913 - one keyword for each thing a server can be told
+def build_app(
     box: Box,
     *,
     api_keys: Iterable[str | ApiKey] = (),

@@ -135,7 +135,7 @@ class App:
     takes_exchanges = True
     """Says to our own HTTP server that ``serve`` takes a whole exchange; a subclass does not inherit that."""
 
-    def __init__(  # noqa: PLR0913 - one keyword for each thing a server can be told
+    def __init__(
         self,
         toolbox: Toolbox,
         *,

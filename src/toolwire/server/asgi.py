@@ -45,7 +45,7 @@ NO_CALLER_RULES: Mapping[str, CallerRules] = {}
 _CACHED_FOR_AN_HOUR = (b"cache-control", b"public, max-age=3600")
 
 
-def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
+def asgi(
     target: Toolkit | Toolbox,
     *,
     api_keys: Iterable[str | ApiKey] = (),

@@ -71,7 +71,7 @@ class CallPipeline:
     that the user keeps for sites. ``wait_s`` is how long a call waits for the end of a call that goes on at the server.
     """
 
-    def __init__(  # noqa: PLR0913 - one keyword for each part of a connection
+    def __init__(
         self,
         *,
         session: Session,

@@ -53,7 +53,7 @@ class Session:
     since 1970.
     """
 
-    def __init__(  # noqa: PLR0913 - one keyword for each thing that connections share
+    def __init__(
         self,
         *,
         principal: str = "me",

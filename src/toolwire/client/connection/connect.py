@@ -333,7 +333,7 @@ def connect_sync(options: ConnectOptions) -> SyncPendingConnection:
     return SyncPendingConnection(options)
 
 
-def build_upstream_options(  # noqa: PLR0913 - these are the options of connect that do without a user
+def build_upstream_options(
     url: str,
     session: Session,
     *,

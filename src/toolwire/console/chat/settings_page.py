@@ -87,7 +87,7 @@ def build_settings(choice: ModelChoice, request: PageRequest, rules: str, *, pro
         if has_key
         else ""
     )
-    base_url, model = (escape(shown.get(name, getattr(settings, name))) for name in ("base_url", "model"))
+    base_url, model = (escape(shown.get(name, getattr(settings, name) or "")) for name in ("base_url", "model"))
     html = (
         f'{build_heading("Settings of the chat")}{given}<div class="card"><h2>The model</h2>{alert}'
         f"{request.open_form('/chat/settings')}"

@@ -6,8 +6,6 @@ Rules:
 - Time is the database's: ``toolwire_now()``.
 """
 
-# ruff: noqa: S608 - only constants of this program are put in, never what a caller sent
-
 from __future__ import annotations
 
 from toolwire.stores.postgres import Migration

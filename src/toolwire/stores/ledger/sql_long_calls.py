@@ -7,8 +7,6 @@ Rules:
 """
 # LC-03, LC-04
 
-# ruff: noqa: S608 - only constants of this program are put in, never what a caller sent
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ A statement runs without Python's lock and commits itself. So the file is locked
 not while this thread waits for its turn among the threads of its process: several processes can share a file.
 """
 
-# ruff: noqa: S608 - only constants and numbers of this program are put in, never what a caller sent
-
 from __future__ import annotations
 
 import sqlite3

@@ -1,7 +1,5 @@
 """Write the statements of a ledger in a database: those of SQLite and PostgreSQL differ in a few words only."""
 
-# ruff: noqa: S608 - only constants of this program are put in, never what a caller sent
-
 from __future__ import annotations
 
 from dataclasses import dataclass
