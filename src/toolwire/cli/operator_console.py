@@ -16,15 +16,11 @@ from toolwire.core.model import Kind, Problem, RateLimit, Tool
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.url_display import show_url
 from toolwire.limits import RulesByCaller
-from toolwire.server.access.api_keys import ApiKey
-from toolwire.server.access.callers import Caller
-from toolwire.server.asgi import apply_scopes, combine_callers
 from toolwire.stores.ledger.call_overview import CallOverview
 from toolwire.stores.limits.count_overview import CountOverview
 from toolwire.stores.paths import StatePlaces, find_decisions_place, is_postgres_url
 
-SCOPE: Final = "toolwire:console"
-"""The scope of a key whose owner is an operator. A key without scopes calls every tool, and is no operator's."""
+from .operators import digest_key
 
 ROOT: Final = "/console"
 FindLimit = Callable[[str], "tuple[str, RateLimit] | None"]
@@ -34,17 +30,6 @@ _IN_MEMORY: Final = (
 )
 _LONGEST_S: Final = 86_400.0
 _MOST_CALLS: Final = 100
-
-
-def find_operators(keys: Sequence[ApiKey], rules: RulesByCaller) -> dict[str, str]:
-    """Return the name of each operator by the digest of their key."""
-    callers = apply_scopes(combine_callers(keys, None), rules)
-    found: dict[str, str] = {}
-    for key in keys:
-        caller = callers.find_caller({b"authorization": b"Bearer " + key.key.reveal().encode()})
-        if isinstance(caller, Caller) and caller.scopes is not None and SCOPE in caller.scopes:
-            found[_digest(key.key.reveal())] = caller.name.removeprefix("key:")
-    return found
 
 
 def add_console(
@@ -91,7 +76,7 @@ def add_console(
     # Workers share the keys, and so the secret: each of them knows the sessions of the others.
     secret = sha256("\0".join(["console", *sorted(operators)]).encode()).digest()
     return ConsoleFront(
-        app, Console(source, lambda key: operators.get(_digest(key)), root=ROOT, hosts=hosts, secret=secret)
+        app, Console(source, lambda key: operators.get(digest_key(key)), root=ROOT, hosts=hosts, secret=secret)
     )
 
 
@@ -154,10 +139,6 @@ def _describe_tool(name: str, tool: Tool) -> OfferedTool:
         cost=str(tool.cost or ""),
         level=str(tool.approval or ""),
     )
-
-
-def _digest(key: str) -> str:
-    return sha256(key.encode()).hexdigest()
 
 
 def _is_url(place: str) -> bool:

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from threading import Thread
 from time import monotonic
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from toolwire.client.calls.retry import DEFAULT_RETRIES
 from toolwire.client.calls.session import Session
@@ -30,7 +30,6 @@ from toolwire.client.transport.key_fetcher import build_key_fetcher
 from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.client.transport.network import Network, SyncNetwork
 from toolwire.consent import ClientRules
-from toolwire.console.front import ConsoleFront
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import ToolwireError
 from toolwire.core.long_call import CallEngine
@@ -71,12 +70,15 @@ from toolwire.telemetry.logs import log_json
 from .exits import UsageError
 from .gateway_callers import open_caller_vault, read_exchange, read_identity
 from .metrics_address import build_metrics_services
-from .operator_console import add_console, build_limit_finder, find_operators
+from .operators import find_operators
 from .targets.local_target import open_code
 from .targets.open_target import UrlOptions, read_url_options
 from .targets.target import Target, UrlTarget, read_target
 from .terminal.command_prompt import confirm_command
 from .token_options import TokenOptions, build_callers
+
+if TYPE_CHECKING:
+    from toolwire.console.front import ConsoleFront
 
 SETTINGS = "TOOLWIRE_SERVE"
 OPENING_S = 5.0
@@ -260,6 +262,8 @@ def build_app(
     operators = find_operators([parse_api_key(key) for key in settings.api_keys], rules)
     if not operators:
         return app
+    from .operator_console import add_console, build_limit_finder  # brings the console, which few servers have
+
     places = find_state_places(settings.state)
     upstreams = [(one.target, box) for one, box in zip(settings.upstreams, toolboxes, strict=False)]
     limits = {one.name: RateLimit.parse(one.rate) for one in settings.upstreams if one.rate}
