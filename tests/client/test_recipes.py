@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolwire import Recipe, Selection, Session, connect, connect_sync
@@ -322,6 +322,7 @@ def documents(draw: Callable[..., Any]) -> Any:
 
 
 @pytest.mark.requirement("OQ-2")
+@example(data=ARAZZO | {"workflows": []})
 @given(data=documents() | json_values)
 def test_any_json_gives_recipes_or_findings_and_never_an_error(data: Any) -> None:
     looked: list[str] = []

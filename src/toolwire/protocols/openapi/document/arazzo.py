@@ -119,7 +119,7 @@ def read_recipes(data: Json, url: str, find_operation: FindOperation) -> Recipes
     if not data["arazzo"].startswith("1."):
         return _refuse(f"it is of version {clean_text(data['arazzo'], 20)!r} of Arazzo, and 1.x is read")
     workflows = data.get("workflows")
-    if not isinstance(workflows, list):
+    if not isinstance(workflows, list) or not workflows:
         return _refuse("it has no workflows")
     return _Reader(data, url, find_operation).read(workflows)
 
