@@ -201,6 +201,11 @@ def _add_resources(kit: Toolkit) -> None:
         """A picture."""
         return PNG
 
+    @kit.resource("test://watched-resource", media_type="text/plain")
+    def watched() -> str:
+        """A text to which a client subscribes."""
+        return "This text may change."
+
     @kit.resource("test://template/{id}/data", media_type="application/json")
     def template(id: str) -> dict[str, str]:  # noqa: A002 - the suite's own name
         """Data by its id."""

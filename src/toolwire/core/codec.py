@@ -61,15 +61,17 @@ class Streaming(NamedTuple):
 class Subscription(NamedTuple):
     """A stream of changes of the catalog, for as long as the client listens; no tool runs.
 
-    The body is ``opening``, then ``frame(before, now)`` for each change (empty if it does not concern the client), and
-    ``closing`` when the server ends it. ``refuse`` returns the response if there is no room for another stream.
+    The body is ``opening(now)``, then ``frame(before, now)`` for each change (empty if it does not concern the client),
+    and ``closing`` when the server ends it. ``refuse`` returns the response if there is no room for another stream.
+    ``frame_updates(now)`` is what there is to tell of single resources, at each look; None if nothing ever.
     """
 
     headers: Headers
-    opening: bytes
+    opening: Callable[[Catalog], bytes]
     frame: Callable[[Catalog, Catalog], bytes]
     closing: bytes
     refuse: Callable[[Problem], Response]
+    frame_updates: Callable[[Catalog], bytes] | None = None
 
 
 class SessionOffer(NamedTuple):

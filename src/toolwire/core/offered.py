@@ -16,6 +16,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from .content import Audio, File, Image
 from .model import Json, Kind, Problem, Tool
+from .resource_changes import ResourceChanges
 from .suggestion import find_nearest
 from .uri_template import UriTemplate
 
@@ -29,6 +30,7 @@ class ResourceDefinition:
 
     ``uri`` is a URI template where it has variables. ``size`` is in bytes. ``prefix`` is what a gateway puts before the
     URIs of one of its servers. ``takes_uri`` means that the reader gets the URI itself instead of the variables.
+    ``changes`` are those of its own URIs, without the prefix; None if nothing tells of them.
     """
 
     uri: str
@@ -38,6 +40,7 @@ class ResourceDefinition:
     size: int | None = None
     prefix: str = ""
     takes_uri: bool = False
+    changes: ResourceChanges | None = field(default=None, repr=False, compare=False)
     template: UriTemplate = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar, Unpack, overload
 
 from toolwire.core.catalog import VERSION, Catalog, build_toolkit_name
 from toolwire.core.errors import DefinitionError
 from toolwire.core.offered import Offered, PromptDefinition, ResourceDefinition
+from toolwire.core.resource_changes import ResourceChanges
 
 from .definition import define_function
 from .function import Function
@@ -37,6 +39,7 @@ class Toolkit:
 
     __slots__ = (
         "_catalog",
+        "_changes",
         "_functions",
         "_prompts",
         "_readers",
@@ -65,6 +68,7 @@ class Toolkit:
         self._functions: dict[str, Function] = {}
         self._resources: dict[str, ResourceDefinition] = {}  # by URI
         self._prompts: dict[str, PromptDefinition] = {}  # by name
+        self._changes = ResourceChanges()
         self._readers: dict[str, Function] = {}
         self._stems: dict[str, str] = {}  # the names that tools go by in ids, and their own
         self._catalog: Catalog | None = None
@@ -143,10 +147,24 @@ class Toolkit:
             if uri in self._resources:
                 raise DefinitionError(f"{definition.name}() is a second resource at {uri}: give it another URI.")
             self._add_reader(reader)
-            self._resources[uri] = definition
+            self._resources[uri] = replace(definition, changes=self._changes)
             return function
 
         return decorate
+
+    def notify_resource_changed(self, uri: str) -> None:
+        """Say that the resource at ``uri`` has changed: clients that subscribed to it, and may read it, are told soon.
+
+        ``uri`` is what clients read, with the variables of its template filled in. Any thread may call this, as often
+        as it likes: a client hears of several changes within half a second as of one. Clients of this process hear it.
+
+        Raises:
+            DefinitionError: the toolkit has no resource at ``uri``.
+        """
+        # MC-06
+        if all(one.match(uri) is None for one in list(self._resources.values())):
+            raise DefinitionError(f"The toolkit {self.title!r} has no resource at {uri[:200]!r} that can change.")
+        self._changes.add(uri)
 
     @overload
     def prompt(self, function: F, /) -> F: ...

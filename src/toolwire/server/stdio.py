@@ -6,7 +6,8 @@ Rules:
 - Only messages of the protocol are written to the output. What tools print goes to the error output.
 - A host that declares forms is asked for consent: since 2026-07-28 by the answer itself, before that by a request of
   the server, which the host answers while the call waits.
-- A host learns when the lists change: since 2026-07-28 if it listens, before that in any case.
+- A host learns when the lists change: since 2026-07-28 if it listens, before that in any case; and when a resource
+  changes to which it has subscribed.
 - The end of the input ends the program, after running calls got their time.
 """
 # MC-01
@@ -39,7 +40,7 @@ from toolwire.protocols.mcp.revision import (
 
 from .app import STDIO_EXTENSION, App
 from .run.change_stream import LOOK_S
-from .run.mcp_host import CANCELLED, InnerExchange, McpHost
+from .run.mcp_host import CANCELLED, InnerExchange, McpHost, write_updates
 
 MAX_LINE: Final = 16 * 1024 * 1024
 """The longest message that is read, in bytes."""
@@ -182,7 +183,9 @@ class _Connection:
     async def _answer(self, line: bytes, message: Mapping[str, Json]) -> None:
         is_older = VERSION_META not in get_object(get_object(message, "params"), "_meta")
         if is_older and isinstance(message.get("method"), str):
-            response = await self._host.answer(message, line, self._post_older, self._send)
+            response = await self._host.answer(
+                message, line, self._post_older, self._send, lambda: self._app.catalog().offered
+            )
             if message.get("method") == "initialize" and not self._watching:
                 self._watching = [asyncio.ensure_future(self._watch_catalog())]
         else:
@@ -208,6 +211,8 @@ class _Connection:
                 for name in change_notices.NOTICES:
                     if name in changed:
                         self._write(jsontext.write({"jsonrpc": "2.0", "method": change_notices.NOTICES[name]}))
+            for update in write_updates(self._host.subscriptions, seen.offered):
+                self._write(update)
 
     async def _post_older(self, body: bytes) -> Response:
         return await self._post(body, list(_FIELDS))

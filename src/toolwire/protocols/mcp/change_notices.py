@@ -1,9 +1,8 @@
-"""Tell clients that listen which of the server's lists have changed: ``subscriptions/listen`` of 2026-07-28.
+"""Tell clients that listen which lists and resources have changed: ``subscriptions/listen`` of 2026-07-28.
 
 Rules:
 - The first message says which notices are granted, and each carries the id of the request.
-- Only what was asked for is sent. Single resources are not watched: a function stands behind each, and only a read
-  runs it.
+- Only what was asked for is sent. A resource that the client may not read is as one that does not exist: not granted.
 """
 # MC-06
 
@@ -20,6 +19,7 @@ from toolwire.framing.jsontext import get_object
 
 from . import task_server
 from .answers import AskedMethod, build_invalid, build_refusal
+from .resource_subscriptions import MAX_SUBSCRIPTIONS, UPDATED, ResourceSubscriptions
 from .result import write_opening
 from .revision import SUBSCRIPTION_META
 
@@ -39,12 +39,27 @@ def open_subscription(asked: AskedMethod) -> Reading:
     wanted = get_object(asked.params, "notifications")
     if "taskIds" in wanted and not task_server.declares_tasks(asked.params):
         return task_server.refuse_undeclared(asked)
+    uris = wanted.get("resourceSubscriptions")
+    if uris is not None and (not isinstance(uris, list) or len(uris) > MAX_SUBSCRIPTIONS):
+        text = f'"resourceSubscriptions" must be an array of at most {MAX_SUBSCRIPTIONS} URIs.'
+        return build_invalid(asked, text)
     granted: dict[str, Json] = {name: True for name in NOTICES if wanted.get(name) is True}
+    resources = ResourceSubscriptions()
     meta: dict[str, Json] = {SUBSCRIPTION_META: jsontext.read(asked.id)}
 
     def write(method: str, **params: Json) -> bytes:
         message = {"jsonrpc": "2.0", "method": method, "params": {**params, "_meta": meta}}
         return sse.write("message", jsontext.write(message))
+
+    def acknowledge(now: Catalog) -> bytes:
+        notifications = granted
+        if uris:
+            known: list[Json] = [uri for uri in uris if resources.add(uri, now.offered) is None]
+            notifications = {**granted, "resourceSubscriptions": known}
+        return write("notifications/subscriptions/acknowledged", notifications=notifications)
+
+    def frame_updates(now: Catalog) -> bytes:
+        return b"".join(write(UPDATED, uri=uri) for uri in resources.find_changed(now.offered))
 
     def frame(before: Catalog, now: Catalog) -> bytes:
         changed = find_changed(before, now)
@@ -54,8 +69,8 @@ def open_subscription(asked: AskedMethod) -> Reading:
         return build_refusal(asked.id, problem)
 
     end = b'"resultType":"complete","_meta":' + jsontext.write(meta) + b"}}"
-    opening = write("notifications/subscriptions/acknowledged", notifications=granted)
-    return Subscription(EVENTS, opening, frame, sse.write("message", write_opening(asked.id) + end), refuse)
+    closing = sse.write("message", write_opening(asked.id) + end)
+    return Subscription(EVENTS, acknowledge, frame, closing, refuse, frame_updates if uris else None)
 
 
 def find_changed(before: Catalog, now: Catalog) -> frozenset[str]:

@@ -38,6 +38,7 @@ from .answers import (
     write_pages,
     write_static,
 )
+from .resource_subscriptions import can_subscribe
 from .result import write_opening
 from .revision import RESOURCE_NOT_FOUND
 
@@ -50,7 +51,8 @@ def build_capabilities(offered: Offered, *, notifies: bool = False) -> dict[str,
     lists: dict[str, Json] = {"listChanged": True} if notifies else {}
     capabilities: dict[str, Json] = {"tools": lists}
     if offered.resources:
-        capabilities["resources"] = lists
+        subscribing: dict[str, Json] = {"subscribe": True} if notifies and can_subscribe(offered) else {}
+        capabilities["resources"] = {**subscribing, **lists}
     if offered.prompts:
         capabilities["prompts"] = lists
     if offered.readers:

@@ -85,7 +85,7 @@ class ChangeStreams:
         whole = self._find_catalog()
         seen = select(whole)
         await send({"type": "http.response.start", "status": 200, "headers": list(subscription.headers)})
-        await send({"type": "http.response.body", "body": subscription.opening, "more_body": True})
+        await send({"type": "http.response.body", "body": subscription.opening(seen), "more_body": True})
         begun = last_sent = loop.time()
         while not self._is_draining() and not ended.is_set() and loop.time() - begun < LONGEST_S:
             with suppress(TimeoutError):
@@ -94,6 +94,8 @@ class ChangeStreams:
             if (now := self._find_catalog()) is not whole:
                 whole, before, seen = now, seen, select(now)
                 data = subscription.frame(before, seen)
+            if subscription.frame_updates is not None:
+                data += subscription.frame_updates(seen)
             if not data and loop.time() - last_sent >= KEEP_ALIVE_S:
                 data = b": \n\n"  # a comment: a proxy keeps the connection, and a client that is gone is noticed
             if data:

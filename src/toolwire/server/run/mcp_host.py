@@ -13,10 +13,18 @@ from typing import Final, TypeAlias
 
 from toolwire.core.http import JSON_HEADERS, Response
 from toolwire.core.model import DEFAULT_LOG_LEVEL, LOG_LEVELS, Json
+from toolwire.core.offered import Offered
 from toolwire.framing import jsontext
 from toolwire.framing.jsonrpc import INVALID_PARAMS
 from toolwire.framing.jsontext import get_object
-from toolwire.protocols.mcp.revision import CAPABILITIES_META, INTERNAL_ERROR, LOG_LEVEL_META
+from toolwire.protocols.mcp.resource_subscriptions import (
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    UPDATED,
+    ResourceSubscriptions,
+    can_subscribe,
+)
+from toolwire.protocols.mcp.revision import CAPABILITIES_META, INTERNAL_ERROR, LOG_LEVEL_META, RESOURCE_NOT_FOUND
 from toolwire.server.http.exchange import Exchange, Message
 
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
@@ -36,7 +44,7 @@ _NO_ANSWER: Final[Mapping[str, Json]] = {"action": "cancel"}
 
 
 class McpHost:
-    """What one host declared, the level of its log, and the questions that wait for it.
+    """What one host declared, the level of its log, the resources it watches, and the questions that wait for it.
 
     ``wait_s`` is how long a question waits for its answer, in seconds; after that the user counts as one who cancels.
     """
@@ -45,6 +53,7 @@ class McpHost:
         self.capabilities: Mapping[str, Json] = {} if capabilities is None else capabilities
         # A host that sets no level gets what its user may want to see.
         self.log_level = DEFAULT_LOG_LEVEL
+        self.subscriptions = ResourceSubscriptions()
         self._wait_s = wait_s
         self._asked: dict[str, asyncio.Future[Mapping[str, Json]]] = {}
         self._number = 0
@@ -62,13 +71,27 @@ class McpHost:
             if not waiting.done():
                 waiting.set_result(_NO_ANSWER)
 
-    async def answer(self, message: Mapping[str, Json], body: bytes, post: Post, write: Write) -> Response:
+    async def answer(
+        self,
+        message: Mapping[str, Json],
+        body: bytes,
+        post: Post,
+        write: Write,
+        find_offered: Callable[[], Offered],
+    ) -> Response:
         """Return the answer of the application to ``message``, a request of the host, which has the text ``body``.
 
-        The user of the host is asked meanwhile if need be.
+        The user of the host is asked meanwhile if need be. ``find_offered`` returns what the host may see.
         """
         if message.get("method") == SET_LEVEL:
             return self._set_level(message)
+        is_request = "id" in message
+        if (
+            is_request
+            and message.get("method") in (SUBSCRIBE, UNSUBSCRIBE)
+            and can_subscribe(offered := find_offered())
+        ):
+            return self._subscribe(message, offered)
         params = message.get("params", {})
         if message.get("method") not in _ASKING or not isinstance(params, dict):
             return await post(body)
@@ -91,6 +114,16 @@ class McpHost:
         if level not in LOG_LEVELS:
             return build_error(message.get("id"), INVALID_PARAMS, f'"level" is one of {", ".join(LOG_LEVELS)}.')
         self.log_level = str(level)
+        return _build_response({"jsonrpc": "2.0", "id": message.get("id"), "result": {}})
+
+    def _subscribe(self, message: Mapping[str, Json], offered: Offered) -> Response:
+        uri = get_object(message, "params").get("uri")
+        if message.get("method") == UNSUBSCRIBE:
+            self.subscriptions.remove(uri)
+        elif (problem := self.subscriptions.add(uri, offered)) is not None:
+            is_unknown = problem.details.get("reason") == "unknown_resource"
+            code = RESOURCE_NOT_FOUND if is_unknown else INVALID_PARAMS
+            return build_error(message.get("id"), code, problem.message)
         return _build_response({"jsonrpc": "2.0", "id": message.get("id"), "result": {}})
 
     def _declare_capabilities(self, params: Mapping[str, Json]) -> dict[str, Json]:
@@ -132,6 +165,12 @@ def _read_question(response: Response) -> dict[str, Json] | None:
 def build_error(id_: Json, code: int, text: str, status: int = 200) -> Response:
     """Return a JSON-RPC error."""
     return _build_response({"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": text}}, status)
+
+
+def write_updates(subscriptions: ResourceSubscriptions, offered: Offered) -> list[bytes]:
+    """Return the messages that tell which of the watched resources have changed."""
+    changed = subscriptions.find_changed(offered)
+    return [jsontext.write({"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": uri}}) for uri in changed]
 
 
 def _build_response(message: Json, status: int = 200) -> Response:

@@ -27,6 +27,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import SessionOffer, Subscription
 from toolwire.core.http import Headers, Response
 from toolwire.core.model import Json, Kind, Problem
+from toolwire.core.offered import Offered
 from toolwire.framing import jsontext, sse
 from toolwire.framing.jsonrpc import INVALID_REQUEST
 from toolwire.framing.jsontext import get_object
@@ -38,11 +39,12 @@ from toolwire.server.limits import ServerLimits
 
 from .change_stream import ChangeStreams, wait_for_disconnect
 from .event_stream import EventStream
-from .mcp_host import CANCELLED, InnerExchange, McpHost, Write, build_error
+from .mcp_host import CANCELLED, InnerExchange, McpHost, Write, build_error, write_updates
 
 KEPT_S: Final = 60.0
 MAX_KEPT: Final = 64 * 1024 * 1024
-MAX_NOTICES: Final = 20
+MAX_NOTICES: Final = 120
+"""Room for one notice of each resource that a session may watch, and for those of lists."""
 
 _EVENTS: Final[Headers] = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"))
 _EVENT_ID: Final = re.compile(rb"([0-9]{1,9})-([0-9]{1,9})")
@@ -107,12 +109,18 @@ class _Session:
         events = b""
         for name, method in change_notices.NOTICES.items():
             if name in changed:
-                self.noticed += 1
-                message = jsontext.write({"jsonrpc": "2.0", "method": method})
-                event = b"id: %d-%d\ndata: %b\n\n" % (_LISTENING, self.noticed, message)
-                self.notices.append((self.noticed, event))
-                events += event
+                events += self._keep_notice(jsontext.write({"jsonrpc": "2.0", "method": method}))
         return events
+
+    def add_updates(self, now: Catalog) -> bytes:
+        """Return the events that tell of changed resources to which the host has subscribed, and keep them."""
+        return b"".join(self._keep_notice(one) for one in write_updates(self.host.subscriptions, now.offered))
+
+    def _keep_notice(self, message: bytes) -> bytes:
+        self.noticed += 1
+        event = b"id: %d-%d\ndata: %b\n\n" % (_LISTENING, self.noticed, message)
+        self.notices.append((self.noticed, event))
+        return event
 
 
 class McpSessions:
@@ -205,7 +213,7 @@ class McpSessions:
             self._end(session)
             await send_response(scope, exchange, Response(204))
         elif scope["method"] == "POST":
-            await self._take_message(scope, exchange, session, body)
+            await self._take_message(scope, exchange, session, body, select)
         elif b"text/event-stream" not in fields.get(b"accept", b"").lower():
             text = "A session is listened to by GET with the header field accept: text/event-stream."
             await send_response(scope, exchange, refuse(Problem(kind=Kind.MALFORMED, message=text)))
@@ -214,7 +222,14 @@ class McpSessions:
         else:
             await self._resume(scope, exchange, session, fields[b"last-event-id"], share, select, refuse)
 
-    async def _take_message(self, scope: Scope, exchange: Exchange, session: _Session, body: bytes) -> None:
+    async def _take_message(
+        self,
+        scope: Scope,
+        exchange: Exchange,
+        session: _Session,
+        body: bytes,
+        select: Callable[[Catalog], Catalog],
+    ) -> None:
         message = jsontext.read(body)
         if not isinstance(message, dict):
             await self._pass_on(scope, exchange, body)
@@ -234,7 +249,7 @@ class McpSessions:
         if refusal is not None:
             await send_response(scope, exchange, refusal)
         elif isinstance(id_, (str, int)) and isinstance(method, str):
-            await self._run(scope, exchange, session, message, body)
+            await self._run(scope, exchange, session, message, body, select)
         else:  # another notification, or no message of the protocol
             await self._pass_on(scope, exchange, body)
 
@@ -245,7 +260,13 @@ class McpSessions:
         await send_response(scope, exchange, inner.response)
 
     async def _run(
-        self, scope: Scope, exchange: Exchange, session: _Session, message: Mapping[str, Json], body: bytes
+        self,
+        scope: Scope,
+        exchange: Exchange,
+        session: _Session,
+        message: Mapping[str, Json],
+        body: bytes,
+        select: Callable[[Catalog], Catalog],
     ) -> None:
         """Answer a request: at once if nothing is sent before its answer, else as a stream."""
         number, key = session.next_number, _write_id(message["id"])
@@ -256,7 +277,7 @@ class McpSessions:
 
         async def work() -> None:
             try:
-                answers.append(await self._call(scope, session, message, body, stream.write))
+                answers.append(await self._call(scope, session, message, body, stream.write, select))
                 if not stream.is_empty:
                     stream.end(answers[0].body)
             except (TypeError, ValueError):  # a text of half a surrogate pair, which no JSON can have
@@ -289,13 +310,25 @@ class McpSessions:
             await asyncio.gather(begun, leaving, return_exceptions=True)
 
     async def _call(
-        self, scope: Scope, session: _Session, message: Mapping[str, Json], body: bytes, write: Write
+        self,
+        scope: Scope,
+        session: _Session,
+        message: Mapping[str, Json],
+        body: bytes,
+        write: Write,
+        select: Callable[[Catalog], Catalog],
     ) -> Response:
         """Return the answer of the application to one request, after what it asks and tells was written."""
         fields = dict(scope["headers"])
         if b"text/event-stream" not in fields.get(b"accept", b"").lower():
             return await self._post(scope, body, write)  # nothing can be asked or told on the way
-        return await session.host.answer(message, body, lambda text: self._post(scope, text, write), write)
+
+        def find_offered() -> Offered:
+            return select(self._find_catalog()).offered
+
+        return await session.host.answer(
+            message, body, lambda text: self._post(scope, text, write), write, find_offered
+        )
 
     async def _post(self, scope: Scope, body: bytes, write: Write) -> Response:
         decoder, last = sse.Decoder(MAX_KEPT), b""  # an answer of our own has the size that its tool gave it
@@ -330,7 +363,9 @@ class McpSessions:
         ended = session.listening = asyncio.Event()
         missed += session.add_notice(session.seen, select(self._find_catalog()))
         opening = missed or b": \n\n"
-        subscription = Subscription(_EVENTS, opening, session.add_notice, b"", _refuse_stream)
+        subscription = Subscription(
+            _EVENTS, lambda _: opening, session.add_notice, b"", _refuse_stream, session.add_updates
+        )
         try:
             await self._changes.run(scope, exchange, subscription, owner=share, select=select, ended=ended)
         finally:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from toolwire.client.transport.drivers import run
+from toolwire.core.catalog import Catalog
 from toolwire.core.codec import CallQuery, Codec, Finding, Peer, Pending, Routes, SessionOffer, Streaming, Subscription
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Value
 from toolwire.testing.wire import CannedTransport
 
 _ENDS: tuple[Result, ...] = (Value(None), Value({"a": [1]}), Problem(kind=Kind.TOOL_FAILED, message="No."))
+_EMPTY = Catalog(title="Empty")
 
 Answers: TypeAlias = Callable[[Request], Response | Problem]
 
@@ -61,7 +63,7 @@ def _check_reading(reading: object) -> Iterator[str]:
                 yield "a stream has a piece that is not bytes"
         case Subscription():
             yield from _check_response(reading.refuse(Problem(kind=Kind.OVERLOADED, message="Busy.")))
-            if not all(isinstance(piece, bytes) for piece in (reading.opening, reading.closing)):
+            if not all(isinstance(piece, bytes) for piece in (reading.opening(_EMPTY), reading.closing)):
                 yield "a subscription has a piece that is not bytes"
         case SessionOffer():
             for response in (reading.stateless, reading.lasting):
