@@ -20,6 +20,7 @@ from toolwire.core.model import Kind, Problem, Secret
 
 from .client_identity import ClientIdentity
 from .credential import Credential, TokenSet
+from .dpop import SCHEME, Prover
 from .metadata_discovery import SignInTarget
 from .pkce import METHOD, compute_challenge
 from .request_parameters import RequestParameters, read_parameters
@@ -41,6 +42,7 @@ class StartedSignIn:
     target: SignInTarget
     identity: ClientIdentity
     scopes: tuple[str, ...]
+    proof_key: Secret | None = None
 
 
 def start_sign_in(
@@ -51,8 +53,12 @@ def start_sign_in(
     *,
     state: str,
     verifier: str,
+    proof_key: Secret | None = None,
 ) -> StartedSignIn | Problem:
-    """Return the sign-in to open in a browser; ``state`` and ``verifier`` are 256 random bits each."""
+    """Return the sign-in to open in a browser; ``state`` and ``verifier`` are 256 random bits each.
+
+    ``proof_key`` is the private key that the tokens will be bound to, if they are.
+    """
     # AC-05..08
     if not target.server.authorization_url:
         return Problem(kind=Kind.UNAUTHORIZED, message=f"{target.server.issuer} has no page to sign in at.")
@@ -74,11 +80,14 @@ def start_sign_in(
         target=target,
         identity=identity,
         scopes=tuple(scopes),
+        proof_key=proof_key,
     )
 
 
-def finish_sign_in(started: StartedSignIn, query: str, now: float) -> Flow[Credential | Problem]:
-    """Return the credential for the response ``query``, or a Problem."""
+def finish_sign_in(
+    started: StartedSignIn, query: str, now: float, prover: Prover | None = None
+) -> Flow[Credential | Problem]:
+    """Return the credential for the response ``query``, or a Problem. ``prover`` has the key of ``started``."""
     # AC-06
     answer = read_parameters(query)
     if not isinstance(answer, RequestParameters) or not _belongs_to(started, answer):
@@ -96,22 +105,28 @@ def finish_sign_in(started: StartedSignIn, query: str, now: float) -> Flow[Crede
         "code_verifier": started.verifier.reveal(),
         **resource_parameters(started.target),
     }
-    tokens = yield from exchange_form(started.target.server.token_url, started.identity, form, now)
+    tokens = yield from exchange_form(started.target.server.token_url, started.identity, form, now, prover)
     return (
         tokens
         if isinstance(tokens, Problem)
-        else build_credential(started.target, started.identity, tokens, started.scopes)
+        else build_credential(started.target, started.identity, tokens, started.scopes, prover)
     )
 
 
 def build_credential(
-    target: SignInTarget, identity: ClientIdentity, tokens: TokenSet, scopes: Sequence[str]
+    target: SignInTarget,
+    identity: ClientIdentity,
+    tokens: TokenSet,
+    scopes: Sequence[str],
+    prover: Prover | None = None,
 ) -> Credential:
     """Return the credential to store. If the server names no scopes, it granted those that were requested."""
     return Credential(
         kind="oauth",
         resource=target.resource,
         access=tokens.access,
+        prefix="Bearer " if prover is None else SCHEME,
+        proof_key=None if prover is None else prover.key,
         issuer=target.server.issuer,
         client_id=identity.client_id,
         client_secret=identity.secret,
@@ -127,8 +142,11 @@ def build_credential(
     )
 
 
-def renew_credential(old: Credential, now: float) -> Flow[Credential | Problem]:
-    """Return ``old`` with new tokens. A Problem with ``invalid_grant`` in its details means: sign in again."""
+def renew_credential(old: Credential, now: float, prover: Prover | None = None) -> Flow[Credential | Problem]:
+    """Return ``old`` with new tokens. A Problem with ``invalid_grant`` in its details means: sign in again.
+
+    ``prover`` has the key of ``old``, if its tokens are bound to one.
+    """
     # AC-09
     if old.refresh is None:
         text = f"The sign-in for {old.resource} has ended: run toolwire login {old.resource}."
@@ -136,7 +154,7 @@ def renew_credential(old: Credential, now: float) -> Flow[Credential | Problem]:
     form = {"grant_type": "refresh_token", "refresh_token": old.refresh.reveal()}
     if old.sends_resource:
         form["resource"] = old.resource
-    tokens = yield from exchange_form(old.refresh_url or old.token_url, _client_identity(old), form, now)
+    tokens = yield from exchange_form(old.refresh_url or old.token_url, _client_identity(old), form, now, prover)
     return tokens if isinstance(tokens, Problem) else old.with_tokens(tokens)
 
 
@@ -155,13 +173,17 @@ def revoke_credential(old: Credential) -> Flow[bool]:
 
 
 def request_client_credentials(
-    target: SignInTarget, identity: ClientIdentity, scopes: Sequence[str], now: float
+    target: SignInTarget,
+    identity: ClientIdentity,
+    scopes: Sequence[str],
+    now: float,
+    prover: Prover | None = None,
 ) -> Flow[Credential | Problem]:
     """Return a credential of the program itself, without a user: the client credentials grant."""
     # AC-13
     form = {"grant_type": "client_credentials", **scope_parameters(target, scopes)}
-    tokens = yield from exchange_form(target.server.token_url, identity, form, now)
-    return tokens if isinstance(tokens, Problem) else build_credential(target, identity, tokens, scopes)
+    tokens = yield from exchange_form(target.server.token_url, identity, form, now, prover)
+    return tokens if isinstance(tokens, Problem) else build_credential(target, identity, tokens, scopes, prover)
 
 
 def _belongs_to(started: StartedSignIn, answer: RequestParameters) -> bool:

@@ -9,7 +9,9 @@ from typing import Any, Literal
 
 from toolwire.core.model import Secret
 
-_SECRETS = ("access", "refresh", "client_secret")
+from .dpop import SCHEME
+
+_SECRETS = ("access", "refresh", "client_secret", "proof_key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,7 @@ class Credential:
     """A credential for ``resource``, as a URL: its requests and those below it carry ``access``, no others.
 
     ``header`` and ``prefix`` say how. With ``kind`` ``oauth`` it can be refreshed and revoked where it came from.
+    ``proof_key`` is the private key, as PEM text, that the tokens are bound to (RFC 9449), if they are.
     """
 
     # AC-11
@@ -49,6 +52,7 @@ class Credential:
     expires_at: float | None = None
     scopes: tuple[str, ...] = ()
     sends_resource: bool = True
+    proof_key: Secret | None = None
 
     @property
     def storage_name(self) -> str:
@@ -90,6 +94,9 @@ def read_credential(plain: dict[str, Any], secrets: dict[str, Any]) -> Credentia
         values["scopes"] = tuple(map(str, values.get("scopes", ())))
         found = Credential(**values)
         float(found.expires_at or 0)
+        # A bound token without its key, or as a plain bearer token, is never sent.
+        if found.kind == "oauth" and (found.proof_key is None) == (found.prefix == SCHEME):
+            return None
         return found if isinstance(values["resource"], str) else None
     except (TypeError, ValueError):
         return None

@@ -14,6 +14,7 @@ from toolwire.framing import jsontext
 from .authorization_code import build_credential
 from .client_identity import ClientIdentity
 from .credential import Credential
+from .dpop import Prover
 from .metadata_discovery import AuthorizationServerMetadata, SignInTarget, is_safe_endpoint
 from .token_request import build_form_request, exchange_form, scope_parameters
 
@@ -76,9 +77,14 @@ def _find_host_warning(url: str, server: AuthorizationServerMetadata) -> str:
 
 
 def poll_device_sign_in(
-    target: SignInTarget, identity: ClientIdentity, device: DeviceCode, scopes: Sequence[str], now: float
+    target: SignInTarget,
+    identity: ClientIdentity,
+    device: DeviceCode,
+    scopes: Sequence[str],
+    now: float,
+    prover: Prover | None = None,
 ) -> Flow[Credential | Problem]:
     """Return the credential once the person has signed in; ``authorization_pending`` in details means: look again."""
     form = {"grant_type": _GRANT, "device_code": device.code.reveal()}
-    tokens = yield from exchange_form(target.server.token_url, identity, form, now)
-    return tokens if isinstance(tokens, Problem) else build_credential(target, identity, tokens, scopes)
+    tokens = yield from exchange_form(target.server.token_url, identity, form, now, prover)
+    return tokens if isinstance(tokens, Problem) else build_credential(target, identity, tokens, scopes, prover)

@@ -38,6 +38,7 @@ class AuthorizationServerMetadata:
 
     ``accepts_documents``: takes metadata documents as client ids. ``sends_issuer``: promises ``iss`` in its answers.
     ``is_proven``: its own metadata says that it does PKCE with S256; the document of another site cannot say so.
+    ``proof_algorithms`` are those that it accepts proofs with (RFC 9449), empty if it names none.
     """
 
     issuer: str
@@ -52,6 +53,7 @@ class AuthorizationServerMetadata:
     accepts_documents: bool = False
     sends_issuer: bool = False
     is_proven: bool = True
+    proof_algorithms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +62,7 @@ class SignInTarget:
 
     ``sends_resource`` says whether requests name the resource: some old servers refuse parameters they do not know.
     ``is_declared`` means that only a document or llm.json of the site names the server, which may belong to
-    anyone.
+    anyone. With ``binds_tokens``, the resource takes only tokens that are bound to a key (RFC 9449).
     """
 
     resource: str
@@ -68,6 +70,7 @@ class SignInTarget:
     scopes: tuple[str, ...] = ()
     sends_resource: bool = True
     is_declared: bool = False
+    binds_tokens: bool = False
 
     @property
     def foreign_origins(self) -> tuple[str, ...]:
@@ -93,6 +96,7 @@ def find_sign_in_target(
     """
     # AC-01, AC-08: the scopes of the challenge, then those of the operation, then those that the server has.
     said = {} if challenge is None else challenge.parameters
+    binds_tokens = challenge is not None and challenge.scheme == "dpop"
     named = tuple(said.get("scope", "").split())
     wanted = named if named or scopes is None else tuple(scopes)
     for address in _list_resource_urls(url, said.get("resource_metadata", ""), resource_metadata):
@@ -107,7 +111,12 @@ def find_sign_in_target(
             return server
         if not wanted and scopes is None:
             wanted = _read_texts(data.get("scopes_supported"))
-        return SignInTarget(resource=canonical_uri(resource), server=server, scopes=wanted)
+        return SignInTarget(
+            resource=canonical_uri(resource),
+            server=server,
+            scopes=wanted,
+            binds_tokens=binds_tokens or data.get("dpop_bound_access_tokens_required") is True,
+        )
     # XL-021, XL-024: the server that llm.json names may be elsewhere; its metadata must name itself.
     server = (
         (yield from find_authorization_server(authorization_server, url))
@@ -122,6 +131,7 @@ def find_sign_in_target(
         scopes=server.scopes if not wanted and scopes is None else wanted,
         sends_resource=False,
         is_declared=bool(authorization_server),
+        binds_tokens=binds_tokens,
     )
 
 
@@ -180,6 +190,7 @@ def read_server_metadata(data: dict[str, Json], issuer: str) -> AuthorizationSer
         methods=_read_texts(data.get("token_endpoint_auth_methods_supported")),
         accepts_documents=data.get("client_id_metadata_document_supported") is True,
         sends_issuer=data.get("authorization_response_iss_parameter_supported") is True,
+        proof_algorithms=_read_texts(data.get("dpop_signing_alg_values_supported")),
     )
 
 

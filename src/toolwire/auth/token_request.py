@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import quote, urlencode
 
 from toolwire.core.codec import Flow, fetch
-from toolwire.core.http import Headers, Request
+from toolwire.core.http import Headers, Request, Response
 from toolwire.core.model import Json, Kind, Problem, Secret
 from toolwire.framing import jsontext
 
 from .client_identity import ClientIdentity
 from .credential import TokenSet
+from .dpop import BOUND, Prover
 from .metadata_discovery import SignInTarget
 from .scopes import write_scopes
 
@@ -22,9 +23,15 @@ _ERROR_CODE = re.compile(r"[a-z_]{1,40}")
 _TOKEN = re.compile(r"[!-~]{1,16384}")
 
 
-def exchange_form(url: str, identity: ClientIdentity, form: Mapping[str, str], now: float) -> Flow[TokenSet | Problem]:
-    """Return the tokens that ``form`` is exchanged for; the error's name is in the details of a Problem."""
-    response = yield from fetch(build_form_request(url, identity, form))
+def exchange_form(
+    url: str, identity: ClientIdentity, form: Mapping[str, str], now: float, prover: Prover | None = None
+) -> Flow[TokenSet | Problem]:
+    """Return the tokens that ``form`` is exchanged for; the error's name is in the details of a Problem.
+
+    With ``prover``, only tokens that are bound to its key are taken.
+    """
+    request = build_form_request(url, identity, form)
+    response = yield from (fetch(request) if prover is None else _fetch_with_proof(request, prover))
     if isinstance(response, Problem):
         return response
     data = jsontext.read(response.body)
@@ -34,15 +41,29 @@ def exchange_form(url: str, identity: ClientIdentity, form: Mapping[str, str], n
         return Problem(
             kind=Kind.UNAUTHORIZED, message=f"The authorization server refused: {word}.", details={"error": word}
         )
-    return read_tokens(data, now)
+    return read_tokens(data, now, "bearer" if prover is None else BOUND)
 
 
-def read_tokens(data: Mapping[str, Json], now: float) -> TokenSet | Problem:
-    """Return the tokens of a token endpoint's answer; only Bearer tokens are taken."""
+def _fetch_with_proof(request: Request, prover: Prover) -> Flow[Response | Problem]:
+    """Return the response to ``request`` with a proof; sent again once if the server wants its nonce in it."""
+    response: Response | Problem = yield from fetch(prover.add_proof(request))
+    if isinstance(response, Response) and prover.keep_nonce(request, response):
+        response = yield from fetch(prover.add_proof(request))
+        if isinstance(response, Response):
+            prover.keep_nonce(request, response)
+    return response
+
+
+def read_tokens(data: Mapping[str, Json], now: float, kind: str = "bearer") -> TokenSet | Problem:
+    """Return the tokens of a token endpoint's answer; only those of the type ``kind`` (lower case) are taken."""
     access, refresh, lasts = data.get("access_token"), data.get("refresh_token"), data.get("expires_in")
     if not isinstance(access, str) or _TOKEN.fullmatch(access) is None:
         return _build_problem("The authorization server gave no access token that can be sent.")
-    if str(data.get("token_type", "")).lower() != "bearer":
+    said = str(data.get("token_type", "")).lower()
+    if kind == BOUND and said == "bearer":
+        # RFC 9449, 5: the site wants bound tokens, and this one would work for whoever steals it.
+        return _build_problem("The authorization server gave a token that is not bound to the key of this sign-in.")
+    if said != kind:
         return _build_problem("The authorization server gave a token of a type that is not known here.")
     until = now + lasts if isinstance(lasts, int | float) and not isinstance(lasts, bool) and lasts >= 0 else None
     scope = data.get("scope")

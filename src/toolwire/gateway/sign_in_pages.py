@@ -29,6 +29,7 @@ from toolwire.auth.metadata_discovery import SignInTarget
 from toolwire.client.connection.remote import Remote
 from toolwire.client.login.auth_transport import Refused
 from toolwire.client.login.sign_in import find_declared_sign_in, find_target, read_challenge
+from toolwire.client.login.token_prover import build_prover, create_target_key
 from toolwire.client.transport.drivers import run
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Response
@@ -152,7 +153,14 @@ class SignInPages:
             return _build_key_page(name, upstream.toolbox.url, found)
         target, identity = found
         state, verifier, cookie = (secrets.token_urlsafe(32) for _ in range(3))
-        started = start_sign_in(target, identity, redirect_uri, target.scopes, state=state, verifier=verifier)
+        key = create_target_key(target)
+        started = (
+            key
+            if isinstance(key, Problem)
+            else start_sign_in(
+                target, identity, redirect_uri, target.scopes, state=state, verifier=verifier, proof_key=key
+            )
+        )
         if isinstance(started, Problem):
             return _build_key_page(name, upstream.toolbox.url, started)
         kept = KeptSignIn(caller.name, name, digest_cookie(cookie), started)
@@ -237,7 +245,7 @@ def _find_place(upstream: SignInUpstream, redirect_uri: str) -> tuple[SignInTarg
 def _finish_in_thread(upstream: SignInUpstream, kept: KeptSignIn, query: str) -> Credential | Problem:
     network = upstream.open_network()
     try:
-        return run(finish_sign_in(kept.started, query, time()), network)
+        return run(finish_sign_in(kept.started, query, time(), build_prover(kept.started.proof_key)), network)
     finally:
         network.close()
 

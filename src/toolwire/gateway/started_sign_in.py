@@ -42,6 +42,7 @@ def keep_sign_in(vault: CallerVault, kept: KeptSignIn, now: float) -> bool:
         "target": asdict(kept.started.target),
         "identity": asdict(replace(identity, secret=None)),
         "secret": None if identity.secret is None else identity.secret.reveal(),
+        "proof_key": None if kept.started.proof_key is None else kept.started.proof_key.reveal(),
     }
     return vault.keep_started(kept.started.state.reveal(), json.dumps(data), now + VALID_S, now)
 
@@ -65,6 +66,7 @@ def take_sign_in(vault: CallerVault, state: str, now: float) -> KeptSignIn | Non
         target=SignInTarget(server=server, **_with_tuples(target)),
         identity=identity,
         scopes=tuple(data["scopes"]),
+        proof_key=Secret(data["proof_key"]) if data.get("proof_key") else None,
     )
     return KeptSignIn(data["principal"], data["upstream"], data["browser"], started)
 

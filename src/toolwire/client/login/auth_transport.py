@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from anyio import to_thread
 
-from toolwire.auth.challenge import Challenge, find_bearer
+from toolwire.auth.challenge import Challenge
 from toolwire.auth.credential import Credential
+from toolwire.auth.dpop import Prover, find_token_challenge, wants_nonce
 from toolwire.auth.resource_indicators import is_covered_by
 from toolwire.auth.security_schemes import DeclaredSignIn
 from toolwire.client.transport.drivers import PieceHandler, SyncPieceHandler, SyncTransport, Transport
@@ -64,6 +65,7 @@ class CredentialAuth:
         self._refresher = refresher
         self._sign_in = sign_in
         self._sign_in_counts: Counter[tuple[str, str]] = Counter()
+        self._has_proofs = False
         self.declared: DeclaredSignIn | None = None
 
     @property
@@ -89,6 +91,8 @@ class CredentialAuth:
         if isinstance(signed, Problem):
             return signed
         answer: Any = yield signed
+        if self._has_proofs:
+            answer = yield from self._repeat_with_nonce(signed, answer)
         for _ in range(_MAX_REPEATS):
             if not isinstance(answer, Response) or answer.status not in (401, 403):
                 break
@@ -98,24 +102,30 @@ class CredentialAuth:
             if isinstance(repeated, Problem):
                 return repeated
             answer = yield repeated
+            if self._has_proofs:
+                answer = yield from self._repeat_with_nonce(repeated, answer)
         response: Response | Problem = answer
         return response
 
     def sign_now(self, request: Request) -> Request | None:
-        """Return ``request`` as it is sent, or None if its token must be refreshed first."""
+        """Return ``request`` as it is sent, or None if its token must be refreshed first, or cannot be used here."""
         if request.signed:
             return request
         held = self._refresher.find_valid()
         if not is_covered_by(self._site, request.url) or self._refresher.is_empty:
             return request
-        return None if held is None else _add_credential(request, held)
+        if held is None or held.proof_key is None:
+            return None if held is None else _add_credential(request, held)
+        # The first proof loads the code that signs it, which is not done here.
+        bound = self._add_credential(request, held) if self._has_proofs else None
+        return None if isinstance(bound, Problem) else bound
 
     def sign(self, request: Request) -> Request | Problem:
         """Return ``request`` signed with a valid credential. It may refresh the credential, which blocks."""
         fresh = self._refresher.ensure_valid()
         if isinstance(fresh, Problem) and self._refresher.is_empty and self._sign_in is not None:
             return request  # its refusal says where to sign in
-        return fresh if isinstance(fresh, Problem) else _add_credential(request, fresh)
+        return fresh if isinstance(fresh, Problem) else self._add_credential(request, fresh)
 
     def sign_again(self, request: Request, answer: Response) -> Request | Problem | None:
         """Return ``request`` with a new credential after ``answer`` refused it, or None. It may block.
@@ -124,14 +134,16 @@ class CredentialAuth:
         """
         if request.signed or not is_covered_by(self._site, request.url):
             return None
-        values = [value.decode("latin-1") for name, value in answer.headers if name == b"www-authenticate"]
-        challenge = find_bearer(values)
+        # It was sent again once: a server that wants a new nonce each time wants to go on forever.
+        if self._has_proofs and wants_nonce(answer):
+            return None
+        challenge = find_token_challenge(answer)
         held = self._refresher.credential
         # Another process may have refreshed the token since: that one is tried first.
         if answer.status == 401 and held is not None:
             fresh = self._refresher.ensure_valid(held.access)
             if not isinstance(fresh, Problem):
-                return _add_credential(request, fresh)
+                return self._add_credential(request, fresh)
         held = self._refresher.credential
         if not self._may_help(request, answer.status, challenge, held):
             return None
@@ -163,7 +175,33 @@ class CredentialAuth:
         if found is None or isinstance(found, Problem):
             return found
         self._refresher.replace(found)
-        return _add_credential(request, found)
+        return self._add_credential(request, found)
+
+    def _add_credential(self, request: Request, credential: Credential) -> Request | Problem:
+        """Return ``request`` with ``credential``, and with a proof if its tokens are bound to a key."""
+        # MC-11, D-08: a bound token is sent with a proof for its own request, or not at all.
+        signed = _add_credential(request, credential)
+        if credential.proof_key is None or signed is request:
+            return signed
+        prover = self._refresher.find_prover(credential)
+        if prover is None or isinstance(prover, Problem):
+            return prover or signed
+        self._has_proofs = True
+        return prover.add_proof(signed, credential.access)
+
+    def _repeat_with_nonce(self, signed: Request, answer: Any) -> Generator[Request, Any, Any]:
+        """Return ``answer``, or that to ``signed`` with the nonce that its server wants: asked for once."""
+        held = self._refresher.credential
+        if held is None or not isinstance(answer, Response) or not is_covered_by(held.resource, signed.url):
+            return answer
+        prover = self._refresher.find_prover(held)
+        if not isinstance(prover, Prover) or signed.signed:
+            return answer
+        if prover.keep_nonce(signed, answer) and answer.status == 401:
+            answer = yield prover.add_proof(_add_credential(signed, held), held.access)
+            if isinstance(answer, Response):
+                prover.keep_nonce(signed, answer)
+        return answer
 
 
 class AuthTransport:

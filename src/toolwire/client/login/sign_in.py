@@ -16,10 +16,11 @@ from toolwire.auth.authorization_code import (
     revoke_credential,
     start_sign_in,
 )
-from toolwire.auth.challenge import Challenge, find_bearer
+from toolwire.auth.challenge import Challenge
 from toolwire.auth.client_identity import ClientIdentity, identify_client
 from toolwire.auth.credential import Credential
 from toolwire.auth.device_authorization import DeviceCode, poll_device_sign_in, start_device_sign_in
+from toolwire.auth.dpop import Prover, find_token_challenge
 from toolwire.auth.metadata_discovery import SignInTarget, fetch_server_metadata, find_sign_in_target
 from toolwire.auth.scopes import merge_scopes
 from toolwire.auth.security_schemes import DeclaredSignIn, SignInMethod, read_security_schemes
@@ -33,6 +34,7 @@ from toolwire.core.url_origin import get_origin
 from .auth_transport import Refused, SignIn
 from .browser import open_page
 from .redirect_listener import RedirectListener
+from .token_prover import build_prover, create_target_key
 
 _GET = ((b"accept", b"application/json, text/event-stream"),)
 
@@ -87,7 +89,7 @@ def read_challenge(url: str, transport: SyncTransport) -> Challenge | None:
     answer = transport.send(Request("GET", url, _GET))
     if isinstance(answer, Problem):
         return None
-    return find_bearer([value.decode("latin-1") for name, value in answer.headers if name == b"www-authenticate"])
+    return find_token_challenge(answer)
 
 
 def read_declared_sign_in(peer: Peer, schemes: Container[str] | None = None) -> DeclaredSignIn | None:
@@ -170,8 +172,11 @@ def sign_in(
 ) -> Credential | Problem:
     """Sign the user in at ``target``, and return the credential or why there is none."""
     scopes = options.scopes or target.scopes
+    key = create_target_key(target)
+    if isinstance(key, Problem):
+        return key
     if options.device:
-        return _sign_in_on_device(target, options, scopes, user, transport)
+        return _sign_in_on_device(target, options, scopes, user, transport, build_prover(key, user.now))
     listener = RedirectListener(options.host)
     try:
         identity = run(
@@ -186,7 +191,13 @@ def sign_in(
         if isinstance(identity, Problem):
             return identity
         started = start_sign_in(
-            target, identity, listener.redirect_uri, scopes, state=user.secret(), verifier=user.secret()
+            target,
+            identity,
+            listener.redirect_uri,
+            scopes,
+            state=user.secret(),
+            verifier=user.secret(),
+            proof_key=key,
         )
         return started if isinstance(started, Problem) else _await_redirect(started, listener, user, transport)
     finally:
@@ -200,6 +211,9 @@ def step_up(options: SignInOptions, user: SignInUser, transport: SyncTransport) 
         target = find_target(refused, transport, "device" if options.device else "page")
         if isinstance(target, Problem):
             return None if target.kind is Kind.UNAUTHORIZED else target
+        if held is not None and held.proof_key is not None:
+            # RFC 9449: a challenge for a bearer token does not weaken a sign-in that was bound to a key.
+            target = replace(target, binds_tokens=True)
         scopes = merge_scopes(() if held is None else held.scopes, options.scopes, target.scopes)
         is_same_server = held is not None and held.issuer == target.server.issuer
         refusal = None if is_same_server else refuse_server(target, user)
@@ -221,7 +235,11 @@ def sign_in_with_secret(
     target: SignInTarget, identity: ClientIdentity, scopes: Sequence[str], user: SignInUser, transport: SyncTransport
 ) -> Credential | Problem:
     """Return a credential of a program, without a user."""
-    return run(request_client_credentials(target, identity, scopes or target.scopes, user.now()), transport)
+    key = create_target_key(target)
+    if isinstance(key, Problem):
+        return key
+    prover = build_prover(key, user.now)
+    return run(request_client_credentials(target, identity, scopes or target.scopes, user.now(), prover), transport)
 
 
 def sign_out(credential: Credential, transport: SyncTransport) -> bool:
@@ -238,11 +256,18 @@ def _await_redirect(
     else:
         user.show(f"Open this page in a browser on this machine: {started.url}")
     query = listener.wait(user.wait_s)
-    return query if isinstance(query, Problem) else run(finish_sign_in(started, query, user.now()), transport)
+    if isinstance(query, Problem):
+        return query
+    return run(finish_sign_in(started, query, user.now(), build_prover(started.proof_key, user.now)), transport)
 
 
 def _sign_in_on_device(
-    target: SignInTarget, options: SignInOptions, scopes: Sequence[str], user: SignInUser, transport: SyncTransport
+    target: SignInTarget,
+    options: SignInOptions,
+    scopes: Sequence[str],
+    user: SignInUser,
+    transport: SyncTransport,
+    prover: Prover | None,
 ) -> Credential | Problem:
     identity = run(
         identify_client(
@@ -262,7 +287,7 @@ def _sign_in_on_device(
     if device.warning:
         user.show(device.warning)
     user.show(f"On any device, open {device.url} and type {device.user_code}")
-    return _poll_for_token(target, identity, device, scopes, user, transport)
+    return _poll_for_token(target, identity, device, scopes, user, transport, prover=prover)
 
 
 def _poll_for_token(
@@ -272,12 +297,14 @@ def _poll_for_token(
     scopes: Sequence[str],
     user: SignInUser,
     transport: SyncTransport,
+    *,
+    prover: Prover | None,
 ) -> Credential | Problem:
     pause_s = device.interval_s
     # A pause that ends after the code has expired would only make the user wait.
     while user.now() + pause_s < device.expires_at:
         user.sleep(pause_s)
-        found = run(poll_device_sign_in(target, identity, device, scopes, user.now()), transport)
+        found = run(poll_device_sign_in(target, identity, device, scopes, user.now(), prover), transport)
         error = found.details.get("error") if isinstance(found, Problem) else None
         # RFC 8628, 3.5: each slow_down adds five seconds to all pauses that follow.
         if error == "slow_down":

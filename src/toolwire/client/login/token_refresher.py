@@ -15,9 +15,12 @@ from time import time
 
 from toolwire.auth.authorization_code import renew_credential
 from toolwire.auth.credential import Credential
+from toolwire.auth.dpop import Prover, can_prove
 from toolwire.client.transport.drivers import SyncTransport, run
 from toolwire.core.model import Kind, Problem, Secret
 from toolwire.stores.credentials.files import CredentialStore
+
+from .token_prover import build_missing_problem, build_prover
 
 # AC-09: refreshed a minute early, so that no token expires on its way to the server.
 _SKEW_S = 60.0
@@ -41,6 +44,7 @@ class TokenRefresher:
         self._transport = transport
         self._now = now
         self._lock = Lock()
+        self._prover: Prover | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -86,8 +90,23 @@ class TokenRefresher:
             self._credentials.put(newer)
             self._held = newer
 
+    def find_prover(self, credential: Credential) -> Prover | Problem | None:
+        """Return what proves that the key of ``credential`` is held, None if its tokens are not bound to one."""
+        if credential.proof_key is None:
+            return None
+        # One for all requests: it remembers the nonces of the servers.
+        prover = self._prover
+        if prover is None or prover.key != credential.proof_key:
+            if not can_prove():
+                return build_missing_problem()
+            self._prover = prover = build_prover(credential.proof_key, self._now)
+        return prover
+
     def _refresh(self, stored: Credential) -> Credential | Problem:
-        newer = run(renew_credential(stored, self._now()), self._transport)
+        prover = self.find_prover(stored)
+        if isinstance(prover, Problem):
+            return prover
+        newer = run(renew_credential(stored, self._now(), prover), self._transport)
         if isinstance(newer, Problem):
             # RFC 6749, 5.2: only invalid_grant says that the refresh token is void. Any other failure may pass.
             if newer.details.get("error") != "invalid_grant":
