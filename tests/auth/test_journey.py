@@ -12,7 +12,6 @@ from toolwire.auth.authorization_code import (
     StartedSignIn,
     finish_sign_in,
     renew_credential,
-    request_client_credentials,
     revoke_credential,
     start_sign_in,
 )
@@ -21,6 +20,7 @@ from toolwire.auth.credential import Credential, read_credential, write_credenti
 from toolwire.auth.device_authorization import DeviceCode, poll_device_sign_in, start_device_sign_in
 from toolwire.auth.metadata_discovery import AuthorizationServerMetadata, SignInTarget
 from toolwire.auth.pkce import compute_challenge
+from toolwire.auth.program_grants import request_client_credentials
 from toolwire.auth.token_request import read_tokens
 from toolwire.client.transport.drivers import run
 from toolwire.core.http import Request, Response

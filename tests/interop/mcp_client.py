@@ -77,18 +77,39 @@ def _calls(schemas: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Iterator[tup
 
 
 def _sign_in(url: str, kept: Any, person: Any) -> None:
-    """Do what ``toolwire login`` does with the options that two scenarios are about."""
-    from toolwire.auth.client_identity import ClientIdentity
-    from toolwire.client.login import SignInOptions, find_sign_in, sign_in, sign_in_with_secret
+    """Do what ``toolwire login`` does with the options that some scenarios are about."""
+    from toolwire.auth.client_key import ClientKey
+    from toolwire.client.login import (
+        ClientIdentity,
+        IdentityProvider,
+        SignInOptions,
+        find_sign_in,
+        sign_in,
+        sign_in_with_secret,
+    )
     from toolwire.client.transport.network import SyncNetwork
     from toolwire.core.model import Problem, Secret
 
-    identity = None
-    if "client_secret" in CONTEXT:
+    identity = provider = token = None
+    if "private_key_pem" in CONTEXT:
+        key = ClientKey(CONTEXT["private_key_pem"])
+        identity = ClientIdentity(client_id=CONTEXT["client_id"], method="private_key_jwt", key=key)
+    elif "client_secret" in CONTEXT:
         secret = Secret(CONTEXT["client_secret"])
         identity = ClientIdentity(client_id=CONTEXT["client_id"], secret=secret, method="client_secret_basic")
-    elif SCENARIO != "auth/basic-cimd":
+    elif SCENARIO not in ("auth/basic-cimd", "auth/wif-jwt-bearer"):
         return
+    if "idp_id_token" in CONTEXT:
+        here = ClientIdentity(client_id=CONTEXT["idp_client_id"])
+        provider, token = IdentityProvider(issuer=CONTEXT["idp_issuer"], identity=here), CONTEXT["idp_id_token"]
+    elif "valid_jwt" in CONTEXT:
+        token = CONTEXT["valid_jwt"]
+    options = SignInOptions(
+        identity=identity,
+        document_url=DOCUMENT,
+        assertion=None if token is None else lambda _: Secret(token),
+        provider=provider,
+    )
     door = SyncNetwork()
     place = find_sign_in(url, door)
     if isinstance(place, Problem):
@@ -96,7 +117,7 @@ def _sign_in(url: str, kept: Any, person: Any) -> None:
     elif identity is not None and SCENARIO == "auth/client-credentials-basic":
         found = sign_in_with_secret(place, identity, (), person, door)
     else:
-        found = sign_in(place, SignInOptions(identity=identity, document_url=DOCUMENT), person, door)
+        found = sign_in(place, options, person, door)
     door.close()
     if isinstance(found, Problem):
         say(found.message)

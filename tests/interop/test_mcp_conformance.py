@@ -355,7 +355,7 @@ def app() -> App:
     return asgi(merge_toolboxes([FunctionToolbox(kit), SchemaToolbox()]), sessions="all")
 
 
-@pytest.mark.requirement("R17")
+@pytest.mark.requirement("R17", "MC-11")
 @pytest.mark.skipif(not INSTALLED, reason=MISSING)
 @pytest.mark.parametrize("revision", sorted(LISTED["server"]))
 def test_server_passes_the_conformance_suite_except_listed_checks(revision: str, tmp_path: Path) -> None:
@@ -364,7 +364,7 @@ def test_server_passes_the_conformance_suite_except_listed_checks(revision: str,
     assert _outcomes(said, LISTED["server"][revision]) >= SERVED
 
 
-@pytest.mark.requirement("R17")
+@pytest.mark.requirement("R17", "MC-11")
 @pytest.mark.skipif(not INSTALLED, reason=MISSING)
 @pytest.mark.parametrize("revision", sorted(LISTED["client"]))
 def test_client_passes_the_conformance_suite_except_listed_checks(revision: str, tmp_path: Path) -> None:

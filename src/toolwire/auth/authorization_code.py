@@ -172,20 +172,6 @@ def revoke_credential(old: Credential) -> Flow[bool]:
     return done
 
 
-def request_client_credentials(
-    target: SignInTarget,
-    identity: ClientIdentity,
-    scopes: Sequence[str],
-    now: float,
-    prover: Prover | None = None,
-) -> Flow[Credential | Problem]:
-    """Return a credential of the program itself, without a user: the client credentials grant."""
-    # AC-13
-    form = {"grant_type": "client_credentials", **scope_parameters(target, scopes)}
-    tokens = yield from exchange_form(target.server.token_url, identity, form, now, prover)
-    return tokens if isinstance(tokens, Problem) else build_credential(target, identity, tokens, scopes, prover)
-
-
 def _belongs_to(started: StartedSignIn, answer: RequestParameters) -> bool:
     """Return whether a response belongs to this sign-in and comes from its server."""
     # AC-06

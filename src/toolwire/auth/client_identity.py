@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from toolwire.core.codec import Flow, fetch
 from toolwire.core.errors import DefinitionError
@@ -16,6 +17,9 @@ from .client_metadata import read_document_url
 from .metadata_discovery import AuthorizationServerMetadata
 from .oauth_error import OAuthError
 
+if TYPE_CHECKING:  # only the extra brings what it needs
+    from .client_key import ClientKey
+
 DOCUMENT_PATH = "/.well-known/oauth-client.json"
 """The default path of our metadata document."""
 # OQ-11
@@ -26,7 +30,10 @@ _POST: Headers = ((b"accept", b"application/json"), (b"content-type", b"applicat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientIdentity:
-    """The identity of this client at one authorization server. ``is_registered`` means registered for one sign-in."""
+    """The identity of this client at one authorization server. ``is_registered`` means registered for one sign-in.
+
+    With a ``key``, it proves who it is with signed assertions (``private_key_jwt``).
+    """
 
     # AC-04
 
@@ -34,6 +41,7 @@ class ClientIdentity:
     secret: Secret | None = None
     method: str = "none"
     is_registered: bool = False
+    key: ClientKey | None = None
 
 
 def resolve_document_url(url: str, *, loopback: bool = False) -> str:

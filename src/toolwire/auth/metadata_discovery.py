@@ -135,10 +135,13 @@ def find_sign_in_target(
     )
 
 
-def find_authorization_server(issuer: str, named_by: str | None = None) -> Flow[AuthorizationServerMetadata | Problem]:
+def find_authorization_server(
+    issuer: str, named_by: str | None = None, *, has_page: bool = True
+) -> Flow[AuthorizationServerMetadata | Problem]:
     """Return the authorization server whose issuer is ``issuer``, from its metadata.
 
-    ``near`` is the URL of what names it, None where the person does.
+    ``named_by`` is the URL of what names it, None where the person does. Without ``has_page`` nobody signs in on a page
+    there, so that it need not do PKCE.
     """
     # AC-01, AC-02
     if not is_safe_endpoint(issuer, issuer if named_by is None else named_by):
@@ -146,7 +149,7 @@ def find_authorization_server(issuer: str, named_by: str | None = None) -> Flow[
     for address in _list_server_urls(issuer):
         data = yield from _fetch_json(address)
         if data is not None:
-            return read_server_metadata(data, issuer)
+            return read_server_metadata(data, issuer, has_page=has_page)
     return Problem(kind=Kind.UNAUTHORIZED, message=f"{issuer} does not say how to sign in there.")
 
 
@@ -162,12 +165,14 @@ def fetch_server_metadata(address: str) -> Flow[AuthorizationServerMetadata | Pr
     return read_server_metadata(data, issuer)
 
 
-def read_server_metadata(data: dict[str, Json], issuer: str) -> AuthorizationServerMetadata | Problem:
-    """Return what metadata says, if it is that of ``issuer`` to the letter and does PKCE."""
+def read_server_metadata(
+    data: dict[str, Json], issuer: str, *, has_page: bool = True
+) -> AuthorizationServerMetadata | Problem:
+    """Return what metadata says, if it is that of ``issuer`` to the letter, and does PKCE where it ``has_page``."""
     # AC-02, AC-03
     if data.get("issuer") not in (issuer, *((issuer + "/",) if issuer.count("/") == 2 else ())):
         return _build_problem(f"The metadata of {issuer} names another issuer, so it is not used.")
-    if METHOD not in _read_texts(data.get("code_challenge_methods_supported")):
+    if has_page and METHOD not in _read_texts(data.get("code_challenge_methods_supported")):
         return _build_problem(f"{issuer} does not say that it protects sign-in with PKCE (S256), so it is not used.")
     endpoints: dict[str, str] = {}
     for name, member in _ENDPOINTS.items():
@@ -195,9 +200,9 @@ def read_server_metadata(data: dict[str, Json], issuer: str) -> AuthorizationSer
 
 
 def is_safe_endpoint(url: str, named_by: str) -> bool:
-    """Return whether ``url`` may be an endpoint: https elsewhere, or anything here if ``near`` is here too.
+    """Return whether ``url`` may be an endpoint: https elsewhere, or anything here if ``named_by`` is here too.
 
-    ``near`` names it: nothing that is elsewhere may have us ask what listens on this machine.
+    ``named_by`` names it: nothing that is elsewhere may have us ask what listens on this machine.
     """
     # AC-02, D-05, D-29
     if len(url) > _MAX_CHARACTERS or _URL.fullmatch(url) is None:

@@ -30,6 +30,14 @@ def exchange_form(
 
     With ``prover``, only tokens that are bound to its key are taken.
     """
+    data = yield from send_form(url, identity, form, prover)
+    return data if isinstance(data, Problem) else read_tokens(data, now, "bearer" if prover is None else BOUND)
+
+
+def send_form(
+    url: str, identity: ClientIdentity, form: Mapping[str, str], prover: Prover | None = None
+) -> Flow[Mapping[str, Json] | Problem]:
+    """Return what a token endpoint answers to ``form``; the error's name is in the details of a Problem."""
     request = build_form_request(url, identity, form)
     response = yield from (fetch(request) if prover is None else _fetch_with_proof(request, prover))
     if isinstance(response, Problem):
@@ -41,7 +49,7 @@ def exchange_form(
         return Problem(
             kind=Kind.UNAUTHORIZED, message=f"The authorization server refused: {word}.", details={"error": word}
         )
-    return read_tokens(data, now, "bearer" if prover is None else BOUND)
+    return data
 
 
 def _fetch_with_proof(request: Request, prover: Prover) -> Flow[Response | Problem]:
@@ -82,7 +90,7 @@ def build_form_request(url: str, identity: ClientIdentity, form: Mapping[str, st
         pair = f"{quote(identity.client_id, safe='')}:{quote(identity.secret.reveal(), safe='')}"
         headers = (*_FORM, (b"authorization", b"Basic " + b64encode(pair.encode())))
     else:
-        form = {**form, "client_id": identity.client_id}
+        form = {**form, **({"client_id": identity.client_id} if identity.client_id else {})}
         if identity.secret is not None:
             form["client_secret"] = identity.secret.reveal()
     return Request("POST", url, headers, urlencode(form).encode())

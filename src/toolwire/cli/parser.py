@@ -695,6 +695,7 @@ def _add_login(parser: Parser) -> None:
         "--as-program", action="store_true", help="sign in as the client itself, with its secret (client credentials)"
     )
     _add_sign_in(parser)
+    _add_program_sign_in(parser)
     _add_network(parser)
     _add_selection(parser)
 
@@ -721,6 +722,23 @@ def _add_sign_in(parser: Parser) -> None:
         "--sign-in-at", action="append", default=[], metavar="ORIGIN",
         help="another site at which the document of the site may have you sign in",
     )  # fmt: skip
+
+
+def _add_program_sign_in(parser: Parser) -> None:
+    how = parser.add_argument_group("how a program signs in", "(without a browser)")
+    how.add_argument(
+        "--client-key", metavar="FILE", help="a private key (PEM or JWK): the client signs that it is the client ID"
+    )
+    how.add_argument("--assertion-file", metavar="FILE", help="a file with the signed token (JWT) of the workload")
+    how.add_argument("--assertion-env", metavar="NAME", help="the environment variable with the signed token instead")
+    how.add_argument(
+        "--identity-provider", metavar="ISSUER",
+        help="the identity provider of your organization; the signed token is then your ID token from there",
+    )  # fmt: skip
+    how.add_argument("--provider-client-id", metavar="ID", help="your client id at the identity provider")
+    how.add_argument(
+        "--provider-secret-env", metavar="NAME", help="the environment variable with the client secret there"
+    )
 
 
 def _add_site_description(parser: Parser) -> None:

@@ -1,4 +1,4 @@
-"""``toolwire login``: sign in to a site in a browser, on another device, or with a key."""
+"""``toolwire login``: sign in to a site in a browser, on another device, with a key, or as a program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolwire.auth.scopes import merge_scopes
 from toolwire.auth.security_schemes import DeclaredSignIn, SignInMethod
 from toolwire.cli.exits import OK, UsageError, exit_code
 from toolwire.cli.targets.open_target import check_url, read_access, read_key, read_selection
-from toolwire.cli.targets.sign_in_options import read_sign_in
+from toolwire.cli.targets.sign_in_options import read_program_sign_in, read_sign_in
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, print_error
 from toolwire.cli.terminal.terminal_user import build_login_user
@@ -66,7 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _sign_in(url: str, arguments: argparse.Namespace, transport: SyncNetwork) -> Credential | Problem:
-    options, person = read_sign_in(arguments), build_login_user(arguments.sign_in_at)
+    options = read_program_sign_in(arguments, read_sign_in(arguments))
+    person = build_login_user(arguments.sign_in_at)
     found = _discover(url, transport, read_selection(arguments))
     _check_reached(found)
     said = None if found.peer is None else find_declared_sign_in(found.peer)
@@ -80,9 +81,10 @@ def _sign_in(url: str, arguments: argparse.Namespace, transport: SyncNetwork) ->
         return refusal
     if not target.server.is_proven:
         print("The site does not say whether it protects sign-in with PKCE; it is used all the same.", file=sys.stderr)
-    if arguments.as_program:
+    has_key = options.identity is not None and options.identity.key is not None
+    if arguments.as_program and options.assertion is None and not has_key:
         if options.identity is None or options.identity.secret is None:
-            raise UsageError("--as-program needs --client-id and --client-secret-env.")
+            raise UsageError("--as-program needs --client-id, and --client-secret-env or --client-key.")
         return sign_in_with_secret(target, options.identity, tuple(arguments.scope), person, transport)
     return sign_in(target, replace(options, scopes=tuple(arguments.scope), device=arguments.device), person, transport)
 

@@ -1,6 +1,7 @@
 """Sign in to sites, and add the credentials to requests. Imports client.discovery and client.transport."""
 
 from toolwire.auth.client_identity import ClientIdentity
+from toolwire.auth.program_grants import IdentityProvider
 
 from .auth_transport import AuthTransport, CredentialAuth, Refused, SyncAuthTransport
 from .sign_in import (
@@ -24,6 +25,7 @@ __all__ = [
     "AuthTransport",
     "ClientIdentity",
     "CredentialAuth",
+    "IdentityProvider",
     "Refused",
     "SignInOptions",
     "SignInUser",

@@ -1,4 +1,4 @@
-"""Sign a user in to a site: in the browser, on another device, or with a client secret."""
+"""Sign a user in to a site, in the browser or on another device; or a program, with a secret, a key or an assertion."""
 
 # AC-01: where to sign in comes from the challenge or the document. AC-04..08, AC-13: the grants that are used.
 
@@ -12,7 +12,6 @@ from time import sleep, time
 from toolwire.auth.authorization_code import (
     StartedSignIn,
     finish_sign_in,
-    request_client_credentials,
     revoke_credential,
     start_sign_in,
 )
@@ -22,13 +21,20 @@ from toolwire.auth.credential import Credential
 from toolwire.auth.device_authorization import DeviceCode, poll_device_sign_in, start_device_sign_in
 from toolwire.auth.dpop import Prover, find_token_challenge
 from toolwire.auth.metadata_discovery import SignInTarget, fetch_server_metadata, find_sign_in_target
+from toolwire.auth.program_grants import (
+    IdentityProvider,
+    exchange_id_token,
+    refuse_described,
+    request_by_assertion,
+    request_client_credentials,
+)
 from toolwire.auth.scopes import merge_scopes
 from toolwire.auth.security_schemes import DeclaredSignIn, SignInMethod, read_security_schemes
 from toolwire.client.discovery.required_scopes import list_sign_in_schemes
 from toolwire.client.transport.drivers import SyncTransport, run
 from toolwire.core.codec import Peer
 from toolwire.core.http import Request
-from toolwire.core.model import Json, Kind, Problem
+from toolwire.core.model import Json, Kind, Problem, Secret
 from toolwire.core.url_origin import get_origin
 
 from .auth_transport import Refused, SignIn
@@ -68,6 +74,10 @@ class SignInOptions:
     ``identity`` is the client to sign in with, and ``document_url`` the URL of its metadata document, if it has one.
     Without ``scopes``, those that the site requires are requested. With ``device``, the user signs in on another
     device; else the browser returns to ``host``.
+
+    A program needs no browser. An ``identity`` with a key signs in as itself. ``assertion`` is called with the issuer
+    of the authorization server, for each sign-in anew, and returns the signed token (JWT) of the workload for it; with
+    a ``provider``, it returns the ID token of the user at the identity provider of the organization.
     """
 
     identity: ClientIdentity | None = None
@@ -75,6 +85,8 @@ class SignInOptions:
     scopes: tuple[str, ...] = ()
     device: bool = False
     host: str = "127.0.0.1"
+    assertion: Callable[[str], Secret] | None = field(default=None, repr=False)
+    provider: IdentityProvider | None = None
 
 
 def find_sign_in(url: str, transport: SyncTransport, challenge: Challenge | None = None) -> SignInTarget | Problem:
@@ -172,6 +184,10 @@ def sign_in(
 ) -> Credential | Problem:
     """Sign the user in at ``target``, and return the credential or why there is none."""
     scopes = options.scopes or target.scopes
+    if options.assertion is not None:
+        return _sign_in_by_assertion(target, options, options.assertion, scopes, user, transport)
+    if options.identity is not None and options.identity.key is not None:
+        return sign_in_with_secret(target, options.identity, scopes, user, transport)
     key = create_target_key(target)
     if isinstance(key, Problem):
         return key
@@ -234,18 +250,46 @@ def step_up(options: SignInOptions, user: SignInUser, transport: SyncTransport) 
 def sign_in_with_secret(
     target: SignInTarget, identity: ClientIdentity, scopes: Sequence[str], user: SignInUser, transport: SyncTransport
 ) -> Credential | Problem:
-    """Return a credential of a program, without a user."""
+    """Return a credential of a program, without a user, by the secret or the key of ``identity``."""
     key = create_target_key(target)
     if isinstance(key, Problem):
         return key
     prover = build_prover(key, user.now)
-    return run(request_client_credentials(target, identity, scopes or target.scopes, user.now(), prover), transport)
+    wanted = scopes or target.scopes
+    grant = request_client_credentials(target, identity, wanted, user.now(), prover=prover, unique_id=user.secret())
+    return run(grant, transport)
 
 
 def sign_out(credential: Credential, transport: SyncTransport) -> bool:
     """Return whether the server revoked the tokens. Delete them here in any case."""
     # AC-12: signing out ends a token at its server, not only here.
     return run(revoke_credential(credential), transport)
+
+
+def _sign_in_by_assertion(
+    target: SignInTarget,
+    options: SignInOptions,
+    assertion: Callable[[str], Secret],
+    scopes: Sequence[str],
+    user: SignInUser,
+    transport: SyncTransport,
+) -> Credential | Problem:
+    refusal = refuse_described(target.server)
+    if refusal is not None:
+        return refusal
+    key = create_target_key(target)
+    if isinstance(key, Problem):
+        return key
+    given = assertion(target.server.issuer)
+    if options.provider is not None:
+        exchanged = run(exchange_id_token(options.provider, given, target, scopes, user.now()), transport)
+        if isinstance(exchanged, Problem):
+            return exchanged
+        given = exchanged
+    identity = options.identity or ClientIdentity(client_id="")
+    prover = build_prover(key, user.now)
+    grant = request_by_assertion(target, identity, given, scopes, user.now(), prover=prover, unique_id=user.secret())
+    return run(grant, transport)
 
 
 def _await_redirect(

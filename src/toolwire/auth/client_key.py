@@ -1,0 +1,79 @@
+"""Sign the assertions by which a client proves who it is (RFC 7523, section 2.2)."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, cast
+
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Secret
+from toolwire.framing import jsontext
+
+try:
+    from joserfc import jwt
+    from joserfc.errors import JoseError
+    from joserfc.jwk import ECKey, RSAKey
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("Signed assertions need joserfc: pip install 'toolwire[jwt]'", name=error.name) from error
+
+LIFETIME_S = 60
+"""For how many seconds an assertion is valid: long enough for one request."""
+_MAX_CHARACTERS = 32_768
+_MIN_RSA_CHARS = 342  # of base64: 2,048 bits
+_Private: TypeAlias = ECKey | RSAKey
+_UNREADABLE = (JoseError, ValueError, TypeError, KeyError, AttributeError)
+
+
+class ClientKey:
+    """The private key of a client: P-256 signs with ES256, RSA with RS256. ``text`` is PEM or a JWK.
+
+    Raises:
+        DefinitionError: ``text`` is no private key of these sorts, or RSA with fewer than 2,048 bits.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._key, self._algorithm = _read_key(text)
+
+    def __repr__(self) -> str:
+        return f"ClientKey({self._algorithm})"
+
+    def sign(self, client_id: str, audience: str, now: float, unique_id: str) -> Secret:
+        """Return a proof for ``audience`` alone, valid for a minute from ``now``; ``unique_id`` is new each time."""
+        issued = int(now)
+        claims = {
+            "iss": client_id,
+            "sub": client_id,
+            "aud": audience,
+            "iat": issued,
+            "exp": issued + LIFETIME_S,
+            "jti": unique_id,
+        }
+        # A server finds a key by its kid: one that the server did not register would hide the key.
+        kid = self._key.kid
+        header = {"typ": "JWT", "alg": self._algorithm, **({"kid": kid} if kid else {})}
+        return Secret(jwt.encode(header, claims, self._key, algorithms=[self._algorithm]))
+
+
+def _read_key(text: str) -> tuple[_Private, str]:
+    problem = "The client key is not a private key: it is PEM or a JWK, of P-256, or of RSA with at least 2,048 bits."
+    key = _import_key(text.strip()) if len(text) <= _MAX_CHARACTERS else None
+    if key is None or not key.is_private:
+        raise DefinitionError(problem)
+    members = key.as_dict(private=False)
+    if isinstance(key, ECKey) and members["crv"] == "P-256":
+        return key, "ES256"
+    if isinstance(key, RSAKey) and len(str(members["n"])) >= _MIN_RSA_CHARS:
+        return key, "RS256"
+    raise DefinitionError(problem)
+
+
+def _import_key(text: str) -> _Private | None:
+    """Return the key in ``text``; errors of the library are dropped, as they may show a part of it."""
+    data = jsontext.read(text.encode()) if text.startswith("{") else text
+    if not isinstance(data, dict | str):
+        return None
+    for kind in (ECKey, RSAKey):
+        try:
+            return kind.import_key(cast("Any", data))
+        except _UNREADABLE:
+            continue
+    return None
