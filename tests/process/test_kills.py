@@ -176,6 +176,35 @@ def test_killed_database_loses_no_call_and_runs_none_twice(tmp_path: Path, postg
     assert "Traceback" not in server.errors.read_text()
 
 
+@pytest.mark.requirement("R11", "ST-05")
+def test_worker_that_dies_while_the_database_is_away_comes_back_with_it(tmp_path: Path, postgres: Postgres) -> None:
+    wait_until_answering(postgres)
+    server = Server(tmp_path, 2, postgres.create_database())
+
+    async def story() -> None:
+        async with run_callers(server) as calls:
+            await wait_for_answers(calls, 2 * CALLERS)
+            await until(lambda: len(server.workers()) == 2)
+            postgres.kill()
+            killed, other = server.workers()
+            os.kill(killed, signal.SIGKILL)
+            await until(lambda: "cannot be used" in server.errors.read_text())  # a new worker could not start
+            async with dial(server) as peer:  # type: ignore[arg-type]  # it has a port, and that is all it takes
+                assert (await peer.get("/health")).status == 200
+            assert other in server.workers()
+            postgres.start()
+            await until(postgres.answers)
+            await wait_for_answers(calls, 2 * CALLERS)
+            await until(lambda: len(server.workers()) == 2)
+        check(calls, server)
+
+    server.start()
+    try:
+        asyncio.run(story())
+    finally:
+        server.kill()
+
+
 def check(calls: Calls, server: Server) -> Counter[Call]:
     """Return how often each call ran, having looked that this fits what was answered."""
     ran = Counter(tuple(line.split()) for line in server.runs.read_text().splitlines())

@@ -78,6 +78,11 @@ def test_uvicorn_server_state_has_the_attributes_a_connection_uses(name: str) ->
         (uvicorn.config, "STARTUP_FAILURE"),
         (uvicorn.supervisors, "Multiprocess"),
         (uvicorn.supervisors.Multiprocess, "run"),
+        (uvicorn.supervisors.Multiprocess, "keep_subprocess_alive"),
+        *(
+            (uvicorn.supervisors.multiprocess.Process, name)
+            for name in ("is_alive", "is_ready", "kill", "join", "start")
+        ),
         (uvicorn.supervisors, "ChangeReload"),
         (uvicorn.supervisors.ChangeReload, "run"),
         (uvicorn.supervisors.ChangeReload, "should_restart"),

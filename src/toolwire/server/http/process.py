@@ -13,11 +13,13 @@ import sys
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple
 
 from uvicorn import Config, Server
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import ChangeReload, Multiprocess
+from uvicorn.supervisors.multiprocess import Process
 
 from toolwire.core.errors import DefinitionError, ToolwireError
 from toolwire.telemetry.logs import is_json_log, log_json
@@ -31,6 +33,9 @@ PORT = 9627
 BACKLOG = 2048
 COLLECT_AFTER = 10_000
 """The number of new objects after which the garbage collector looks for cycles; Python's own is 700 or 2,000."""
+
+_RESTART_S = 2.0
+"""How long after a worker could not start it is started again, if others serve."""
 
 _log = logging.getLogger("toolwire.server")
 
@@ -209,7 +214,7 @@ def serve_workers(
         supervisor = _Workers(config, sockets=[listener])
         supervisor.may_renew = may_renew or supervisor.may_renew
         supervisor.run()
-    if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+    if not supervisor.has_started and any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         raise ToolwireError("A worker could not start; the line above says why.")
 
 
@@ -245,9 +250,35 @@ def serve_reloading(
 
 
 class _Workers(Multiprocess):
-    """Worker processes that are replaced after SIGHUP, if ``may_renew`` returns True."""
+    """Worker processes that are replaced when they die, and after SIGHUP if ``may_renew`` returns True.
+
+    ``has_started`` says whether one of them has served. Before that, a worker that cannot start ends the server.
+    """
 
     may_renew: Callable[[], bool] = staticmethod(lambda: True)
+    has_started = False
+    _next_start = 0.0
+
+    def keep_subprocess_alive(self) -> None:
+        # R11: uvicorn would stop all workers when one cannot start, as if each start failed in the same way. But a
+        # database that is away for a moment must not end those that serve; the one that failed is started again.
+        for number, process in enumerate(self.processes):
+            if self.should_exit.is_set():
+                return
+            if process.is_alive(timeout=self.config.timeout_worker_healthcheck):
+                self.has_started = self.has_started or process.is_ready()
+                continue
+            process.kill()
+            process.join()
+            if process.exitcode == STARTUP_FAILURE:
+                if not self.has_started:
+                    self.should_exit.set()
+                    return
+                if monotonic() < self._next_start:
+                    continue
+                self._next_start = monotonic() + _RESTART_S
+            self.processes[number] = Process(self.config, self.sockets)
+            self.processes[number].start()
 
     def handle_hup(self) -> None:
         if self.may_renew():
