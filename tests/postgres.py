@@ -56,6 +56,9 @@ class Postgres:
 
     def kill(self) -> None:
         """Kill it with all that it started, as when the machine takes them."""
+        if self._process.poll() is not None:
+            return
+        os.kill(self._process.pid, signal.SIGSTOP)  # it starts nothing more while its processes are listed
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
         for each in (self._process.pid, *map(int, children)):
             with contextlib.suppress(ProcessLookupError):
