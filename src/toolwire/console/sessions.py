@@ -25,6 +25,8 @@ SignInKey: TypeAlias = Callable[[str], str | None]
 """Returns the name of the operator whose key it is, or None. It is called with what anyone typed."""
 
 SESSION_S: Final = 12 * 3_600.0
+_MAX_NAME: Final = 200
+"""The characters of a name that a cookie holds: a browser drops a cookie above 4,096 bytes."""
 _MAX_ENDED: Final = 1_000
 _MAX_WRONG: Final = 10
 _WRONG_WINDOW_S: Final = 60.0
@@ -97,7 +99,7 @@ class OperatorSessions:
             with self._lock:
                 wrong.append(self._clock())
             return None
-        content = json.dumps([name, int(self._wall() + SESSION_S), secrets.token_hex(16)]).encode()
+        content = json.dumps([name[:_MAX_NAME], int(self._wall() + SESSION_S), secrets.token_hex(16)]).encode()
         text = urlsafe_b64encode(content).decode().rstrip("=")
         return f"{text}.{self._sign('cookie', text)}"
 
