@@ -141,3 +141,19 @@ def test_the_image_is_built_from_the_wheel_and_runs_without_rights() -> None:
         for mount in service.get("volumes", ()):
             source = mount.partition(":")[0]
             assert source in ("postgres", "./tls") or (FOLDER / source).is_file()
+
+
+def test_the_wheel_is_built_from_what_dockerignore_leaves(tmp_path: Path) -> None:
+    root = FOLDER.parents[1]
+    rules = [line for line in (root / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
+    assert rules[0] == "*", "without this rule, environments and caches of gigabytes are sent to the builder"
+    for name in (rule[1:] for rule in rules if rule.startswith("!")):
+        if (root / name).is_dir():
+            shutil.copytree(root / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(root / name, tmp_path / name)
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", "out"]
+    subprocess.run([*build, "."], cwd=tmp_path, check=True, timeout=120)
+    assert len(list((tmp_path / "out").glob("toolwire-*.whl"))) == 1
+    copied = re.findall(r"^COPY (?!--from)(\S+) ", (FOLDER / "Dockerfile").read_text(), re.MULTILINE)
+    assert all((tmp_path / name).exists() for name in copied)

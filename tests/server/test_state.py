@@ -136,6 +136,16 @@ def test_unsupported_state_url_is_refused_in_one_sentence(where: str) -> None:
     assert "canary" not in str(raised.value)
 
 
+@pytest.mark.requirement("ST-01")
+def test_folder_that_cannot_be_made_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(
+        DefinitionError, match=r"^State cannot be kept in .*file/state: .* Name another place \(--state"
+    ):
+        asgi(build_kit([]), state=file / "state")
+
+
 @pytest.mark.requirement("ST-05", "R11")
 def test_hanging_database_stops_only_calls_that_need_it(postgres: Postgres) -> None:
     wait_until_answering(postgres)

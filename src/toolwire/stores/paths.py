@@ -57,7 +57,9 @@ def find_state_places(where: str | Path) -> StatePlaces:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise DefinitionError(f"State cannot be kept in {folder}: {error.strerror or error}.") from error
+        reason = error.strerror or error
+        advice = f"Name another place (--state, {STATE_VARIABLE})."
+        raise DefinitionError(f"State cannot be kept in {folder}: {reason}. {advice}") from error
     return StatePlaces(
         ledger=str(folder / "calls.sqlite"),
         rates=str(folder),
