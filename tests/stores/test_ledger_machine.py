@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from tests.postgres import LedgerDatabase, run_postgres, wait_until_answering
+from tests.process.amounts import report
 from toolwire.core.ledger import CallEnding, Claim, ClaimOutcome, Ledger, Ticket
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result, Tool, Value
 from toolwire.core.toolbox import Notify, ignore_progress
@@ -340,16 +341,23 @@ class InPostgres(Machine):
         self.loop.run_until_complete(ledger.end())
 
 
+def run_machine(machine: type[Machine], few: int) -> None:
+    """Run ``machine`` so often, or 5,000 times in the long run, which records it."""
+    runs = 5_000 if HUNT else few
+    run_state_machine_as_test(machine, settings=settings(max_examples=runs, stateful_step_count=30))
+    if HUNT:
+        report("R8", "states", **{f"runs_{machine.__name__}": runs})
+
+
 @pytest.mark.requirement("ST-02", "R8", "A-42", "OTC-019")
 def test_random_events_on_several_machines_never_run_a_call_twice() -> None:
     with run_postgres() as server:
         wait_until_answering(server)
         with closing(LedgerDatabase(server)) as InPostgres.database:
-            cases = settings(max_examples=5_000 if HUNT else 40, stateful_step_count=30)
-            run_state_machine_as_test(InPostgres, settings=cases)
+            run_machine(InPostgres, 40)
 
 
 @pytest.mark.requirement("R8", "R14", "A-42", "OTC-019")
 @pytest.mark.parametrize(("machine", "few"), [(InMemory, 120), (InFile, 80)])
 def test_random_events_never_run_a_call_twice_or_lose_its_result(machine: type[Machine], few: int) -> None:
-    run_state_machine_as_test(machine, settings=settings(max_examples=5_000 if HUNT else few, stateful_step_count=30))
+    run_machine(machine, few)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from tests.postgres import LedgerDatabase, run_postgres, wait_until_answering
+from tests.process.amounts import report
 from toolwire.core.call_status import CallStatus, LongCallState
 from toolwire.core.long_call import CallChange, Lease, NewCall
 from toolwire.core.model import Kind, Problem, Value
@@ -334,10 +335,18 @@ class InPostgres(Machine):
         return PostgresLongCalls(self.database.url)
 
 
+def run_machine(machine: type[Machine], few: int) -> None:
+    """Run ``machine`` so often, or 2,000 times in the long run, which records it."""
+    runs = 2_000 if HUNT else few
+    run_state_machine_as_test(machine, settings=settings(max_examples=runs, stateful_step_count=30))
+    if HUNT:
+        report("LC-04", "states", **{f"runs_{machine.__name__}": runs})
+
+
 @pytest.mark.requirement("LC-03", "LC-04", "R8")
 @pytest.mark.parametrize(("machine", "few"), [(InMemory, 80), (InFile, 60)])
 def test_random_events_never_run_a_long_call_twice_or_lose_it(machine: type[Machine], few: int) -> None:
-    run_state_machine_as_test(machine, settings=settings(max_examples=2_000 if HUNT else few, stateful_step_count=30))
+    run_machine(machine, few)
 
 
 @pytest.mark.requirement("LC-03", "LC-04", "ST-02", "R8")
@@ -345,5 +354,4 @@ def test_random_events_on_several_machines_never_run_a_long_call_twice() -> None
     with run_postgres() as server:
         wait_until_answering(server)
         with closing(LedgerDatabase(server)) as InPostgres.database:
-            cases = settings(max_examples=2_000 if HUNT else 30, stateful_step_count=30)
-            run_state_machine_as_test(InPostgres, settings=cases)
+            run_machine(InPostgres, 30)
