@@ -16,15 +16,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.postgres import Postgres, postgres, wait_until_answering  # noqa: F401 - the fixture
 from tests.programs import RedisServer
+from toolwire import RateLimit, Toolkit, asgi
 from toolwire.core.errors import DefinitionError
 from toolwire.core.ledger import CallKey, Claim, StoredResult
 from toolwire.core.long_call import CallEngine
 from toolwire.core.model import Problem
 from toolwire.stores.ledger.postgres import PostgresLedger
+from toolwire.testing import background
 
 from .engine_worker import open_engine
 
@@ -283,3 +286,44 @@ def test_an_address_that_is_no_redis_is_refused() -> None:
 
     with pytest.raises(DefinitionError, match=r"^Calls are offered through a Redis"):
         DocketEngine("http://127.0.0.1")
+
+
+@pytest.mark.requirement("ST-01", "ST-03")
+def test_an_application_takes_and_offers_calls_through_the_redis_that_the_environment_names(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from redis import Redis
+
+    while not redis.answers():
+        pass
+    kit, ran = Toolkit("Shop"), []
+
+    @kit.tool(approval="auto", safe=False, long=True, rate_limit=RateLimit(max=5, window="1h"))
+    async def order(what: str) -> str:
+        """Order something."""
+        ran.append(what)
+        return "ordered"
+
+    url = f"redis://127.0.0.1:{redis.port}"
+    monkeypatch.setenv("TOOLWIRE_WAKE", url)
+    queue: Any = Redis.from_url(url)
+    with background(asgi(kit, state=tmp_path)) as address:
+        answer = httpx2.post(f"{address}/api/order", json={"what": "tea"}, headers={"prefer": "wait=20"}, timeout=30)
+        assert (answer.status_code, answer.json()) == (200, "ordered")
+        names = {key.decode() for key in queue.keys()}  # noqa: SIM118 - of Redis, not of a dictionary
+        assert any(name.startswith("toolwire:worker") for name in names), names
+        assert any("LIMIT" in name.upper() for name in names), names
+    assert ran == ["tea"]
+    queue.close()
+
+
+@pytest.mark.requirement("ST-01")
+@pytest.mark.parametrize("given", [{}, {"wake": "http://127.0.0.1", "state": "folder"}])
+def test_a_redis_to_offer_calls_needs_a_state_and_an_address(
+    given: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLWIRE_WAKE", "redis://:swordfish@127.0.0.1")
+    options: dict[str, Any] = given and {**given, "state": tmp_path}
+    with pytest.raises(DefinitionError, match="name one" if not given else "redis://HOST") as raised:
+        asgi(Toolkit("Shop"), **options)
+    assert "swordfish" not in str(raised.value)

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.long_call import CallWork
-from toolwire.server.run.local_engine import LocalEngine
+from toolwire.engines.local_engine import LocalEngine
 
 try:
     from dbos import DBOS, DBOSConfig, Queue, SetWorkflowID

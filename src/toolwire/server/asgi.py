@@ -21,7 +21,7 @@ from toolwire.limits import CallerRules, LocalRates, RatesFail, RulesByCaller
 from toolwire.protocols import BUILTIN, STRICT_JSONRPC
 from toolwire.stores.consent.open import is_in_database
 from toolwire.stores.limits.open import open_windows
-from toolwire.stores.paths import find_decisions_place, find_state_places
+from toolwire.stores.paths import WAKE_VARIABLE, find_decisions_place, find_state_places
 from toolwire.telemetry.calls import Telemetry
 from toolwire.validation import Authorizer
 
@@ -53,6 +53,7 @@ def asgi(
     origins: Iterable[str] = (),
     limits: ServerLimits | None = None,
     state: Path | str = "",
+    wake: str = "",
     ledger: Ledger | Path | str | None = None,
     rates: str = "",
     rates_fail: RatesFail = "open",
@@ -96,6 +97,10 @@ def asgi(
     by ``rates_replicas``, the number of processes that share the store; ``closed`` refuses their calls with 503;
     ``closed-for-destructive`` does so for destructive tools only.
 
+    ``wake``, or the environment variable TOOLWIRE_WAKE, is the URL of a Redis that offers long calls to the processes
+    of all machines, this one among them. Rate limits are counted there too, unless ``rates`` names a place. Losing it
+    costs speed and no call.
+
     ``caller_rules`` are rules by the name of a caller: the owner of a key, the subject of a token, or who signed in;
     ``*`` is every other one. They say which scopes the caller has, how often it calls, and how many calls it may have
     at a time.
@@ -131,8 +136,8 @@ def asgi(
     ``client_document`` is the URL at which this application describes toolwire to authorization servers: an https
     origin that leads here, or a URL below it. Sign in with ``toolwire login --client-document``.
 
-    ``engine`` gets the long calls that are accepted, to be run by workers on other machines; without one, this process
-    runs them. Long calls are kept where the ledger is.
+    ``engine`` gets the long calls that are accepted, to be run by workers on other machines, instead of the one of
+    ``wake``; without either, this process runs them. Long calls are kept where the ledger is.
 
     ``workflows`` is an Arazzo document, as data, with recipes: tasks of several calls, whose steps name tools by their
     names. It is published beside the OpenAPI document, and clients show it.
@@ -143,14 +148,18 @@ def asgi(
     several workers, and ``needed`` elsewhere.
 
     Raises:
-        DefinitionError: the state, the ledger, the store of ``rates`` or the folder of ``confirmations`` cannot be
-            opened, ``consent``, ``sessions``, ``rates_fail`` or ``rates_replicas`` are not valid, or no authorization
-            server would accept a document from ``client_document``; a recipe of ``workflows`` does not fit the tools;
-            or the options of receipts or of the inbox cannot be used.
+        DefinitionError: the state, ``wake``, the ledger, the store of ``rates`` or the folder of ``confirmations``
+            cannot be opened, ``consent``, ``sessions``, ``rates_fail`` or ``rates_replicas`` are not valid, or no
+            authorization server would accept a document from ``client_document``; a recipe of ``workflows`` does not
+            fit the tools; or the options of receipts or of the inbox cannot be used.
     """
     # XL-066, A-12, A-53, XL-056, XL-113
     rules = RulesByCaller(caller_rules) if caller_rules else None
     places = find_state_places(state)
+    place = places.ledger if ledger is None else ledger
+    wake = wake or os.environ.get(WAKE_VARIABLE, "")
+    if wake and engine is None:
+        engine = open_wake_engine(wake, place)
     documents = _build_documents(client_document)
     local_rates = LocalRates(rates_fail, rates_replicas, time.monotonic)
     limits = limits if limits is not None else ServerLimits()
@@ -164,8 +173,8 @@ def asgi(
         guard=guard,
         limits=limits,
         codecs=STRICT_JSONRPC if strict_jsonrpc else BUILTIN,
-        ledger=open_ledger(places.ledger if ledger is None else ledger),
-        rates=open_windows(rates or places.rates, fail=rates_fail),
+        ledger=open_ledger(place),
+        rates=open_windows(rates or wake or places.rates, fail=rates_fail),
         local_rates=local_rates,
         authorizer=authorizer,
         telemetry=telemetry,
@@ -182,7 +191,7 @@ def asgi(
         private=private,
         rules=rules,
         sessions=choose_session_use(sessions),
-        long_calls=open_long_calls(_find_long_calls(places.ledger if ledger is None else ledger)),
+        long_calls=open_long_calls(_find_long_calls(place)),
         engine=engine,
     )
 
@@ -194,6 +203,21 @@ def choose_session_use(sessions: SessionUse | None) -> SessionUse:
         return sessions
     is_one_of_many = parent_process() is not None or "gunicorn" in os.environ.get("SERVER_SOFTWARE", "")
     return "none" if is_one_of_many else "needed"
+
+
+def open_wake_engine(url: str, ledger: Ledger | Path | str | None) -> CallEngine:
+    """Return what offers long calls through the Redis at ``url``, and runs those that it brings.
+
+    Raises:
+        DefinitionError: ``url`` is no Redis, or other processes could not read the calls in ``ledger``.
+    """
+    # ST-03
+    if _find_long_calls(ledger) is None:
+        text = "wake (TOOLWIRE_WAKE) offers calls to other processes, which read them in the state: name one."
+        raise DefinitionError(text)
+    from toolwire.engines.docket import DocketEngine  # only the extra brings it
+
+    return DocketEngine(url)
 
 
 def _find_long_calls(ledger: Ledger | Path | str | None) -> Path | str | None:

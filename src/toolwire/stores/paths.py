@@ -9,6 +9,7 @@ from typing import NamedTuple
 from toolwire.core.errors import DefinitionError
 
 STATE_VARIABLE = "TOOLWIRE_STATE"
+WAKE_VARIABLE = "TOOLWIRE_WAKE"
 
 
 def find_state_folder() -> Path:

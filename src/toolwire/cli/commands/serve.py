@@ -40,7 +40,7 @@ from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import read_connections
 from toolwire.opentool.keys import read_keys
 from toolwire.protocols import BUILTIN
-from toolwire.stores.paths import find_state_places
+from toolwire.stores.paths import WAKE_VARIABLE, find_state_places
 
 try:
     from toolwire.server.app import App
@@ -51,7 +51,6 @@ except ModuleNotFoundError as error:
     raise UsageError(f"Serving needs {error.name}: pip install 'toolwire[server]'.") from error
 
 _NAMED: Final = 8
-WAKE_VARIABLE: Final = "TOOLWIRE_WAKE"
 NO_CALLERS: Final[Mapping[str, CallerSettings]] = {}
 
 

@@ -16,9 +16,9 @@ from toolwire.cli.parser import list_commands
 from toolwire.cli.serve_app import build_served_app, open_engine, open_toolboxes
 from toolwire.cli.terminal.screen import escaped
 from toolwire.core.long_call import CallEngine, is_long
+from toolwire.engines.local_engine import LocalEngine
 from toolwire.gateway.gateway_app import GatewayApp
 from toolwire.server import App
-from toolwire.server.run.local_engine import LocalEngine
 from toolwire.stores.paths import find_state_places
 
 

@@ -42,6 +42,7 @@ from toolwire.core.long_call import (
 from toolwire.core.model import Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.toolbox import Notify
 from toolwire.core.unanswered import INPUT_REQUEST
+from toolwire.engines.local_engine import LocalEngine
 from toolwire.framing import jsontext
 from toolwire.framing.call_document import write_status
 from toolwire.framing.jsontext import get_object, get_text
@@ -49,8 +50,6 @@ from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.server.limits import ServerLimits
 from toolwire.stores.paths import is_postgres_url
 from toolwire.telemetry.redaction import hide_secrets
-
-from .local_engine import LocalEngine
 
 Execute: TypeAlias = Callable[[Call, Notify], Awaitable[Result]]
 """Runs a call to its end, and reports its progress to the given function."""
