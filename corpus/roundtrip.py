@@ -9,7 +9,7 @@ import base64
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from toolwire.protocols.openapi.request.plan import Plan
 from toolwire.protocols.openapi.tools.operations import OfferState
 
 from . import values
-from .documents import documents, name
+from .documents import name
 from .echo import DOCUMENT, Heard, prepared, serving
 from .judge import operations_data
 
@@ -40,10 +40,11 @@ _UNREAD = re.compile(rb'"/[^"]*[#?][^"]*": *\{|"swagger":')
 """What the other reader has no word for: a fragment or a query in the key of a path."""
 
 
-def chosen(count: int = 100) -> list[Path]:
-    """Return ``count`` documents, evenly out of all that another reader can be given."""
-    every = [path for path in documents() if path.suffix == ".json" and 3_000 < path.stat().st_size <= LARGEST]
+def chosen(paths: Sequence[Path], count: int = 100) -> list[Path]:
+    """Return at most ``count`` of ``paths``, evenly out of all that another reader can be given."""
+    every = [path for path in sorted(paths) if path.suffix == ".json" and 3_000 < path.stat().st_size <= LARGEST]
     every = [path for path in every if not _UNREAD.search(path.read_bytes())]
+    count = min(count, len(every))
     return [every[len(every) * number // count] for number in range(count)]
 
 

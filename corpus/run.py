@@ -48,6 +48,7 @@ def main() -> int:
     if options.page:
         judged, called = (list(map(json.loads, _file(part).open())) for part in ("judged", "called"))
     else:
+        every = paths if options.folder is not None else documents()
         judged = list(_shown("judged", paths, judge, options.workers))
         again = {one["path"]: one for one in _shown("again", paths[:: options.again], read_again, options.workers)}
         for one in judged:
@@ -55,7 +56,7 @@ def main() -> int:
                 one["again"] = one.get("digest") == again[one["path"]].get("digest", "")
                 one["faults"] += _otherwise(one, again[one["path"]])
         _file("judged").write_text("".join(json.dumps(one) + "\n" for one in judged))
-        called = list(_shown("called", [one for one in chosen() if one in set(paths)], returned, options.workers))
+        called = list(_shown("called", [one for one in chosen(every) if one in set(paths)], returned, options.workers))
     text = page.written(judged, called, packages())
     print(text)
     if whole:
