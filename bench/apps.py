@@ -240,6 +240,32 @@ def hung() -> Any:
     return toolwire.asgi(kit)
 
 
+def relay() -> Any:
+    """The least that a hop costs: pass the body on to BENCH_UPSTREAM by our network transport, without any checks."""
+    from toolwire.client.transport.network import Network
+    from toolwire.core.http import Request, Response
+
+    url, network = os.environ["BENCH_UPSTREAM"], Network()
+
+    async def pass_on(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        body = b""
+        while (message := await receive()).get("body") or message.get("more_body"):
+            body += message["body"]
+            if not message.get("more_body"):
+                break
+        headers = ((b"content-type", b"application/json"),)
+        response = await network.send(Request("POST", url + scope["path"], headers, body))
+        if not isinstance(response, Response):
+            raise TypeError(response.message)
+        fields = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(response.body))]
+        await send({"type": "http.response.start", "status": response.status, "headers": fields})
+        await send({"type": "http.response.body", "body": response.body})
+
+    return pass_on
+
+
 def fastmcp_proxy() -> Any:
     """FastMCP's proxy in front of the MCP server at BENCH_UPSTREAM."""
     from fastmcp.server import create_proxy

@@ -14,6 +14,7 @@ from typing import Any
 import toolwire
 from toolwire.client.calls.session import Session
 from toolwire.core.codec import Site
+from toolwire.core.http import Request, Response
 from toolwire.core.ledger import CallEnding, CallKey, CallState, Claim, Ledger, LedgerLimits, Ticket
 from toolwire.core.model import Secret, Value
 from toolwire.core.selection import Selection
@@ -28,6 +29,12 @@ from .requests import CALLS, Call
 
 TOOLS = 1_000
 _SCOPES = 50
+_LISTS = (
+    *(Request("GET", path) for path in ("/tools", "/openapi.json", "/opentool/load")),
+    Request(
+        "POST", "/mcp", [(b"content-type", b"application/json")], b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
+    ),
+)
 
 
 def add(a: int, b: int) -> int:
@@ -103,7 +110,10 @@ def key_us(keys: int) -> float:
 def define_s(tools: int) -> float:
     """Return the seconds until that many tools are defined and their lists are bytes."""
     started = time.process_time()
-    RouteTable(scoped_toolkit(tools).catalog(), BUILTIN, Site(keys=True))
+    table = RouteTable(scoped_toolkit(tools).catalog(), BUILTIN, Site(keys=True))
+    for request in _LISTS:
+        if not isinstance(table.find_entry(request.method, request.url).read(request), Response):
+            raise TypeError(f"{request.url} is no list")
     return time.process_time() - started
 
 

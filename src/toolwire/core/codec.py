@@ -1,7 +1,8 @@
 """Define a protocol as a frozen record of pure functions, and a Flow as a conversation without a network.
 
 Rules:
-- ``routes`` runs once for each catalog. It prepares everything that does not depend on a request.
+- ``routes`` runs once for each catalog. It prepares everything that does not depend on a request; what takes long for
+  many tools, such as a list, is a ``Deferred``.
 - A reader never raises: for any bytes it returns a call to run, a call to stream, a subscription, or a response.
 - ``find`` changes nothing on the server: it tries GET before POST and sends no credentials.
 - ``Peer.memo`` is what a codec remembers about a peer; no other code reads it.
@@ -13,7 +14,7 @@ from collections.abc import Callable, Container, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MethodType
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from .call_status import CallPage, CallStatus
 from .catalog import NAME, Catalog
@@ -119,8 +120,17 @@ class CallQuery(NamedTuple):
     frame: Callable[[CallStatus | Problem], bytes] | None = None
 
 
+class Work(NamedTuple):
+    """Work that takes long, which an event loop leaves to a thread. A flow gets what ``run`` returns.
+
+    A reader that returns one answers the same request after ``run`` has returned.
+    """
+
+    run: Callable[[], Any]
+
+
 Reading: TypeAlias = Pending | Streaming | Subscription | CallQuery | SessionOffer | Response
-Reader: TypeAlias = Callable[[Request], Reading]
+Reader: TypeAlias = Callable[[Request], Reading | Work]
 
 
 class Route(NamedTuple):
@@ -179,6 +189,41 @@ class ToolCache:
                 del kept[key]
 
 
+class Deferred(Generic[T]):
+    """A value that is built when a request first needs it, and then kept: a list of all tools, or a document.
+
+    Without ``takes_work``, the reader that needs it builds it.
+    """
+
+    # Most servers are asked for the lists of one or two protocols, and those of many tools take seconds to write.
+
+    __slots__ = ("_build", "_built", "_takes_work")
+
+    def __init__(self, build: Callable[[], T], *, takes_work: bool) -> None:
+        self._build = build
+        self._takes_work = takes_work
+        self._built: list[T] = []
+
+    def get(self) -> T:
+        """Return the value; the first time it is built."""
+        if not self._built:
+            self._built = [self._build()]
+        return self._built[0]
+
+    def read(self, answer: Callable[[T], Reading]) -> Reading | Work:
+        """Return what ``answer`` returns for the value, or the Work that must build it first."""
+        return Work(self.get) if self._takes_work and not self._built else answer(self.get())
+
+
+def build_deferred_reader(response: Deferred[Response]) -> Reader:
+    """Return the reader that answers each request with ``response``."""
+    return lambda _: response.read(_get_itself)
+
+
+def _get_itself(response: Response) -> Response:
+    return response
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """What a codec knows about the server that it is served from.
@@ -191,7 +236,8 @@ class Site:
     ``has_sessions`` is true if the server keeps sessions, for protocols that have them. ``host_confirmation`` is the
     confirmation word for calls of hosts that ask their users themselves; empty if such hosts are not trusted with that.
     ``refuses_unasked`` is true if calls that need consent must come with a confirmation where the host of the user
-    cannot be asked. ``private`` is true if only known callers may learn which tools there are.
+    cannot be asked. ``private`` is true if only known callers may learn which tools there are. ``takes_work`` is
+    true if the server does the ``Work`` that a reader of a list returns once; else the reader does it itself.
     """
 
     # S-13
@@ -206,6 +252,11 @@ class Site:
     has_sessions: bool = False
     workflows: Json = field(default=None, repr=False, compare=False)
     recipes: tuple[Recipe, ...] = field(default=(), repr=False, compare=False)
+    takes_work: bool = False
+
+    def defer(self, build: Callable[[], T]) -> Deferred[T]:
+        """Return the value that ``build`` returns for all tools, which is built when it is first needed."""
+        return Deferred(build, takes_work=self.takes_work)
 
 
 StreamItem: TypeAlias = Progress | Request | InputRequest
@@ -237,12 +288,6 @@ class Pause(NamedTuple):
 
     seconds: float
     is_poll: bool = False
-
-
-class Work(NamedTuple):
-    """Work that takes long. It gets what ``run`` returns; an event loop leaves it to a thread."""
-
-    run: Callable[[], Any]
 
 
 FlowStep: TypeAlias = Request | Listen | Question | Pause | InputRequest | Work | Progress

@@ -31,6 +31,7 @@ from toolwire.core.codec import (
     Streaming,
     Subscription,
     ToolCache,
+    Work,
 )
 from toolwire.core.errors import DefinitionError
 from toolwire.core.health import UpstreamHealth, list_health
@@ -104,7 +105,14 @@ from .run.long_calls import LongCalls, open_long_calls
 from .run.progress_stream import stream_call
 from .run.rate_count import build_rate_counter
 from .run.receipts import KEYS_PATH, STDIO, ReceiptVerifier
-from .run.responses import build_large_response, build_refusal, build_response, read_request
+from .run.responses import (
+    build_large_response,
+    build_refusal,
+    build_response,
+    read_after_work,
+    read_request,
+    run_in_thread,
+)
 from .run.service import Service
 from .run.user_asker import InputStates
 
@@ -225,6 +233,7 @@ class App:
         self._admission = Admission(guard, callers, self._service)
         self._tables: dict[str, RouteTable] = {}
         self._building: dict[str, asyncio.Task[RouteTable]] = {}
+        self._working: dict[Callable[[], object], asyncio.Task[None]] = {}
         self._cache = ToolCache()
         self._prepared: RouteTable | None = None
         # A random beginning and a number: as unique as a random id, and cheaper for each request.
@@ -330,6 +339,9 @@ class App:
             (scope["method"], url, scope["headers"], body, f"{self._id_prefix}{self._next_number()}", *_CLIENT_FIELDS)
         )
         reading = read_request(entry, request)
+        if isinstance(reading, Work):
+            await self._run_once(reading)
+            reading = read_after_work(entry, request)
         # Without scopes every caller sees the same tools, so nothing has to be filtered.
         if table.depends_on_caller and self._admission.needs_credentials:
             reading = self._filter_for_caller(table, caller, path, request, reading)
@@ -505,7 +517,7 @@ class App:
         self, table: RouteTable, caller: Caller, path: str, request: Request, reading: Reading
     ) -> Reading:
         """Return what ``caller`` may see of ``reading``, or a refusal."""
-        seen = filter_reading(table, caller, path, request, reading, read_request)
+        seen = filter_reading(table, caller, path, request, reading, read_after_work)
         if not isinstance(seen, Problem):
             return seen
         return add_challenge(mark_private(build_refusal(reading, seen)), seen, self._callers, path)
@@ -552,6 +564,14 @@ class App:
             task.add_done_callback(lambda _: self._building.pop(root, None))
         return await asyncio.shield(task)  # a client that leaves does not stop the build that others wait for
 
+    async def _run_once(self, work: Work) -> None:
+        """Do ``work`` in a thread, once for all requests that wait for it."""
+        task = self._working.get(work.run)
+        if task is None:
+            task = self._working[work.run] = asyncio.create_task(run_in_thread(work))
+            task.add_done_callback(lambda _: self._working.pop(work.run, None))
+        await asyncio.shield(task)  # a client that leaves does not stop the work that others wait for
+
     async def _build_and_mount(self, root: str) -> RouteTable:
         catalog = self._toolbox.catalog()
         self._cache.keep_only(catalog.tools)
@@ -573,6 +593,7 @@ class App:
         return table
 
     def _build_table(self, root: str, catalog: Catalog) -> RouteTable:
+        catalog.find("")  # makes its index, so that no call waits for it
         site = Site(
             keys=self._admission.needs_credentials,
             root=root,
@@ -584,6 +605,7 @@ class App:
             workflows=self._workflows,
             recipes=find_recipes(self._toolbox),
             private=self._private,
+            takes_work=True,
         )
         documents = self._documents
         if self._receipts is not None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
 from typing import TypeAlias
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Codec, Reader, Reading, Site
+from toolwire.core.codec import Codec, Reader, Reading, Site, Work
 from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Request, Response
 from toolwire.core.model import Kind, Problem
@@ -118,9 +118,9 @@ class RouteTable:
             return self.find_entry(method, path)
         # Only the protocol of this path describes the tools again: the other descriptions are not needed here.
         codecs = self._codecs if owner is None else (owner,)
-        return RouteTable(filter_visible(self.catalog, scopes), codecs, self._site, self._documents).find_entry(
-            method, path
-        )
+        # A list of all tools was written before, so the parts of this one are in ``site.cache``.
+        site = replace(self._site, takes_work=False)
+        return RouteTable(filter_visible(self.catalog, scopes), codecs, site, self._documents).find_entry(method, path)
 
     def find_entry(self, method: str, path: str) -> RouteEntry:
         """Return the entry for ``method`` and ``path``, or an entry with a refusal in the form of the protocol.
@@ -178,7 +178,7 @@ def _defer_reader(make: Callable[[], Reader]) -> Reader:
     """Return a reader that ``make`` creates at the first request."""
     made = cache(make)
 
-    def read(request: Request) -> Reading:
+    def read(request: Request) -> Reading | Work:
         return made()(request)
 
     return read

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
-from toolwire.core.codec import Reading
+from toolwire.core.codec import Reading, Work
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Request, Response
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsonrpc
@@ -31,7 +31,7 @@ class AskedMethod(NamedTuple):
     status: Mapping[int, int]
 
 
-Method: TypeAlias = Callable[[AskedMethod], Reading]
+Method: TypeAlias = Callable[[AskedMethod], Reading | Work]
 
 
 def answer_page(pages: Mapping[Json, bytes], asked: AskedMethod) -> Response:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Reading, Route, Routes, SessionOffer, Site, Streaming, make_pending
+from toolwire.core.codec import Reading, Route, Routes, SessionOffer, Site, Streaming, Work, make_pending
 from toolwire.core.http import JSON_HEADERS, Headers, Request, Response, get_header, make_response
 from toolwire.core.model import Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
 from toolwire.framing import jsonrpc, sse
@@ -70,9 +70,10 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     server = {"name": catalog.title, "version": catalog.version}
     end = write_ending(server)
     cached = {"ttlMs": LIST_TTL_MS, "cacheScope": "private" if site.keys else "public"}
-    tools = document.write(catalog, partial(site.cache.get, _serialize_tool))
+    describe = partial(site.cache.get, _serialize_tool)
+    tools = site.defer(lambda: write_pages("tools", document.write(catalog, describe), cached, end))
     lists: dict[str, Method] = {
-        "tools/list": partial(answer_page, write_pages("tools", tools, cached, end)),
+        "tools/list": lambda asked: tools.read(lambda pages: answer_page(pages, asked)),
         **build_offered_methods(catalog.offered, cached, server, end),
     }
     call = partial(_call_tool, catalog, _ServerWords(server, end, site.host_confirmation, site.refuses_unasked))
@@ -118,7 +119,7 @@ def refuse(problem: Problem) -> Response:
     return build_refusal(b"null", problem)
 
 
-def _read(handshake: Revision, stateless: Revision, request: Request) -> Reading:
+def _read(handshake: Revision, stateless: Revision, request: Request) -> Reading | Work:
     message = _read_message(request)
     if not isinstance(message, jsonrpc.Message):
         return message
@@ -155,7 +156,7 @@ def _read_message(request: Request) -> jsonrpc.Message | Response:
     return message
 
 
-def _check_headers(catalog: Catalog, mirrors: dict[str, Mirror], call: Method, asked: AskedMethod) -> Reading:
+def _check_headers(catalog: Catalog, mirrors: dict[str, Mirror], call: Method, asked: AskedMethod) -> Reading | Work:
     """Return the reading of a call whose headers say what its marked arguments say, else a refusal.
 
     ``mirrors`` holds the marked arguments of each tool that was called.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache, partial
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Pending, Reader, Reading, Route, Routes, Site
+from toolwire.core.codec import Pending, Reader, Reading, Route, Routes, Site, Work, build_deferred_reader
 from toolwire.core.content import find_content_kind
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Problem, Tool
@@ -70,26 +70,20 @@ def _build_api_catalog(site: Site) -> Response:
 def _build_document_reader(catalog: Catalog, site: Site) -> Reader:
     """Return the reader that serves the document: 3.1, or the version in ``?openapi=3.0`` or ``3.2``."""
     # XL-124
-    outline = document_writer.write_outline(catalog, site)
 
     def serialize(version: Version) -> Response:
         # A tool that is unchanged in a new catalog keeps the bytes that were written for the old one.
         describe = partial(site.cache.get, _SERIALIZED[version])
-        return _build_static_response(
-            jsontext.write(document_writer.assemble(catalog, as_version(outline, version), describe))
-        )
+        outline = as_version(document_writer.write_outline(catalog, site), version)
+        return _build_static_response(jsontext.write(document_writer.assemble(catalog, outline, describe)))
 
-    # The usual version is written once at the start; each other one at its first request.
-    usual, other = serialize("3.1"), cache(serialize)
+    readers = {
+        f"openapi={version}": build_deferred_reader(site.defer(partial(serialize, version))) for version in RELEASES
+    }
+    usual = readers["openapi=3.1"]
 
-    def read(request: Request) -> Reading:
-        match request.url.partition("?")[2]:
-            case "openapi=3.0":
-                return other("3.0")
-            case "openapi=3.2":
-                return other("3.2")
-            case _:
-                return usual
+    def read(request: Request) -> Reading | Work:
+        return readers.get(request.url.partition("?")[2], usual)(request)
 
     return read
 
@@ -123,7 +117,15 @@ def _build_constant_reader(response: Response) -> Reader:
 
 
 def _build_route(tool: Tool, _name: str) -> Route:
-    return Route(_build_query_reader(tool) if query.is_in_query(tool) else _build_body_reader(tool), runs_tool=True)
+    build = _build_query_reader if query.is_in_query(tool) else _build_body_reader
+    built: list[Reader] = []
+
+    def read(request: Request) -> Reading | Work:
+        if not built:  # of many tools few are called, and what a reader needs of a schema is read from it
+            built.append(build(tool))
+        return built[0](request)
+
+    return Route(read, runs_tool=True)
 
 
 def _build_query_reader(tool: Tool) -> Reader:

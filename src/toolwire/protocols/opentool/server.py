@@ -17,7 +17,7 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from toolwire.core.catalog import VERSION, Catalog
-from toolwire.core.codec import Pending, Reading, Route, Routes, Site, Streaming, make_pending
+from toolwire.core.codec import Pending, Reading, Route, Routes, Site, Streaming, build_deferred_reader, make_pending
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Headers, Request, Response, make_response
 from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
 from toolwire.framing import jsonrpc, jsontext, sse
@@ -57,6 +57,33 @@ class _Function(NamedTuple):
     drops_session_id: bool = False
 
 
+class _Functions:
+    """The functions of a catalog, each built when it is first called."""
+
+    def __init__(self, catalog: Catalog, site: Site, form: Form) -> None:
+        self.names = catalog.names
+        self._catalog, self._site, self._form = catalog, site, form
+        self._built: dict[str, _Function] = {}
+
+    def find(self, name: str) -> _Function | None:
+        """Return the function ``name``; a renamed tool is also found by the name that its own server has for it."""
+        found = self._built.get(name)
+        if found is None:
+            tool = self.names.get(name) or self._find_renamed(name)
+            if tool is None:
+                return None
+            derive = self._site.cache.get
+            shape, drops = derive(_find_shape, tool, name), derive(_drops_session_id, tool, name)
+            found = self._built[name] = _Function(name, tool, shape, self._form, drops)
+        return found
+
+    def _find_renamed(self, name: str) -> Tool | None:
+        tool = self._catalog.find(name)
+        if isinstance(tool, Problem) or tool.original_name != name:
+            return None
+        return tool if any(tool is newest for newest in self.names.values()) else None
+
+
 _Accept: TypeAlias = Callable[[_Function, Call, Id], Reading]
 _Decline: TypeAlias = Callable[[Problem, Id, Form], Response]
 
@@ -64,23 +91,15 @@ _Decline: TypeAlias = Callable[[Problem, Id, Form], Response]
 def build_routes(catalog: Catalog, site: Site, form: Form = BOTH) -> Routes:
     """Return the readers of every path of OpenTool. There is no ``/stop``."""
     # OTRPC-001, S-17, A-28
-    functions = {
-        name: _Function(
-            name, tool, site.cache.get(_find_shape, tool, name), form, site.cache.get(_drops_session_id, tool, name)
-        )
-        for name, tool in catalog.names.items()
-    }
-    for function in list(functions.values()):  # a caller may know a tool by the name its own server has for it
-        original = function.tool.original_name
-        if original and catalog.find(original) is function.tool:
-            functions.setdefault(original, function._replace(name=original))
+    functions = _Functions(catalog, site, form)
     version = _build_static_response(
         {"version": catalog.version if VERSION.fullmatch(catalog.version) else _NO_VERSION}
     )
-    load = _build_static_response(document.write(catalog, describe=partial(site.cache.get, _serialize_function)))
+    describe = partial(site.cache.get, _serialize_function)
+    load = site.defer(lambda: _build_static_response(document.write(catalog, describe=describe)))
     return {
         ("GET", "/opentool/version"): Route(lambda _: version),
-        ("GET", "/opentool/load"): Route(lambda _: load),
+        ("GET", "/opentool/load"): Route(build_deferred_reader(load)),
         ("POST", "/opentool/call"): Route(partial(_read, functions, form, _build_pending, _refuse_call)),
         ("POST", "/opentool/streamCall"): Route(partial(_read, functions, form, _build_stream, _refuse_stream)),
     }
@@ -100,9 +119,7 @@ def refuse(problem: Problem, form: Form = BOTH) -> Response:
     return _build_envelope(problem, None, STATUS_BY_KIND[problem.kind], form)
 
 
-def _read(
-    functions: Mapping[str, _Function], form: Form, accept: _Accept, decline: _Decline, request: Request
-) -> Reading:
+def _read(functions: _Functions, form: Form, accept: _Accept, decline: _Decline, request: Request) -> Reading:
     """Return what ``accept`` makes of a call that can run, what ``decline`` says to one for what is not there."""
     data = jsontext.read_object(request)
     if isinstance(data, Problem):
@@ -113,9 +130,9 @@ def _read(
     if not message.expects_answer:
         text = 'This is not an OpenTool call: it needs an "id", so that its outcome can be answered.'
         return _build_envelope(Problem(kind=Kind.MALFORMED, message=text), None, 400, form)  # [A-16]
-    function = functions.get(message.method)
+    function = functions.find(message.method)
     if function is None:
-        return decline(_build_not_supported(message.method, functions), message.id, form)
+        return decline(_build_not_supported(message.method, functions.names), message.id, form)
     params = {} if message.params is None else message.params
     if not isinstance(params, dict):
         text = f'"params" must be an object with an argument under each name, not {jsontext.describe_type(params)}.'
@@ -137,8 +154,8 @@ def _refuse_unreadable(problem: Problem, request: Request, form: Form) -> Respon
     return _build_envelope(problem, None, STATUS_BY_KIND[problem.kind], form, None if is_json else jsonrpc.PARSE_ERROR)
 
 
-def _build_not_supported(method: str, functions: Mapping[str, _Function]) -> Problem:
-    known = ", ".join(list(functions)[:20]) + (", ..." if len(functions) > 20 else "")
+def _build_not_supported(method: str, names: Mapping[str, Tool]) -> Problem:
+    known = ", ".join(list(names)[:20]) + (", ..." if len(names) > 20 else "")
     return Problem(
         kind=Kind.UNKNOWN_TOOL,
         message=f"Function Not Supported: {method if len(method) <= 200 else method[:200] + '...'}",

@@ -3,13 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cache, partial
+from collections.abc import Mapping
+from functools import partial
 from hashlib import sha256
 from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Reader, Reading, Route, Routes, Site, make_pending
+from toolwire.core.codec import (
+    Deferred,
+    Reader,
+    Reading,
+    Route,
+    Routes,
+    Site,
+    Work,
+    build_deferred_reader,
+    make_pending,
+)
 from toolwire.core.http import JSON_HEADERS, Request, Response, get_header
 from toolwire.core.model import Json, Problem, Result, Tool
 from toolwire.framing.jsontext import encode_fragment, read_object
@@ -62,25 +72,24 @@ def routes(catalog: Catalog, site: Site) -> Routes:
         lambda tool, name: entries(tool, name).tool,
         lambda tool, name: entries(tool, name).entry,
     )
-    listed = _static(document.write(catalog, definitions))
-    # The lists of older clients are written when the first of them asks: each is as large as the one above.
-    universal = cache(lambda: _static(document.write_array(catalog, definitions)))
-    open_tool = cache(lambda: _static(legacy.write_list(catalog, lambda tool, name: entries(tool, name).older)))
+    listed = site.defer(lambda: _static(document.write(catalog, definitions)))
+    universal = site.defer(lambda: _static(document.write_array(catalog, definitions)))
+    open_tool = site.defer(lambda: _static(legacy.write_list(catalog, lambda tool, name: entries(tool, name).older)))
     older = {_UNIVERSAL_AGENT: universal, _OPEN_TOOL_AGENT: open_tool}
     return {
         ("GET", "/health"): health,
         ("GET", "/info"): info,
         ("GET", "/ok"): ok,
-        ("GET", "/tools"): Route(_by_agent(listed, older) if site.older_clients else _always(listed)),
+        ("GET", "/tools"): Route(_by_agent(listed, older) if site.older_clients else build_deferred_reader(listed)),
         ("POST", "/call"): Route(_reader(catalog, _RFC)),
         ("POST", "/tools/call"): Route(_reader(catalog, _OXP)),
         ("GET", "/uts/health"): health,
         ("GET", "/uts/info"): info,
-        ("GET", "/uts/tools"): Route(lambda _: universal()),
+        ("GET", "/uts/tools"): Route(build_deferred_reader(universal)),
         ("POST", "/uts/tools/call"): Route(_reader(catalog, _UNIVERSAL)),
         ("GET", "/ots/info"): info,
         ("GET", "/ots/ok"): ok,
-        ("GET", "/ots/tools"): Route(lambda _: open_tool()),
+        ("GET", "/ots/tools"): Route(build_deferred_reader(open_tool)),
         ("POST", "/ots/tools/call"): Route(legacy.build_reader(catalog)),
     }
 
@@ -147,21 +156,19 @@ def _always(response: Response) -> Reader:
     return lambda _: response
 
 
-def _by_agent(response: Response, older: Mapping[str, Callable[[], Response]]) -> Reader:
+def _by_agent(usual: Deferred[Response], older: Mapping[str, Deferred[Response]]) -> Reader:
     """Answer a list: one of ``older`` if the client's User-Agent begins with its key, the usual one otherwise."""
-    # S-13
-    vary = (b"vary", b"user-agent")
-    usual = response._replace(headers=(*response.headers, vary))
 
-    def read(http: Request) -> Reading:
+    # S-13
+    def read(http: Request) -> Reading | Work:
         agent = get_header(http.headers, b"user-agent")
-        build = older.get(agent[: agent.find("/") + 1])
-        if build is None:
-            return usual
-        listed = build()
-        return listed._replace(headers=(*listed.headers, vary))
+        return older.get(agent[: agent.find("/") + 1], usual).read(_vary_by_agent)
 
     return read
+
+
+def _vary_by_agent(listed: Response) -> Response:
+    return listed._replace(headers=(*listed.headers, (b"vary", b"user-agent")))
 
 
 def _static(data: Json) -> Response:

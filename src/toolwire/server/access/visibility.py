@@ -10,6 +10,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from toolwire.core.codec import CallQuery, Reading, SessionOffer, Subscription
 from toolwire.core.http import Request, Response
@@ -37,7 +38,7 @@ def filter_reading(
     # OTC-042
     # GW-01: such a caller gets here on open paths alone.
     if caller is ANONYMOUS_CALLER and (ask := table.find_entry(request.method, path).read_for_strangers) is not None:
-        reading = ask(request)
+        reading = read(replace(table.find_entry(request.method, path), read=ask), request)
     # Each change of a catalog is compared by what the caller may see, and long calls are those of the caller alone.
     if isinstance(reading, (Subscription, CallQuery)):
         return reading

@@ -7,7 +7,8 @@ from math import ceil
 
 from anyio import to_thread
 
-from toolwire.core.codec import CallQuery, Pending, Reading, Streaming
+from toolwire.core.codec import CallQuery, Pending, Reading, Streaming, Work
+from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import Request, Response
 from toolwire.core.ledger import is_replayed
 from toolwire.core.model import Call, Kind, Problem, RateLimit, Result, Value
@@ -18,15 +19,35 @@ from .idempotency import mark_replayed
 from .large_results import split_value
 
 _log = logging.getLogger("toolwire")
+_FAILED = Problem(kind=Kind.INTERNAL, message="The server failed; its log has the details.")
 
 
-def read_request(entry: RouteEntry, request: Request) -> Reading:
+def read_request(entry: RouteEntry, request: Request) -> Reading | Work:
     """Return what ``entry`` reads from ``request``; a response with an error if its reader has a bug."""
     try:
         return entry.read(request)
     except Exception:  # noqa: BLE001 - a reader that raises has a bug; the caller still gets an answer
         _log.exception("reading %s %s failed", request.method, request.url.partition("?")[0])
-        return entry.refuse(Problem(kind=Kind.INTERNAL, message="The server failed; its log has the details."))
+        return entry.refuse(_FAILED)
+
+
+async def run_in_thread(work: Work) -> None:
+    """Do ``work`` in a thread, while other requests are answered; an error in it is logged."""
+
+    def run() -> None:
+        with switch_threads_often(), pause_collection():
+            work.run()
+
+    try:
+        await to_thread.run_sync(run)
+    except Exception:  # noqa: BLE001 - as above; the request is read again, and finds that nothing was made
+        _log.exception("a list of the tools cannot be written")
+
+
+def read_after_work(entry: RouteEntry, request: Request) -> Reading:
+    """Return what ``entry`` reads from ``request`` after the Work that it returned; a refusal if that failed."""
+    reading = read_request(entry, request)
+    return entry.refuse(_FAILED) if isinstance(reading, Work) else reading
 
 
 def build_response(pending: Pending, call: Call, result: Result, duration: float) -> Response:
