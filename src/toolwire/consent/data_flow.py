@@ -8,7 +8,8 @@ characters or more is found in any case and spacing, whatever stands around it. 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from types import NoneType
 
 from toolwire.core.model import Json, Result, Value
 
@@ -20,6 +21,7 @@ MIN_MATCH = 24
 _BLOCK = MIN_MATCH // 2
 _MAX_CHARACTERS = 1_000_000
 _MAX_PIECES = 512
+_NO_TEXT = frozenset((int, float, bool, NoneType))
 
 
 class DataFlow:
@@ -33,7 +35,7 @@ class DataFlow:
 
     def add_piece(self, connection: str, value: Json) -> None:
         """Remember a piece of a stream. Pieces are joined, since each may be too short to be found by itself."""
-        joined = self._pieces.get(connection, "") + "".join(_walk_texts(value))
+        joined = self._pieces.get(connection, "") + "".join(_collect_texts(value))
         if len(joined) >= _MAX_PIECES:
             self.add_texts(connection, list_texts(joined))
             joined = joined[-MIN_MATCH:]  # a copy may begin in this piece and end in the next
@@ -56,6 +58,8 @@ class DataFlow:
 
     def find_sources(self, connection: str, arguments: Json) -> tuple[str, ...]:
         """Return the names of the other connections whose texts are in ``arguments`` of a call to ``connection``."""
+        if not self._texts or (len(self._texts) == 1 and connection in self._texts):
+            return ()  # nothing came from another connection
         texts = _list_normalized_texts(arguments)
         if not texts:
             return ()
@@ -123,21 +127,32 @@ def list_texts(value: Json) -> list[str]:
 def _list_normalized_texts(value: Json) -> list[str]:
     """Return every text in ``value`` that is long enough to match, in lower case, with single spaces."""
     # A text of ASCII never grows, and most texts of a result are short.
-    long = (text for text in _walk_texts(value) if len(text) >= MIN_MATCH or not text.isascii())
+    long = [text for text in _collect_texts(value) if len(text) >= MIN_MATCH or not text.isascii()]
+    if not long:
+        return long
     normalized = (" ".join(text.casefold().split()) for text in long)
     return [text for text in normalized if len(text) >= MIN_MATCH]
 
 
-def _walk_texts(value: Json) -> Iterator[str]:
-    """Yield every text in ``value``, in order."""
+def _collect_texts(value: Json) -> list[str]:
+    """Return every text in ``value``, in order."""
+    texts: list[str] = []
     waiting = [value]
     while waiting:
-        match waiting.pop():
-            case str(text):
-                yield text
-            case Mapping() as members:
-                waiting += [*members.values(), *members]
-            case list() | tuple() as items:
-                waiting += reversed(items)
-            case _:
-                pass
+        item = waiting.pop()
+        kind = type(item)
+        # The types of parsed JSON come first: every call passes here, and a look at an abstract type takes long.
+        if kind is str:
+            texts.append(item)
+        elif kind is dict:
+            waiting += item.values()
+            waiting += item
+        elif kind in _NO_TEXT:
+            pass
+        elif isinstance(item, str):
+            texts.append(item)
+        elif isinstance(item, (list, tuple)):
+            waiting += reversed(item)
+        elif isinstance(item, Mapping):
+            waiting += [*item.values(), *item]
+    return texts

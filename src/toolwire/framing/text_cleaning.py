@@ -44,6 +44,7 @@ _POINT_MADE = re.compile(r"(?:[.!?](?<!e\.g\.)(?<!i\.e\.)(?=\s+[^\sa-z\d])|[\u30
 _POINT_CHARACTERS = 24
 
 _PLAIN = bytes((9, 10, 13, *range(0x20, 0x7F)))
+_SMALL = 65_536
 _SPELLED = re.compile(  # hidden characters as escapes of JSON or YAML
     rb"\\(?:u(?:00[01789aA]|[fF][dD][dDeE]|034[fF]|061[cC]|115[fF]|1160|17[bB]|180|20[026]|3164|[fF][eE][0fF]|[fF][fF][aAfF]"
     rb"|[dD]834|[dD][bB]4|[dD][89a-cA-C])|[abefvPN_L0]|r(?!\\n)|x[01789aA]|U000[0eE1])"
@@ -106,6 +107,8 @@ def extract_first_sentence(text: str, limit: int) -> str:
 
 def may_hide(document: bytes) -> bool:
     """Return whether a JSON or YAML text may hide something; ``False`` is certain, ``True`` is not."""
+    if len(document) <= _SMALL and b"\\" not in document and not document.translate(None, _PLAIN):
+        return False  # most results
     if b"\\" in document and _SPELLED.search(document) and _SPELLED.search(document.replace(b"\\\\", b"")):
         return True
     from .jsontext import split_text  # here, because --help cleans text and reads no JSON

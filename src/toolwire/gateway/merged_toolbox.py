@@ -94,16 +94,22 @@ class _MergedToolbox:
         self.catalog()
 
     def catalog(self) -> Catalog:
+        # In line, because each request looks at all of them.
+        for toolbox, seen in zip(self._toolboxes, self._seen, strict=False):
+            if toolbox.catalog() is not seen:
+                break
+        else:
+            if self._seen or not self._toolboxes:
+                return self._catalog
         catalogs = tuple(toolbox.catalog() for toolbox in self._toolboxes)
-        if not _same(catalogs, self._seen):
-            try:
-                self._take(catalogs)
-            except (DefinitionError, ValueError) as error:
-                if not self._seen:
-                    raise DefinitionError(f"These cannot be served together: {error}.") from error
-                # tools added later clash: what was offered goes on being offered
-                _log.error("the merged catalog is not renewed: %s", error)
-            self._seen = catalogs
+        try:
+            self._take(catalogs)
+        except (DefinitionError, ValueError) as error:
+            if not self._seen:
+                raise DefinitionError(f"These cannot be served together: {error}.") from error
+            # tools added later clash: what was offered goes on being offered
+            _log.error("the merged catalog is not renewed: %s", error)
+        self._seen = catalogs
         return self._catalog
 
     def _take(self, catalogs: tuple[Catalog, ...]) -> None:
@@ -175,7 +181,3 @@ class _MergedToolbox:
         if upstream is not None:
             return await upstream.run(own, notify)
         return embed_kept_bytes(await toolbox.run(own, notify), toolbox)
-
-
-def _same(catalogs: tuple[Catalog, ...], seen: tuple[Catalog, ...]) -> bool:
-    return len(catalogs) == len(seen) and all(one is other for one, other in zip(catalogs, seen, strict=True))

@@ -229,7 +229,7 @@ class _RemoteFacts:
 
     def catalog(self) -> Catalog:
         """Return the server's catalog; it is another object after the catalog changed."""
-        return self._connection.peer.catalog
+        return self._freshness.connection.peer.catalog  # a gateway looks at those of all its servers in each request
 
     def find(self, name: str) -> Tool | Problem:
         """Return the tool ``name`` (or its id), or the Problem that there is none.

@@ -50,6 +50,7 @@ class StoredPreferences:
             DefinitionError: the file cannot be read, or is not what this class writes.
         """
         self._file = folder / PREFERENCES_FILE
+        self._path = str(self._file)  # looked at before each call: a text is read faster than a Path
         self._state: tuple[int, ...] = ()
         self._levels: dict[str, dict[str, Approval]] = {}
         self._found: dict[str, Preferences] = {}
@@ -113,7 +114,7 @@ class StoredPreferences:
     def _refresh(self) -> None:
         """Read the file again if it is another one than was read last."""
         try:
-            there = os.stat(self._file)
+            there = os.stat(self._path)
         except FileNotFoundError:
             if self._state:
                 self._state, self._levels, self._found = (), {}, {}
