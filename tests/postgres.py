@@ -25,7 +25,7 @@ PATIENCE_S = 30.0
 class Postgres:
     """A server of its own on a socket in a new folder, as often as it is started."""
 
-    def __init__(self, folder: Path, user: str | None) -> None:
+    def __init__(self, folder: Path, user: str | None, *options: str) -> None:
         self.folder, self._user = folder, user
         self.settings = ["-c", "listen_addresses="]
         self._do(
@@ -35,6 +35,7 @@ class Postgres:
             "--username=toolwire",
             "--encoding=UTF8",
             "--locale=C",
+            *options,
             "-D",
             self._data,
         )
@@ -132,13 +133,14 @@ class LedgerDatabase:
 
 
 @contextlib.contextmanager
-def run_postgres() -> Iterator[Postgres]:
+def run_postgres(where: Path | None = None, *options: str) -> Iterator[Postgres]:
+    """Run a server in a new folder in ``where``; ``options`` are those of ``initdb``."""
     user = postgres_user()
-    folder = Path(tempfile.mkdtemp(prefix="toolwire-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="toolwire-pg-", dir=where))
     try:
         if user is not None:
             shutil.chown(folder, user)
-        server = Postgres(folder, user)
+        server = Postgres(folder, user, *options)
         try:
             yield server
         finally:

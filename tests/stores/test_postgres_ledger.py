@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 
 import pytest
 
 from tests.postgres import LedgerDatabase, Postgres, postgres, psycopg, shared_postgres, wait_until_answering  # noqa: F401
+from tests.programs import find_free_port
 from toolwire.core.errors import DefinitionError
 from toolwire.core.ledger import (
     UNAVAILABLE,
@@ -25,7 +28,7 @@ from toolwire.core.ledger import (
 )
 from toolwire.core.model import Kind, Problem, Value
 from toolwire.stores.ledger.postgres import PostgresLedger
-from toolwire.stores.postgres import Migration, PostgresPlace, migrate_schema
+from toolwire.stores.postgres import Migration, PostgresConnection, PostgresPlace, describe_error, migrate_schema
 
 DONE = CallEnding(CallState.DONE, Value(1), pinned=True)
 PASSWORD = "hunter2"
@@ -269,3 +272,36 @@ async def _when_available(ask: Callable[[], Awaitable[ClaimOutcome]]) -> ClaimOu
         while (outcome := await ask()) == UNAVAILABLE:  # noqa: ASYNC110 - it is what is looked at
             await asyncio.sleep(0.02)
     return outcome
+
+
+@pytest.mark.requirement("ST-02")
+def test_the_database_is_told_to_close_connections_of_machines_that_vanished(postgres: Postgres) -> None:
+    wait_until_answering(postgres)
+    postgres.kill()
+    port = find_free_port()
+    postgres.settings = ["-c", "listen_addresses=127.0.0.1", "-c", f"port={port}"]
+    postgres.start()
+    place = PostgresPlace(f"postgresql://toolwire@127.0.0.1:{port}/postgres")
+    connection = await_connection(place)
+    names = ("tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout")
+    with closing(connection):
+        values = [connection.execute("SELECT current_setting(%s)", (name,)).fetchone() for name in names]
+    assert values == [("5",), ("5",), ("3",), ("20000",)]
+
+
+def test_the_reason_of_an_error_is_neither_its_hint_nor_a_question(shared_postgres: Postgres) -> None:
+    with pytest.raises(psycopg.Error) as refused, shared_postgres.connection() as connection:
+        connection.execute("DO $$ BEGIN RAISE 'the disk is full' USING HINT = 'Free some.', DETAIL = 'x'; END $$")
+    assert describe_error(refused.value) == "the disk is full"
+    with pytest.raises(psycopg.Error) as gone:
+        psycopg.connect(f"postgresql://toolwire@127.0.0.1:{find_free_port()}/postgres")
+    assert "Connection refused" in describe_error(gone.value)
+
+
+def await_connection(place: PostgresPlace) -> PostgresConnection:
+    """Return a connection to a server that starts."""
+    for _ in range(600):
+        with contextlib.suppress(psycopg.OperationalError):
+            return place.connect()
+        time.sleep(0.05)
+    raise AssertionError("PostgreSQL does not start")
