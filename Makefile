@@ -15,7 +15,7 @@ IN_BROWSERS := --numprocesses 2 --dist loadfile $(BROWSERS)
 # Most tests wait for other processes most of their time, so four at a time keep two cores busy.
 TOGETHER := --numprocesses 4 --dist worksteal $(patsubst %,--ignore=%,$(ALONE) $(BROWSERS))
 
-.PHONY: lock long demo test newcomer programs hunt corpus test-corpus kills states schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs changelog release bench short overload scale clean
+.PHONY: lock long demo test newcomer programs hunt corpus test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs changelog release bench short overload scale clean
 .DEFAULT_GOAL := test
 # Without the files that this variable forbids, each program that a test starts compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -66,10 +66,13 @@ test-corpus: $(READER)/.ready ## convert every real document to tools, and write
 	@$(READER)/bin/python -W ignore corpus/run.py $(ARGS)
 
 # What these runs find is written to spec/runs, where the rows of the ledger look for it.
-kills states long schemathesis mutants fuzz short overload test-corpus: export TOOLWIRE_RECORD = 1
+kills machines states long schemathesis mutants fuzz short overload test-corpus: export TOOLWIRE_RECORD = 1
 
 kills: $(READY)          ## kill a worker a thousand times, a whole server a hundred times, and Redis and PostgreSQL twenty times (about twenty minutes)
 	TOOLWIRE_KILLS=1000 $(BIN)/pytest -s tests/process/test_kills.py tests/process/test_outages.py tests/oauth/test_postgres_killed.py
+
+machines: $(READY)       ## kill one of two machines 200 times, half of them without a last packet, then cut, kill, stop and fill what they need (twenty minutes, as root)
+	TOOLWIRE_KILLS=200 $(BIN)/pytest -s tests/process/test_two_machines.py
 
 states: $(READY)         ## run the state machines of recorded calls 5,000 times on each ledger, and those of long calls 2,000 times (half an hour)
 	TOOLWIRE_CASES=hunt $(BIN)/pytest -s tests/stores/test_ledger_machine.py tests/stores/test_long_call_machine.py
