@@ -173,6 +173,19 @@ def test_one_of_with_equal_branches_becomes_any_of() -> None:
     assert notes == ""
 
 
+@pytest.mark.requirement("CV-19", "CV-25")
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("beside", [{}, {"oneOf": "no list"}, {"description": "A word."}])
+def test_all_of_with_only_a_one_of_is_that_one_of(beside: dict[str, Any], version: str) -> None:
+    accepts, _ = read({"allOf": [{"oneOf": [{"type": "string"}, {"type": "integer"}]}], **beside}, version)
+    assert accepts("a")
+    assert accepts(1)
+    assert not accepts([])
+    accepts, notes = read({"allOf": [{"oneOf": [{"type": "string"}, {"type": "string"}]}], **beside}, version)
+    assert accepts("a")
+    assert "two branches of a oneOf in it say the same" in notes
+
+
 @pytest.mark.requirement("CV-25", "CV-30")
 def test_all_of_with_contradicting_types_accepts_anything() -> None:
     accepts, notes = read({"description": "A number.", "allOf": [{"type": "string"}, {"type": "integer"}]})

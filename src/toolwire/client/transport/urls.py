@@ -20,7 +20,8 @@ _NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 _DOT = re.compile(r"\.|%2[eE]")
 _MAY_HAVE_DOTS = re.compile(r"/(?:\.|%2[eE])")
 _ENCODED_IN_PATH = re.compile('[ "<>`{}]')
-_ENCODED_IN_QUERY = re.compile("[ \"'<>]")
+# Browsers also encode an apostrophe here. A parameter with allowReserved is sent with it as it is, so it stays.
+_ENCODED_IN_QUERY = re.compile('[ "<>]')
 # As the URL standard of WHATWG says: tabs and line breaks are removed anywhere, spaces and control characters at both
 # ends.
 _IGNORED = str.maketrans("", "", "\t\n\r")

@@ -287,7 +287,9 @@ class SchemaConverter:
         if not nullable and has_no_fitting_choice(built):
             self._approximate("an enum in it has no value of its type, and the type is left out")
             del built["type"]
-        if "oneOf" in built and "anyOf" not in built and has_equal_branches(self._references, node["oneOf"]):
+        # A oneOf that was joined from a part of an allOf was looked at when that part was converted.
+        branches = node.get("oneOf") if "oneOf" in built and "anyOf" not in built else None
+        if isinstance(branches, list) and has_equal_branches(self._references, branches):
             self._approximate("two branches of a oneOf in it say the same, and it is taken as an anyOf")
             # A value that fits both equal branches fits a oneOf of them never.
             built["anyOf"] = built.pop("oneOf")
