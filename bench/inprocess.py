@@ -21,8 +21,8 @@ def cost_us(app: Any, call: Call, *, rounds: int = 5, each: int = 4_000) -> floa
 
 def scope_of(call: Call) -> dict[str, Any]:
     """Return the ASGI scope uvicorn would make for ``call``."""
-    headers = [(b"host", b"127.0.0.1:9627"), (b"user-agent", b"bench"), (b"accept", b"*/*")]
-    headers += [(name.encode(), value.encode()) for name, value in call.headers]
+    own = {b"host": b"127.0.0.1:9627", b"user-agent": b"bench", b"accept": b"*/*"}
+    headers = list((own | {name.encode(): value.encode() for name, value in call.headers}).items())
     path, _, query = call.path.partition("?")
     if call.body:
         headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(call.body))]

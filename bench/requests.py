@@ -19,6 +19,17 @@ class Call(NamedTuple):
 
 
 _MCP = (("accept", "application/json, text/event-stream"), ("mcp-protocol-version", "2025-06-18"))
+_STATELESS = (
+    ("accept", "application/json, text/event-stream"),
+    ("mcp-protocol-version", "2026-07-28"),
+    ("mcp-method", "tools/call"),
+    ("mcp-name", "add"),
+)
+_STATELESS_META = (
+    b'{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
+    b'"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1.0.0"},'
+    b'"io.modelcontextprotocol/clientCapabilities":{}}'
+)
 
 _OTC = b'{"request":{"tool_id":"Calculator.add@1.0.0","input":{"a":1,"b":2}}}'
 _RECORDED = b'{"request":{"call_id":"c%d","tool_id":"Calculator.add@1.0.0","input":{"a":1,"b":2}}}'
@@ -34,6 +45,13 @@ CALLS = {
         "/mcp",
         b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2}}}',
         _MCP,
+    ),
+    "mcp stateless": Call(
+        "POST",
+        "/mcp",
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2},"_meta":%b}}'
+        % _STATELESS_META,
+        _STATELESS,
     ),
     "list": Call("GET", "/tools"),
     "universal": Call(

@@ -345,7 +345,7 @@ class App:
         # Without scopes every caller sees the same tools, so nothing has to be filtered.
         if table.depends_on_caller and self._admission.needs_credentials:
             reading = self._filter_for_caller(table, caller, path, request, reading)
-        if isinstance(reading, (Response, Subscription, CallQuery, SessionOffer)):
+        if not isinstance(reading, (Pending, Streaming)):
             await self._answer_without_call(scope, exchange, fields, reading, caller=caller, entry=entry)
             return
         call = (
@@ -457,14 +457,14 @@ class App:
         if self._receipts is not None or call.tool.long:
             call = self._apply_rare_headers(call, fields, scope, request, protocol)
         came = None if self._observer is None else _build_arrival(request, scope)
-        start = partial(self._start_run, call, protocol, came)
         if not isinstance(reading, Pending):
+            start = partial(self._start_run, call, protocol, came)
             await stream_call(scope, exchange, reading, start, recorded=bool(call.key))
             return
         if not call.key:  # a recorded call continues: the same call sent again gets its result
             exchange.cancel_on_disconnect()
         try:
-            result, duration = await start()
+            result, duration = await self._start_run(call, protocol, came)
         except asyncio.CancelledError:
             # The client has gone, so no response is needed. Any other cancellation is one of the server.
             if not exchange.is_disconnected():

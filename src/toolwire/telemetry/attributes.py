@@ -15,7 +15,7 @@ from toolwire.core.ledger import is_replayed
 from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.url_origin import get_host, read_origin
 from toolwire.framing import jsonrpc, jsontext, traceparent
-from toolwire.protocols.mcp.envelope import read_version
+from toolwire.protocols.mcp.envelope import index_fields, read_version
 from toolwire.protocols.mcp.result import TOLD
 from toolwire.protocols.mcp.revision import INTERNAL_ERROR, SESSION_HEADER
 
@@ -85,7 +85,7 @@ class Attributes:
         if id_ is not None:
             values[names.RPC_ID] = str(id_)[:_MAX_ID]
         if protocol == "mcp":
-            if revision := read_version(request, jsontext.get_object(data, "params")):
+            if revision := read_version(index_fields(request), jsontext.get_object(data, "params")):
                 values[names.MCP_VERSION] = revision[:_MAX_ID]
             if session := get_header(request.headers, SESSION_HEADER):
                 values[names.MCP_SESSION] = names.user_hash(session)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from hashlib import sha256
-from typing import NamedTuple, TypeAlias
+from types import MethodType
+from typing import NamedTuple, TypeAlias, cast
 
 from toolwire.core.codec import Reading, Work
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Request, Response
@@ -30,6 +31,12 @@ class AskedMethod(NamedTuple):
     request: Request
     status: Mapping[int, int]
 
+
+make_asked = cast(
+    "Callable[[tuple[bytes, dict[str, Json], Request, Mapping[int, int]]], AskedMethod]",
+    MethodType(tuple.__new__, AskedMethod),
+)
+"""Make an ``AskedMethod`` from a tuple, in half the time of ``AskedMethod(...)``: one is made for each request."""
 
 Method: TypeAlias = Callable[[AskedMethod], Reading | Work]
 

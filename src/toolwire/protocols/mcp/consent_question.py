@@ -29,6 +29,8 @@ _NAME = "consent"
 _ALLOW = "allow"
 _MAX_QUESTION = 20_000
 _MAX_PAGES = 5
+_TELLING = frozenset((CONFIRMATION_META, CONSENT_META, RECEIPT_META, "traceparent"))
+"""The members of ``_meta`` that change the context of a call."""
 
 
 class Reply(Enum):
@@ -65,6 +67,17 @@ def can_open_pages(params: Mapping[str, Json]) -> bool:
     capabilities = get_object(get_object(params, "_meta"), CAPABILITIES_META)
     declared = capabilities.get("elicitation")
     return isinstance(declared, dict) and "url" in declared
+
+
+def says_nothing(params: Mapping[str, Json]) -> bool:
+    """Return whether a call brings neither a trace nor anything about its user: no forms, no answer, no word."""
+    if "requestState" in params:
+        return False
+    meta = params.get("_meta")
+    if not isinstance(meta, dict):
+        return True
+    capabilities = meta.get(CAPABILITIES_META)
+    return _TELLING.isdisjoint(meta) and not (isinstance(capabilities, dict) and "elicitation" in capabilities)
 
 
 def read_reply(params: Mapping[str, Json]) -> str | Reply:

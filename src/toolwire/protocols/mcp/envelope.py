@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from toolwire.core.http import Request, get_header
+from toolwire.core.http import Request
 from toolwire.core.model import ANONYMOUS, LOG_LEVELS, Context, Json
 from toolwire.framing import traceparent
 from toolwire.framing.jsonrpc import INVALID_PARAMS
@@ -26,6 +26,11 @@ from .revision import (
     VERSION_META,
 )
 
+_BLANK = headers.BLANK.encode()
+
+Fields: TypeAlias = Mapping[bytes, bytes]
+"""The header fields of a request, by name."""
+
 
 class Refusal(NamedTuple):
     """Why a request's envelope is refused, in JSON-RPC's members."""
@@ -35,9 +40,14 @@ class Refusal(NamedTuple):
     data: Json = None
 
 
-def read_version(request: Request, params: Mapping[str, Json]) -> str:
+def index_fields(request: Request) -> Fields:
+    """Return the header fields of ``request`` by name; of a field that is repeated, the first."""
+    return dict(reversed(request.headers))
+
+
+def read_version(fields: Fields, params: Mapping[str, Json]) -> str:
     """Return the revision that the header names, else the one in ``params._meta``, else ``""``."""
-    said = _read_field(request, VERSION_HEADER)
+    said = _read_field(fields, VERSION_HEADER)
     if said:
         return said
     meta = params.get("_meta")
@@ -45,8 +55,8 @@ def read_version(request: Request, params: Mapping[str, Json]) -> str:
     return named if isinstance(named, str) else ""
 
 
-def check_envelope(request: Request, method: str, params: Mapping[str, Json], version: str) -> Refusal | None:
-    """Return why a request of no handshake revision is refused, or None.
+def check_envelope(fields: Fields, method: str, params: Mapping[str, Json], version: str) -> Refusal | None:
+    """Return why a request of no handshake revision is refused, or None. ``version`` is what ``read_version`` returns.
 
     It must name a revision that is served, and its headers must say what its body says: a proxy may have let it
     pass for what the headers say.
@@ -54,25 +64,27 @@ def check_envelope(request: Request, method: str, params: Mapping[str, Json], ve
     if version != STATELESS:
         text = f"This server does not speak MCP {version[:50]!r}. It speaks {', '.join(SUPPORTED)}."
         return Refusal(UNSUPPORTED_VERSION, text, {"supported": list(SUPPORTED), "requested": version[:50]})
-    meta = get_object(params, "_meta")
-    missing = [key for key in (VERSION_META, CAPABILITIES_META) if key not in meta]
-    if missing:
+    meta = params.get("_meta")
+    if not isinstance(meta, dict) or VERSION_META not in meta or CAPABILITIES_META not in meta:
+        missing = [key for key in (VERSION_META, CAPABILITIES_META) if key not in get_object(params, "_meta")]
         return Refusal(INVALID_PARAMS, f'"params._meta" must have {" and ".join(missing)}.')
-    said: list[tuple[bytes, Json, str | None]] = [
-        (VERSION_HEADER, meta[VERSION_META], _read_field(request, VERSION_HEADER)),
-        (METHOD_HEADER, method, _read_field(request, METHOD_HEADER)),
-    ]
+    # Line by line, not in a loop: each call passes here.
+    if meta[VERSION_META] != version or not fields.get(VERSION_HEADER, b"").strip(_BLANK):
+        return _build_mismatch(VERSION_HEADER)
+    if fields.get(METHOD_HEADER, b"").strip(_BLANK).decode("latin-1") != method:
+        return _build_mismatch(METHOD_HEADER)
     named_by = NAMED_BY.get(method, "")
-    if named_by in params:
-        said.append((NAME_HEADER, params[named_by], headers.read(_read_field(request, NAME_HEADER))))
-    for name, in_body, in_header in said:
-        if in_body != in_header:
-            return Refusal(HEADER_MISMATCH, f"The header {name.decode()} does not say what the body says.")
+    if named_by in params and params[named_by] != headers.read(_read_field(fields, NAME_HEADER)):
+        return _build_mismatch(NAME_HEADER)
     return None
 
 
-def _read_field(request: Request, name: bytes) -> str:
-    return get_header(request.headers, name).strip(headers.BLANK)
+def _build_mismatch(name: bytes) -> Refusal:
+    return Refusal(HEADER_MISMATCH, f"The header {name.decode()} does not say what the body says.")
+
+
+def _read_field(fields: Fields, name: bytes) -> str:
+    return fields.get(name, b"").strip(_BLANK).decode("latin-1")
 
 
 def read_progress_token(params: Mapping[str, Json]) -> str | int | None:

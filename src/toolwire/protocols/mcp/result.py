@@ -33,6 +33,7 @@ TOLD = AFTER_START | {
 }
 """The kinds of Problem that are told to the model, as a result with ``isError``."""
 
+_NUMBERS: Final = frozenset({int, float, bool})
 _CONTENT_TYPES: Final = frozenset({dict, list})
 
 
@@ -54,17 +55,24 @@ def write_value(id_: bytes, tool: Tool, value: Json, end: bytes) -> bytes:
         content = b'"content":' + jsontext.write(content_blocks.write(value))
         if not describes_content(tool.output_schema):  # the list says nothing then, and the bytes go once
             content += _write_structured(tool, value, jsontext.write(value))
-    else:
-        body = jsontext.write(value)
-        text = body if isinstance(value, str) else jsontext.write(body.decode())
-        content = b'"content":[{"type":"text","text":' + text + b"}]" + _write_structured(tool, value, body)
-    return write_opening(id_) + content + b',"isError":false' + end
+        return write_opening(id_) + content + b',"isError":false' + end
+    body = jsontext.write(value)
+    if isinstance(value, str):
+        text = body
+    else:  # in the text of a number there is nothing to escape
+        text = b'"%b"' % body if type(value) in _NUMBERS else jsontext.write(body.decode())
+    return b'{"jsonrpc":"2.0","id":%b,"result":{"content":[{"type":"text","text":%b}]%b,"isError":false%b' % (
+        id_,
+        text,
+        _write_structured(tool, value, body),
+        end,
+    )
 
 
 def _write_structured(tool: Tool, value: Json, body: bytes) -> bytes:
     """Return the structured content for ``value``, whose JSON is ``body``; nothing where the tool declares none."""
     if is_wrapped(tool):
-        return b',"structuredContent":{"result":' + body + b"}"
+        return b',"structuredContent":{"result":%b}' % body
     return b',"structuredContent":' + body if tool.output_schema is not None and isinstance(value, dict) else b""
 
 

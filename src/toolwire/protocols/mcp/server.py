@@ -15,7 +15,7 @@ from typing import NamedTuple
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Reading, Route, Routes, SessionOffer, Site, Streaming, Work, make_pending
 from toolwire.core.http import JSON_HEADERS, Headers, Request, Response, get_header, make_response
-from toolwire.core.model import Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
+from toolwire.core.model import ANONYMOUS, Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
 from toolwire.framing import jsonrpc, sse
 from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 from toolwire.framing.jsontext import encode_fragment, get_object, read_object
@@ -31,31 +31,55 @@ from .answers import (
     build_error,
     build_invalid,
     build_refusal,
+    make_asked,
     write_pages,
     write_static,
 )
-from .header_arguments import Mirror, find_tool_mirror
+from .header_arguments import Mirror, find_mirrored
 from .headers import find_mismatch
 from .offered_methods import build_capabilities, build_offered_methods
 from .progress import Notifications
 from .result import TOLD, write_ending, write_failure, write_value
-from .revision import HANDSHAKE, HEADER_MISMATCH, SUPPORTED, WITH_SESSIONS
+from .revision import HANDSHAKE, HEADER_MISMATCH, STATELESS, SUPPORTED, VERSION_HEADER, WITH_SESSIONS
 
 LIST_TTL_MS = 60_000
 
 ACCEPTED = Response(202)
 
+_HANDSHAKE_FIELDS = frozenset(version.encode() for version in HANDSHAKE)
+_STATELESS_FIELD = STATELESS.encode()
 _EVENTS: Headers = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"))
 _STATELESS_STATUS = {INVALID_PARAMS: 400, INVALID_REQUEST: 400, METHOD_NOT_FOUND: 404}
 
 
 class _ServerWords(NamedTuple):
-    """What every answer to a call has: the server's name, its end; and what holds for hosts that cannot be asked."""
+    """What every answer to a call has: the server's name, its end; and what holds for hosts that cannot be asked.
+
+    ``usual_context`` is that of a call which says nothing about its user, its trace or a confirmation: of most calls.
+    """
 
     server: Mapping[str, Json]
     end: bytes
     host_confirmation: str
     refuses_unasked: bool
+    usual_context: Context
+
+
+class _KnownTool(NamedTuple):
+    """A tool that was called: the arguments that go into headers too, and whether a call is more than one answer."""
+
+    tool: Tool
+    mirror: Mirror
+    is_plain: bool
+
+
+class _Calls(NamedTuple):
+    """What the calls of one way of speaking MCP share; with ``mirrors``, headers must say what marked arguments say."""
+
+    catalog: Catalog
+    known: dict[str, _KnownTool]
+    said: _ServerWords
+    mirrors: bool
 
 
 class Revision(NamedTuple):
@@ -76,7 +100,8 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         "tools/list": lambda asked: tools.read(lambda pages: answer_page(pages, asked)),
         **build_offered_methods(catalog.offered, cached, server, end),
     }
-    call = partial(_call_tool, catalog, _ServerWords(server, end, site.host_confirmation, site.refuses_unasked))
+    said = _ServerWords(server, end, site.host_confirmation, site.refuses_unasked, _build_usual_context(site))
+    known: dict[str, _KnownTool] = {}
     about: dict[str, Json] = {"capabilities": build_capabilities(catalog.offered)}
     if catalog.description:
         about["instructions"] = catalog.description
@@ -97,13 +122,13 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         "initialize": partial(_initialize, greetings, lasting if site.has_sessions else {}),
         "ping": partial(build_answer, b"}}"),  # nothing at all: clients of these revisions compare
         **lists,
-        "tools/call": call,
+        "tools/call": partial(_call_tool, _Calls(catalog, known, said, mirrors=False)),
     }
     stateless: dict[str, Method] = {
         "server/discover": partial(build_answer, discovery),
         change_notices.METHOD: change_notices.open_subscription,
         **lists,
-        "tools/call": partial(_check_headers, catalog, {}, call),
+        "tools/call": partial(_call_tool, _Calls(catalog, known, said, mirrors=True)),
         **tasks,
     }
     read = partial(_read, Revision(handshake, {}), Revision(stateless, _STATELESS_STATUS))
@@ -120,90 +145,97 @@ def refuse(problem: Problem) -> Response:
 
 
 def _read(handshake: Revision, stateless: Revision, request: Request) -> Reading | Work:
-    message = _read_message(request)
-    if not isinstance(message, jsonrpc.Message):
-        return message
-    id_ = to_json(message.id)
-    params = {} if message.params is None else message.params
-    if not isinstance(params, dict):
-        return build_error(id_, INVALID_PARAMS, '"params" must be an object.', 400)
-    revision = handshake
-    version = envelope.read_version(request, params)
-    if version and version not in HANDSHAKE:
-        refusal = envelope.check_envelope(request, message.method, params, version)
-        if refusal is not None:
-            return build_error(id_, refusal.code, refusal.message, 400, refusal.data)
-        revision = stateless
-    method = revision.methods.get(message.method)
-    if method is None:
-        text = f"There is no method {message.method[:100]!r} here. There is: {', '.join(sorted(revision.methods))}."
-        return build_error(id_, METHOD_NOT_FOUND, text, revision.status.get(METHOD_NOT_FOUND, 200))
-    return method(AskedMethod(id_, params, request, revision.status))
-
-
-def _read_message(request: Request) -> jsonrpc.Message | Response:
-    """The request in ``request``; or the answer to what is none: a notification, a batch, anything broken."""
     data = read_object(request)
     if isinstance(data, Problem):
         return _refuse_unreadable(request, data)
     message = jsonrpc.read(data)
+    if isinstance(message, Problem) or message.id is None:
+        return _refuse_message(data, message)
+    name, params, given_id, _ = message
+    id_ = to_json(given_id)
+    if not isinstance(params, dict):
+        if params is not None:
+            return build_error(id_, INVALID_PARAMS, '"params" must be an object.', 400)
+        params = {}
+    revision = handshake
+    fields = envelope.index_fields(request)
+    field = fields.get(VERSION_HEADER)
+    if field not in _HANDSHAKE_FIELDS:
+        version = STATELESS if field == _STATELESS_FIELD else envelope.read_version(fields, params)
+        if version and version not in HANDSHAKE:
+            refusal = envelope.check_envelope(fields, name, params, version)
+            if refusal is not None:
+                return build_error(id_, refusal.code, refusal.message, 400, refusal.data)
+            revision = stateless
+    methods, status = revision
+    method = methods.get(name)
+    if method is None:
+        text = f"There is no method {name[:100]!r} here. There is: {', '.join(sorted(methods))}."
+        return build_error(id_, METHOD_NOT_FOUND, text, status.get(METHOD_NOT_FOUND, 200))
+    return method(make_asked((id_, params, request, status)))
+
+
+def _refuse_message(data: dict[str, Json], message: jsonrpc.Message | Problem) -> Response:
+    """Return the answer to what is no request: a notification, a null for an id, or anything broken."""
     if isinstance(message, Problem):
         return build_error(to_json(jsonrpc.get_id(data)), INVALID_REQUEST, message.message, 400)
     if not message.expects_answer:
         return ACCEPTED
-    if message.id is None:
-        return build_error(b"null", INVALID_REQUEST, '"id" must be a string or a number, not null.', 400)
-    return message
+    return build_error(b"null", INVALID_REQUEST, '"id" must be a string or a number, not null.', 400)
 
 
-def _check_headers(catalog: Catalog, mirrors: dict[str, Mirror], call: Method, asked: AskedMethod) -> Reading | Work:
-    """Return the reading of a call whose headers say what its marked arguments say, else a refusal.
-
-    ``mirrors`` holds the marked arguments of each tool that was called.
-    """
-    name, arguments = asked.params.get("name"), asked.params.get("arguments")
-    mirror = mirrors.get(name) if isinstance(name, str) else ()
-    if mirror is None and isinstance(name, str):
-        mirror = find_tool_mirror(catalog, name)
-        if mirror is not None:
-            mirrors[name] = mirror
-    if mirror and (arguments is None or isinstance(arguments, dict)):
-        # MC-11: a proxy may have let the call pass for what the header says.
-        header = find_mismatch(mirror, arguments or {}, asked.request.headers)
-        if header:
-            text = f"The header {header} does not say what its argument says."
-            return build_error(asked.id, HEADER_MISMATCH, text, 400)
-    return call(asked)
+def _find_known(catalog: Catalog, known: dict[str, _KnownTool], name: str) -> _KnownTool | Problem:
+    """Return the tool that ``name`` means, and keep in ``known`` what each call of it needs."""
+    tool = catalog.names.get(name) or catalog.find(name)
+    if isinstance(tool, Problem):
+        return tool
+    is_plain = not (tool.long or tool.reports or tool.streams)
+    found = known[name] = _KnownTool(tool, find_mirrored(tool.input_schema), is_plain)
+    return found
 
 
-def _call_tool(catalog: Catalog, said: _ServerWords, asked: AskedMethod) -> Reading:
-    params = asked.params
+def _call_tool(calls: _Calls, asked: AskedMethod) -> Reading:
+    catalog, known, said, mirrors = calls
+    asked_id, params, request, status = asked
     name = params.get("name")
     if not isinstance(name, str):
         return build_invalid(asked, '"name" must be the name of a tool, as a string.')
-    tool = catalog.names.get(name) or catalog.find(name)
-    if isinstance(tool, Problem):
-        return build_invalid(asked, tool.message)
+    listed = known.get(name) or _find_known(catalog, known, name)
+    if isinstance(listed, Problem):
+        return build_invalid(asked, listed.message)
+    tool, mirror, is_plain = listed
     arguments = params.get("arguments")
-    if arguments is None:
+    if not isinstance(arguments, dict):
+        if arguments is not None:
+            return build_invalid(asked, f'"arguments" of {tool.name} must be an object.')
         arguments = {}
-    elif not isinstance(arguments, dict):
-        return build_invalid(asked, f'"arguments" of {tool.name} must be an object.')
-    context = _read_context(params, tool, said)
+    # MC-11: a proxy may have let the call pass for what the header says.
+    if mirrors and mirror and (header := find_mismatch(mirror, arguments, request.headers)):
+        text = f"The header {header} does not say what its argument says."
+        return build_error(asked_id, HEADER_MISMATCH, text, 400)
+    context = said.usual_context if consent_question.says_nothing(params) else _read_context(params, tool, said)
     if isinstance(context, Problem):
-        return Response(200, JSON_HEADERS, write_failure(asked.id, context, said.server))
-    if tool.long and asked.status and task_server.declares_tasks(params):  # since 2026-07-28
+        return Response(200, JSON_HEADERS, write_failure(asked_id, context, said.server))
+    if not is_plain and tool.long and status and task_server.declares_tasks(params):  # since 2026-07-28
         context = replace(context, wait_s=0.0)
-    id_, end = asked.id, said.end
+    end = said.end
 
     def reply(result: Result, _: float) -> Response:
         if isinstance(result, Value):
-            return make_response((200, JSON_HEADERS, write_value(id_, tool, result.value, end)))
+            return make_response((200, JSON_HEADERS, write_value(asked_id, tool, result.value, end)))
         return _answer_problem(asked, call, result, said)
 
-    call = make_call((tool, arguments, asked.request.id, context, ""))
-    streaming = _find_streaming(asked, call, reply) if tool.reports or tool.streams else None
+    call = make_call((tool, arguments, request.id, context, ""))
+    streaming = None if is_plain else _find_streaming(asked, call, reply)
     return make_pending((call, reply)) if streaming is None else streaming
+
+
+def _build_usual_context(site: Site) -> Context:
+    """Return what ``_read_context`` returns for a call that says nothing."""
+    context = ANONYMOUS
+    if site.refuses_unasked:
+        context = replace(context, must_confirm=True, needs_inbox=True)
+    return replace(context, confirmation=site.host_confirmation) if site.host_confirmation else context
 
 
 def _read_context(params: Mapping[str, Json], tool: Tool, said: _ServerWords) -> Context | Problem:
@@ -255,7 +287,9 @@ def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, said: _Ser
 
 
 def _find_streaming(asked: AskedMethod, call: Call, reply: Callable[[Result, float], Response]) -> Streaming | None:
-    """Return the stream of ``call`` if its client wants progress or a log, and takes streams."""
+    """Return the stream of ``call`` if its tool has any, and its client wants progress or a log and takes streams."""
+    if not (call.tool.reports or call.tool.streams):
+        return None
     token, level = envelope.read_progress_token(asked.params), envelope.read_log_level(asked.params)
     if token is None and not level:
         return None
