@@ -111,14 +111,22 @@ def test_workers_share_the_keys_and_print_none(desk: Path) -> None:
 
 @pytest.mark.requirement("MC-10")
 @pytest.mark.parametrize(
-    ("options", "has_session"), [((), True), (("--workers", 2), False), (("--sessions", "none"), False)]
+    ("options", "has_session"),
+    [
+        ((), True),
+        (("--workers", 2), False),
+        (("--workers", 2, "--state", "memory"), False),
+        (("--workers", 2, "--state", "FOLDER"), True),
+        (("--sessions", "none", "--state", "FOLDER"), False),
+    ],
 )
-def test_one_process_keeps_sessions_and_several_keep_none(
-    desk: Path, options: tuple[str | int, ...], has_session: bool
+def test_one_process_keeps_sessions_and_several_keep_those_of_a_state_that_they_share(
+    desk: Path, options: tuple[str | int, ...], has_session: bool, tmp_path: Path
 ) -> None:
     params = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}}
     message = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
-    with start_serve(desk, *options) as (_, said):
+    given = [tmp_path / "state" if word == "FOLDER" else word for word in options]
+    with start_serve(desk, *given) as (_, said):
         headers = {"content-type": "application/json"}
         request = urllib.request.Request(f"{url_in(said)}/mcp", message.encode(), headers)
         with urllib.request.urlopen(request) as answer:
@@ -222,7 +230,7 @@ def test_targets_that_cannot_be_served_together_are_refused(
         (["nowhere.py"], 2, "There is no file nowhere.py."),
         (["127.0.0.1:1"], 4, "could not be reached"),
         (["DESK", "--reload", "--workers", "2"], 2, "leave out --workers"),
-        (["DESK", "--sessions", "all", "--workers", "2"], 2, "A session is kept by one process: leave out --workers"),
+        (["DESK", "--sessions", "all", "--workers", "2"], 2, "a session is kept by one process: name a folder with"),
         (["DESK", "--api-key", ""], 2, "An API key is empty"),
         (["DESK", "--api-key", "canary\x00"], 2, "a character in it"),
         (["DESK", "--api-key-file", "nowhere"], 2, "cannot be read from nowhere"),

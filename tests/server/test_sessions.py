@@ -10,8 +10,8 @@ from toolwire.server.app import SessionUse
 from toolwire.server.asgi import choose_session_use
 
 
-def choose(given: SessionUse | None) -> SessionUse:
-    return choose_session_use(given)
+def choose(given: SessionUse | None, place: str = "") -> SessionUse:
+    return choose_session_use(given, place)
 
 
 @pytest.mark.requirement("MC-10")
@@ -19,6 +19,8 @@ def test_a_process_that_another_has_started_keeps_no_sessions_unless_told_to() -
     assert [choose(None), choose("all"), choose("none")] == ["needed", "all", "none"]
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.map(choose, [None, "needed", "all"]) == ["none", "needed", "all"]
+        # ST-01: in a state that processes share, another process finds the session.
+        assert pool.starmap(choose, [(None, "/state"), ("none", "/state")]) == ["needed", "none"]
 
 
 @pytest.mark.requirement("MC-10")

@@ -215,12 +215,13 @@ class ServeSettings:
     public_url: str = ""
     debug: bool = False
     sessions: SessionUse = "needed"
+    is_one_process: bool = True
 
     @property
     def holds_calls(self) -> bool:
         """Whether a call may wait in this process for an answer of its caller: not where there are several workers."""
         # MC-09: the answer may come to another worker.
-        return self.sessions != "none"
+        return self.is_one_process and self.sessions != "none"
 
     def to_json(self) -> str:
         """Return the settings as JSON, for ``read_settings``."""

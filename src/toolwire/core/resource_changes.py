@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from threading import Lock
 from typing import Final
 
@@ -36,6 +37,11 @@ class ResourceChanges:
             self._numbers[uri] = self._last
             if len(self._numbers) > MAX_KNOWN:
                 self._forgotten = self._numbers.pop(next(iter(self._numbers)))
+
+    def find_since(self, number: int) -> list[str]:
+        """Return the URIs that have changed after ``number``, the latest change first, as far as they are known."""
+        with self._lock:
+            return [*takewhile(lambda uri: self._numbers[uri] > number, reversed(self._numbers))]
 
     def find_last(self, uri: str) -> int:
         """Return the number of the last change of ``uri``, 0 if there was none."""

@@ -18,7 +18,7 @@ from toolwire.server.access.api_keys import ApiKey
 from toolwire.server.access.callers import Callers
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.app import SessionUse
-from toolwire.server.asgi import choose_session_use, combine_callers, open_inbox
+from toolwire.server.asgi import choose_session_use, combine_callers, open_inbox, open_session_rows
 from toolwire.server.run.host_consent import HostConsent
 from toolwire.server.run.idempotency import open_ledger
 from toolwire.server.run.receipt_keys import KeyFetcher
@@ -112,7 +112,8 @@ def build_app(
         inbox=open_inbox(consent, inbox),
         receipts=open_receipt_verifier(receipts, receipt_keys, audience=receipt_audience, place=places.receipts),
         private=private,
-        sessions=choose_session_use(sessions),
+        sessions=choose_session_use(sessions, places.sessions),
+        session_rows=open_session_rows(places.sessions, sessions, limits),
     )
 
 

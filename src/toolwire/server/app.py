@@ -43,6 +43,7 @@ from toolwire.core.thread_switching import switch_threads_often
 from toolwire.core.toolbox import Notify, Toolbox, find_recipes, find_self_asking, ignore_progress
 from toolwire.limits import LocalRates, RulesByCaller, Windows
 from toolwire.protocols import BUILTIN
+from toolwire.protocols.mcp.resource_subscriptions import can_subscribe
 from toolwire.protocols.mcp.revision import SESSION_HEADER, STATELESS, VERSION_HEADER
 from toolwire.stores.ledger.memory import MemoryLedger
 from toolwire.stores.limits.open import open_windows
@@ -117,6 +118,8 @@ from .run.service import Service
 from .run.user_asker import InputStates
 
 if TYPE_CHECKING:  # few servers keep sessions
+    from toolwire.stores.sessions.session_rows import SessionRows
+
     from .run.mcp_sessions import McpSessions
 
 _log = logging.getLogger("toolwire")
@@ -169,6 +172,7 @@ class App:
         private: bool = False,
         rules: RulesByCaller | None = None,
         sessions: SessionUse = "needed",
+        session_rows: SessionRows | None = None,
         long_calls: Callable[[], LongCallStore] | None = None,
         engine: CallEngine | None = None,
     ) -> None:
@@ -176,6 +180,7 @@ class App:
         if sessions not in get_args(SessionUse):
             raise DefinitionError(f'sessions is "needed", "all" or "none", not {sessions!r}.')
         self._session_use = sessions
+        self._session_rows = session_rows if sessions != "none" else None
         self._sessions: McpSessions | None = None
         self._receipts = receipts
         self._workflows = workflows
@@ -267,6 +272,9 @@ class App:
         await begin_lifespan(self._idempotency)
         await begin_lifespan(self._toolbox)
         await begin_lifespan(self._long_calls)
+        # Other processes have clients that are told of the resources that change in this one.
+        if self._session_rows is not None and can_subscribe(self._toolbox.catalog().offered):
+            await self._load_sessions().begin()
         self._log_consent()
         self._prepared = self._build_table(
             "", self._toolbox.catalog()
@@ -284,7 +292,7 @@ class App:
     async def end(self) -> None:
         """End the sessions, and the Toolbox, the ledger and the store of rate limits, if they have a lifespan."""
         if self._sessions is not None:
-            self._sessions.end()
+            await self._sessions.end()
         await end_lifespan(self._long_calls)
         await end_lifespan(self._toolbox)
         await end_lifespan(self._idempotency)
@@ -375,7 +383,7 @@ class App:
         entry: RouteEntry,
     ) -> None:
         if isinstance(reading, SessionOffer):
-            reading = self._take_offer(scope, reading, caller)
+            reading = await self._take_offer(scope, reading, caller)
         if isinstance(reading, Response):
             if entry.takes_any_host and scope["query_string"] == b"full":
                 reading = await self._report_health(fields, entry, scope["path"])
@@ -391,7 +399,7 @@ class App:
         """Return a function that returns the part of a catalog that ``caller`` may see."""
         return partial(filter_visible, scopes=caller.scopes if self._admission.needs_credentials else None)
 
-    def _take_offer(self, scope: Scope, offer: SessionOffer, caller: Caller) -> Response:
+    async def _take_offer(self, scope: Scope, offer: SessionOffer, caller: Caller) -> Response:
         """Return the answer to a client that begins: within a session if it gets one."""
         if STDIO_EXTENSION in scope.get("extensions", ()):
             return offer.lasting
@@ -399,13 +407,15 @@ class App:
         if not is_wanted or not offer.has_id or self._service.draining:
             return offer.stateless
         seen = self._build_select(caller)(self._toolbox.catalog())
-        return self._load_sessions().open(offer, _find_owner(caller), _find_share(scope, caller), seen)
+        return await self._load_sessions().open(offer, _find_owner(caller), _find_share(scope, caller), seen)
 
     def _load_sessions(self) -> McpSessions:
         if self._sessions is None:
             from .run.mcp_sessions import McpSessions  # few servers keep sessions
 
-            self._sessions = McpSessions(self.serve, self._changes, self._toolbox.catalog, self._limits)
+            self._sessions = McpSessions(
+                self.serve, self._changes, self._toolbox.catalog, self._limits, self._session_rows
+            )
         return self._sessions
 
     def _uses_session(self, table: RouteTable, path: str, fields: Fields) -> bool:
@@ -436,7 +446,10 @@ class App:
             await send_response(scope, exchange, entry.refuse(body))
             return
         sessions = self._load_sessions()
-        session = sessions.find(fields[SESSION_HEADER], _find_owner(caller))
+        session = await sessions.find(fields[SESSION_HEADER], _find_owner(caller))
+        if isinstance(session, Problem):
+            await send_response(scope, exchange, entry.refuse(session))
+            return
         share, select = _find_share(scope, caller), self._build_select(caller)
         await sessions.answer(scope, exchange, session, body, share=share, select=select, refuse=entry.refuse)
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from multiprocessing import parent_process
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from toolwire.core.errors import DefinitionError
@@ -40,6 +41,9 @@ from .run.inbox import Inbox
 from .run.long_calls import open_long_calls
 from .run.receipt_keys import KeyFetcher
 from .run.receipts import Receipts, open_receipt_verifier
+
+if TYPE_CHECKING:
+    from toolwire.stores.sessions.session_rows import SessionRows
 
 NO_CALLER_RULES: Mapping[str, CallerRules] = {}
 _CACHED_FOR_AN_HOUR = (b"cache-control", b"public, max-age=3600")
@@ -88,10 +92,10 @@ def asgi(
 
     ``state`` is where everything is kept that must last: ``"memory"`` of this process, a folder, which survives
     restarts and serves the processes of one machine, or a URL such as ``postgresql://host/database``, for several
-    machines. It holds calls, rate limits, confirmations, receipts and the questions of the inbox. ``""`` means the
-    environment variable TOOLWIRE_STATE, and memory without it. ``ledger``, ``rates`` and ``confirmations`` keep one
-    thing elsewhere. ``ledger`` records calls with an idempotency key: the path of an SQLite file, or the URL of a
-    PostgreSQL. ``rates`` is where calls are counted against the limits of their tools: a folder or a URL such as
+    machines. It holds calls, rate limits, confirmations, receipts, MCP sessions and the questions of the inbox. ``""``
+    means the environment variable TOOLWIRE_STATE, and memory without it. ``ledger``, ``rates`` and ``confirmations``
+    keep one thing elsewhere. ``ledger`` records calls with an idempotency key: the path of an SQLite file, or the URL
+    of a PostgreSQL. ``rates`` is where calls are counted against the limits of their tools: a folder or a URL such as
     ``redis://host``, which several processes share. While that store cannot be reached,
     ``rates_fail`` says what happens to tools with a limit: ``open`` counts in this process alone, by the limit divided
     by ``rates_replicas``, the number of processes that share the store; ``closed`` refuses their calls with 503;
@@ -144,8 +148,8 @@ def asgi(
 
     ``sessions`` says which MCP clients of up to 2025-11-25 get a session, in which this server can ask their users,
     tell of changes and be told to stop a call: ``needed`` gives one to clients that show forms, ``all`` to each, and
-    ``none`` to none. A session lives in one process, so by default there are none where this process seems to be one of
-    several workers, and ``needed`` elsewhere.
+    ``none`` to none. The processes of one state share their sessions. In memory, a session lives in one process: then
+    there are none by default where this process seems to be one of several workers, and ``needed`` elsewhere.
 
     Raises:
         DefinitionError: the state, ``wake``, the ledger, the store of ``rates`` or the folder of ``confirmations``
@@ -190,17 +194,37 @@ def asgi(
         workflows=workflows,
         private=private,
         rules=rules,
-        sessions=choose_session_use(sessions),
+        sessions=choose_session_use(sessions, places.sessions),
+        session_rows=open_session_rows(places.sessions, sessions, limits),
         long_calls=open_long_calls(_find_long_calls(place)),
         engine=engine,
     )
 
 
-def choose_session_use(sessions: SessionUse | None) -> SessionUse:
-    """Return ``sessions``; if it is None, ``none`` in a process that seems to be one of several, else ``needed``."""
+def open_session_rows(place: str, sessions: SessionUse | None, limits: ServerLimits) -> SessionRows | None:
+    """Return where several processes share MCP sessions, or None if they are kept in this process.
+
+    Raises:
+        DefinitionError: the place cannot be used.
+    """
+    if not place or sessions == "none":
+        return None
+    from toolwire.stores.sessions.session_rows import SessionBounds, open_sessions  # loads sqlite3
+
+    bounds = SessionBounds(limits.sessions, limits.sessions_each, limits.session_idle_s, limits.session_s)
+    return open_sessions(place, bounds)
+
+
+def choose_session_use(sessions: SessionUse | None, place: str = "") -> SessionUse:
+    """Return ``sessions``; if it is None, ``needed``, but ``none`` where several processes seem to run without a place.
+
+    ``place`` is where processes share sessions, empty if each has its own.
+    """
     # MC-10: the next request of a session may come to another worker, which does not know it.
     if sessions is not None:
         return sessions
+    if place:
+        return "needed"
     is_one_of_many = parent_process() is not None or "gunicorn" in os.environ.get("SERVER_SOFTWARE", "")
     return "none" if is_one_of_many else "needed"
 

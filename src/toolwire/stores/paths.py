@@ -25,7 +25,7 @@ def is_postgres_url(where: str) -> bool:
 
 
 class StatePlaces(NamedTuple):
-    """Where a server keeps calls, rate limits, confirmations, receipts, questions, and the rows of OAuth.
+    """Where a server keeps calls, rate limits, confirmations, receipts, questions, OAuth and MCP sessions.
 
     Empty: in the memory of the process; receipts are then not kept, and questions where the user's own are.
     """
@@ -36,6 +36,7 @@ class StatePlaces(NamedTuple):
     receipts: str = ""
     inbox: str = ""
     oauth: str = ""
+    sessions: str = ""
 
 
 def find_state_places(where: str | Path) -> StatePlaces:
@@ -51,7 +52,7 @@ def find_state_places(where: str | Path) -> StatePlaces:
     if text == "memory":
         return StatePlaces()
     if is_postgres_url(text):
-        return StatePlaces(ledger=text, rates=text, confirmations=text, receipts=text, inbox=text, oauth=text)
+        return StatePlaces(*[text] * len(StatePlaces._fields))
     if ":/" in text:  # one slash, because a Path of a URL has lost the second
         raise DefinitionError("State is kept in memory, in a folder or at a URL such as postgresql://HOST/DATABASE.")
     folder = Path(text)
@@ -68,6 +69,7 @@ def find_state_places(where: str | Path) -> StatePlaces:
         receipts=str(folder),
         inbox=str(folder),
         oauth=str(folder / "oauth.sqlite3"),
+        sessions=str(folder / "sessions.sqlite3"),
     )
 
 

@@ -107,8 +107,11 @@ def build_settings(
     named_targets = [*arguments.targets, *(one.url for one in listed)]
     if not named_targets and not upstreams:
         raise UsageError("There is nothing to serve: name a target, or a list with --connections FILE.")
-    if arguments.workers > 1 and arguments.sessions not in ("", "none"):
-        raise UsageError("A session is kept by one process: leave out --workers, or choose --sessions none.")
+    # MC-10: the next request of a session may come to another worker.
+    shares_sessions = arguments.workers == 1 or bool(find_state_places(arguments.state).sessions)
+    if not shares_sessions and arguments.sessions not in ("", "none"):
+        text = "In memory, a session is kept by one process: name a folder with --state, leave out --workers,"
+        raise UsageError(f"{text} or choose --sessions none.")
     urls = [text for text in named_targets if isinstance(read_target(text), UrlTarget)]
     if not urls and not upstreams and read_url_options(arguments, urls) != UrlOptions():
         raise UsageError("--key, --protocol and the selection are for URLs, and no target is one.")
@@ -146,7 +149,8 @@ def build_settings(
         receipt_audience=arguments.receipt_audience,
         remote=list_remote_options(arguments),
         debug=arguments.debug,
-        sessions=arguments.sessions or ("needed" if arguments.workers == 1 else "none"),
+        sessions=arguments.sessions or ("needed" if shares_sessions else "none"),
+        is_one_process=arguments.workers == 1,
     )
 
 

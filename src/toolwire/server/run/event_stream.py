@@ -3,7 +3,8 @@
 Rules:
 - One reader at a time: a new one ends the reading of the one before, whose connection may be dead.
 - A writer waits while more than 64 KiB are unread. What was read is kept up to 64 KiB.
-- An event is named by the numbers of its stream and of itself. Both mean nothing in another session.
+- An event is named by the numbers of its stream and of itself, after the name of the process if several share the
+  sessions. All of it means nothing in another session.
 """
 # MC-10
 
@@ -28,8 +29,12 @@ class _Event(NamedTuple):
 class EventStream:
     """The events of one stream. ``is_over`` means that none follows; ``has_reader`` that somebody reads it now."""
 
-    def __init__(self, number: int, *, is_primed: bool) -> None:
-        """Begin the stream ``number`` of its session; with ``is_primed`` the first event is only an id."""
+    def __init__(self, number: int, *, is_primed: bool, prefix: bytes = b"") -> None:
+        """Begin the stream ``number`` of its session; with ``is_primed`` the first event is only an id.
+
+        ``prefix`` is what the ids of its events begin with.
+        """
+        self._prefix = prefix
         self.number = number
         self.is_over = False
         self._is_primed = is_primed
@@ -120,7 +125,7 @@ class EventStream:
 
     def _keep(self, message: bytes) -> None:
         self._last += 1
-        data = b"id: %d-%d\ndata: %b\n\n" % (self.number, self._last, message)
+        data = b"id: %b%d-%d\ndata: %b\n\n" % (self._prefix, self.number, self._last, message)
         self._events.append(_Event(self._last, data))
         self._unread_bytes += len(data)
 

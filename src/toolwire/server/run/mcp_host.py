@@ -47,23 +47,28 @@ class McpHost:
     """What one host declared, the level of its log, the resources it watches, and the questions that wait for it.
 
     ``wait_s`` is how long a question waits for its answer, in seconds; after that the user counts as one who cancels.
+    ``mark`` is a part of the ids of questions.
     """
 
-    def __init__(self, capabilities: Mapping[str, Json] | None = None, *, wait_s: float | None = None) -> None:
+    def __init__(
+        self, capabilities: Mapping[str, Json] | None = None, *, wait_s: float | None = None, mark: str = ""
+    ) -> None:
         self.capabilities: Mapping[str, Json] = {} if capabilities is None else capabilities
         # A host that sets no level gets what its user may want to see.
         self.log_level = DEFAULT_LOG_LEVEL
         self.subscriptions = ResourceSubscriptions()
         self._wait_s = wait_s
+        self._mark = mark
         self._asked: dict[str, asyncio.Future[Mapping[str, Json]]] = {}
         self._number = 0
 
-    def take_answer(self, message: Mapping[str, Json]) -> None:
-        """Give an answer of the host to the question that waits for it. Another answer is nothing."""
+    def take_answer(self, message: Mapping[str, Json]) -> bool:
+        """Give an answer of the host to the question that waits for it, and return whether there is one."""
         waiting = self._asked.pop(str(message.get("id")), None)
         if waiting is not None and not waiting.done():
             # An error means that the host could not ask its user.
             waiting.set_result(get_object(message, "result") or _NO_ANSWER)
+        return waiting is not None
 
     def cancel_questions(self) -> None:
         """End all questions that wait, as if the user had cancelled them."""
@@ -136,7 +141,7 @@ class McpHost:
     async def _ask(self, request: Json, write: Write) -> Json:
         """Send a question to the host as a request of the server, and return its answer."""
         self._number += 1
-        id_ = f"toolwire-{self._number}"
+        id_ = f"toolwire-{self._mark}{self._number}"
         waiting: asyncio.Future[Mapping[str, Json]] = asyncio.get_running_loop().create_future()
         self._asked[id_] = waiting
         asked = request if isinstance(request, dict) else {}

@@ -3,6 +3,7 @@
 Rules:
 - The server makes the id of a session: 256 random bits, of which only the digest is kept. It is valid for its principal
   alone; to any other, and after its end, the session is unknown (404).
+- With a state that several processes share, each of them answers each session; see ``shared_sessions.py``.
 - Their number is bounded, in all and for one caller (or address, if it has no name). A new one of the caller ends the
   one that it has not used for longest. A session ends after a time without use, after a day, by DELETE, and with the
   server; see ``ServerLimits``.
@@ -17,11 +18,11 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import suppress
 from hashlib import sha256
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import SessionOffer, Subscription
@@ -29,33 +30,49 @@ from toolwire.core.http import Headers, Response
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.offered import Offered
 from toolwire.framing import jsontext, sse
-from toolwire.framing.jsonrpc import INVALID_REQUEST
+from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST
 from toolwire.framing.jsontext import get_object
-from toolwire.protocols.mcp import change_notices
-from toolwire.protocols.mcp.revision import SESSION_HEADER
+from toolwire.protocols.mcp.resource_subscriptions import (
+    MAX_SUBSCRIPTIONS,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    ResourceSubscriptions,
+)
+from toolwire.protocols.mcp.revision import INTERNAL_ERROR, SESSION_HEADER
 from toolwire.server.http.exchange import Exchange, Scope
 from toolwire.server.http.messages import send_response
 from toolwire.server.limits import ServerLimits
+from toolwire.stores.sessions.session_rows import SessionRows, StoredSession
 
 from .change_stream import ChangeStreams, wait_for_disconnect
 from .event_stream import EventStream
-from .mcp_host import CANCELLED, InnerExchange, McpHost, Write, build_error, write_updates
+from .mcp_host import CANCELLED, SET_LEVEL, InnerExchange, Write, build_error
+from .mcp_session import LISTENING, McpSession
+from .shared_sessions import FRESH_S, MAX_ANSWER, SharedSessions, StreamChannel
 
 KEPT_S: Final = 60.0
 MAX_KEPT: Final = 64 * 1024 * 1024
-MAX_NOTICES: Final = 120
-"""Room for one notice of each resource that a session may watch, and for those of lists."""
+MAX_ID: Final = 1_024
+"""The longest id of a request whose end is told to other processes, in bytes."""
 
 _EVENTS: Final[Headers] = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"))
-_EVENT_ID: Final = re.compile(rb"([0-9]{1,9})-([0-9]{1,9})")
-_LISTENING: Final = 0
-"""The number of the stream on which a client listens; calls have numbers from 1."""
+_EVENT_ID: Final = re.compile(rb"(?:([0-9a-f]{16})-)?([0-9]{1,9})-([0-9]{1,9})")
 
 Serve: TypeAlias = Callable[[Scope, Exchange], Awaitable[None]]
 
+_LOST = Problem(
+    kind=Kind.OVERLOADED,
+    message="Sessions cannot be read now, because their store does not answer: send the request again.",
+    can_retry=True,
+    retry_after_ms=1_000,
+)
 _UNKNOWN = Problem(
     kind=Kind.NOT_FOUND,
     message="There is no such session here: it has ended, or another process has it. Begin again with initialize.",
+)
+_NOT_KEPT = Problem(
+    kind=Kind.MALFORMED,
+    message="The events after this last-event-id are not kept here. Listen without it, or call again.",
 )
 _FULL = Problem(
     kind=Kind.OVERLOADED,
@@ -65,88 +82,59 @@ _FULL = Problem(
 )
 
 
-class _Session:
-    """One session: whose it is, what its host declared, and what of it runs."""
-
-    def __init__(
-        self, key: bytes, owner: Hashable, share: Hashable, offer: SessionOffer, seen: Catalog, limits: ServerLimits
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        self.key = key
-        self.owner = owner
-        self.share = share
-        self.began = self.used = loop.time()
-        self.host = McpHost(offer.capabilities, wait_s=limits.answer_s)
-        self.running: dict[bytes, asyncio.Task[None]] = {}
-        self.streams: dict[int, EventStream] = {}
-        self.next_number = _LISTENING + 1
-        self.listening: asyncio.Event | None = None
-        # What the host was told of: the tools as it knows them, and the last notices with their numbers.
-        self.seen = seen
-        self.notices: deque[tuple[int, bytes]] = deque(maxlen=MAX_NOTICES)
-        self.noticed = 0
-
-    @property
-    def is_busy(self) -> bool:
-        return bool(self.running) or self.listening is not None
-
-    def is_over(self, now: float, limits: ServerLimits) -> bool:
-        is_idle = not self.is_busy and now - self.used > limits.session_idle_s
-        return is_idle or now - self.began > limits.session_s
-
-    def end(self) -> None:
-        """Cancel what runs, and end the stream on which the client listens."""
-        self.host.cancel_questions()
-        for task in list(self.running.values()):
-            task.cancel()
-        if self.listening is not None:
-            self.listening.set()
-
-    def add_notice(self, before: Catalog, now: Catalog) -> bytes:
-        """Return the events that tell of the changes between two catalogs, and keep them."""
-        self.seen = now
-        changed = change_notices.find_changed(before, now)
-        events = b""
-        for name, method in change_notices.NOTICES.items():
-            if name in changed:
-                events += self._keep_notice(jsontext.write({"jsonrpc": "2.0", "method": method}))
-        return events
-
-    def add_updates(self, now: Catalog) -> bytes:
-        """Return the events that tell of changed resources to which the host has subscribed, and keep them."""
-        return b"".join(self._keep_notice(one) for one in write_updates(self.host.subscriptions, now.offered))
-
-    def _keep_notice(self, message: bytes) -> bytes:
-        self.noticed += 1
-        event = b"id: %d-%d\ndata: %b\n\n" % (_LISTENING, self.noticed, message)
-        self.notices.append((self.noticed, event))
-        return event
-
-
 class McpSessions:
     """The sessions of one application.
 
-    ``serve`` answers a request without a session, and ``changes`` are the streams of the application.
+    ``serve`` answers a request without a session, and ``changes`` are the streams of the application. With ``rows``,
+    the sessions are those of all processes that have the same rows.
     """
 
     def __init__(
-        self, serve: Serve, changes: ChangeStreams, find_catalog: Callable[[], Catalog], limits: ServerLimits
+        self,
+        serve: Serve,
+        changes: ChangeStreams,
+        find_catalog: Callable[[], Catalog],
+        limits: ServerLimits,
+        rows: SessionRows | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._serve = serve
         self._limits = limits
         self._changes = changes
         self._find_catalog = find_catalog
-        self._sessions: OrderedDict[bytes, _Session] = OrderedDict()
+        self._sessions: OrderedDict[bytes, McpSession] = OrderedDict()
         self._shares: Counter[Hashable] = Counter()
         self._ended_streams: OrderedDict[tuple[bytes, int], tuple[float, int]] = OrderedDict()
         self._kept_bytes = 0
+        self._shared: SharedSessions | None = None
+        if rows is not None:
+            self._shared = SharedSessions(rows, self._sessions, find_catalog, self._end, idle_s=limits.session_idle_s)
 
-    def open(self, offer: SessionOffer, owner: Hashable, share: Hashable, seen: Catalog) -> Response:
+    async def begin(self) -> None:
+        """Begin to tell other processes of changes of resources, if there are any."""
+        if self._shared is not None:
+            await self._shared.begin()
+
+    async def open(self, offer: SessionOffer, owner: Hashable, share: Hashable, seen: Catalog) -> Response:
         """Return the answer that opens a session for ``owner``, or a refusal if there is no room.
 
         ``share`` is who counts for the sessions of one caller. ``seen`` is what the caller is offered now.
         """
+        id_ = secrets.token_urlsafe(32).encode()
+        if self._shared is None:
+            is_open = self._open_here(_digest(id_), offer, owner, share, seen)
+        else:
+            names = _write_owner(owner), _write_owner(share)
+            try:
+                is_open = await self._shared.open(_digest(id_), *names, offer.capabilities, seen)
+            except ConnectionError:
+                return offer.refuse(_LOST)
+        if not is_open:
+            return offer.refuse(_FULL)
+        return offer.lasting._replace(headers=(*offer.lasting.headers, (SESSION_HEADER, id_)))
+
+    def _open_here(self, key: bytes, offer: SessionOffer, owner: Hashable, share: Hashable, seen: Catalog) -> bool:
+        """Add a session that this process alone has, and return whether there was room."""
         now = asyncio.get_running_loop().time()
         for session in [one for one in self._sessions.values() if one.is_over(now, self._limits)]:
             self._end(session)
@@ -157,16 +145,64 @@ class McpSessions:
         if len(self._sessions) >= self._limits.sessions:
             idle = next((one for one in self._sessions.values() if not one.is_busy), None)
             if idle is None:
-                return offer.refuse(_FULL)
+                return False
             self._end(idle)
-        id_ = secrets.token_urlsafe(32).encode()
-        session = _Session(_digest(id_), owner, share, offer, seen, self._limits)
-        self._sessions[session.key] = session
-        self._shares[share] += 1
-        return offer.lasting._replace(headers=(*offer.lasting.headers, (SESSION_HEADER, id_)))
+        self._add(McpSession(key, owner, share, offer.capabilities, self._limits, seen=seen))
+        return True
 
-    def find(self, id_: bytes, owner: Hashable) -> _Session | None:
-        """Return the session ``id_`` of ``owner``, or None."""
+    def _add(self, session: McpSession) -> None:
+        self._sessions[session.key] = session
+        self._shares[session.share] += 1
+
+    async def find(self, id_: bytes, owner: Hashable) -> McpSession | Problem:
+        """Return the session ``id_`` of ``owner``, or why there is none."""
+        if self._shared is None:
+            return self._find_here(id_, owner) or _UNKNOWN
+        try:
+            return await self._find_shared(_digest(id_), _write_owner(owner), self._shared) or _UNKNOWN
+        except ConnectionError:
+            return _LOST
+
+    async def _find_shared(self, key: bytes, owner: str, shared: SharedSessions) -> McpSession | None:
+        """Return the session of ``owner`` that any process has opened, or None."""
+        session, now = self._sessions.get(key), self._loop.time()
+        if session is None or now > session.found_at + FRESH_S:
+            row = await shared.find(key)
+            session = self._sessions.get(key)  # another request may have found it meanwhile
+            if row is None or row.owner != owner:
+                if row is None and session is not None:
+                    self._end(session)
+                return None
+            if session is None:
+                session = self._add_stored(key, row, shared)
+            session.host.log_level = row.log_level
+            session.found_at = now
+        if session.owner != owner:
+            return None
+        session.used = self._loop.time()
+        self._sessions.move_to_end(key)
+        return session
+
+    def _add_stored(self, key: bytes, row: StoredSession, shared: SharedSessions) -> McpSession:
+        """Take up a session that is in the state; if this process knows too many, it forgets one that is idle."""
+        if len(self._sessions) >= self._limits.sessions:
+            idle = (one for one in self._sessions.values() if not one.is_busy and not one.streams)
+            if (oldest := next(idle, None)) is not None:
+                self._end(oldest)
+        capabilities = jsontext.read(row.capabilities.encode())
+        session = McpSession(
+            key,
+            row.owner,
+            row.share,
+            capabilities if isinstance(capabilities, dict) else {},
+            self._limits,
+            node=shared.node,
+        )
+        session.position = row.told.position
+        self._add(session)
+        return session
+
+    def _find_here(self, id_: bytes, owner: Hashable) -> McpSession | None:
         session = self._sessions.get(_digest(id_))
         if session is None or session.owner != owner:
             return None
@@ -186,16 +222,18 @@ class McpSessions:
         for session in self._sessions.values():
             session.host.cancel_questions()
 
-    def end(self) -> None:
-        """End all sessions."""
+    async def end(self) -> None:
+        """End what runs here; sessions that other processes share go on without this one."""
         for session in list(self._sessions.values()):
             self._end(session)
+        if self._shared is not None:
+            await self._shared.close()
 
     async def answer(
         self,
         scope: Scope,
         exchange: Exchange,
-        session: _Session | None,
+        session: McpSession,
         body: bytes,
         *,
         share: Hashable,
@@ -207,9 +245,13 @@ class McpSessions:
         ``select`` returns the part of a catalog that the caller may see.
         """
         fields: Mapping[bytes, bytes] = dict(scope["headers"])
-        if session is None:
-            await send_response(scope, exchange, refuse(_UNKNOWN))
-        elif scope["method"] == "DELETE":
+        if scope["method"] == "DELETE":
+            try:
+                if self._shared is not None:
+                    await self._shared.end(session.key)
+            except ConnectionError:
+                await send_response(scope, exchange, refuse(_LOST))
+                return
             self._end(session)
             await send_response(scope, exchange, Response(204))
         elif scope["method"] == "POST":
@@ -218,7 +260,7 @@ class McpSessions:
             text = "A session is listened to by GET with the header field accept: text/event-stream."
             await send_response(scope, exchange, refuse(Problem(kind=Kind.MALFORMED, message=text)))
         elif b"last-event-id" not in fields:
-            await self._listen(scope, exchange, session, b"", share=share, select=select)
+            await self._listen(scope, exchange, session, b"", share=share, select=select, refuse=refuse)
         else:
             await self._resume(scope, exchange, session, fields[b"last-event-id"], share, select, refuse)
 
@@ -226,7 +268,7 @@ class McpSessions:
         self,
         scope: Scope,
         exchange: Exchange,
-        session: _Session,
+        session: McpSession,
         body: bytes,
         select: Callable[[Catalog], Catalog],
     ) -> None:
@@ -236,14 +278,15 @@ class McpSessions:
             return
         id_, method = message.get("id"), message.get("method")
         if method is None and ("result" in message or "error" in message):
-            session.host.take_answer(message)
-            await send_response(scope, exchange, Response(202))
+            is_taken = session.host.take_answer(message)
+            response = Response(202) if is_taken else await self._pass_answer_on(session, message, body)
+            await send_response(scope, exchange, response)
             return
         if method == CANCELLED:
-            running = session.running.get(_write_id(get_object(message, "params").get("requestId")))
-            if running is not None:
-                running.cancel()
-            await send_response(scope, exchange, Response(202))
+            id_text = _write_id(get_object(message, "params").get("requestId"))
+            is_cancelled = session.cancel_call(id_text)
+            response = Response(202) if is_cancelled else await self._pass_cancel_on(session, id_text)
+            await send_response(scope, exchange, response)
             return
         refusal = _find_refusal(session, message, self._limits.session_calls)
         if refusal is not None:
@@ -252,6 +295,29 @@ class McpSessions:
             await self._run(scope, exchange, session, message, body, select)
         else:  # another notification, or no message of the protocol
             await self._pass_on(scope, exchange, body)
+
+    async def _pass_answer_on(self, session: McpSession, message: Mapping[str, Json], body: bytes) -> Response:
+        """Give an answer that no question of this process waits for to the process that may wait for it."""
+        if self._shared is None:
+            return Response(202)
+        if len(body) > MAX_ANSWER:
+            text = f"An answer has at most {MAX_ANSWER:,} bytes."
+            return build_error(None, INVALID_REQUEST, text, 413)
+        try:
+            has_room = await self._shared.pass_answer_on(session, message, body)
+        except ConnectionError:
+            has_room = False
+        return Response(202) if has_room else _refuse_message(_LOST)
+
+    async def _pass_cancel_on(self, session: McpSession, id_: bytes) -> Response:
+        """Tell all processes that a request of ``session`` is cancelled."""
+        if self._shared is None or len(id_) > MAX_ID:
+            return Response(202)
+        try:
+            has_room = await self._shared.send(session.key, "", "cancel", "", id_)
+        except ConnectionError:
+            has_room = False
+        return Response(202) if has_room else _refuse_message(_LOST)
 
     async def _pass_on(self, scope: Scope, exchange: Exchange, body: bytes) -> None:
         """Answer what is no request as the application does without a session."""
@@ -263,7 +329,7 @@ class McpSessions:
         self,
         scope: Scope,
         exchange: Exchange,
-        session: _Session,
+        session: McpSession,
         message: Mapping[str, Json],
         body: bytes,
         select: Callable[[Catalog], Catalog],
@@ -272,7 +338,7 @@ class McpSessions:
         number, key = session.next_number, _write_id(message["id"])
         session.next_number += 1
         is_primed = dict(scope["headers"]).get(b"mcp-protocol-version") == b"2025-11-25"
-        stream = EventStream(number, is_primed=is_primed)
+        stream = EventStream(number, is_primed=is_primed, prefix=session.prefix)
         answers: list[Response] = []
 
         async def work() -> None:
@@ -288,6 +354,8 @@ class McpSessions:
                 self._keep(session, stream)
 
         task = session.running[key] = asyncio.ensure_future(work())
+        if self._shared is not None:
+            self._shared.wake()
         begun = asyncio.ensure_future(stream.wait_for_event())
         leaving = asyncio.ensure_future(wait_for_disconnect(exchange))
         try:
@@ -312,7 +380,7 @@ class McpSessions:
     async def _call(
         self,
         scope: Scope,
-        session: _Session,
+        session: McpSession,
         message: Mapping[str, Json],
         body: bytes,
         write: Write,
@@ -326,9 +394,24 @@ class McpSessions:
         def find_offered() -> Offered:
             return select(self._find_catalog()).offered
 
-        return await session.host.answer(
-            message, body, lambda text: self._post(scope, text, write), write, find_offered
-        )
+        def post(text: bytes) -> Awaitable[Response]:
+            return self._post(scope, text, write)
+
+        if self._shared is None or message.get("method") not in (SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE):
+            return await session.host.answer(message, body, post, write, find_offered)
+        # What the client watches is in the state; only this one request is judged here.
+        session.host.subscriptions = ResourceSubscriptions()
+        response = await session.host.answer(message, body, post, write, find_offered)
+        if b'"result"' not in response.body:
+            return response
+        try:
+            is_stored = await self._shared.store_change(session, message)
+        except ConnectionError:
+            return _refuse_message(_LOST, message.get("id"))
+        if is_stored:
+            return response
+        text = f"At most {MAX_SUBSCRIPTIONS} resources can be watched at a time: end the watch of another one first."
+        return build_error(message.get("id"), INVALID_PARAMS, text)
 
     async def _post(self, scope: Scope, body: bytes, write: Write) -> Response:
         decoder, last = sse.Decoder(MAX_KEPT), b""  # an answer of our own has the size that its tool gave it
@@ -351,21 +434,33 @@ class McpSessions:
         self,
         scope: Scope,
         exchange: Exchange,
-        session: _Session,
+        session: McpSession,
         missed: bytes,
         *,
         share: Hashable,
         select: Callable[[Catalog], Catalog],
+        refuse: Callable[[Problem], Response],
+        goes_on: bool = False,
     ) -> None:
-        """Send notices of changes until the client leaves; first ``missed``, and what changed while it was away."""
+        """Send notices of changes until the client leaves; first ``missed``, and what changed while it was away.
+
+        ``goes_on`` means that the client has listened to this process before, and to no other one since.
+        """
+        if self._shared is not None:
+            try:
+                missed += await self._shared.begin_listening(session, select(self._find_catalog()), goes_on=goes_on)
+            except ConnectionError:
+                await send_response(scope, exchange, refuse(_LOST))
+                return
+            self._shared.wake()
         if session.listening is not None:
             session.listening.set()  # the connection before may be dead
         ended = session.listening = asyncio.Event()
-        missed += session.add_notice(session.seen, select(self._find_catalog()))
+        now = select(self._find_catalog())
+        missed += session.add_notice(now if session.seen is None else session.seen, now)
         opening = missed or b": \n\n"
-        subscription = Subscription(
-            _EVENTS, lambda _: opening, session.add_notice, b"", _refuse_stream, session.add_updates
-        )
+        add_updates = session.add_updates if self._shared is None else session.take_updates
+        subscription = Subscription(_EVENTS, lambda _: opening, session.add_notice, b"", _refuse_stream, add_updates)
         try:
             await self._changes.run(scope, exchange, subscription, owner=share, select=select, ended=ended)
         finally:
@@ -377,7 +472,7 @@ class McpSessions:
         self,
         scope: Scope,
         exchange: Exchange,
-        session: _Session,
+        session: McpSession,
         last_id: bytes,
         share: Hashable,
         select: Callable[[Catalog], Catalog],
@@ -385,14 +480,20 @@ class McpSessions:
     ) -> None:
         """Go on with a stream after the event that the client has last."""
         match = _EVENT_ID.fullmatch(last_id)
-        number, after = (int(match[1]), int(match[2])) if match else (-1, -1)
+        number, after = (int(match[2]), int(match[3])) if match else (-1, -1)
+        node = (match[1] or b"").decode() if match else ""
+        is_here = match is None or match[1] is None or session.prefix == match[1] + b"-"
         stream = session.streams.get(number)
-        if number == _LISTENING:
-            missed = b"".join(event for one, event in session.notices if one > after)
-            await self._listen(scope, exchange, session, missed, share=share, select=select)
+        if number == LISTENING:
+            missed = b"".join(event for one, event in session.notices if one > after) if is_here else b""
+            goes_on = is_here and session.has_sent(after)
+            await self._listen(
+                scope, exchange, session, missed, share=share, select=select, refuse=refuse, goes_on=goes_on
+            )
+        elif self._shared is not None and not is_here:
+            await self._follow(scope, exchange, session, self._shared, node, number, after, refuse)
         elif stream is None or not stream.can_read_after(after):
-            text = "The events after this last-event-id are not kept here. Listen without it, or call again."
-            await send_response(scope, exchange, refuse(Problem(kind=Kind.MALFORMED, message=text)))
+            await send_response(scope, exchange, refuse(_NOT_KEPT))
         else:
             leaving = asyncio.ensure_future(wait_for_disconnect(exchange))
             try:
@@ -424,7 +525,41 @@ class McpSessions:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
-    def _watch(self, session: _Session, stream: EventStream, task: asyncio.Task[None]) -> None:
+    async def _follow(  # noqa: PLR0917 - one caller, which has checked all of it
+        self,
+        scope: Scope,
+        exchange: Exchange,
+        session: McpSession,
+        shared: SharedSessions,
+        node: str,
+        number: int,
+        after: int,
+        refuse: Callable[[Problem], Response],
+    ) -> None:
+        """Go on with a stream that the process ``node`` has."""
+        channel = shared.open_channel(session, node)
+        if channel is None:
+            await send_response(scope, exchange, refuse(_FULL))
+            return
+        leaving = asyncio.ensure_future(wait_for_disconnect(exchange))
+        try:
+            if not await channel.open(number, after):
+                await send_response(scope, exchange, refuse(_NOT_KEPT))
+                return
+            send = exchange.send
+            await send({"type": "http.response.start", "status": 200, "headers": list(_EVENTS)})
+            await send({"type": "http.response.body", "body": b": \n\n", "more_body": True})
+            while (data := await _take_until_left(channel, leaving)) is not None:
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+            if not leaving.done():
+                await send({"type": "http.response.body", "body": b""})
+        except ConnectionError:
+            await send_response(scope, exchange, refuse(_LOST))
+        finally:
+            leaving.cancel()
+            await channel.close()
+
+    def _watch(self, session: McpSession, stream: EventStream, task: asyncio.Task[None]) -> None:
         """Cancel the call of ``stream`` if no client comes back for it."""
 
         def check() -> None:
@@ -439,7 +574,7 @@ class McpSessions:
         if not task.done():
             loop.call_later(self._limits.resume_s, check)
 
-    def _keep(self, session: _Session, stream: EventStream) -> None:
+    def _keep(self, session: McpSession, stream: EventStream) -> None:
         """Keep what a stream that is over has sent, for a client that has not got all of it."""
         now = asyncio.get_running_loop().time()
         if not stream.is_empty and self._sessions.get(session.key) is session:
@@ -460,7 +595,7 @@ class McpSessions:
         if session is not None:
             session.streams.pop(number, None)
 
-    def _end(self, session: _Session) -> None:
+    def _end(self, session: McpSession) -> None:
         for number in list(session.streams):
             self._drop(session.key, number)
         if self._sessions.pop(session.key, None) is None:
@@ -469,6 +604,23 @@ class McpSessions:
         if not self._shares[session.share]:
             del self._shares[session.share]
         session.end()
+
+
+def _write_owner(name: Hashable) -> str:
+    """Return whose a session is, as every process writes it."""
+    return jsontext.write(list(name) if isinstance(name, tuple) else str(name)).decode()
+
+
+async def _take_until_left(channel: StreamChannel, leaving: asyncio.Future[None]) -> bytes | None:
+    """Return the next bytes of a stream; None if it is over or its client has gone."""
+    taking = asyncio.ensure_future(channel.take())
+    try:
+        waited: set[asyncio.Future[Any]] = {taking, leaving}
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        return taking.result() if taking.done() and not leaving.done() else None
+    finally:
+        taking.cancel()
+        await asyncio.gather(taking, return_exceptions=True)
 
 
 def _digest(id_: bytes) -> bytes:
@@ -480,7 +632,7 @@ def _write_id(id_: Json) -> bytes:
     return jsontext.write(id_)
 
 
-def _find_refusal(session: _Session, message: Mapping[str, Json], most_calls: int) -> Response | None:
+def _find_refusal(session: McpSession, message: Mapping[str, Json], most_calls: int) -> Response | None:
     """Return why a request has no place in ``session``, or None."""
     id_ = message.get("id")
     if message.get("method") == "initialize":
@@ -505,6 +657,12 @@ async def _ignore(_: bytes) -> None:
 def _refuse_stream(problem: Problem) -> Response:
     """Return the refusal of a stream for which there is no room."""
     return build_error(None, INVALID_REQUEST, problem.message, 503)
+
+
+def _refuse_message(problem: Problem, id_: Json = None) -> Response:
+    """Return the refusal of a message that can be sent again."""
+    response = build_error(id_, INTERNAL_ERROR, problem.message, 503)
+    return response._replace(headers=(*response.headers, (b"retry-after", b"1")))
 
 
 async def _finish(task: asyncio.Task[None]) -> None:

@@ -1,0 +1,293 @@
+"""Keep MCP sessions for several processes, and the messages that these send each other about them.
+
+Rules:
+- A session is found by the digest of its id: who reads the tables cannot use it.
+- Their number is bounded, in all and for one caller, for all processes together.
+- Messages have an order that all processes see. They are deleted after a minute, or when their reader has them.
+"""
+# ST-01, MC-10
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from toolwire.stores.database import Cursor, Database, SharedRows
+from toolwire.stores.paths import is_postgres_url
+
+from .tables import PART, SCHEMA, STATEMENTS
+
+IN_USE_S: Final = 60.0
+"""A session that was used in this time is not ended for one of another caller."""
+KEPT_S: Final = 60.0
+MAX_WAITING: Final = 100
+"""How many messages about one session wait for their readers, without the events of its streams."""
+MAX_WAITING_BYTES: Final = 512 * 1024
+MAX_UPDATES: Final = 10_000
+"""Of how many resources the last change is known."""
+_MOST_READ: Final = 200
+_SWEEP_S: Final = 10.0
+
+EVENT: Final = "event"
+"""The kind of a message that is a part of a stream. Its sender holds back more of them than its reader has taken."""
+
+
+class SessionBounds(NamedTuple):
+    """How many sessions there may be, how many of one caller, and how long they last, in seconds."""
+
+    most: int
+    most_each: int
+    idle_s: float
+    longest_s: float
+
+
+class NoticePosition(NamedTuple):
+    """What a client was told of: the digest of each list that it knows, and the number of the last update."""
+
+    lists: Mapping[str, str]
+    position: int
+
+
+class StoredSession(NamedTuple):
+    """One session. ``watched`` has the number of the last update when each of its resources began to be watched."""
+
+    owner: str
+    share: str
+    capabilities: str
+    log_level: str
+    watched: Mapping[str, int]
+    told: NoticePosition
+
+
+class SessionMessage(NamedTuple):
+    """What one process tells another about a session, or all others if ``node`` is empty."""
+
+    number: int
+    session: bytes
+    node: str
+    kind: str
+    name: str
+    body: bytes
+
+
+class SessionRows:
+    """The sessions in one file or database. Each method raises ConnectionError if it cannot be asked."""
+
+    def __init__(self, rows: SharedRows, clock: Callable[[], float], bounds: SessionBounds) -> None:
+        self._rows = rows
+        self._clock = clock
+        self._bounds = bounds
+        self._swept_at = 0.0
+
+    def open(self, key: bytes, session: StoredSession) -> bool:
+        """Add a session, and return whether there was room: a caller with too many loses its least recently used."""
+        with self._change() as (cursor, now):
+            gone = now - self._bounds.idle_s, now - self._bounds.longest_s
+            cursor.execute("DELETE FROM sessions WHERE used_at < ? OR began_at < ?", gone)
+            found = cursor.execute("SELECT key FROM sessions WHERE share = ? ORDER BY used_at", (session.share,))
+            own = [bytes(row[0]) for row in found.fetchall()]
+            ended = own[: max(0, len(own) - self._bounds.most_each + 1)]
+            if not ended and _read_number(cursor, "SELECT count(*) FROM sessions") >= self._bounds.most:
+                oldest = cursor.execute("SELECT key, used_at FROM sessions ORDER BY used_at LIMIT 1").fetchone()
+                if oldest is not None and oldest[1] > now - IN_USE_S:
+                    return False
+                ended = [] if oldest is None else [bytes(oldest[0])]
+            for one in ended:
+                _end(cursor, one, now)
+            told = json.dumps([dict(session.told.lists), _read_position(cursor)])
+            row = (key, *session[:4], json.dumps(dict(session.watched)), told, now, now)
+            cursor.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        return True
+
+    def find(self, key: bytes) -> StoredSession | None:
+        """Return a session that is not over, or None."""
+        statement = (
+            "SELECT owner, share, capabilities, log_level, watched, told FROM sessions"
+            " WHERE key = ? AND used_at >= ? AND began_at >= ?"
+        )
+        with _name_errors():
+            now = self._clock()
+            oldest = now - self._bounds.idle_s, now - self._bounds.longest_s
+            rows: list[Any] = self._rows.select_rows(statement, key, *oldest)
+        if not rows:
+            return None
+        owner, share, capabilities, log_level, watched, told = rows[0]
+        return StoredSession(
+            owner, share, capabilities, log_level, json.loads(watched), NoticePosition(*json.loads(told))
+        )
+
+    def keep(self, used: Mapping[bytes, NoticePosition | None], known: Iterable[bytes]) -> set[bytes]:
+        """Note that sessions are in use, and what their clients know; return which of ``known`` there still are."""
+        with self._change() as (cursor, now):
+            for key, told in used.items():
+                cursor.execute("UPDATE sessions SET used_at = ? WHERE key = ?", (now, key))
+                if told is not None:
+                    text = json.dumps([dict(told.lists), told.position])
+                    cursor.execute("UPDATE sessions SET told = ? WHERE key = ?", (text, key))
+            statement, oldest = "SELECT 1 FROM sessions WHERE key = ? AND began_at >= ?", now - self._bounds.longest_s
+            return {key for key in known if cursor.execute(statement, (key, oldest)).fetchone() is not None}
+
+    def end(self, key: bytes) -> bool:
+        """End a session everywhere, and return whether it was there."""
+        with self._change() as (cursor, now):
+            return _end(cursor, key, now)
+
+    def set_level(self, key: bytes, level: str) -> None:
+        """Keep the level of the log that a client chose."""
+        with self._change() as (cursor, _):
+            cursor.execute("UPDATE sessions SET log_level = ? WHERE key = ?", (level, key))
+
+    def watch(self, key: bytes, uri: str, *, most: int) -> bool:
+        """Let a client be told of changes of a resource from now on; return False if it watches ``most`` others."""
+        with self._change() as (cursor, _):
+            watched = _read_watched(cursor, key)
+            if uri not in watched:
+                if len(watched) >= most:
+                    return False
+                watched[uri] = _read_position(cursor)
+                _write_watched(cursor, key, watched)
+        return True
+
+    def unwatch(self, key: bytes, uri: str) -> None:
+        """Let a client be told of a resource no more."""
+        with self._change() as (cursor, _):
+            watched = _read_watched(cursor, key)
+            if watched.pop(uri, None) is not None:
+                _write_watched(cursor, key, watched)
+
+    def send(self, session: bytes, node: str, kind: str, name: str = "", body: bytes = b"") -> int:
+        """Add a message, and return its number, or 0 if there is no room for it."""
+        with self._change() as (cursor, now):
+            if now > self._swept_at + _SWEEP_S:
+                self._swept_at = now
+                cursor.execute("DELETE FROM session_messages WHERE sent_at < ?", (now - KEPT_S,))
+            if kind != EVENT:
+                statement = (
+                    "SELECT count(*), coalesce(sum(length(body)), 0) FROM session_messages"
+                    " WHERE session = ? AND kind != 'event'"
+                )
+                waiting: Any = cursor.execute(statement, (session,)).fetchone()
+                if waiting[0] >= MAX_WAITING or waiting[1] + len(body) > MAX_WAITING_BYTES:
+                    return 0
+            return _add_message(cursor, (session, node, kind, name, body, now))
+
+    def read_messages(self, after: int, node: str) -> list[SessionMessage]:
+        """Return the next messages to ``node`` or to all, in their order, at most 200."""
+        statement = (
+            "SELECT number, session, node, kind, name, body FROM session_messages"
+            " WHERE number > ? AND (node = ? OR node = '') ORDER BY number LIMIT ?"
+        )
+        with _name_errors():
+            rows: list[Any] = self._rows.select_rows(statement, after, node, _MOST_READ)
+        return [
+            SessionMessage(number, bytes(session), to, kind, name, bytes(body))
+            for number, session, to, kind, name, body in rows
+        ]
+
+    def delete_messages(self, node: str, until: int) -> None:
+        """Delete the messages to ``node`` alone up to the number ``until``."""
+        with self._change() as (cursor, _):
+            cursor.execute("DELETE FROM session_messages WHERE node = ? AND number <= ?", (node, until))
+
+    def find_last_message(self) -> int:
+        """Return the number of the newest message, 0 without any."""
+        with _name_errors():
+            rows: list[Any] = self._rows.select_rows("SELECT coalesce(max(number), 0) FROM session_messages")
+        return int(rows[0][0])
+
+    def add_updates(self, uris: Collection[str]) -> None:
+        """Note that resources have changed."""
+        with self._change() as (cursor, _):
+            number = _read_position(cursor)
+            for uri in uris:
+                number += 1
+                cursor.execute(
+                    "INSERT INTO session_updates VALUES (?, ?)"
+                    " ON CONFLICT (uri) DO UPDATE SET number = excluded.number",
+                    (uri, number),
+                )
+            cursor.execute("DELETE FROM session_updates WHERE number <= ?", (number - MAX_UPDATES,))
+
+    def find_updates(self, after: int) -> list[tuple[str, int]]:
+        """Return the URIs of resources that have changed since the number ``after``, in the order of their changes."""
+        statement = "SELECT uri, number FROM session_updates WHERE number > ? ORDER BY number"
+        with _name_errors():
+            rows: list[Any] = self._rows.select_rows(statement, after)
+        return [(uri, number) for uri, number in rows]
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._rows.close()
+
+    @contextmanager
+    def _change(self) -> Generator[tuple[Cursor, float], None, None]:
+        """Give a cursor in a transaction without other writers, and the time."""
+        with _name_errors():
+            now = self._clock()
+            with self._rows.transaction() as cursor:
+                yield cursor, now
+
+
+def open_sessions(where: str, bounds: SessionBounds) -> SessionRows | None:
+    """Return the sessions in the file or database that ``where`` names; None if it is empty.
+
+    Raises:
+        DefinitionError: it cannot be used.
+    """
+    if not where:
+        return None
+    if not is_postgres_url(where):
+        return SessionRows(Database(Path(where), SCHEMA), time.time, bounds)
+    from toolwire.stores.postgres import Migration  # only the extra brings its driver
+    from toolwire.stores.postgres_rows import open_rows
+
+    rows = open_rows(where, PART, [Migration(statements) for statements in STATEMENTS])
+    return SessionRows(rows, rows.clock, bounds)
+
+
+@contextmanager
+def _name_errors() -> Generator[None, None, None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise ConnectionError(f"the file of sessions cannot be used: {error}") from error
+
+
+def _end(cursor: Cursor, key: bytes, now: float) -> bool:
+    is_known = cursor.execute("DELETE FROM sessions WHERE key = ?", (key,)).rowcount > 0
+    if is_known:
+        _add_message(cursor, (key, "", "end", "", b"", now))
+    return is_known
+
+
+def _add_message(cursor: Cursor, row: tuple[object, ...]) -> int:
+    statement = (
+        "INSERT INTO session_messages (session, node, kind, name, body, sent_at) VALUES (?, ?, ?, ?, ?, ?)"
+        " RETURNING number"
+    )
+    added: Any = cursor.execute(statement, row).fetchone()
+    return int(added[0])
+
+
+def _read_number(cursor: Cursor, statement: str) -> int:
+    row: Any = cursor.execute(statement).fetchone()
+    return int(row[0])
+
+
+def _read_position(cursor: Cursor) -> int:
+    return _read_number(cursor, "SELECT coalesce(max(number), 0) FROM session_updates")
+
+
+def _read_watched(cursor: Cursor, key: bytes) -> dict[str, int]:
+    row = cursor.execute("SELECT watched FROM sessions WHERE key = ?", (key,)).fetchone()
+    watched: dict[str, int] = {} if row is None else json.loads(row[0])
+    return watched
+
+
+def _write_watched(cursor: Cursor, key: bytes, watched: Mapping[str, int]) -> None:
+    cursor.execute("UPDATE sessions SET watched = ? WHERE key = ?", (json.dumps(watched), key))
