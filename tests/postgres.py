@@ -107,10 +107,11 @@ class LedgerDatabase:
         self.connection = psycopg.connect(self.url, autocommit=True)
         self.connection.execute("CREATE TABLE test_time (now double precision)")
         self.connection.execute("INSERT INTO test_time VALUES (1000000)")
-        self.connection.execute(
-            "CREATE OR REPLACE FUNCTION toolwire_now() RETURNS double precision LANGUAGE sql VOLATILE"
-            " AS 'SELECT now FROM test_time'"
-        )
+        for clock in ("toolwire_now", "toolwire_wall"):
+            self.connection.execute(
+                f"CREATE OR REPLACE FUNCTION {clock}() RETURNS double precision LANGUAGE sql VOLATILE"
+                " AS 'SELECT now FROM test_time'"
+            )
 
     def empty(self) -> None:
         """Forget all calls and owners, and let the time begin anew."""

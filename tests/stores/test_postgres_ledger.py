@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
@@ -25,13 +26,17 @@ from toolwire.core.ledger import (
     InFlight,
     StoredResult,
     Ticket,
+    digest_fingerprint,
 )
 from toolwire.core.model import Kind, Problem, Value
 from toolwire.stores.ledger.postgres import PostgresLedger
+from toolwire.stores.ledger.postgres_tables import MIGRATIONS
 from toolwire.stores.postgres import Migration, PostgresConnection, PostgresPlace, describe_error, migrate_schema
 
 DONE = CallEnding(CallState.DONE, Value(1), pinned=True)
 PASSWORD = "hunter2"
+PATIENCE_S = 30.0
+JUMPS = pytest.mark.parametrize("jump", [3_600.0, -3_600.0, 86_401.0, -86_401.0], ids=["+1h", "-1h", "+1d", "-1d"])
 
 
 def claim(name: str = "a", *, rerun: bool = False, fingerprint: bytes = b"f") -> Claim:
@@ -42,6 +47,27 @@ def claim(name: str = "a", *, rerun: bool = False, fingerprint: bytes = b"f") ->
 def database(shared_postgres: Postgres) -> Iterator[LedgerDatabase]:
     with closing(LedgerDatabase(shared_postgres)) as opened:
         yield opened
+
+
+class JumpingDatabase:
+    """A database of a ledger whose clock a test sets, as an operator does, or a standby that takes its place."""
+
+    def __init__(self, server: Postgres) -> None:
+        self.url = server.create_database()
+        PostgresLedger(self.url)
+        self.jump(0.0)
+
+    def jump(self, seconds: float) -> None:
+        with psycopg.connect(self.url) as connection:
+            connection.execute(
+                "CREATE OR REPLACE FUNCTION toolwire_wall() RETURNS double precision LANGUAGE sql VOLATILE"
+                f" AS 'SELECT extract(epoch FROM clock_timestamp())::double precision + {seconds}'".encode()
+            )
+
+
+@pytest.fixture
+def jumping(shared_postgres: Postgres) -> JumpingDatabase:
+    return JumpingDatabase(shared_postgres)
 
 
 @pytest.mark.requirement("ST-02")
@@ -207,14 +233,41 @@ def test_migrations_upgrade_from_every_version_and_keep_rows(shared_postgres: Po
             assert connection.execute("SELECT name, size FROM things").fetchall() == [("kept", 7)]
 
 
+@pytest.mark.requirement("ST-04", "R14")
+def test_tables_of_the_first_version_keep_their_calls_and_leases(shared_postgres: Postgres) -> None:
+    url = shared_postgres.create_database()
+    migrate_schema(PostgresPlace(url), "calls", MIGRATIONS[:1])
+    with psycopg.connect(url) as connection:
+        # What a program of that version has: two calls, and the lease of another process.
+        connection.execute("INSERT INTO toolwire_owners VALUES (1, 1, toolwire_now() + 3600)")
+        connection.execute(
+            "INSERT INTO toolwire_calls (principal, tool, call_id, fingerprint, state, rerun, pinned, owner, attempt,"
+            " bytes) SELECT 'ada', 'Kit.pay', name, %s, 'running', false, false, owner, 1, 100"
+            " FROM (VALUES ('a', 1), ('b', 2)) AS calls (name, owner)",
+            (digest_fingerprint(claim()).fingerprint,),
+        )
+        connection.execute("UPDATE toolwire_held SET rows = 2, bytes = 200")
+    ledger = PostgresLedger(url)
+
+    async def check() -> None:
+        assert await ledger.claim(claim("a")) == InFlight(1)
+        assert isinstance(await ledger.claim(claim("b")), StoredResult)
+        with psycopg.connect(url) as connection:  # the program of that version goes on beside this one
+            connection.execute("UPDATE toolwire_owners SET until = toolwire_now() + 3 WHERE owner = 1")
+        assert await ledger.claim(claim("a")) == InFlight(1)
+        await ledger.end()
+
+    asyncio.run(check())
+
+
 @pytest.mark.requirement("ST-04")
 def test_older_program_is_refused_once_the_tables_require_a_newer_one(database: LedgerDatabase) -> None:
-    database.connection.execute("UPDATE toolwire_schema SET version = 2")
+    database.connection.execute("UPDATE toolwire_schema SET version = 3")
     old = PostgresLedger(database.url)
     assert isinstance(asyncio.run(_claim_and_end(old)), Ticket)
-    database.connection.execute("UPDATE toolwire_schema SET works_with = 2")
+    database.connection.execute("UPDATE toolwire_schema SET works_with = 3")
     with pytest.raises(
-        DefinitionError, match=r"have version 2, .* knows versions up to 1: install a newer toolwire\.$"
+        DefinitionError, match=r"have version 3, .* knows versions up to 2: install a newer toolwire\.$"
     ):
         PostgresLedger(database.url)
 
@@ -296,6 +349,59 @@ def test_the_reason_of_an_error_is_neither_its_hint_nor_a_question(shared_postgr
     with pytest.raises(psycopg.Error) as gone:
         psycopg.connect(f"postgresql://toolwire@127.0.0.1:{find_free_port()}/postgres")
     assert "Connection refused" in describe_error(gone.value)
+
+
+@JUMPS
+@pytest.mark.requirement("R14", "ST-02")
+def test_a_jump_of_the_clock_of_the_database_ends_no_lease_and_forgets_no_call(
+    jumping: JumpingDatabase, jump: float
+) -> None:
+    first, other = PostgresLedger(jumping.url), PostgresLedger(jumping.url)
+
+    async def check() -> None:
+        ended = await first.claim(claim("ended"))
+        assert isinstance(ended, Ticket)
+        await first.settle(ended, DONE)
+        runs = [await first.claim(claim(name, rerun=name == "put")) for name in ("pay", "put")]
+        jumping.jump(jump)
+        for name in ("pay", "put"):
+            assert await other.claim(claim(name, rerun=name == "put")) == InFlight(1)
+        for _ in range(200):  # until calls that ended long ago are swept
+            assert isinstance(await other.claim(claim(secrets.token_hex(4))), Ticket)
+        for run in runs:
+            assert isinstance(run, Ticket)
+            await first.settle(run, DONE)
+        for name in ("ended", "pay", "put"):
+            assert await other.claim(claim(name)) == StoredResult(Value(1))
+        await asyncio.gather(first.end(), other.end())
+
+    asyncio.run(check())
+
+
+@JUMPS
+@pytest.mark.requirement("R14", "ST-02")
+def test_a_jump_of_the_clock_of_the_database_keeps_no_call_of_a_dead_process(
+    jumping: JumpingDatabase, jump: float
+) -> None:
+    dead, other = PostgresLedger(jumping.url), PostgresLedger(jumping.url)
+
+    async def check() -> None:
+        lost = await dead.claim(claim())
+        assert isinstance(lost, Ticket)
+        await other.begin()
+        await dead.end()
+        with psycopg.connect(jumping.url) as connection:  # as a process that is killed leaves it
+            connection.execute("INSERT INTO toolwire_owners VALUES (%s, 1, toolwire_now() + 3)", (lost.owner,))
+        jumping.jump(jump)
+        async with asyncio.timeout(PATIENCE_S):
+            while (outcome := await other.claim(claim())) == InFlight(1):  # noqa: ASYNC110 - it asks the database
+                await asyncio.sleep(0.05)
+        assert isinstance(outcome, StoredResult)
+        assert isinstance(outcome.result, Problem)
+        assert outcome.result.kind is Kind.INTERRUPTED
+        await other.end()
+
+    asyncio.run(check())
 
 
 def await_connection(place: PostgresPlace) -> PostgresConnection:

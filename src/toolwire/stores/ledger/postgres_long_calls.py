@@ -75,9 +75,9 @@ class PostgresLongCalls:
         self._lease_s = lease_s
         self._owner = secrets.randbits(62) | 1
         self._session = 0
-        self._now = self._connected_at = 0.0
+        self._now = self._wall = self._connected_at = 0.0
         self._calls = SqlLongCalls(
-            _WORDS, limits or LongCallLimits(), now=self._read_now, read_wall=self._read_now, is_alive=self._is_alive
+            _WORDS, limits or LongCallLimits(), now=self._read_now, read_wall=self._read_wall, is_alive=self._is_alive
         )
         self._changes = GroupCommit(
             begin=self._begin_transaction, commit=self._commit, roll_back=self._roll_back, busy_s=0.0
@@ -186,7 +186,7 @@ class PostgresLongCalls:
             row = connection.execute(sql.LOCK_SESSION, (self._owner, self._session)).fetchone()
             if row is None:
                 raise psycopg.OperationalError("the lease of this process is gone")
-            self._now = row[0]
+            self._now, self._wall = row
         except psycopg.Error as error:
             self._disconnect(error)
             raise _NotReachableError from None
@@ -260,6 +260,9 @@ class PostgresLongCalls:
 
     def _read_now(self) -> float:
         return self._now
+
+    def _read_wall(self) -> float:
+        return self._wall
 
     def _is_alive(self, owner: int) -> bool:
         """Return whether process ``owner`` has its lease.

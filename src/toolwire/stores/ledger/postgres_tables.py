@@ -3,7 +3,7 @@
 Rules:
 - Each change names the session of its owner and locks the owner's row. A process that connects again begins a new
   session first, so a statement of its lost connection that arrives later changes nothing.
-- Time is the database's: ``toolwire_now()``.
+- Time is the database's: ``toolwire_now()``, which only goes forward. ``toolwire_wall()`` is its time of day.
 """
 
 from __future__ import annotations
@@ -35,6 +35,31 @@ CREATE TABLE toolwire_held (rows bigint NOT NULL, bytes bigint NOT NULL);
 INSERT INTO toolwire_held VALUES (0, 0);
 """
     ),
+    # R14: the clock of a database is set too, or a standby with another one takes its place. A lease must then neither
+    # end nor last for hours, and no record be forgotten early. So time is what passed between renewals of leases, which
+    # come each second: none where the clock was set back, and at most 2 seconds, which leave each lease another one.
+    # A trigger keeps it, so that programs of the first version do so too.
+    Migration(
+        """
+CREATE FUNCTION toolwire_wall() RETURNS double precision LANGUAGE sql VOLATILE
+  AS 'SELECT extract(epoch FROM clock_timestamp())::double precision';
+CREATE TABLE toolwire_time (wall double precision NOT NULL, age double precision NOT NULL);
+INSERT INTO toolwire_time SELECT at, at FROM toolwire_wall() at;
+CREATE OR REPLACE FUNCTION toolwire_now() RETURNS double precision LANGUAGE sql VOLATILE
+  AS 'SELECT age + least(greatest(toolwire_wall() - wall, 0), 2) FROM toolwire_time';
+CREATE FUNCTION toolwire_keep_time() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE at double precision := toolwire_wall(); mark toolwire_time;
+BEGIN
+  SELECT * INTO mark FROM toolwire_time WHERE abs(at - wall) > 0.5 FOR UPDATE SKIP LOCKED;
+  IF FOUND THEN
+    UPDATE toolwire_time SET wall = at, age = mark.age + least(greatest(at - mark.wall, 0), 2);
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER toolwire_keep_time AFTER INSERT OR UPDATE ON toolwire_owners
+  FOR EACH STATEMENT EXECUTE FUNCTION toolwire_keep_time();
+"""
+    ),
 )
 
 POSTGRES = write_statements(
@@ -54,7 +79,7 @@ BEGIN_SESSION = (
 )
 RENEW_LEASE = "UPDATE toolwire_owners SET until = toolwire_now() + %s WHERE owner = %s AND session = %s"
 END_LEASE = "DELETE FROM toolwire_owners WHERE owner = %s AND session = %s"
-LOCK_SESSION = "SELECT toolwire_now() FROM toolwire_owners WHERE owner = %s AND session = %s FOR SHARE"
+LOCK_SESSION = "SELECT toolwire_now(), toolwire_wall() FROM toolwire_owners WHERE owner = %s AND session = %s FOR SHARE"
 FIND_LEASE = "SELECT until FROM toolwire_owners WHERE owner = %s"
 FIND_OWN = "SELECT principal, tool, call_id, attempt FROM toolwire_calls WHERE owner = %s AND until IS NULL"
 FORGET_OWNERS = (
@@ -73,8 +98,10 @@ ADD_ALL = (
 )
 """Add new calls, in the order of their keys, so that no two processes wait for each other."""
 SETTLE_ALL = (
-    f"{_OWN_SESSION} UPDATE toolwire_calls c SET state = ended.state, pinned = ended.pinned, answer = ended.answer,"
-    " bytes = c.bytes - coalesce(length(c.answer), 0) + length(ended.answer), until = toolwire_now() + %s FROM mine,"
+    "WITH mine AS MATERIALIZED"
+    " (SELECT toolwire_now() AS now FROM toolwire_owners WHERE owner = %s AND session = %s FOR SHARE)"
+    " UPDATE toolwire_calls c SET state = ended.state, pinned = ended.pinned, answer = ended.answer,"
+    " bytes = c.bytes - coalesce(length(c.answer), 0) + length(ended.answer), until = mine.now + %s FROM mine,"
     " unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::boolean[], %s::bytea[])"
     " AS ended (principal, tool, call_id, attempt, state, pinned, answer)"
     " WHERE c.principal = ended.principal AND c.tool = ended.tool AND c.call_id = ended.call_id"
