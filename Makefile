@@ -134,9 +134,11 @@ release: $(RELEASE)/.ready ## build wheel, source and SBOM into dist/, and check
 reference: $(READY)      ## write the generated parts of docs/reference/python.md and extras.md
 	@$(BIN)/python spec/python_reference.py && $(BIN)/python spec/extras.py
 
-$(BENCH)/.ready: pyproject.toml bench/requirements.txt
+$(BENCH)/.ready: pyproject.toml bench/requirements.txt bench/requirements-mcp-proxy.txt
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/pip install --quiet --disable-pip-version-check --editable '.[$(MEASURED)]' --requirement bench/requirements.txt
+	$(PYTHON) -m venv $(BENCH)-mcp-proxy
+	$(BENCH)-mcp-proxy/bin/pip install --quiet --disable-pip-version-check --requirement bench/requirements-mcp-proxy.txt
 	@touch $@
 
 bench: $(BENCH)/.ready   ## measure the speed, also of other libraries (needs wrk and two cores, and npm for real documents)

@@ -273,3 +273,30 @@ def fastmcp_proxy() -> Any:
     return create_proxy(f"{os.environ['BENCH_UPSTREAM']}/mcp").http_app(
         path="/mcp", stateless_http=True, json_response=True
     )
+
+
+def mcp_proxy() -> Any:
+    """The mcp-proxy package in front of the MCP server at BENCH_UPSTREAM, stateless, JSON answers.
+
+    It is made of the package's own parts in one process: by its commands, it takes two, with a pipe between them.
+    """
+    import contextlib
+
+    from mcp.client.session import ClientSession
+    from mcp.client.streamable_http import streamablehttp_client
+    from mcp_proxy.mcp_server import create_single_instance_routes
+    from mcp_proxy.proxy_server import create_proxy_server
+    from starlette.applications import Starlette
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Any) -> Any:
+        async with (
+            streamablehttp_client(f"{os.environ['BENCH_UPSTREAM']}/mcp") as (read, write, _),
+            ClientSession(read, write) as session,
+        ):
+            routes, manager = create_single_instance_routes(await create_proxy_server(session), stateless_instance=True)
+            app.router.routes.extend(routes)
+            async with manager.run():
+                yield
+
+    return Starlette(lifespan=lifespan)

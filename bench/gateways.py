@@ -4,44 +4,77 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+import sys
 import tempfile
 import time
 from contextlib import suppress
+from typing import NamedTuple
 
 from bench import wire
-from bench.requests import CALLS, Call
+from bench.requests import CALLS
 
 UPSTREAMS = 50
 TOOLS = 200
+FEW = 4
+"""The connections of the load of proxies: with more, some answer later than a client waits."""
 _KEY = (("authorization", "Bearer bench-key"),)
-_CALLS = 1_500
+_ROUNDS = 3
+_CALLS = 400
 _AT_ONCE = 4
+_TURNS = 2
+_GROUPS = 15
 _HANGING = 32
 
 
-def rate_ratio(name: str, *, seconds: int = 3) -> tuple[float, float]:
-    """Return the CPU time of a raw call relative to one through a gateway: its own alone, and with its upstream's.
+class CallCosts(NamedTuple):
+    """The CPU microseconds of a raw call, of one through the bare relay, and of one through a gateway.
 
-    Consent, ledger and audit are on. CPU time does not depend on what else the machine does.
+    ``both`` is that of the gateway and its upstream together.
+    """
+
+    raw: float
+    relay: float
+    gateway: float
+    both: float
+
+
+def measure_costs(name: str, *, seconds: int = 2, connections: int = wire.CONNECTIONS) -> CallCosts:
+    """Return the medians of what a call costs, measured in turns.
+
+    Consent, ledger and audit are on. The relay passes on the same bytes by the same transport, and does nothing else.
     """
     call = CALLS[name]._replace(headers=(*CALLS[name].headers, *_KEY))
     with (
         tempfile.TemporaryDirectory() as state,
         wire.served("raw") as raw,
         wire.served("ours") as upstream,
+        wire.served("relay", env={"BENCH_UPSTREAM": f"http://127.0.0.1:{upstream}"}) as relay,
         wire.served("full_gateway", env=_environment(state, upstream)) as port,
     ):
-        return _compare(port, call, raw, upstream, seconds)
+        rounds = []
+        for number in range(_ROUNDS + 1):
+            own, others = wire.cpu_each_us(port, call, seconds, [port, upstream], connections=connections)
+            least = wire.cpu_us(raw, CALLS["opentool"], seconds, [raw], connections=connections)
+            passed = wire.cpu_us(relay, CALLS[name], seconds, [relay], connections=connections)
+            if number:  # in the first one, everything is loaded and connected
+                rounds.append(CallCosts(least, passed, own, own + others))
+    return CallCosts(*map(statistics.median, zip(*rounds, strict=True)))
 
 
-def proxy_ratio(app: str, *, seconds: int = 3) -> float:
+def proxy_ratio(app: str, *, python: str = sys.executable, seconds: int = 4) -> float:
     """Return the CPU time of a raw call relative to that of another maker's proxy alone for an MCP call."""
     with (
         wire.served("raw") as raw,
         wire.served("ours") as upstream,
-        wire.served(app, env={"BENCH_UPSTREAM": f"http://127.0.0.1:{upstream}"}) as port,
+        wire.served(app, python=python, env={"BENCH_UPSTREAM": f"http://127.0.0.1:{upstream}"}) as port,
     ):
-        return _compare(port, CALLS["mcp"], raw, upstream, seconds)[0]
+        call = CALLS["mcp"]
+        wire.rate(port, call, seconds=2, connections=FEW)  # everything is loaded and connected
+        ratios = []
+        for _ in range(_ROUNDS):
+            least = wire.cpu_us(raw, CALLS["opentool"], seconds, [raw], connections=FEW)
+            ratios.append(least / wire.cpu_us(port, call, seconds, [port], connections=FEW))
+    return statistics.median(ratios)
 
 
 def start_s() -> float:
@@ -84,32 +117,33 @@ def _environment(state: str, upstream: int, hung: int = 0) -> dict[str, str]:
     return {"BENCH_STATE": state, "BENCH_UPSTREAM": f"http://127.0.0.1:{upstream}", **more}
 
 
-def _compare(port: int, call: Call, raw: int, upstream: int, seconds: int) -> tuple[float, float]:
-    wire.rate(port, call, seconds=1)  # everything is loaded and connected
-    least = wire.cpu_us(raw, CALLS["opentool"], seconds, [raw])
-    alone = wire.cpu_us(port, call, seconds, [port])
-    return least / alone, least / wire.cpu_us(port, call, seconds, [port, upstream])
-
-
 async def _measure_hung(port: int) -> float:
+    """Return the median of several ratios, each of many calls in short turns: what else runs slows both down alike."""
     body = CALLS["otc"].body
-    await _measure_p99(port, body)
+    await _call_often(port, body)
     ratios = []
-    for _ in range(3):
-        idle = await _measure_p99(port, body)
-        hanging = [asyncio.create_task(_hang(port)) for _ in range(_HANGING)]
-        await asyncio.sleep(0.5)
-        ratios.append(await _measure_p99(port, body) / idle)
-        for task in hanging:
-            task.cancel()
-        await asyncio.gather(*hanging, return_exceptions=True)
+    for _ in range(_GROUPS):
+        idle, beside = list[float](), list[float]()
+        for is_hanging in (False, True, True, False) * _TURNS:
+            hanging = [asyncio.create_task(_hang(port)) for _ in range(_HANGING if is_hanging else 0)]
+            await asyncio.sleep(0.1)  # all of them have reached the upstream
+            (beside if is_hanging else idle).extend(await _call_often(port, body))
+            for task in hanging:
+                task.cancel()
+            await asyncio.gather(*hanging, return_exceptions=True)
+        ratios.append(_find_p99(beside) / _find_p99(idle))
     return statistics.median(ratios)
 
 
-async def _measure_p99(port: int, body: bytes) -> float:
+def _find_p99(took: list[float]) -> float:
+    return sorted(took)[len(took) * 99 // 100]
+
+
+async def _call_often(port: int, body: bytes) -> list[float]:
+    """Return the seconds that each of _CALLS calls took, _AT_ONCE at a time."""
     took: list[float] = []
 
-    async def call_often() -> None:
+    async def call_in_turn() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for _ in range(_CALLS // _AT_ONCE):
             started = time.perf_counter()
@@ -118,8 +152,8 @@ async def _measure_p99(port: int, body: bytes) -> float:
             took.append(time.perf_counter() - started)
         writer.close()
 
-    await asyncio.gather(*(call_often() for _ in range(_AT_ONCE)))
-    return sorted(took)[len(took) * 99 // 100]
+    await asyncio.gather(*(call_in_turn() for _ in range(_AT_ONCE)))
+    return took
 
 
 async def _hang(port: int) -> None:

@@ -40,6 +40,8 @@ PEERS = {
 
 _SECONDS = 1
 _TIMES = 7
+MCP_PROXY = ROOT / ".cache/bench-mcp-proxy/bin/python"
+"""An environment of its own: mcp-proxy needs the MCP SDK before 2.0, and FastMCP the one after it."""
 SECRET = "a secret of the benchmark, long enough"
 
 
@@ -225,14 +227,24 @@ def clients() -> Iterator[Row]:
 
 def of_gateways() -> Iterator[Row]:
     """Yield what a gateway costs, how fast it starts, and what an upstream that hangs costs the others."""
+    full = "with a key, limits, consent, ledger and audit, by its CPU time"
     for name in ("otc", "otc recorded"):
-        what = f"gateway, {name}, with a key, limits, consent, ledger and audit"
-        alone, both = gateways.rate_ratio(name)
-        yield Row(f"{what}, by its CPU time", alone, "of raw", 0.30)
-        yield Row(f"{what}, by its CPU time and that of the upstream", both, "of raw")
+        costs = gateways.measure_costs(name)
+        if name == "otc":
+            what = "gateway, a bare relay by our network transport alone, by its CPU time"
+            yield Row(what, costs.raw / costs.relay, "of raw")
+        yield Row(f"gateway, {name}, {full}", costs.raw / costs.gateway, "of raw", 0.30)
+        yield Row(f"gateway, {name}, {full}", costs.relay / costs.gateway, "of the bare relay")
+        yield Row(f"gateway, {name}, {full} and that of the upstream", costs.raw / costs.both, "of raw")
+    few = f"with {gateways.FEW} connections"
+    costs = gateways.measure_costs("mcp", connections=gateways.FEW)
+    yield Row(f"gateway, mcp, {few}, {full}", costs.raw / costs.gateway, "of raw")
     if importlib.util.find_spec("fastmcp"):
-        what = "other library, FastMCP's proxy, by its CPU time"
+        what = f"other library, FastMCP's proxy, mcp, {few}, by its CPU time"
         yield attempt(what, "of raw", lambda: gateways.proxy_ratio("fastmcp_proxy"))
+    if MCP_PROXY.exists():
+        what = f"other library, mcp-proxy, mcp, {few}, by its CPU time"
+        yield attempt(what, "of raw", lambda: gateways.proxy_ratio("mcp_proxy", python=str(MCP_PROXY)))
     what = f"gateway, start with {gateways.UPSTREAMS} upstreams of {gateways.TOOLS} tools"
     yield Row(what, gateways.start_s(), "s", 1.5, least=False)
     yield Row("gateway, p99 of the others while an upstream hangs", gateways.hung_ratio(), "times", 1.1, least=False)
@@ -420,6 +432,9 @@ def page(lines: list[str]) -> str:
         "- Rate: calls per second, relative to a raw ASGI application on the same uvicorn that gets the same requests\n"
         "  in turn. All checks are on. MCP is called by revision 2025-06-18, and stateless by 2026-07-28.\n"
         "- In process: CPU time without a socket. These figures depend on the machine; ratios depend on it less.\n"
+        "- Gateway: CPU time of its process for a call, in turns with that of a raw application for one. The bare relay\n"
+        "  passes on the same bytes by the same network transport and checks nothing: no gateway in front of another\n"
+        "  server can do more than it here. Other libraries' proxies get the same load as the row of MCP.\n"
         "- Conversion: CPU time and peak memory from the bytes of a document to tools that can be listed and\n"
         "  searched. Each one runs in its own process, for at most 60 seconds. Schemas that are built later are not\n"
         "  included.\n"

@@ -56,8 +56,15 @@ def served(
         server.wait(10)
 
 
-def rate(port: int, call: Call, *, seconds: int = 4, headers: dict[str, str] | None = None) -> float:
-    """Return requests per second at 32 connections, wrk pinned to core 1; only 2xx answers may come."""
+def rate(
+    port: int,
+    call: Call,
+    *,
+    seconds: int = 4,
+    headers: dict[str, str] | None = None,
+    connections: int = CONNECTIONS,
+) -> float:
+    """Return requests per second at 32 or so many ``connections``, wrk pinned to core 1; only 2xx answers may come."""
     fields = {"Content-Type": "application/json"} if call.body else {}
     fields |= {name.title(): value for name, value in call.headers} | (headers or {})
     lines = [f'wrk.method = "{call.method}"', f"wrk.body = [[{call.body.decode()}]]" if call.body else ""]
@@ -71,8 +78,21 @@ def rate(port: int, call: Call, *, seconds: int = 4, headers: dict[str, str] | N
         script.write("\n".join(lines))
         script.flush()
         url = f"http://127.0.0.1:{port}{call.path}"
-        wrk = ["taskset", "-c", "1", "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", script.name, url]
-        said = subprocess.run(wrk, capture_output=True, text=True, check=True, timeout=seconds + 20).stdout
+        wrk = [
+            "taskset",
+            "-c",
+            "1",
+            "wrk",
+            "-t1",
+            f"-c{connections}",
+            f"-d{seconds}s",
+            "--timeout",
+            "20s",
+            "-s",
+            script.name,
+            url,
+        ]
+        said = subprocess.run(wrk, capture_output=True, text=True, check=True, timeout=seconds + 30).stdout
     if "Non-2xx" in said or "Socket errors" in said:
         raise RuntimeError(f"{call.path}: {said}")
     found = re.search(r"Requests/sec:\s+([\d.]+)", said)
@@ -88,11 +108,18 @@ def hop_us(call: Call, *, seconds: int = 4) -> float:
         return cpu_us(hop, call, seconds, [hop, port]) - cpu_us(port, call, seconds, [port])
 
 
-def cpu_us(port: int, call: Call, seconds: int, servers: Sequence[int]) -> float:
+def cpu_us(port: int, call: Call, seconds: int, servers: Sequence[int], *, connections: int = CONNECTIONS) -> float:
     """Return the CPU microseconds of all ``servers`` for one ``call`` to ``port``."""
-    before = sum(map(_cpu_s, servers))
-    calls = rate(port, call, seconds=seconds) * seconds
-    return (sum(map(_cpu_s, servers)) - before) / calls * 1e6
+    return sum(cpu_each_us(port, call, seconds, servers, connections=connections))
+
+
+def cpu_each_us(
+    port: int, call: Call, seconds: int, servers: Sequence[int], *, connections: int = CONNECTIONS
+) -> list[float]:
+    """Return the CPU microseconds of each of ``servers`` for one ``call`` to ``port``."""
+    before = list(map(_cpu_s, servers))
+    calls = rate(port, call, seconds=seconds, connections=connections) * seconds
+    return [(_cpu_s(server) - then) / calls * 1e6 for server, then in zip(servers, before, strict=True)]
 
 
 def _cpu_s(port: int) -> float:
