@@ -432,7 +432,7 @@ def page(lines: list[str]) -> str:
         "- Rate: calls per second, relative to a raw ASGI application on the same uvicorn that gets the same requests\n"
         "  in turn. All checks are on. MCP is called by revision 2025-06-18, and stateless by 2026-07-28.\n"
         "- In process: CPU time without a socket. These figures depend on the machine; ratios depend on it less.\n"
-        "- Gateway: CPU time of its process for a call, in turns with that of a raw application for one. The bare relay\n"
+        "- Gateway: CPU time of its process for a call, in turns with that of a raw application. The bare relay\n"
         "  passes on the same bytes by the same network transport and checks nothing: no gateway in front of another\n"
         "  server can do more than it here. Other libraries' proxies get the same load as the row of MCP.\n"
         "- Conversion: CPU time and peak memory from the bytes of a document to tools that can be listed and\n"
