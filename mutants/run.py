@@ -48,6 +48,24 @@ GUARDS: dict[str, tuple[str, ...]] = {
 }
 """What guards, and the tests that should notice."""
 
+EQUIVALENT: dict[tuple[str, str, str], str] = {
+    ("stores/ledger/memory.py", "compare", "len(fingerprint) > _MAX_PLAIN_FINGERPRINT"): (
+        "a fingerprint of exactly this length is kept as it is or by its digest, and both tell calls apart"
+    ),
+    ("limits/window.py", "and/or", "window.limit is not limit and window.limit != limit"): (
+        "setting an equal limit again changes nothing; the first comparison is there for its speed"
+    ),
+    ("limits/throttle.py", "always", "limits"): "taking from no window is 0.0 as well; the branch saves a lock",
+    (
+        "limits/throttle.py",
+        "always",
+        "len(self._known) >= _TOOLS",
+    ): "a table of what can be computed again: only slower",
+    ("limits/throttle.py", "always", "known is None or known[0] is not tool"): "the same limits, listed again",
+}
+"""Mistakes that change nothing which a caller can see, by file, kind and place, with the reason: others take their
+place in a sample."""
+
 OPPOSITE: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And,
@@ -102,6 +120,31 @@ def make(node: ast.AST, kind: str) -> None:
             node.value = not node.value
 
 
+def find_equivalents(name: str, tree: ast.Module) -> list[tuple[int, str]]:
+    """Return the line and kind of each mistake in the file ``name`` that changes nothing, as ``EQUIVALENT`` says."""
+    return [
+        (node.lineno, kind)
+        for node in ast.walk(tree)
+        for kind in kinds(node)
+        if isinstance(node, ast.expr | ast.stmt) and (name, kind, write_place(node)) in EQUIVALENT
+    ]
+
+
+def write_place(node: ast.AST) -> str:
+    """Return the code at ``node`` that a mistake is about: the condition of a branch, else all of it."""
+    return ast.unparse(node.test if isinstance(node, ast.If | ast.IfExp) else node)
+
+
+def draw(name: str, tree: ast.Module, number: int, chance: random.Random) -> list[tuple[int, str, ast.Module]]:
+    """Return ``number`` mistakes, or all there are, without those that change nothing."""
+    every = list(mistakes(tree))
+    idle = find_equivalents(name, tree)
+    drawn = chance.sample(every, min(number, len(every)))
+    kept = [one for one in drawn if one[:2] not in idle]
+    others = [one for one in every if one not in drawn and one[:2] not in idle]
+    return kept + random.Random(name).sample(others, min(len(drawn) - len(kept), len(others)))
+
+
 def noticed(copied: Path, tests: tuple[str, ...]) -> bool:
     """Return whether ``tests`` fail with the code in ``copied``, or take too long."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]
@@ -133,8 +176,7 @@ def main() -> int:
             if noticed(copied, tests):
                 print(f"{name}: its tests fail without any mistake", flush=True)
                 continue
-            every = list(mistakes(ast.parse(whole)))
-            for line, kind, changed in chance.sample(every, min(options.each, len(every))):
+            for line, kind, changed in draw(name, ast.parse(whole), options.each, chance):
                 file.write_text(ast.unparse(changed), "utf-8")
                 tried += 1
                 if noticed(copied, tests):

@@ -21,6 +21,7 @@ from toolwire.consent.decision_record import find_chain_fault
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Question
 from toolwire.core.codec import Flow, Peer, fetch
+from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Json, Result
 from toolwire.limits import ClientRateLimits
@@ -368,12 +369,14 @@ def test_every_decision_is_recorded_without_its_contents(clock: Clock) -> None:
         clock.now += 2.5
         return Answer(allowed=True, always=True, channel="page", reason=canary)
 
-    site.run(pipeline, "add", Answer(allowed=False, reason=canary, channel="terminal"), text=canary)
+    site.run(pipeline, "add", Answer(allowed=False, always=True, reason=canary, channel="terminal"), text=canary)
+    site.run(pipeline, "add", Answer(allowed=False, reason="timeout", channel="page"), text=canary)
     site.run(pipeline, "add", None, text=canary)
     site.run(pipeline, "add", person, text=canary)
     records = [entry.record for entry in audit.entries()]
     assert [(one.decision, one.channel, one.always, one.shown_ms) for one in records] == [
         ("denied", "terminal", False, 0),
+        ("timeout", "page", False, 0),
         ("unasked", "", False, 0),
         ("allowed", "page", True, 2_500),
     ]
@@ -381,6 +384,27 @@ def test_every_decision_is_recorded_without_its_contents(clock: Clock) -> None:
     assert all(len(one.binding) == 64 for one in records)
     assert canary not in repr(records)
     assert find_chain_fault(audit.entries()) == ""
+
+
+@pytest.mark.requirement("CC-03")
+def test_call_that_a_bounded_grant_may_cover_has_no_question_beforehand(session: Session) -> None:
+    site, call = Site(ADD), Call(ADD, {"text": "a"}, "c1")
+    pipeline = site.pipeline(session)
+    assert pipeline.find_question(call) is not None
+    assert site.run(pipeline, "add", Answer(allowed=True, always=True, bounds=GrantBounds(uses=1)), text="a").ok
+    assert pipeline.find_question(call) is None
+    assert site.run(pipeline, "add", text="a").ok
+    assert pipeline.find_question(call) is not None
+
+
+def test_definitions_of_a_catalog_that_changes_often_take_bounded_memory(session: Session) -> None:
+    agreements = Site(ADD).pipeline(session)._agreements
+    key = agreements.grant_key(ADD)
+    known = agreements._defined
+    known |= dict.fromkeys(range(-19_999, 0), known[id(ADD)])  # as if of other tools: to compute them takes seconds
+    assert agreements.grant_key(replace(ADD, name="one more")) != key
+    assert len(known) == 1
+    assert agreements.grant_key(ADD) == key
 
 
 @pytest.mark.requirement("XL-044")

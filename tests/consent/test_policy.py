@@ -1,5 +1,6 @@
 """How much consent a call needs: nobody loosens what another tightened."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from toolwire.consent import NO_PREFERENCES, Preferences, effective_level, site_level, strictest_level
 from toolwire.consent.policy import (
     ClientRules,
+    CurrentPreferences,
     can_allow_always,
     client_level,
     find_unasked_writes,
@@ -18,6 +20,7 @@ from toolwire.consent.policy import (
 )
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Cost, Tool
+from toolwire.stores.consent.preferences import StoredPreferences
 
 RANK = {Approval.AUTO: 0, Approval.PER_CALL: 1, Approval.DENY: 2}
 LEVELS = st.sampled_from(Approval)
@@ -63,6 +66,19 @@ def test_a_user_can_raise_a_tool_all_writes_or_everything(
         assert RANK[effective_level(tool, raised)] >= RANK[level]
     written = effective_level(tool, Preferences(writes=level))
     assert written is effective_level(tool) if tool.safe else RANK[written] >= RANK[level]
+
+
+@pytest.mark.requirement("XL-042")
+def test_level_that_a_user_keeps_holds_for_this_site_from_the_next_call_on(tmp_path: Path) -> None:
+    tool = Tool(name="read", safe=True, approval=Approval.AUTO)
+    kept = StoredPreferences(tmp_path)
+    here, elsewhere = (CurrentPreferences(NO_PREFERENCES, kept, site) for site in ("https://a.example", "b"))
+    here.keep(tool, Approval.DENY)
+    assert (here.can_keep, effective_level(tool, here.get())) == (True, Approval.DENY)
+    assert effective_level(tool, elsewhere.get()) is Approval.AUTO
+    unkept = CurrentPreferences(NO_PREFERENCES)
+    unkept.keep(tool, Approval.DENY)
+    assert (unkept.can_keep, effective_level(tool, unkept.get())) == (False, Approval.AUTO)
 
 
 def test_a_preference_for_another_tool_changes_nothing() -> None:

@@ -109,11 +109,14 @@ def test_limits_up_to_1000_count_each_call_and_larger_ones_count_slices(most: in
     assert windows.take("k", limit) == pytest.approx(wait_s, abs=1e-6)
 
 
-def test_the_number_of_keys_is_bounded() -> None:
-    windows = MemoryWindows(Clock())
+def test_the_number_of_keys_is_bounded_and_the_oldest_are_forgotten() -> None:
+    windows, once = MemoryWindows(Clock()), RateLimit(max=1, window="1m")
     for number in range(10_050):
-        windows.take(str(number), THIRTY)
+        assert windows.take(str(number), once) == 0.0
+        assert windows.take("0", once) == 60.0
     assert len(windows._windows) == 10_000
+    assert windows.wait("10048", once) == 60.0
+    assert windows.wait("1", once) == 0.0
 
 
 def _at_once(take: Callable[[], float]) -> int:

@@ -306,7 +306,9 @@ def test_unknown_key_id_fetches_keys_at_most_once_per_interval() -> None:
     assert isinstance(find_token_caller(tokens, old), Caller)
     assert "not known" in refusal(find_token_caller(tokens, new))
     assert len(asked) == 1
-    now[0] = 31.0
+    now[0] = 29.9
+    assert "not known" in refusal(find_token_caller(tokens, new))
+    now[0] = 30.0
     assert isinstance(find_token_caller(tokens, new), Caller)
     for number in range(50):
         assert "not known" in refusal(find_token_caller(tokens, sign_token("ES256", EC, kid=f"no {number}")))

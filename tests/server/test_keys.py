@@ -68,6 +68,16 @@ def test_missing_or_wrong_key_is_refused_without_repeating_it(fields: dict[bytes
     assert "K1" not in repr(vars(keys))
 
 
+@pytest.mark.requirement("S-7")
+def test_caller_without_a_key_is_told_how_to_send_one() -> None:
+    keys = ApiKeyCallers(["K1"])
+    missing, wrong = keys.find_caller({}), keys.find_caller({b"x-api-key": b"K2"})
+    assert isinstance(missing, Problem)
+    assert isinstance(wrong, Problem)
+    assert "X-API-Key" in missing.message
+    assert "not valid" in wrong.message
+
+
 def test_different_keys_are_different_principals() -> None:
     keys = ApiKeyCallers(["K1", "K2"])
     assert keys.find_caller({b"x-api-key": b"K1"}) != keys.find_caller({b"x-api-key": b"K2"})

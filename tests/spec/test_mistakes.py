@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from mutants import run
+
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_each_mistake_that_changes_nothing_is_one_that_can_be_made() -> None:
+    for name, kind, place in run.EQUIVALENT:
+        tree = ast.parse((ROOT / "src" / "toolwire" / name).read_text("utf-8"))
+        found = [node for node in ast.walk(tree) if kind in run.kinds(node) and run.write_place(node) == place]
+        assert len(found) == 1, (name, place)
 
 
 @pytest.mark.requirement("R19")

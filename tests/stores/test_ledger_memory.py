@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from toolwire.core.ledger import CallEnding, CallKey, CallState, Claim, Ticket
+from toolwire.core.ledger import CallEnding, CallKey, CallState, Claim, LedgerLimits, Ticket
 from toolwire.core.model import Kind, Problem, Value
 from toolwire.stores.ledger.memory import MemoryLedger
 
@@ -53,6 +53,23 @@ asyncio.run(fill())
 def test_memory_ledger_size_estimate_matches_its_real_memory() -> None:
     ran = subprocess.run([sys.executable, "-c", MEASURED], capture_output=True, text=True, check=True, timeout=60)
     assert 0.5 < float(ran.stdout) < 1.5
+
+
+@pytest.mark.requirement("D-34")
+def test_answer_that_does_not_fit_makes_room_among_ended_calls() -> None:
+    async def fill() -> list[int]:
+        ledger = MemoryLedger(LedgerLimits(bytes=100_000))
+        sizes = []
+        for number, answer in enumerate([*["a" * 1_000] * 50, "b" * 50_000]):
+            ticket = await ledger.claim(Claim(CallKey("ada", "pay", str(number)), b"pay 1", can_rerun=False))
+            assert isinstance(ticket, Ticket)
+            await ledger.settle(ticket, CallEnding(CallState.DONE, Value(answer), pinned=True))
+            sizes.append(ledger.size)
+        return sizes
+
+    *before, last = asyncio.run(fill())
+    assert 50_000 < before[-1] < 100_000
+    assert 50_000 < last <= 100_000
 
 
 @pytest.mark.requirement("D-34", "A-42")

@@ -189,6 +189,17 @@ def test_full_ledger_drops_the_oldest_ended_calls_but_no_running_call(
     assert isinstance(do(ledger.claim(claim("z"))), Ticket)
 
 
+@pytest.mark.requirement("R8", "A-42")
+def test_claim_that_waited_gets_the_failure_and_a_later_claim_runs_again(make: Open) -> None:
+    ledger = make()
+    first = do(ledger.claim(claim()))
+    failure = Problem(kind=Kind.TOOL_FAILED, message="Later.", can_retry=True)
+    do(ledger.settle(first, CallEnding(CallState.FAILED, failure, pinned=False)))
+    waited = do(ledger.claim(claim()._replace(awaited_attempt=1)))
+    assert isinstance(waited, StoredResult)
+    assert isinstance(do(ledger.claim(claim())), Ticket)
+
+
 def claim_of(principal: str, name: str) -> Claim:
     return Claim(CallKey(principal, "Kit.pay", name), b"f", can_rerun=False)
 
