@@ -23,7 +23,7 @@ from .test_kills import KILLS, SOON_S
 ROOT = Path(__file__).parents[2]
 ISOLATED = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 OTHERS = ["cut", "database-killed", "database-hangs", "disk-full"]
-FAULTS = ["kill", "power"] * max(KILLS // 2, 1) + OTHERS * max(KILLS // 40, 1)
+FAULTS = ["kill", "power"] * max(KILLS // 2, 1) + OTHERS
 
 
 @pytest.fixture(scope="module")
