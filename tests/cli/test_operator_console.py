@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -85,6 +86,53 @@ def test_operator_sees_calls_and_limits_of_all_callers_and_ends_a_call(
         assert 'aria-label="tell, called by key:ann: 2 of 5"' in page
         for _ in range(6):  # whichever worker answers
             assert "Sign out" in reader.get("/log")
+
+
+HELD = """
+    from pathlib import Path
+    import anyio
+    from toolwire import Toolkit
+
+    desk = Toolkit("Desk")
+
+    @desk.tool(approval="auto", safe=True)
+    async def hold(name: str) -> str:
+        \"\"\"Hold until a file is there.\"\"\"
+        while not Path(name).exists():
+            await anyio.sleep(0.01)
+        return "let go"
+
+    @desk.tool(approval="auto", safe=True)
+    def tell() -> str:
+        \"\"\"Tell.\"\"\"
+        return "told"
+"""
+
+
+@pytest.mark.requirement("CO-02")
+def test_operator_sees_the_ordinary_calls_that_run_without_their_arguments(
+    tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    (tmp_path / "keys.txt").write_text(KEYS)
+    state = tmp_path / "state"
+    with start_serve(write("held.py", HELD), "--api-key-file", tmp_path / "keys.txt", "--state", state) as (_, said):
+        url, gate = url_in(said), tmp_path / "<i>gate"
+        ann = {"authorization": "Bearer key-of-ann"}
+        path = f"/api/hold?{urlencode({'name': str(gate)})}"
+        with ThreadPoolExecutor() as threads:
+            held = [threads.submit(send, url, "GET", path, **ann) for _ in range(3)]
+            assert send(url, "GET", "/api/tell", **ann)[0] == 200
+            reader = Reader(url, "key-of-olga", root="/console")
+            while (page := reader.get("/calls")).count("<code>hold</code>") != 3:
+                assert "tell" not in page
+            assert "3 calls run now" in page
+            assert page.count("key:ann") == 3
+            assert "gate" not in page
+            gate.touch()
+            assert [one.result()[0] for one in held] == [200] * 3
+        page = reader.get("/calls")
+        assert "<code>hold</code>" not in page
+        assert "0 calls run now" in page
 
 
 @pytest.mark.requirement("CO-02", "GW-05")

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from time import time
 from typing import Final
 
 from toolwire.console import CallRow, ConnectionRow, Console, ConsoleSource, LimitRow, OfferedTool
@@ -69,6 +70,7 @@ def add_console(
         list_upstreams=(lambda: list_health(app)) if upstreams else None,
         list_calls=None if calls is None else lambda: list_calls(calls),
         count_running=lambda: app.active_calls,
+        list_running=lambda: list_running(app),
         cancel_call=None if calls is None else calls.ask_cancel,
         list_limits=(lambda: list_limits(counts, find_limit)) if is_counted else None,
         limit_notes=_NOTES if is_counted else (*_NOTES, _IN_MEMORY),
@@ -128,6 +130,15 @@ def list_calls(calls: CallOverview) -> list[CallRow]:
             can_cancel=not status.cancel_asked,
         )
         for principal, status in calls.list_recent(_MOST_CALLS)
+    ]
+
+
+def list_running(app: ServedApp) -> list[CallRow]:
+    """Return the calls that wait for their tools now, the oldest first."""
+    now = time()
+    return [
+        CallRow(id=one.id, tool=one.tool, caller=one.caller, state="running", started_at=now - one.running_s)
+        for one in app.list_running(_MOST_CALLS)
     ]
 
 

@@ -342,10 +342,11 @@ def _build_tables(
     if source.list_upstreams is not None:
         pages["/upstreams"] = lambda request: operation_page.build_upstreams(source, request)
         places.append(("/upstreams", "Upstreams"))
-    if source.list_calls is not None:
+    if source.list_calls is not None or source.list_running is not None:
         pages["/calls"] = lambda request: operation_page.build_calls(source, request)
-        actions["/calls"] = lambda request: operation_page.cancel_call(source, request)
         places.append(("/calls", "Calls"))
+    if source.list_calls is not None:
+        actions["/calls"] = lambda request: operation_page.cancel_call(source, request)
     if source.list_limits is not None or source.limit_notes:
         pages["/limits"] = lambda request: operation_page.build_limits(source, request)
         places.append(("/limits", "Limits"))
@@ -368,7 +369,7 @@ def _build_looks(source: ConsoleSource) -> Mapping[str, Callable[[], object]]:
         "rules": source.preferences.list_levels,
         "log": source.audit.last_number,
     }
-    given = (("upstreams", source.list_upstreams), ("calls", source.list_calls))
+    given = (("upstreams", source.list_upstreams), ("calls", source.list_calls), ("running", source.list_running))
     return looks | {topic: look for topic, look in given if look is not None}
 
 

@@ -9,6 +9,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.server.http.exchange import Exchange, Receive, Scope, Send, get_exchange
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan, run_lifespan
 from toolwire.server.http.messages import close_websocket
+from toolwire.server.run.service import RunningCall
 
 from .app import Console
 
@@ -19,6 +20,10 @@ class ServedApp(Protocol):
     @property
     def active_calls(self) -> int:
         """The number of calls in flight."""
+        ...
+
+    def list_running(self, most: int) -> list[RunningCall]:
+        """Return at most ``most`` of the calls that wait for their tools now, the oldest first; no long calls."""
         ...
 
     def catalog(self) -> Catalog:
@@ -47,6 +52,10 @@ class ConsoleFront:
     def active_calls(self) -> int:
         """The number of calls in flight."""
         return self._app.active_calls
+
+    def list_running(self, most: int) -> list[RunningCall]:
+        """Return at most ``most`` of the calls that wait for their tools now, the oldest first; no long calls."""
+        return self._app.list_running(most)
 
     def catalog(self) -> Catalog:
         """Return what is served now."""

@@ -42,16 +42,36 @@ def build_upstreams(source: ConsoleSource, _request: PageRequest) -> Page:
 
 
 def build_calls(source: ConsoleSource, request: PageRequest) -> Page:
-    """Return the calls that run, with their progress, and those that ended last."""
+    """Return the calls that run, the long ones with their progress, and the long ones that ended last."""
     calls = source.list_calls() if source.list_calls is not None else ()
     rows = [_list_call_cells(request, call) for call in calls[:_ROWS]]
     table = build_table(("Tool", "State", "Caller", "Began", ""), rows)
-    empty = '<p class="empty">No call runs, and none has ended lately.</p>'
-    heading = build_heading("Calls", "Long calls that run now or ended lately, the newest first.")
+    empty = '<p class="empty">No long call runs, and none has ended lately.</p>'
+    heading = build_heading("Calls", "What runs now, and the long calls that ended lately.")
     number = source.count_running() if source.count_running is not None else None
     now = "" if number is None else f"<p>{count_words(number, 'call runs', 'calls run')} now in this process.</p>"
-    html = f'{heading}<div data-part="running">{now}</div>'
-    return Page("Calls", f'{html}<div class="card" data-part="calls">{table if rows else empty}</div>', ("calls",))
+    html = f'{heading}<div data-part="running">{now}{_build_running(source)}</div>'
+    if source.list_calls is None:
+        return Page("Calls", html, ("running",))
+    kept = f'<h2>Long calls</h2><div class="card" data-part="calls">{table if rows else empty}</div>'
+    return Page("Calls", f"{html}{kept}", ("calls", "running"))
+
+
+def _build_running(source: ConsoleSource) -> str:
+    """Return the calls that wait for their tools and are no long ones, the oldest first; no arguments of them."""
+    calls = source.list_running()[:_ROWS] if source.list_running is not None else ()
+    if not calls:
+        return ""
+    cells = [
+        [
+            f"<code>{escape(make_visible(call.tool))}</code>",
+            escape(make_visible(call.caller)) or "not known",
+            build_moment(call.started_at),
+            f"<code>{escape(make_visible(call.id[:_TEXT_CHARS]))}</code>",
+        ]
+        for call in calls
+    ]
+    return f'<div class="card">{build_table(("Tool", "Caller", "Began", "Id"), cells)}</div>'
 
 
 def cancel_call(source: ConsoleSource, request: PageRequest) -> Redirect:

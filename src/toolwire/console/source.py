@@ -97,6 +97,7 @@ class ConsoleSource:
     list_calls: Callable[[], Sequence[CallRow]] | None = None
     cancel_call: Callable[[str], bool] | None = None
     count_running: Callable[[], int] | None = None
+    list_running: Callable[[], Sequence[CallRow]] | None = None
     list_limits: Callable[[], Sequence[LimitRow]] | None = None
     limit_notes: Sequence[str] = field(default=())
 

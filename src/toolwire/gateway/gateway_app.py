@@ -21,6 +21,7 @@ from toolwire.server.http.exchange import Exchange, Receive, Scope, Send, get_ex
 from toolwire.server.http.lifespan import run_lifespan
 from toolwire.server.http.messages import close_websocket, read_body, send_response, split_mount_path
 from toolwire.server.limits import ServerLimits
+from toolwire.server.run.service import RunningCall
 
 from .caller_request import BASE_URL, CALLER_TOKEN
 from .sign_in_pages import PageRequest
@@ -73,6 +74,10 @@ class GatewayApp:
     def active_calls(self) -> int:
         """The number of calls in flight."""
         return self._app.active_calls
+
+    def list_running(self, most: int) -> list[RunningCall]:
+        """Return at most ``most`` of the calls that wait for their tools now, the oldest first; no long calls."""
+        return self._app.list_running(most)
 
     def catalog(self) -> Catalog:
         """Return what is served now."""

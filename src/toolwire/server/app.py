@@ -114,7 +114,7 @@ from .run.responses import (
     read_request,
     run_in_thread,
 )
-from .run.service import Service
+from .run.service import RunningCall, Service
 from .run.user_asker import InputStates
 
 if TYPE_CHECKING:  # few servers keep sessions
@@ -251,6 +251,10 @@ class App:
     def active_calls(self) -> int:
         """The number of calls in flight."""
         return self._service.active_calls
+
+    def list_running(self, most: int) -> list[RunningCall]:
+        """Return at most ``most`` of the calls that wait for their tools now, the oldest first; no long calls."""
+        return self._service.list_running(most)
 
     def catalog(self) -> Catalog:
         """Return what is served now; another object after each change."""

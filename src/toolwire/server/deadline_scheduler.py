@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Generator
-from time import perf_counter
+from time import monotonic, perf_counter
 from types import CoroutineType, coroutine
 from typing import Any, TypeVar
 
@@ -27,13 +27,16 @@ class DeadlineScheduler:
         """Start without deadlines and without a timer."""
         self._deadlines: dict[asyncio.Task[object], float] = {}
         self._expired: set[asyncio.Task[object]] = set()
+        self._purposes: dict[asyncio.Task[object], object] = {}
         self._timer: asyncio.Handle | None = None
         self._timer_due = math.inf
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @coroutine
-    def run_within(self, work: Awaitable[T], seconds: float) -> Generator[Any, Any, T]:
+    def run_within(self, work: Awaitable[T], seconds: float, purpose: object = None) -> Generator[Any, Any, T]:
         """Return what ``work`` returns within ``seconds``. A cancellation by others is raised as usual.
+
+        While it waits, it is in ``list_running`` if it has a ``purpose``.
 
         Raises:
             DeadlineExceeded: ``work`` took longer, whatever it returned or raised then.
@@ -47,6 +50,8 @@ class DeadlineScheduler:
             value: T = end.value
             return value
         task = self.start(seconds - (perf_counter() - started))
+        if purpose is not None:
+            self._purposes[task] = purpose
         try:
             while True:
                 try:
@@ -80,12 +85,22 @@ class DeadlineScheduler:
     def stop(self, task: asyncio.Task[object]) -> bool:
         """Remove the deadline of ``task``; return whether it had passed. If so, its cancellation is taken back."""
         self._deadlines.pop(task, None)
+        self._purposes.pop(task, None)
         if task not in self._expired:
             return False
         self._expired.discard(task)
         # asyncio counts the cancellations of a task. Without this, an outer timeout would take this one for its own.
         task.uncancel()
         return True
+
+    def list_running(self) -> list[tuple[object, float]]:
+        """Return the purposes of the work that waits now, and how many seconds each has left; 0 if it is cancelled.
+
+        It can be called in any thread.
+        """
+        # CO-02: work that waits costs one entry, and work that never waits none. When it began, its deadline tells.
+        now, deadlines = monotonic(), self._deadlines.copy()
+        return [(purpose, deadlines.get(task, now) - now) for task, purpose in self._purposes.copy().items()]
 
     def _set_timer(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         if self._timer is not None:

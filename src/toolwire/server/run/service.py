@@ -12,7 +12,7 @@ import logging
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, KnownResult, Verdict
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result
@@ -33,6 +33,15 @@ _ANONYMOUS = ANONYMOUS.principal
 _CANCELLING_S = 2.0
 _MAX_DEVELOPER_MESSAGE = 1_000
 _TRACEBACK = "Traceback (most recent call last)"
+
+
+class RunningCall(NamedTuple):
+    """A call that runs: its id, the name of its tool, the name of its caller, and for how many seconds it has run."""
+
+    id: str
+    tool: str
+    caller: str
+    running_s: float
 
 
 class Service:
@@ -77,6 +86,17 @@ class Service:
     def add_long_calls(self, long_calls: LongCalls) -> None:
         """Leave the calls of long tools to ``long_calls``, once their checks have passed."""
         self._long_calls = long_calls
+
+    def list_running(self, most: int) -> list[RunningCall]:
+        """Return at most ``most`` of the calls that wait for their tools now, the oldest first; no long calls."""
+        found = [
+            RunningCall(
+                one.call_id, one.tool.name, one.context.principal, (one.tool.timeout_s or self._tool_s) - left_s
+            )
+            for one, left_s in self._scheduler.list_running()
+            if isinstance(one, Call)
+        ]
+        return sorted(found, key=lambda call: -call.running_s)[:most]
 
     def build_refusal(self) -> Problem | None:
         """Return the refusal of a new call while the server drains or is full, or None. The call may be sent again."""
@@ -206,7 +226,9 @@ class Service:
 
     async def _run_tool(self, call: Call, notify: Notify, limit: float) -> Result:
         try:
-            result = await self._scheduler.run_within(self._toolbox.run(call, notify), limit)
+            # CO-02: a long call is listed where it is kept.
+            purpose = None if call.tool.long else call
+            result = await self._scheduler.run_within(self._toolbox.run(call, notify), limit, purpose)
         except DeadlineExceeded:
             return _build_timeout(call, limit)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a Toolbox that raises has a bug; the caller is answered
