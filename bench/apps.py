@@ -300,3 +300,15 @@ def mcp_proxy() -> Any:
                 yield
 
     return Starlette(lifespan=lifespan)
+
+
+def console() -> Any:
+    """The console of toolwire over the folder BENCH_STATE, for the operator with the key BENCH_KEY."""
+    from pathlib import Path
+
+    from toolwire.console import Console, ConsoleSource
+
+    key = os.environ["BENCH_KEY"]
+    return Console(
+        ConsoleSource(place=Path(os.environ["BENCH_STATE"])), lambda given: "bench" if given == key else None
+    )

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from bench import apps, checks, client, conversion, gateways, growth, inprocess, process, tokens, wire  # noqa: E402 - the path first
+from bench import apps, checks, client, console, conversion, gateways, growth, inprocess, process, tokens, wire  # noqa: E402 - the path first
 from bench import instructions as counted  # noqa: E402 - the path first
 from bench.requests import CALLS, Call  # noqa: E402 - the path first
 from corpus.documents import documents  # noqa: E402 - the path first
@@ -248,6 +248,10 @@ def of_gateways() -> Iterator[Row]:
     what = f"gateway, start with {gateways.UPSTREAMS} upstreams of {gateways.TOOLS} tools"
     yield Row(what, gateways.start_s(), "s", 1.5, least=False)
     yield Row("gateway, p99 of the others while an upstream hangs", gateways.hung_ratio(), "times", 1.1, least=False)
+    figures = console.measure()
+    yield Row("console, first page with 10,000 decisions", figures.page_ms, "ms", console.MOST_MS, least=False)
+    yield Row("console, size of that page", figures.page_kb, "kB", console.MOST_KB, least=False)
+    yield Row("console, an open event stream of 500", figures.stream_kb, "kB", console.MOST_STREAM_KB, least=False)
 
 
 def growths() -> Iterator[Row]:

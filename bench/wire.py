@@ -23,7 +23,7 @@ from bench import apps
 from toolwire.server.http.process import serve
 serve(getattr(apps, sys.argv[1])(), port=int(sys.argv[3]), announce=lambda _: None)
 """
-_WE_MADE = frozenset(("ours", "busy", "gateway", "full_gateway", "hung"))
+_WE_MADE = frozenset(("ours", "busy", "console", "gateway", "full_gateway", "hung"))
 _HERE = Path(__file__).parent
 
 
