@@ -13,6 +13,7 @@ from toolwire.client.login.saved_credentials import KEY_FILE_VARIABLE, open_plac
 from toolwire.core.model import Secret
 from toolwire.gateway.token_exchange import TokenExchange
 from toolwire.stores.credentials.caller_vault import CallerVault
+from toolwire.stores.credentials.files import CredentialPlace
 from toolwire.stores.credentials.sealing import KEYRING_NAME, CredentialError, read_key_file, read_key_lines
 from toolwire.stores.credentials.system_keyring import find_system_vault
 from toolwire.stores.paths import find_credentials_place, find_state_places
@@ -37,9 +38,22 @@ def open_caller_vault(key_file: str, state: str) -> CallerVault:
         keys = read_key_file(Path(named)) if named else _read_keyring()
     except CredentialError as error:
         raise UsageError(str(error)) from error
+    return CallerVault(_open_callers_place(state), keys)
+
+
+def forget_caller(principal: str, state: str) -> int:
+    """Delete the credentials of a caller at all upstreams, and return how many there were.
+
+    Raises:
+        CredentialError: they cannot be deleted.
+    """
+    return CallerVault(_open_callers_place(state), ()).forget(principal)
+
+
+def _open_callers_place(state: str) -> Path | CredentialPlace:
     kept = find_state_places(state).inbox
     place = open_place(kept or find_credentials_place())
-    return CallerVault(place / "callers" if isinstance(place, Path) else place, keys)
+    return place / "callers" if isinstance(place, Path) else place
 
 
 def read_identity(client_id: str, secret_env: str) -> ClientIdentity | None:

@@ -14,24 +14,39 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, get_args
+from urllib.parse import urlsplit
 
 from toolwire import __version__
+from toolwire.auth.oauth_error import OAuthError
+from toolwire.auth.redirect_uris import read_redirect_uri
 from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.core.model import RateLimit
-from toolwire.core.url_origin import read_origin
+from toolwire.core.url_origin import get_host, read_origin
 from toolwire.framing.jsontext import describe_type
 from toolwire.gateway.upstream import RUNNING
 
+from .gateway_sign_in import EVERYONE, ClientSettings, SignInSettings
 from .parser import list_commands
 from .serve_app import REMOTE_OPTIONS, CallerSettings, UpstreamAccount, UpstreamSettings
 from .toml_file import SECRETS, SETTINGS_TABLES, TomlFile, read_bytes, read_option_value
 
 UPSTREAM_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 
+LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
 _UPSTREAMS: Final = "upstreams"
 _CALLERS: Final = "callers"
+_SIGN_IN: Final = "sign-in"
 _MOST: Final = 1_000
 _MOST_CALLERS: Final = 10_000
+_MOST_MEMBERS: Final = 10_000
+_MOST_CLIENTS: Final = 1_000
+_MOST_SCOPES: Final = 1_000
+_LONGEST_NAME: Final = 60
+_LONGEST_CACHE_S: Final = 60
+_SCOPE: Final = re.compile(r"[!#-\[\]-~]{1,100}")
+_OF_A_CALLER: Final = ("scopes", "rate", "running", "members")
+_OF_A_SIGN_IN: Final = ("name", "scopes", "default-scopes", "registration", "clients", "cache")
 _MOST_RUNNING: Final = 100_000
 _LONGEST_S: Final = 3_600
 _OF_A_GATEWAY: Final = (
@@ -61,6 +76,7 @@ class GatewayFile:
     rules for callers by name.
 
     ``key_file`` has the key of the callers' credentials, and ``public_url`` is the address of the gateway, if given.
+    ``sign_in`` says how people sign in at the gateway itself, if they do.
     """
 
     arguments: Namespace
@@ -68,6 +84,7 @@ class GatewayFile:
     callers: Mapping[str, CallerSettings] = field(default_factory=dict)
     key_file: str = ""
     public_url: str = ""
+    sign_in: SignInSettings | None = None
 
 
 def read_gateway_file(path: Path) -> GatewayFile:
@@ -100,7 +117,7 @@ class _Reader:
 
     def read(self) -> GatewayFile:
         content = self._file.content
-        others = SETTINGS_TABLES | {_UPSTREAMS, _CALLERS, *_OF_THE_SERVER}
+        others = SETTINGS_TABLES | {_UPSTREAMS, _CALLERS, _SIGN_IN, *_OF_THE_SERVER}
         server = {name: value for name, value in content.items() if name not in others}
         arguments = Namespace(**self._defaults | self._read_options((), server, self._server))
         tables = content.get(_UPSTREAMS, {})
@@ -114,13 +131,112 @@ class _Reader:
             if name.casefold() in seen:
                 self._fail((_UPSTREAMS, name), "another upstream has this name in other letters: rename one")
             seen.add(name.casefold())
+        public_url = self._read_url((), content, "public-url")
         return GatewayFile(
             arguments=arguments,
             upstreams=upstreams,
             callers=self._read_callers(content),
             key_file=self._read_text((), content, "key-file"),
-            public_url=self._read_url((), content, "public-url"),
+            public_url=public_url,
+            sign_in=self._read_sign_in(content, public_url, arguments, upstreams),
         )
+
+    def _read_sign_in(
+        self,
+        content: Mapping[str, Any],
+        public_url: str,
+        arguments: Namespace,
+        upstreams: Sequence[UpstreamSettings],
+    ) -> SignInSettings | None:
+        """Return how people sign in at the gateway, or None if they do not."""
+        if _SIGN_IN not in content:
+            return None
+        place, table = (_SIGN_IN,), content[_SIGN_IN]
+        if not isinstance(table, dict):
+            self._fail(place, f"{_SIGN_IN} is a table, not {describe_type(table)}")
+        self._refuse_unknown(place, table, _OF_A_SIGN_IN)
+        issuer = self._read_issuer(public_url, arguments)
+        scopes = self._read_offered_scopes(table, upstreams)
+        defaults = self._read_scopes(place, table, "what the page preselects", "default-scopes")
+        if unknown := next((one for one in defaults or () if one not in scopes), None):
+            self._fail((*place, "default-scopes"), f"there is no scope {unknown[:40]!r} in this file")
+        registration = table.get("registration", True)
+        if not isinstance(registration, bool):
+            self._fail((*place, "registration"), f"registration is true or false, not {describe_type(registration)}")
+        return SignInSettings(
+            issuer=issuer,
+            name=self._read_label(place, table, "name") or "this gateway",
+            scopes=scopes,
+            default_scopes=defaults or tuple(scopes),
+            registration=registration,
+            clients=self._read_clients(table),
+            cache_s=self._read_number(place, table, "cache", _LONGEST_CACHE_S, least=0) or 0,
+        )
+
+    def _read_issuer(self, public_url: str, arguments: Namespace) -> str:
+        """Return the URL of the gateway for people, whose passwords go there."""
+        origin = read_origin(public_url) if public_url else None
+        if origin is None:
+            if arguments.host not in LOCAL_HOSTS or not arguments.port:
+                self._fail((_SIGN_IN,), "people sign in at the address of the gateway: give public-url above")
+            host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
+            return f"{'https' if arguments.tls_cert else 'http'}://{host}:{arguments.port}"
+        if urlsplit(public_url).path.strip("/") or urlsplit(public_url).query:
+            self._fail(("public-url",), "where people sign in, public-url has a host and no path")
+        if origin.scheme != "https" and get_host(public_url) not in LOCAL_HOSTS:
+            self._fail(("public-url",), "people send passwords there, so public-url is https (http on this machine)")
+        return public_url.rstrip("/")
+
+    def _read_offered_scopes(
+        self, table: Mapping[str, Any], upstreams: Sequence[UpstreamSettings]
+    ) -> Mapping[str, str]:
+        """Return each scope that people can give to an app, with the words for it."""
+        place = (_SIGN_IN, "scopes")
+        given = table.get("scopes", {})
+        if not isinstance(given, dict) or not all(isinstance(words, str) and words.strip() for words in given.values()):
+            self._fail(place, 'scopes is a table of scopes with words for people, such as sums = "Use the calculator"')
+        offered: dict[str, list[str]] = {}
+        for upstream in upstreams:
+            for scope in upstream.scopes or ():
+                if _SCOPE.fullmatch(scope) is None:
+                    self._fail((_UPSTREAMS, upstream.name, "scopes"), f"{scope[:40]!r} is no scope: one word of ASCII")
+                offered.setdefault(scope, []).append(upstream.name)
+        words = {scope: f"Use the tools of {', '.join(names)}" for scope, names in offered.items()}
+        if not words or any(upstream.scopes is None for upstream in upstreams):
+            words[EVERYONE] = "Use the tools that are for everyone"
+        for scope in given:
+            if _SCOPE.fullmatch(scope) is None:
+                self._fail((*place, scope), f"{scope[:40]!r} is no scope: one word of ASCII")
+            words[scope] = self._read_label(place, given, scope)
+        if len(words) > _MOST_SCOPES:
+            self._fail(place, f"there are more than {_MOST_SCOPES:,} scopes")
+        return words
+
+    def _read_clients(self, table: Mapping[str, Any]) -> Mapping[str, ClientSettings]:
+        place, tables = (_SIGN_IN, "clients"), table.get("clients", {})
+        if not isinstance(tables, dict) or len(tables) > _MOST_CLIENTS:
+            self._fail(place, f"clients are tables, such as [sign-in.clients.editor], at most {_MOST_CLIENTS:,}")
+        return {name: self._read_client(name, one) for name, one in tables.items()}
+
+    def _read_client(self, name: str, table: Any) -> ClientSettings:
+        place = (_SIGN_IN, "clients", name)
+        if not isinstance(table, dict):
+            self._fail(place, f"a client is a table, not {describe_type(table)}")
+        self._refuse_unknown(place, table, ("name", "redirect-uris"))
+        uris = table.get("redirect-uris")
+        if not isinstance(uris, list) or not uris or not all(isinstance(one, str) for one in uris):
+            self._fail(place, 'a client needs "redirect-uris", an array of URLs')
+        for uri in uris:
+            if isinstance(refusal := read_redirect_uri(uri), OAuthError):
+                self._fail((*place, "redirect-uris"), refusal.description.rstrip("."))
+        return ClientSettings(name=self._read_label(place, table, "name") or name, redirect_uris=tuple(uris))
+
+    def _read_label(self, place: tuple[str, ...], table: Mapping[str, Any], name: str) -> str:
+        """Return a text that people read on a page: one line of printable characters."""
+        text = self._read_text(place, table, name)
+        if len(text) > _LONGEST_NAME or not text.isprintable():
+            self._fail((*place, name), f"{name[:40]} is a text of at most {_LONGEST_NAME} printable characters")
+        return text
 
     def _read_callers(self, content: Mapping[str, Any]) -> dict[str, CallerSettings]:
         tables = content.get(_CALLERS, {})
@@ -128,13 +244,28 @@ class _Reader:
             self._fail((_CALLERS,), "callers are tables, such as [callers.ann]")
         if len(tables) > _MOST_CALLERS:
             self._fail((_CALLERS,), f"there are more than {_MOST_CALLERS:,} callers")
-        return {name: self._read_caller(name, table) for name, table in tables.items()}
+        read = {name: self._read_caller(name, table) for name, table in tables.items()}
+        for group, table in tables.items():
+            for member in self._read_members(group, table):
+                if member in read:
+                    self._fail((_CALLERS, group, "members"), f"{member[:40]!r} has a table, or is in another group")
+                read[member] = read[group]
+        return read
+
+    def _read_members(self, group: str, table: Mapping[str, Any]) -> Sequence[str]:
+        """Return the names of the callers who have the rules of this table too, each for themselves."""
+        place, members = (_CALLERS, group, "members"), table.get("members", [])
+        if not isinstance(members, list) or not all(isinstance(one, str) and one for one in members):
+            self._fail(place, "members is an array of names of callers")
+        if len(members) > _MOST_MEMBERS:
+            self._fail(place, f"there are more than {_MOST_MEMBERS:,} members")
+        return members
 
     def _read_caller(self, name: str, table: Any) -> CallerSettings:
         place = (_CALLERS, name)
         if not isinstance(table, dict):
             self._fail(place, f"a caller is a table, not {describe_type(table)}")
-        self._refuse_unknown(place, table, ("scopes", "rate", "running"))
+        self._refuse_unknown(place, table, _OF_A_CALLER)
         return CallerSettings(
             scopes=self._read_scopes(place, table, "what this caller has, whatever its key or token says"),
             rate=self._read_rate(place, table),
@@ -148,10 +279,12 @@ class _Reader:
                 hint = f'; did you mean "{near[0]}"?' if near else f": it may have {', '.join(known)}"
                 self._fail((*place, member), f'there is no option "{member[:40]}" here{hint}')
 
-    def _read_scopes(self, place: tuple[str, ...], table: Mapping[str, Any], meaning: str) -> list[str] | None:
-        scopes = table.get("scopes")
+    def _read_scopes(
+        self, place: tuple[str, ...], table: Mapping[str, Any], meaning: str, name: str = "scopes"
+    ) -> list[str] | None:
+        scopes = table.get(name)
         if scopes is not None and not (isinstance(scopes, list) and all(isinstance(one, str) for one in scopes)):
-            self._fail((*place, "scopes"), f"scopes is an array of strings: {meaning}")
+            self._fail((*place, name), f"{name} is an array of strings: {meaning}")
         return scopes
 
     def _read_text(self, place: tuple[str, ...], table: Mapping[str, Any], name: str) -> str:
@@ -203,14 +336,16 @@ class _Reader:
             self._fail((*place, "rate"), str(error))
         return rate
 
-    def _read_number(self, place: tuple[str, ...], table: Mapping[str, Any], name: str, most: int) -> int | None:
+    def _read_number(
+        self, place: tuple[str, ...], table: Mapping[str, Any], name: str, most: int, *, least: int = 1
+    ) -> int | None:
         number = table.get(name)
         if number is None:
             return None
         if isinstance(number, bool) or not isinstance(number, int):
             self._fail((*place, name), f"{name} is a whole number, not {describe_type(number)}")
-        if not 1 <= number <= most:
-            self._fail((*place, name), f"{name} is 1 to {most:,}, not {number}")
+        if not least <= number <= most:
+            self._fail((*place, name), f"{name} is {least} to {most:,}, not {number}")
         return number
 
     def _read_upstream(self, name: str, table: Any) -> UpstreamSettings:

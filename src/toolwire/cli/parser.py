@@ -113,6 +113,7 @@ def _build_parser(version: str) -> Parser:
     _add_serve(_add_command(add, "serve", "serve tools over every protocol at once"))
     _add_work(_add_command(add, "work", "run the long calls that servers offer, on this machine"))
     _add_gateway(_add_command(add, "gateway", "serve the upstreams that a file lists, check and list them, or add one"))
+    _add_users(_add_command(add, "users", "say who may sign in at a gateway: list, add, remove and sign out people"))
     _add_install(_add_command(add, "install", "let a host of MCP, such as Claude Desktop, use the tools"))
     _add_tools(_add_command(add, "tools", "list the tools of a target"))
     _add_show(_add_command(add, "show", "show one tool: its arguments, what a call needs, and an example call"))
@@ -344,6 +345,17 @@ def _add_gateway(parser: Parser) -> None:
     _add_site_description(parser)
     _add_remote(parser)
     _add_selection(parser)
+
+
+def _add_users(parser: Parser) -> None:
+    parser.add_argument(
+        "action", choices=["list", "add", "password", "sign-out", "remove"], metavar="ACTION",
+        help="list: print the people; add: add one, and ask for the password; password: change it; sign-out: end all"
+        " sessions and apps; remove: delete the person and their credentials",
+    )  # fmt: skip
+    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="what the person signs in with")
+    parser.add_argument("--file", default="toolwire.toml", metavar="FILE", help="the file of the gateway (%(default)s)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def _add_install(parser: Parser) -> None:

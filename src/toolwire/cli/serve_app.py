@@ -52,7 +52,7 @@ from toolwire.protocols.openapi.document import arazzo
 from toolwire.protocols.openapi.document.loading import load_document
 from toolwire.server import App, asgi
 from toolwire.server.access.api_keys import parse_api_key
-from toolwire.server.access.callers import Callers
+from toolwire.server.access.callers import Callers, CombinedCallers
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.app import SessionUse
 from toolwire.server.asgi import apply_scopes, combine_callers, open_inbox
@@ -69,6 +69,7 @@ from toolwire.telemetry.logs import log_json
 
 from .exits import UsageError
 from .gateway_callers import open_caller_vault, read_exchange, read_identity
+from .gateway_sign_in import ClientSettings, OpenSignIn, SignInSettings, open_sign_in
 from .metrics_address import build_metrics_services
 from .operators import find_operators
 from .targets.local_target import open_code
@@ -213,6 +214,7 @@ class ServeSettings:
     callers: Mapping[str, CallerSettings] = field(default_factory=dict)
     key_file: str = ""
     public_url: str = ""
+    sign_in: SignInSettings | None = None
     debug: bool = False
     sessions: SessionUse = "needed"
     is_one_process: bool = True
@@ -233,7 +235,16 @@ def read_settings(text: str) -> ServeSettings:
     data: dict[str, Any] = json.loads(text)
     upstreams = tuple(UpstreamSettings(**one) for one in data.pop("upstreams", ()))
     callers = {name: CallerSettings(**one) for name, one in data.pop("callers", {}).items()}
-    return ServeSettings(tokens=TokenOptions(**data.pop("tokens", {})), upstreams=upstreams, callers=callers, **data)
+    sign_in = _read_sign_in(data.pop("sign_in", None))
+    tokens = TokenOptions(**data.pop("tokens", {}))
+    return ServeSettings(tokens=tokens, upstreams=upstreams, callers=callers, sign_in=sign_in, **data)
+
+
+def _read_sign_in(data: dict[str, Any] | None) -> SignInSettings | None:
+    if data is None:
+        return None
+    clients = {name: ClientSettings(**one) for name, one in data.pop("clients").items()}
+    return SignInSettings(**data, clients=clients)
 
 
 def list_remote_options(arguments: Namespace) -> dict[str, Any]:
@@ -313,7 +324,13 @@ def build_served_app(
     if settings.log == "json":
         log_json()
     keys = [parse_api_key(key) for key in settings.api_keys]
+    rules = RulesByCaller(list_caller_rules(settings))
     callers = build_callers(settings.tokens)
+    sign_in = None
+    if settings.sign_in is not None:
+        sign_in = open_sign_in(settings.sign_in, settings.state, rules)
+        # The challenge of the last source goes out, and that of people says where to sign in.
+        callers = CombinedCallers(*filter(None, (callers, sign_in.server.callers)))
     app = serve(
         api_keys=keys,
         callers=callers,
@@ -323,14 +340,15 @@ def build_served_app(
         **{name: getattr(settings, name) for name in _PASSED_ON},
     )
     is_personal = any(isinstance(toolbox, PersonalToolbox) for toolbox in toolboxes)
-    if not is_personal and not settings.metrics_address:
+    if not is_personal and not settings.metrics_address and sign_in is None:
         return app
     services = build_metrics_services(settings.metrics_address, app)
     if not is_personal:
         guard = HostGuard(hosts=settings.hosts, origins=settings.origins)
-        return GatewayApp(app, {}, guard, public_url=settings.public_url, services=services)
-    known = apply_scopes(combine_callers(keys, callers), RulesByCaller(list_caller_rules(settings)))
-    return build_gateway_app(settings, toolboxes, app, known, services)
+        server = None if sign_in is None else sign_in.server
+        return GatewayApp(app, {}, guard, public_url=settings.public_url, services=services, sign_in=server)
+    known = apply_scopes(combine_callers(keys, callers), rules)
+    return build_gateway_app(settings, toolboxes, app, known, services, sign_in)
 
 
 def list_caller_rules(settings: ServeSettings) -> dict[str, CallerRules]:
@@ -482,9 +500,9 @@ def _add_callers(settings: ServeSettings, boxes: Sequence[Toolbox]) -> Sequence[
     personal = [upstream for upstream in settings.upstreams if upstream.account != "gateway"]
     if not personal:
         return boxes
-    if not settings.api_keys and not settings.tokens:
+    if not settings.api_keys and not settings.tokens and settings.sign_in is None:
         text = "is called with the credentials of its callers, so callers need keys or tokens: api-key-file or jwks."
-        raise UsageError(f"The upstream {personal[0].name} {text}")
+        raise UsageError(f"The upstream {personal[0].name} {text} Or people sign in: [sign-in].")
     scopes = {one.name: frozenset(one.scopes or ()) for one in settings.upstreams}
     vault = open_caller_vault(settings.key_file, settings.state)
     notices = SignInNotices(
@@ -535,8 +553,12 @@ def build_gateway_app(
     app: App,
     callers: Callers,
     services: Sequence[Service] = (),
+    sign_in: OpenSignIn | None = None,
 ) -> GatewayApp:
-    """Return ``app`` with the pages on which ``callers`` sign in to upstreams, and ``services`` beside it."""
+    """Return ``app`` with the pages on which ``callers`` sign in to upstreams, and ``services`` beside it.
+
+    ``sign_in`` is where people sign in at the gateway itself.
+    """
     upstreams: dict[str, SignInUpstream] = {}
     vault = open_caller_vault(settings.key_file, settings.state)
     for upstream, toolbox in zip(settings.upstreams, toolboxes, strict=True):
@@ -548,7 +570,14 @@ def build_gateway_app(
                 identity=read_identity(upstream.client_id, upstream.client_secret_env),
                 scopes=frozenset(upstream.scopes or ()),
             )
-    pages = SignInPages(upstreams, callers, vault)
+    pages = SignInPages(
+        upstreams,
+        callers,
+        vault,
+        find_user=None if sign_in is None else sign_in.find_user,
+        login_path="" if sign_in is None else sign_in.login_path,
+        takes_keys=bool(settings.api_keys or settings.tokens) or sign_in is None,
+    )
     return GatewayApp(
         app,
         {SIGN_IN_PATH: pages.answer},
@@ -556,6 +585,7 @@ def build_gateway_app(
         public_url=settings.public_url,
         keeps_tokens=any(one.account == "exchange" for one in settings.upstreams),
         services=services,
+        sign_in=None if sign_in is None else sign_in.server,
     )
 
 

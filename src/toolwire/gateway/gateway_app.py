@@ -39,6 +39,17 @@ class Service(Protocol):
         ...
 
 
+class SignInServer(Protocol):
+    """The authorization server of a gateway, at which its callers sign in."""
+
+    paths: frozenset[str]
+    """The paths that it answers."""
+
+    async def answer(self, scope: Scope, exchange: Exchange) -> Response:
+        """Return the response to one HTTP request."""
+        ...
+
+
 AnswerPage: TypeAlias = Callable[[PageRequest], Awaitable[Response]]
 
 _LIMITS: Final = ServerLimits(body_bytes=64 * 1024)
@@ -48,7 +59,8 @@ class GatewayApp:
     """The application ``app``, and before it ``pages`` by the beginning of their path.
 
     ``public_url`` is the address of the gateway; without it, that of each request. With ``keeps_tokens``, the token of
-    a request is at hand while its call runs. ``services`` start and stop with the application.
+    a request is at hand while its call runs. ``services`` start and stop with the application. ``sign_in`` is where
+    people sign in at the gateway itself.
     """
 
     takes_exchanges = True
@@ -63,9 +75,12 @@ class GatewayApp:
         public_url: str = "",
         keeps_tokens: bool = False,
         services: Sequence[Service] = (),
+        sign_in: SignInServer | None = None,
     ) -> None:
         self._app, self._pages, self._guard, self._services = app, dict(pages), guard, services
         self._prefixes = tuple(pages)
+        self._sign_in = sign_in
+        self._sign_in_paths = frozenset() if sign_in is None else sign_in.paths
         self._public_url = public_url.rstrip("/")
         self._keeps_tokens = keeps_tokens
         self._scheduler = DeadlineScheduler()
@@ -119,10 +134,23 @@ class GatewayApp:
         BASE_URL.set(self._public_url or f"{scope['scheme']}://{fields.get(b'host', b'').decode('latin-1')}{root}")
         if self._keeps_tokens:
             CALLER_TOKEN.set(Secret(read_credential(fields).decode("latin-1")))
+        if path in self._sign_in_paths and self._sign_in is not None:
+            await send_response(scope, exchange, await self._answer_sign_in(self._sign_in, scope, exchange, fields))
+            return
         if not path.startswith(self._prefixes):
             await self._app.serve(scope, exchange)
             return
         await send_response(scope, exchange, await self._answer_page(scope, exchange, fields, path))
+
+    async def _answer_sign_in(
+        self, sign_in: SignInServer, scope: Scope, exchange: Exchange, fields: Fields
+    ) -> Response:
+        server = scope.get("server")
+        # D-24: a browser of another program can read its pages at the names of this gateway alone. An origin may be
+        # any: the server itself says which of its addresses pages of other sites may read.
+        own = {name: value for name, value in fields.items() if name != b"origin"}
+        refusal = self._guard.check_host(server[0] if server else "", own)
+        return await sign_in.answer(scope, exchange) if refusal is None else _build_refusal(refusal)
 
     async def _answer_page(self, scope: Scope, exchange: Exchange, fields: Fields, path: str) -> Response:
         server = scope.get("server")

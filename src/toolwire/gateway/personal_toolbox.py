@@ -38,6 +38,7 @@ from toolwire.core.toolbox import (
     find_self_asking,
     ignore_progress,
 )
+from toolwire.limits import USER_PREFIX
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.stores.credentials.caller_vault import CallerVault
 from toolwire.stores.credentials.files import CredentialStore
@@ -216,7 +217,8 @@ class PersonalToolbox:
             found = await anyio.to_thread.run_sync(store.find_covering, self.url)
             return found or Problem(kind=Kind.UNAUTHORIZED, message=f"{self.name} needs your sign-in.")
         token = CALLER_TOKEN.get()
-        if token is None or principal.startswith("key"):
+        # A token that the gateway itself issued opens all that its person may use, so no other server gets it.
+        if token is None or principal.startswith(("key", USER_PREFIX)):
             text = f"{self.name} takes an exchanged token of its caller, and your call came without one."
             return Problem(kind=Kind.FORBIDDEN, message=text)
         assert self._transport is not None, "an exchange has a transport"  # noqa: S101 - the constructor's callers

@@ -55,12 +55,21 @@ _FIELDS: Final = (
     (b"content-security-policy", build_policy().encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
     (b"cache-control", b"no-store"),
 )
 _log = logging.getLogger("toolwire")
 
-FindUser: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[str | None]]
-"""Returns the name of the user who is signed in at the browser that sent these header fields, or None."""
+
+class SignedInUser(NamedTuple):
+    """Who is signed in at the gateway itself: as which caller, and the name that pages show."""
+
+    caller: Caller
+    name: str
+
+
+FindUser: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[SignedInUser | None]]
+"""Returns who is signed in at the browser that sent these header fields, or None."""
 
 
 class PageRequest(NamedTuple):
@@ -90,7 +99,11 @@ class SignInUpstream:
 
 
 class SignInPages:
-    """The pages below ``/sign-in/``. ``find_user`` finds people who are signed in at the gateway itself."""
+    """The pages below ``/sign-in/``.
+
+    ``find_user`` finds people who are signed in at the gateway itself; ``login_path`` is its page for that. Without
+    ``takes_keys``, no caller has a key or a token to type in.
+    """
 
     def __init__(
         self,
@@ -99,7 +112,10 @@ class SignInPages:
         vault: CallerVault,
         *,
         find_user: FindUser | None = None,
+        login_path: str = "",
+        takes_keys: bool = True,
     ) -> None:
+        self._login_path, self._takes_keys = login_path, takes_keys
         self._upstreams, self._callers, self._vault, self._find_user = upstreams, callers, vault, find_user
 
     async def answer(self, request: PageRequest) -> Response:
@@ -130,27 +146,54 @@ class SignInPages:
     async def _answer_page(self, request: PageRequest, name: str) -> Response:
         user = await self._find_user(request.headers) if self._find_user is not None else None
         if request.method == "GET":
-            return _build_entry(name, _KEY_FIELD if user is None else "")
+            return self._build_first_page(name, user)
         if not _is_from_here(request):
             return _build_page("This did not work", "<p>This form came from another site.</p>", 403)
         form = parse_form_fields(request.body.decode("utf-8", "replace"))
-        caller: Caller | Problem = Caller(user) if user is not None else await self._identify_key(request, form)
+        caller = user.caller if user is not None else await self._identify_key(request, form)
         if isinstance(caller, Problem):
-            return _build_entry(name, _KEY_FIELD, build_notice(caller.message, "destroys", role="alert"), status=401)
+            return _build_entry(
+                name,
+                self._write_identity(name, None),
+                build_notice(caller.message, "destroys", role="alert"),
+                status=401,
+            )
+        key_field = _KEY_FIELD.replace(" required", "") if user is None else ""
         upstream = self._find_upstream(name, caller)
         if upstream is None:
             text = f"<p>There is no {escape(make_visible(name[:100]))} at which you can sign in.</p>"
             return _build_page("There is nothing here", text, 404)
         if form.get("step") == "key" and (site_key := form.get("site_key", "").strip()):
-            return await self._keep_key(upstream, name, caller, site_key)
-        return await self._start(request, upstream, name, caller)
+            return await self._keep_key(upstream, name, caller, site_key, key_field)
+        return await self._start(request, upstream, name, caller, key_field)
 
-    async def _start(self, request: PageRequest, upstream: SignInUpstream, name: str, caller: Caller) -> Response:
+    def _build_first_page(self, name: str, user: SignedInUser | None) -> Response:
+        if user is None and not self._takes_keys:
+            # GW-02: here is no other way to say who one is.
+            return Response(303, ((b"location", self._link_login(name).encode()), (b"cache-control", b"no-store")))
+        return _build_entry(name, self._write_identity(name, user))
+
+    def _write_identity(self, name: str, user: SignedInUser | None) -> str:
+        """Return the part of the form that says who the caller is, or asks for it."""
+        if user is not None:
+            return f"<p>You are signed in to this gateway as <b>{escape(make_visible(user.name))}</b>.</p>"
+        if self._find_user is None:
+            return _KEY_FIELD
+        link = f'<a href="{escape(self._link_login(name))}">Sign in to this gateway</a>'
+        return f"<p>{link}, or give your key of it.</p>{_KEY_FIELD}" if self._takes_keys else f"<p>{link} first.</p>"
+
+    def _link_login(self, name: str) -> str:
+        page = f"{SIGN_IN_PATH}{quote(name[:100], safe='')}"
+        return f"{self._login_path}?next={quote(page, safe='')}"
+
+    async def _start(
+        self, request: PageRequest, upstream: SignInUpstream, name: str, caller: Caller, key_field: str
+    ) -> Response:
         """Return the page that leads to the authorization server of the upstream, or asks for a key of it."""
         redirect_uri = f"{request.base}{RETURN_PATH}"
         found = await anyio.to_thread.run_sync(_find_place, upstream, redirect_uri)
         if isinstance(found, Problem):
-            return _build_key_page(name, upstream.toolbox.url, found)
+            return _build_key_page(name, upstream.toolbox.url, found, key_field)
         target, identity = found
         state, verifier, cookie = (secrets.token_urlsafe(32) for _ in range(3))
         key = create_target_key(target)
@@ -162,7 +205,7 @@ class SignInPages:
             )
         )
         if isinstance(started, Problem):
-            return _build_key_page(name, upstream.toolbox.url, started)
+            return _build_key_page(name, upstream.toolbox.url, started, key_field)
         kept = KeptSignIn(caller.name, name, digest_cookie(cookie), started)
         if not await anyio.to_thread.run_sync(keep_sign_in, self._vault, kept, time()):
             return _build_page("Too many sign-ins wait", "<p>Try again in ten minutes.</p>", 503)
@@ -178,10 +221,12 @@ class SignInPages:
         page = _build_page(f"Sign in to {name}", html)
         return page._replace(headers=(*page.headers, (b"set-cookie", text.encode())))
 
-    async def _keep_key(self, upstream: SignInUpstream, name: str, caller: Caller, key: str) -> Response:
+    async def _keep_key(
+        self, upstream: SignInUpstream, name: str, caller: Caller, key: str, key_field: str
+    ) -> Response:
         if not (key.isascii() and key.isprintable() and len(key) <= _MAX_KEY):
             problem = Problem(kind=Kind.INVALID_ARGUMENTS, message="This key has a character that keys do not have.")
-            return _build_key_page(name, upstream.toolbox.url, problem)
+            return _build_key_page(name, upstream.toolbox.url, problem, key_field)
         resource = get_origin(upstream.toolbox.url)
         await self._store(upstream, caller.name, Credential(kind="key", resource=resource, access=Secret(key)))
         return _build_done(name)
@@ -296,13 +341,13 @@ def _build_entry(name: str, key_field: str, notice: str = "", *, status: int = 2
     return _build_page("Sign in for your calls", html, status)
 
 
-def _build_key_page(name: str, url: str, problem: Problem) -> Response:
+def _build_key_page(name: str, url: str, problem: Problem, key_field: str) -> Response:
     """Return the page that takes a key of the site, which offers no page to sign in at."""
     why = build_notice(make_visible(problem.message), "costs")
     html = (
         f"{why}<p>If <b>{escape(get_host(url))}</b> gave you a key, it is kept here, encrypted, for your own calls.</p>"
         f'<form method="post" action="{SIGN_IN_PATH}{escape(quote(name, safe=""))}" autocomplete="off">'
-        f"{build_hidden_fields([('step', 'key')])}{_KEY_FIELD.replace(' required', '')}"
+        f"{build_hidden_fields([('step', 'key')])}{key_field}"
         '<div class="field"><label for="site-key">Your key for that site</label><input id="site-key" type="password"'
         ' name="site_key" autocomplete="off" required></div>'
         '<div class="actions bar"><button class="primary">Keep this key</button></div></form>'

@@ -10,6 +10,9 @@ from toolwire.core.model import RateLimit
 EVERY_CALLER = "*"
 """The name of the rules for all callers that have none of their own."""
 
+USER_PREFIX = "user:"
+"""How the name in calls begins of a person who signed in at the server: ``user:NAME:DIGITS``."""
+
 _PREFIXES = ("key:", "jwt:")
 
 
@@ -47,4 +50,19 @@ class RulesByCaller:
         found = self._rules.get(principal)
         if found is None and principal.startswith(_PREFIXES):
             found = self._rules.get(principal[4:])
+        elif found is None and principal.startswith(USER_PREFIX):
+            found = self._rules.get(read_user_name(principal))
         return self._others if found is None else found
+
+    def choose_scopes(self, principal: str, granted: frozenset[str] | None) -> frozenset[str] | None:
+        """Return the scopes of a caller whose credentials have ``granted``; None means all."""
+        scopes = self.find(principal).scopes
+        if scopes is None:
+            return granted
+        # GW-02: a person allowed an app a part of what they may do, to which no rule adds.
+        return scopes & granted if granted is not None and principal.startswith(USER_PREFIX) else scopes
+
+
+def read_user_name(principal: str) -> str:
+    """Return with which name the person signed in who is called ``principal`` in calls."""
+    return principal.removeprefix(USER_PREFIX).rpartition(":")[0]

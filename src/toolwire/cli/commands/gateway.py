@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from toolwire.cli.commands.serve import build_settings, serve_arguments
 from toolwire.cli.exits import NOT_FOUND, OK, UsageError
 from toolwire.cli.gateway_file import UPSTREAM_NAME, GatewayFile, parse_gateway_file, read_gateway_file
+from toolwire.cli.gateway_sign_in import check_sign_in
 from toolwire.cli.serve_app import (
     REMOTE_OPTIONS,
     ServeSettings,
@@ -58,7 +59,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _build_settings(file: GatewayFile) -> ServeSettings:
     settings = build_settings(file.arguments, file.upstreams, file.callers)
-    return replace(settings, key_file=file.key_file, public_url=file.public_url)
+    if file.sign_in is not None:
+        check_sign_in(file.sign_in, settings.state)
+    return replace(settings, key_file=file.key_file, public_url=file.public_url, sign_in=file.sign_in)
 
 
 def _check(file: GatewayFile, *, as_json: bool) -> int:
@@ -95,6 +98,8 @@ def _list(file: GatewayFile, *, as_json: bool) -> int:
             "name": upstream.name,
             "target": _show_target(upstream),
             "scopes": None if upstream.scopes is None else list(upstream.scopes),
+            "credentials": upstream.account,
+            "sign_in": None if file.sign_in is None else file.sign_in.issuer,
         }
         for upstream in file.upstreams
     ]
@@ -106,6 +111,8 @@ def _list(file: GatewayFile, *, as_json: bool) -> int:
         for one in file.upstreams
     ]
     print_table(("upstream", "target", "for callers with"), cells, sys.stdout)
+    if file.sign_in is not None:
+        print(f"People sign in at {file.sign_in.issuer}. `toolwire users list` prints them.")
     return OK
 
 

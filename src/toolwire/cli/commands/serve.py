@@ -248,7 +248,7 @@ def _read_tls(arguments: argparse.Namespace) -> TlsFiles | None:
 
 
 def _warn(host: str, settings: ServeSettings, asking: int) -> None:
-    if not settings.api_keys and not settings.tokens and not _is_loopback(host):
+    if not settings.api_keys and not settings.tokens and settings.sign_in is None and not _is_loopback(host):
         print_warning(
             f"Anyone who can reach {host} can call these tools: ask for a key with --api-key-file or TOOLWIRE_API_KEYS."
         )
@@ -279,7 +279,9 @@ def _is_loopback(host: str) -> bool:
 def _describe_keys(settings: ServeSettings) -> str:
     """Return what a caller must bring, in a few words."""
     keys = [f"one of {len(settings.api_keys)}"] if settings.api_keys else []
-    return " or ".join([*keys, *(["a signed token"] if settings.tokens else [])]) or "none asked for"
+    tokens = ["a signed token"] if settings.tokens else []
+    people = [f"a sign-in at {settings.sign_in.issuer}"] if settings.sign_in is not None else []
+    return " or ".join([*keys, *tokens, *people]) or "none asked for"
 
 
 def _count_offered(catalog: Catalog) -> str:

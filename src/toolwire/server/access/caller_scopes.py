@@ -13,7 +13,10 @@ _MOST = 4_096
 
 
 class CallersWithScopes:
-    """The callers that ``source`` identifies, each with the scopes that ``rules`` give it, if they give any."""
+    """The callers that ``source`` identifies, each with the scopes that ``rules`` give it, if they give any.
+
+    A person who signed in has at most those that they allowed the app which calls for them.
+    """
 
     def __init__(self, source: Callers, rules: RulesByCaller) -> None:
         self._source, self._rules = source, rules
@@ -45,8 +48,8 @@ class CallersWithScopes:
         known = self._known.get(id(caller))
         if known is not None and known[0] is caller:
             return known[1]
-        scopes = self._rules.find(caller.name).scopes
-        applied = caller if scopes is None else Caller(caller.name, scopes, caller.client_id)
+        scopes = self._rules.choose_scopes(caller.name, caller.scopes)
+        applied = caller if scopes == caller.scopes else Caller(caller.name, scopes, caller.client_id)
         if len(self._known) >= _MOST:
             self._known.clear()
         self._known[id(caller)] = caller, applied

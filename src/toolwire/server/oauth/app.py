@@ -61,6 +61,7 @@ class AuthorizationServer:
         self._endpoints = _build_endpoints(context)
         self._documents = _build_documents(context)
         self.callers = TokenCallers(context)
+        self.paths = frozenset(self._endpoints) | frozenset(self._documents)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request; see the ASGI specification."""
@@ -70,13 +71,13 @@ class AuthorizationServer:
             await close_websocket(scope, receive, send)
         else:
             exchange = get_exchange(receive, send)
-            await send_response(scope, exchange, await self._answer(scope, exchange))
+            await send_response(scope, exchange, await self.answer(scope, exchange))
 
     def serve_before(self, app: Asgi) -> Asgi:
         """Return an application that serves the paths of this server, and passes all other requests to ``app``."""
 
         async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-            is_ours = scope["type"] == "http" and scope["path"] in self._paths()
+            is_ours = scope["type"] == "http" and scope["path"] in self.paths
             await (self if is_ours else app)(scope, receive, send)
 
         return serve
@@ -122,10 +123,8 @@ class AuthorizationServer:
         # XL-116
         return await self._context.run_in_thread(revoke_own_grant, self._context, user_id, grant_id)
 
-    def _paths(self) -> frozenset[str]:
-        return frozenset(self._endpoints) | frozenset(self._documents)
-
-    async def _answer(self, scope: Scope, exchange: Exchange) -> Response:
+    async def answer(self, scope: Scope, exchange: Exchange) -> Response:
+        """Return the response to one HTTP request."""
         path, method = scope["path"], scope["method"]
         document = self._documents.get(path)
         if document is not None:

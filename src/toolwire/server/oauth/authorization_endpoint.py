@@ -10,7 +10,7 @@ Rules:
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from hmac import compare_digest
 from typing import Any
 from urllib.parse import parse_qs, quote
@@ -60,10 +60,30 @@ async def handle_authorization(context: ServerContext, request: OAuthRequest) ->
         )
     if session.user is None:
         return build_redirect(build_login_url(context, f"{request.path}?{request.query}"))
-    earlier = await context.run_in_thread(_compare_earlier, context, session.user, client, authorization)
+    return await _ask_user(context, session, session.user, client, authorization)
+
+
+async def _ask_user(
+    context: ServerContext, session: BrowserSession, user: Account, client: Client, authorization: AuthorizationRequest
+) -> Response:
+    """Return the consent page, or the redirect with a code if the user allowed the same before."""
+    authorization = _narrow_scopes(context, user, authorization)
+    if not authorization.scopes:
+        return build_error_page("Your account may do nothing of what this app asks for. Ask who runs this server.", 403)
+    earlier = await context.run_in_thread(_compare_earlier, context, user, client, authorization)
     if earlier == "same":
-        return await _send_code(context, authorization, client, session.user, authorization.scopes)
-    return await _show_consent(context, session, session.user, client, authorization, changed=earlier == "changed")
+        return await _send_code(context, authorization, client, user, authorization.scopes)
+    return await _show_consent(context, session, user, client, authorization, changed=earlier == "changed")
+
+
+def _narrow_scopes(context: ServerContext, user: Account, authorization: AuthorizationRequest) -> AuthorizationRequest:
+    """Return ``authorization`` with the scopes alone that the user may give to an app."""
+    # GW-02: the page offers nobody what they do not have themselves.
+    find_scopes = context.settings.find_scopes
+    own = None if find_scopes is None else find_scopes(user.id)
+    if own is None:
+        return authorization
+    return replace(authorization, scopes=tuple(scope for scope in authorization.scopes if scope in own))
 
 
 async def _is_trusted(context: ServerContext, session: BrowserSession, client: Client) -> bool:
@@ -124,6 +144,9 @@ async def handle_consent(context: ServerContext, request: OAuthRequest) -> Respo
 async def _send_code(
     context: ServerContext, authorization: AuthorizationRequest, client: Client, user: Account, scopes: tuple[str, ...]
 ) -> Response:
+    # The document of a client may take seconds to come: an account that was removed meanwhile gets no grant.
+    if await context.run_in_thread(context.users.find, user.id) is None:
+        return build_error_page("Your account has been removed.", 403)
     code = await context.run_in_thread(create_code, context, authorization, client, user.id, scopes)
     return _redirect_back(context, authorization.redirect_uri, authorization.state, {"code": code})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -32,7 +32,8 @@ class OAuthSettings:
     processes may accept a revoked token. ``body_s`` is how long a form may take to arrive, ``store_s`` how long the
     database may take to answer. ``key`` makes access tokens JWTs. ``login_url`` is the sign-in page of your
     application, and ``connected_url`` its page of grants; without it, this server has one. ``sign_up_url`` is the page
-    where a user creates an account; the sign-in page links to it.
+    where a user creates an account; the sign-in page links to it. ``find_scopes`` returns which scopes the user with an
+    id may give to apps, or None for all; without it, each user may give all.
 
     Raises:
         DefinitionError: a URL is not https (http is allowed on this machine only), or a scope is not a single word.
@@ -62,6 +63,7 @@ class OAuthSettings:
     login_url: str = ""
     connected_url: str = ""
     sign_up_url: str = ""
+    find_scopes: Callable[[str], frozenset[str] | None] | None = None
     offered_scopes: OfferedScopes = field(init=False)
 
     @property

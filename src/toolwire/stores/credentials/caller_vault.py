@@ -35,6 +35,18 @@ class CallerVault:
         """Return the credentials of one caller."""
         return CredentialStore(_CallerPlace(self._place, principal), keys=self._keys)
 
+    def forget(self, principal: str) -> int:
+        """Delete all credentials of one caller, and return how many there were. It needs no key.
+
+        Raises:
+            CredentialError: they cannot be deleted.
+        """
+        place = _CallerPlace(self._place, principal)
+        names = place.list_names()
+        for name in names:
+            place.delete(name)
+        return len(names)
+
     def keep_started(self, state: str, text: str, until: float, now: float) -> bool:
         """Keep ``text`` about a sign-in until ``until``; return False if too many wait.
 

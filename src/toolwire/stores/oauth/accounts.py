@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from time import time
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from .database import OAuthStore
+from .database import GrantEvent, OAuthRows, OAuthStore
 
 _MAX_PASSWORD = 1_024
 _MIN_PASSWORD = 8
@@ -32,8 +33,8 @@ class Accounts:
         self._hasher = PasswordHasher() if hasher is None else hasher
         self._unknown_hash = self._hasher.hash(secrets.token_urlsafe(16))
 
-    def add(self, name: str, password: str) -> StoredAccount | None:
-        """Add an account and return it, or return None if the name is taken.
+    def add(self, name: str, password: str, user_id: str = "") -> StoredAccount | None:
+        """Add an account and return it, or return None if the name is taken. Without ``user_id``, its id is random.
 
         Raises:
             ValueError: the name is empty or too long, or the password is not 8 to 1,024 characters long.
@@ -41,9 +42,8 @@ class Accounts:
         name = name.strip()
         if not 0 < len(name) <= 100 or not name.isprintable():
             raise ValueError("A name must have 1 to 100 printable characters.")
-        if not _MIN_PASSWORD <= len(password) <= _MAX_PASSWORD:
-            raise ValueError(f"A password must have {_MIN_PASSWORD} to {_MAX_PASSWORD:,} characters.")
-        person = StoredAccount(secrets.token_hex(16), name)
+        _check_password(password)
+        person = StoredAccount(user_id or secrets.token_hex(16), name)
         hashed = self._hasher.hash(password)
         with self._store.write_transaction() as rows:
             return person if rows.add_user(person.id, person.name, hashed) else None
@@ -68,6 +68,40 @@ class Accounts:
                 rows.change_password(known[0], self._hasher.hash(password))
         return StoredAccount(known[0], known[1])
 
+    def list_all(self) -> list[StoredAccount]:
+        """Return all accounts, by name."""
+        with self._store.read_transaction() as rows:
+            return [StoredAccount(*known) for known in rows.list_users()]
+
+    def find_by_name(self, name: str) -> StoredAccount | None:
+        """Return the account with this name, or None."""
+        with self._store.read_transaction() as rows:
+            known = rows.find_user_by_name(name)
+        return None if known is None else StoredAccount(known[0], known[1])
+
+    def change_password(self, account: StoredAccount, password: str) -> None:
+        """Give ``account`` another password, and end its sessions and what it allowed apps.
+
+        Raises:
+            ValueError: the password is not 8 to 1,024 characters long.
+        """
+        _check_password(password)
+        hashed = self._hasher.hash(password)
+        with self._store.write_transaction() as rows:
+            rows.change_password(account.id, hashed)
+            _end_access(rows, account)
+
+    def end_access(self, account: StoredAccount) -> int:
+        """End the sessions of ``account`` and what it allowed apps, and return how many apps those were."""
+        with self._store.write_transaction() as rows:
+            return _end_access(rows, account)
+
+    def remove(self, account: StoredAccount) -> int:
+        """Delete ``account``, and end its sessions and what it allowed apps. Return how many apps those were."""
+        with self._store.write_transaction() as rows:
+            rows.remove_user(account.id)
+            return _end_access(rows, account)
+
     def close(self) -> None:
         """Close the connections of the store."""
         self._store.close()
@@ -77,3 +111,18 @@ class Accounts:
         with self._store.write_transaction() as rows:
             known = rows.find_user(user_id)
         return None if known is None else StoredAccount(*known)
+
+
+def _check_password(password: str) -> None:
+    if not _MIN_PASSWORD <= len(password) <= _MAX_PASSWORD:
+        raise ValueError(f"A password must have {_MIN_PASSWORD} to {_MAX_PASSWORD:,} characters.")
+
+
+def _end_access(rows: OAuthRows, account: StoredAccount) -> int:
+    now = time()
+    rows.end_sessions(account.id)
+    grants = rows.list_grants(account.id)
+    for grant in grants:
+        rows.revoke_grant(grant.id, now)
+        rows.add(GrantEvent(at=now, kind="revoked", user=account.id, client_id=grant.client_id, grant=grant.id))
+    return len(grants)

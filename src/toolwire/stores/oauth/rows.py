@@ -173,6 +173,15 @@ class OAuthRows:
         row = self._connection.execute(select(USERS.c.id, USERS.c.name).where(USERS.c.id == user_id)).first()
         return None if row is None else (row.id, row.name)
 
+    def list_users(self) -> list[tuple[str, str]]:
+        """Return the id and name of each user, by name."""
+        rows = self._connection.execute(select(USERS.c.id, USERS.c.name).order_by(USERS.c.folded))
+        return [(row.id, row.name) for row in rows]
+
+    def remove_user(self, user_id: str) -> None:
+        """Delete a user. Their grants and sessions stay: revoke and end them too."""
+        self._connection.execute(delete(USERS).where(USERS.c.id == user_id))
+
     def change_password(self, user_id: str, password: str) -> None:
         """Store a new password hash for a user."""
         self._connection.execute(update(USERS).where(USERS.c.id == user_id).values(password=password))
@@ -189,6 +198,10 @@ class OAuthRows:
     def end_session(self, digest: str) -> None:
         """Sign a user out."""
         self._connection.execute(delete(SESSIONS).where(SESSIONS.c.digest == digest))
+
+    def end_sessions(self, user: str) -> None:
+        """Sign a user out in every browser."""
+        self._connection.execute(delete(SESSIONS).where(SESSIONS.c.user == user))
 
     def count_attempts(self, key: str, now: float) -> int:
         """Return how many attempts count against ``key`` now."""

@@ -1,0 +1,127 @@
+"""``toolwire users``: say who may sign in at a gateway, and end what they began."""
+# GW-02
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from contextlib import closing
+from getpass import getpass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from toolwire.cli.exits import FAILED, OK, UsageError
+from toolwire.cli.gateway_callers import forget_caller
+from toolwire.cli.gateway_file import read_gateway_file
+from toolwire.cli.gateway_sign_in import find_people_place, make_user_id, open_people
+from toolwire.cli.terminal.screen import escaped, json_text, print_error
+from toolwire.cli.terminal.table import print_table
+from toolwire.limits import USER_PREFIX, RulesByCaller
+
+if TYPE_CHECKING:
+    from toolwire.stores.oauth.accounts import Accounts, StoredAccount  # an extra brings its database
+
+# What a person types, an audit log names and a file has as the name of a table.
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,39}")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what the action says, in the state that the file of the gateway names."""
+    if arguments.action == "list" and arguments.name:
+        raise UsageError("list prints all people: leave out the name.")
+    if arguments.action != "list" and not arguments.name:
+        raise UsageError(f"users {arguments.action} needs the name of a person.")
+    path = Path(arguments.file)
+    file = read_gateway_file(path)
+    if file.sign_in is None:
+        raise UsageError(f"Nobody signs in at this gateway: {path} has no table [sign-in].")
+    os.chdir(path.resolve().parent)
+    state = file.arguments.state
+    with closing(open_people(find_people_place(state))) as people:
+        if arguments.action == "list":
+            rules = RulesByCaller({name: one.build_rules() for name, one in file.callers.items()})
+            return _list(people, rules, as_json=arguments.json)
+        if arguments.action == "add":
+            return _add(people, arguments.name, as_json=arguments.json)
+        person = people.find_by_name(arguments.name)
+        if person is None:
+            raise UsageError(f"There is no {arguments.name!r}: `toolwire users list` prints who there is.")
+        return _change(people, person, arguments.action, state, as_json=arguments.json)
+
+
+def _list(people: Accounts, rules: RulesByCaller, *, as_json: bool) -> int:
+    rows: list[dict[str, Any]] = []
+    for person in people.list_all():
+        scopes = rules.find(person.id).scopes
+        rows.append({"name": person.name, "caller": person.id, "scopes": None if scopes is None else sorted(scopes)})
+    if as_json:
+        print(json_text(rows, indent=2))
+    elif not rows:
+        print("Nobody may sign in yet: `toolwire users add NAME`.")
+    else:
+        cells = [
+            [
+                escaped(one["name"]),
+                escaped(one["caller"]),
+                "all" if one["scopes"] is None else escaped(" ".join(one["scopes"])) or "none",
+            ]
+            for one in rows
+        ]
+        print_table(("name", "caller", "scopes"), cells, sys.stdout)
+    return OK
+
+
+def _add(people: Accounts, name: str, *, as_json: bool) -> int:
+    if _NAME.fullmatch(name) is None:
+        raise UsageError(
+            "A name is up to 40 ASCII letters, digits, and . _ @ + -, and begins with one of the first two."
+        )
+    if people.find_by_name(name) is not None:
+        raise UsageError(f"{name} may sign in already: `toolwire users password {name}` changes the password.")
+    try:
+        person = people.add(name, _ask_password(name), make_user_id(name))
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    if person is None:
+        print_error(f"{name} was added by another process at this moment.")
+        return FAILED
+    if as_json:
+        print(json_text({"name": person.name, "caller": person.id}, indent=2))
+    else:
+        print(f"{person.name} may sign in. Calls, limits and the audit log name them {person.id}.")
+    return OK
+
+
+def _change(people: Accounts, person: StoredAccount, action: str, state: str, *, as_json: bool) -> int:
+    said: dict[str, Any] = {"name": person.name, "caller": person.id}
+    if action == "password":
+        try:
+            people.change_password(person, _ask_password(person.name))
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        sentence = f"{person.name} has another password. All sessions and apps of {person.name} have ended."
+    elif action == "sign-out":
+        said["apps"] = people.end_access(person)
+        sentence = f"All sessions of {person.name} have ended, and {said['apps']} apps."
+    else:
+        said["apps"] = people.remove(person)
+        # Only who was made for a gateway has credentials at its upstreams under this name.
+        said["credentials"] = forget_caller(person.id, state) if person.id.startswith(USER_PREFIX) else 0
+        sentence = (
+            f"{person.name} may no longer sign in. {said['apps']} apps ended, and {said['credentials']} credentials at"
+            " upstreams are deleted."
+        )
+    print(json_text(said, indent=2) if as_json else sentence)
+    return OK
+
+
+def _ask_password(name: str) -> str:
+    """Return the password that the operator types twice, or the first line where there is no terminal."""
+    if not sys.stdin.isatty():
+        return sys.stdin.readline(2_048).rstrip("\r\n")
+    password = getpass(f"Password for {name}: ")
+    if getpass("Again: ") != password:
+        raise UsageError("The two are different: try again.")
+    return password

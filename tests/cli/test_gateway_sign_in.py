@@ -1,0 +1,443 @@
+"""People sign in at a gateway itself, from a program of another maker, and are its callers."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import io
+import json
+import re
+import secrets
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import pytest
+from mcp.client.auth import OAuthClientProvider
+from mcp.client.session import ClientSession
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+
+from tests.cli.conftest import Outcome
+from tests.cli.test_gateway import find_free_port, run_gateway, wait_for_line
+from tests.cli.test_gateway_callers import QUICK, Site, read_fields, serve_site
+from tests.postgres import Postgres, shared_postgres  # noqa: F401 - the fixture
+from toolwire.cli.gateway_sign_in import make_user_id
+from toolwire.stores.oauth.accounts import Accounts
+from toolwire.stores.oauth.database import OAuthStore
+
+PASSWORD = "correct horse"
+CALLBACK = "http://127.0.0.1:9/callback"
+TABLES = """
+[sign-in]
+name = "The <b>team's</b> tools"
+{section}
+
+[callers.ann]
+scopes = ["tasks", "desk"]
+
+[callers.readers]
+scopes = ["desk"]
+members = ["bob"]
+rate = "3/1m"
+
+[upstreams.tasks]
+target = "{tasks}"
+agree = true
+credentials = "caller"
+scopes = ["tasks"]
+
+[upstreams.desk]
+target = "desk.py"
+scopes = ["desk"]
+"""
+DESK = '''
+from toolwire import Context, Toolkit
+
+desk = Toolkit("Desk")
+
+
+@desk.tool(safe=True, approval="auto")
+def tell_name(context: Context) -> str:
+    """Tell who calls."""
+    return context.principal
+'''
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the gateway's file, with the key of its vault and a file of tools."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "desk.py").write_text(DESK)
+    key = tmp_path / "vault.key"
+    key.touch(mode=0o600)
+    key.write_text(secrets.token_hex(32))
+    return tmp_path
+
+
+@pytest.fixture
+def tasks(folder: Path) -> Iterator[Site]:
+    with serve_site("Tasks", folder) as site:
+        yield site
+
+
+def write_file(folder: Path, site: Site, more: str = "", section: str = "", state: str = "kept") -> str:
+    """Write the file of a gateway where people sign in, and return its URL."""
+    port = find_free_port()
+    head = f'port = {port}\nkey-file = "vault.key"\nstate = "{state}"\n{more}\n'
+    (folder / "toolwire.toml").write_text(head + TABLES.format(section=section, tasks=site.url))
+    return f"http://127.0.0.1:{port}"
+
+
+def add_people(place: str) -> None:
+    """Add Ann and Bob as `toolwire users add` does, with hashes that cost little."""
+    with closing(Accounts(OAuthStore(place), hasher=QUICK)) as people:
+        for name in ("ann", "bob"):
+            assert people.add(name, PASSWORD, make_user_id(name)) is not None
+
+
+class Storage:
+    """Where the MCP SDK keeps what it got."""
+
+    def __init__(self) -> None:
+        self.tokens: OAuthToken | None = None
+        self.client: OAuthClientInformationFull | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self.client = client_info
+
+
+class Person(NamedTuple):
+    """A person with a browser of their own, and what their program keeps."""
+
+    name: str
+    browser: httpx2.Client
+    storage: Storage
+
+
+def walk(person: Person, url: str, end: str, seen: list[str] | None = None, name: str = "") -> httpx2.Response:
+    """Do what a person does from ``url`` on, until an address begins with ``end``; ``seen`` gets each page."""
+    answer = person.browser.get(url)
+    for _ in range(12):
+        location = answer.headers.get("location", "")
+        if str(answer.url).startswith(end) or location.startswith(end):
+            return answer
+        if location:
+            answer = person.browser.get(str(answer.url.join(location)))
+            continue
+        text = answer.text
+        if seen is not None:
+            seen.append(text)
+        if onward := re.findall(r'class="button primary" href="([^"]*)"', text):
+            answer = person.browser.get(html.unescape(onward[0]))
+            continue
+        form: dict[str, Any] = dict(read_fields(text))
+        if 'name="password"' in text:
+            form |= {"name": name or person.name, "password": PASSWORD}
+        else:
+            form |= {"scope": re.findall(r'name="scope" value="([^"]*)"', text), "decision": "allow"}
+        action = re.findall(r'action="([^"]*)"', text)[0]
+        answer = person.browser.post(str(answer.url.join(action)), data=form)
+    raise AssertionError(answer.text)
+
+
+async def use(url: str, person: Person, tool: str = "", seen: list[str] | None = None) -> Any:
+    """Sign in with the client of the MCP SDK, and return the text of a call, or the names of the tools."""
+    back = ""
+
+    async def redirect(page: str) -> None:
+        nonlocal back
+        answer = await asyncio.to_thread(walk, person, page, CALLBACK, seen)
+        back = answer.headers["location"]
+
+    async def callback() -> AuthorizationCodeResult:
+        query = parse_qs(urlsplit(back).query)
+        return AuthorizationCodeResult(code=query["code"][0], state=query["state"][0], iss=query["iss"][0])
+
+    metadata = OAuthClientMetadata(redirect_uris=[CALLBACK], client_name="Host", token_endpoint_auth_method="none")
+    provider = OAuthClientProvider(f"{url}/mcp", metadata, person.storage, redirect, callback)
+    async with (
+        httpx2.AsyncClient(auth=provider, timeout=30) as http,
+        streamable_http_client(f"{url}/mcp", http_client=http) as streams,
+        ClientSession(streams[0], streams[1]) as session,
+    ):
+        await session.initialize()
+        if not tool:
+            return sorted(one.name for one in (await session.list_tools()).tools)
+        result = await session.call_tool(tool, {})
+        content: Any = result.content[0]
+        return content.text
+
+
+@pytest.fixture
+def people() -> Iterator[dict[str, Person]]:
+    with httpx2.Client(timeout=30) as first, httpx2.Client(timeout=30) as second:
+        yield {"ann": Person("ann", first, Storage()), "bob": Person("bob", second, Storage())}
+
+
+def read_catalog(url: str, person: Person) -> int:
+    """Return the status of a request of the list with the token of ``person``."""
+    assert person.storage.tokens is not None
+    headers = {"authorization": f"Bearer {person.storage.tokens.access_token}"}
+    return httpx2.get(f"{url}/openapi.json", headers=headers).status_code
+
+
+@pytest.mark.requirement("D-38", "GW-02")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_people_sign_in_from_a_foreign_program_and_are_callers(
+    folder: Path, tasks: Site, people: dict[str, Person], workers: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    url = write_file(folder, tasks, f"workers = {workers}")
+    (folder / "kept").mkdir()
+    add_people(str(folder / "kept" / "oauth.sqlite3"))
+    ann, bob = people["ann"], people["bob"]
+    with run_gateway() as (process, _):
+        seen: list[str] = []
+        of_ann = asyncio.run(use(url, ann, seen=seen))
+        assert of_ann == ["tell_name", "who_am_i_at_tasks", "write_at_tasks"]
+        assert asyncio.run(use(url, bob, seen=(of_bob := []))) == ["tell_name"]
+        # each is asked about their own scopes alone, and the name in the file is text
+        assert "Use the tools of tasks" in seen[-1]
+        assert "Use the tools of tasks" not in of_bob[-1]
+        assert all("<b>team" not in page and "The &lt;b&gt;team&#x27;s&lt;/b&gt; tools" in page for page in seen)
+        name = asyncio.run(use(url, ann, "tell_name"))
+        assert re.fullmatch(r"user:ann:[0-9a-f]{12}", name)
+        assert asyncio.run(use(url, bob, "tell_name")).startswith("user:bob:")
+        # each has their own account at the upstream, reached with the session of their own browser
+        told = asyncio.run(use(url, ann, "who_am_i_at_tasks"))
+        assert f"{url}/sign-in/tasks" in told
+        entry = ann.browser.get(f"{url}/sign-in/tasks").text
+        assert "You are signed in to this gateway as <b>ann</b>" in entry
+        done = walk(ann, f"{url}/sign-in/tasks", f"{url}/sign-in/return", name="Ada")
+        assert "You are signed in to tasks" in ann.browser.get(done.headers["location"]).text
+        at_tasks = asyncio.run(use(url, ann, "who_am_i_at_tasks"))
+        assert re.fullmatch(r"[0-9a-f]{32}", at_tasks)
+        assert bob.browser.post(f"{url}/sign-in/tasks", data={}).status_code == 404  # not in his catalog
+        process.send_signal(signal.SIGHUP)
+        wait_for_line(process, "Reloaded")
+        assert asyncio.run(use(url, ann, "tell_name")) == name  # a reload signs nobody out
+        assert (read_catalog(url, ann), read_catalog(url, bob)) == (200, 200)
+    assert ann.storage.tokens is not None
+    assert not any(ann.storage.tokens.access_token.encode() in value for value in tasks.seen)
+    kept = b"".join(path.read_bytes() for path in (folder / "kept").rglob("*") if path.is_file())
+    assert PASSWORD.encode() not in kept
+    assert ann.storage.tokens.access_token.encode() not in kept
+    log = capfd.readouterr().err
+    assert PASSWORD not in log
+
+
+def add_by_command(toolwire: Any, monkeypatch: pytest.MonkeyPatch, name: str, password: str = PASSWORD) -> Outcome:
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{password}\n"))
+    outcome: Outcome = toolwire("users", "add", name)
+    return outcome
+
+
+@pytest.mark.requirement("D-38", "GW-02")
+def test_person_who_is_removed_stops_at_once_and_leaves_nothing_to_a_namesake(
+    toolwire: Any, monkeypatch: pytest.MonkeyPatch, folder: Path, tasks: Site, people: dict[str, Person]
+) -> None:
+    url = write_file(folder, tasks)
+    assert add_by_command(toolwire, monkeypatch, "ann").out.startswith("ann may sign in.")
+    ann = people["ann"]
+    with run_gateway():
+        asyncio.run(use(url, ann))
+        walk(ann, f"{url}/sign-in/tasks", f"{url}/sign-in/return", name="Ada")
+        assert read_catalog(url, ann) == 200
+        (listed,) = json.loads(toolwire("users", "list", "--json").out)
+        assert (listed["name"], listed["scopes"]) == ("ann", ["desk", "tasks"])
+        assert json.loads(toolwire("users", "sign-out", "ann", "--json").out)["apps"] == 1
+        assert read_catalog(url, ann) == 401  # in the process of the gateway too, without a delay
+        assert "Sign in to" in ann.browser.get(f"{url}/sign-in/tasks", follow_redirects=True).text
+        again = Person("ann", httpx2.Client(timeout=30), Storage())
+        with again.browser:
+            asyncio.run(use(url, again))
+            assert read_catalog(url, again) == 200
+            removed = json.loads(toolwire("users", "remove", "ann", "--json").out)
+            assert (removed["apps"], read_catalog(url, again)) == (1, 401)
+            assert "The name or the password is wrong." in sign_in_at(again.browser, url, "ann", PASSWORD).text
+        assert add_by_command(toolwire, monkeypatch, "ann").code == 0
+        other = json.loads(toolwire("users", "list", "--json").out)[0]["caller"]
+        assert other != removed["caller"]
+    assert PASSWORD not in toolwire("users", "list").out
+
+
+def sign_in_at(browser: httpx2.Client, url: str, name: str, password: str, onward: str = "/", **more: str) -> Any:
+    """Send the form of the sign-in page, and return the response to it."""
+    page = browser.get(f"{url}/oauth/login", params={"next": onward})
+    form = dict(read_fields(page.text)) | {"name": name, "password": password} | more
+    return browser.post(f"{url}/oauth/login", data=form)
+
+
+@pytest.mark.requirement("D-38", "GW-02", "AS-19")
+def test_form_of_the_password_takes_no_forgery_and_leads_nowhere_else(
+    folder: Path, tasks: Site, people: dict[str, Person]
+) -> None:
+    url = write_file(folder, tasks)
+    (folder / "kept").mkdir()
+    add_people(str(folder / "kept" / "oauth.sqlite3"))
+    browser = people["ann"].browser
+    with run_gateway():
+        page = browser.get(f"{url}/oauth/login")
+        assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+        assert page.headers["x-frame-options"] == "DENY"
+        # forged: from another site, without a session, and with the word of another session
+        form = {"name": "ann", "password": PASSWORD, **read_fields(page.text)}
+        foreign = {"origin": "https://evil.example", "sec-fetch-site": "cross-site"}
+        assert browser.post(f"{url}/oauth/login", data=form, headers=foreign).status_code == 403
+        assert httpx2.post(f"{url}/oauth/login", data=form).status_code == 403
+        assert people["bob"].browser.get(f"{url}/oauth/login").status_code == 200
+        assert people["bob"].browser.post(f"{url}/oauth/login", data=form).status_code == 403
+        # a host name that leads to this machine is none of the gateway's
+        assert browser.get(f"{url}/oauth/login", headers={"host": "evil.example"}).status_code == 421
+        # who there is, is not told: both sentences are one, and both count
+        for name in ("ann", "nobody"):
+            assert "The name or the password is wrong." in sign_in_at(browser, url, name, "wrong words").text
+        for onward in ("https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "/\t/evil"):
+            done = sign_in_at(browser, url, "ann", PASSWORD, next=onward)
+            assert (done.status_code, done.headers["location"]) == (303, "/"), onward
+        planted = browser.cookies["toolwire-session"]
+        assert (
+            sign_in_at(browser, url, "ann", PASSWORD, onward="/sign-in/tasks").headers["location"] == "/sign-in/tasks"
+        )
+        assert browser.cookies["toolwire-session"] != planted  # no session of before is one of who signed in
+        with httpx2.Client(cookies={"toolwire-session": planted}) as thief:
+            assert "signed in to this gateway as" not in thief.get(f"{url}/sign-in/tasks").text
+        said = [sign_in_at(browser, url, "bob", "wrong words").text for _ in range(6)]
+        assert "Too many attempts from your address. Wait a minute." in said[-1]
+
+
+@pytest.mark.requirement("D-38", "GW-02", "AS-08")
+def test_token_of_one_gateway_or_person_is_none_of_another(
+    folder: Path, tasks: Site, people: dict[str, Person], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    url = write_file(folder, tasks)
+    (folder / "kept").mkdir()
+    place = str(folder / "kept" / "oauth.sqlite3")
+    add_people(place)
+    ann, bob = people["ann"], people["bob"]
+    with run_gateway():
+        asyncio.run(use(url, ann))
+        asyncio.run(use(url, bob))
+        assert ann.storage.tokens is not None
+        assert bob.storage.tokens is not None
+        forms = {"client_id": bob.storage.client.client_id, "grant_type": "refresh_token"}  # type: ignore[union-attr]
+        stolen = {**forms, "refresh_token": ann.storage.tokens.refresh_token}
+        assert httpx2.post(f"{url}/oauth/token", data=stolen).status_code == 400
+        headers = {"authorization": f"Bearer {bob.storage.tokens.access_token}", "x-api-key": "key-of-ann"}
+        paths = httpx2.get(f"{url}/openapi.json", headers=headers).json()["paths"]
+        assert not any("who_am_i_at_tasks" in path for path in paths)
+        # and a limit of a group counts for each of its members
+        (path,) = (path for path in paths if "tell_name" in path)
+        assert [httpx2.get(f"{url}{path}", headers=headers).status_code for _ in range(4)] == [200, 200, 200, 429]
+    # another gateway of the same state: its people are the same, and its tokens are not
+    elsewhere = write_file(folder, tasks)
+    with run_gateway():
+        assert read_catalog(elsewhere, bob) == 401
+
+
+@pytest.mark.requirement("GW-02")
+def test_people_are_kept_in_a_postgresql_too(
+    folder: Path,
+    tasks: Site,
+    people: dict[str, Person],
+    shared_postgres: Postgres,  # noqa: F811 - the fixture
+) -> None:
+    place = shared_postgres.create_database()
+    url = write_file(folder, tasks, "workers = 2", state=place)
+    add_people(place)
+    with run_gateway():
+        assert asyncio.run(use(url, people["bob"])) == ["tell_name"]
+        assert asyncio.run(use(url, people["ann"], "tell_name")).startswith("user:ann:")
+
+
+CLIENT = '[sign-in.clients.editor]\nname = "Editor"\nredirect-uris = ["http://127.0.0.1/callback"]'
+
+
+@pytest.mark.requirement("D-38", "GW-02")
+def test_only_apps_of_the_operator_are_let_in_where_none_registers_itself(folder: Path, tasks: Site) -> None:
+    url = write_file(folder, tasks, section=f"registration = false\n{CLIENT}")
+    with run_gateway():
+        metadata = httpx2.get(f"{url}/.well-known/oauth-authorization-server").json()
+        assert "registration_endpoint" not in metadata
+        assert (
+            httpx2.post(f"{url}/oauth/register", json={"redirect_uris": [CALLBACK]}).status_code == 401
+        )  # no path of the gateway
+        asked = {"response_type": "code", "code_challenge": "x" * 43, "code_challenge_method": "S256"}
+        known = {**asked, "client_id": "editor", "redirect_uri": CALLBACK}
+        assert httpx2.get(f"{url}/oauth/authorize", params=known).status_code == 303
+        other = {**known, "redirect_uri": "https://evil.example/callback"}
+        assert httpx2.get(f"{url}/oauth/authorize", params=other).status_code == 400
+        assert httpx2.get(f"{url}/oauth/authorize", params={**known, "client_id": "app-1"}).status_code == 400
+
+
+FAULTS = [
+    ("[sign-in]\ncolour = 1", 'toolwire.toml:3:1: there is no option "colour" here'),
+    ("[sign-in]\ncache = 61", "toolwire.toml:3:1: cache is 0 to 60, not 61."),
+    ('[sign-in]\nregistration = "no"', "toolwire.toml:3:1: registration is true or false, not a string."),
+    ('[sign-in]\nname = "a\\u202eb"', "toolwire.toml:3:1: name is a text of at most 60 printable characters."),
+    ('[sign-in]\ndefault-scopes = ["x"]', "toolwire.toml:3:1: there is no scope 'x' in this file."),
+    ('[sign-in.scopes]\n"a b" = "Words"', "toolwire.toml:3:1: 'a b' is no scope: one word of ASCII."),
+    ("[sign-in.clients.a]", 'toolwire.toml:2:1: a client needs "redirect-uris", an array of URLs.'),
+    ('[sign-in.clients.a]\nredirect-uris = ["http://evil.example/"]', "toolwire.toml:3:1: "),
+    ("sign-in = 1", "toolwire.toml:2:1: sign-in is a table, not a number."),
+    ('public-url = "http://tools.example"\n[sign-in]', "toolwire.toml:2:1: people send passwords there, so"),
+    ('public-url = "https://tools.example/a"\n[sign-in]', "toolwire.toml:2:1: where people sign in, public-url has"),
+    ('host = "0.0.0.0"\n[sign-in]', "toolwire.toml:3:1: people sign in at the address of the gateway: give public-url"),
+    ('[callers.a]\nmembers = ["b"]\n[callers.b]', "toolwire.toml:3:1: 'b' has a table, or is in another group."),
+    ("[callers.a]\nmembers = 1", "toolwire.toml:3:1: members is an array of names of callers."),
+    ("[sign-in]", "Who may sign in, and who did, is kept in the state"),
+]
+
+
+@pytest.mark.requirement("GW-02")
+@pytest.mark.parametrize(("text", "sentence"), FAULTS)
+def test_fault_of_a_sign_in_has_its_line_and_column(toolwire: Any, folder: Path, text: str, sentence: str) -> None:
+    (folder / "toolwire.toml").write_text(f'port = 9\n{text}\n[upstreams.desk]\ntarget = "desk.py"\n')
+    outcome: Outcome = toolwire("gateway", "check")
+    assert outcome.code == 2
+    assert sentence in outcome.err, outcome.err
+
+
+@pytest.mark.requirement("GW-02")
+def test_list_and_check_tell_where_people_sign_in(toolwire: Any, folder: Path, tasks: Site) -> None:
+    url = write_file(folder, tasks)
+    assert f"People sign in at {url}." in toolwire("gateway", "list").out
+    rows = json.loads(toolwire("gateway", "list", "--json").out)
+    assert [(one["name"], one["credentials"], one["sign_in"]) for one in rows] == [
+        ("tasks", "caller", url),
+        ("desk", "gateway", url),
+    ]
+    assert toolwire("gateway", "check").code == 0
+
+
+@pytest.mark.requirement("GW-02")
+def test_users_command_says_what_is_wrong_in_a_sentence(
+    toolwire: Any, monkeypatch: pytest.MonkeyPatch, folder: Path, tasks: Site
+) -> None:
+    write_file(folder, tasks)
+    assert toolwire("users", "list").out == "Nobody may sign in yet: `toolwire users add NAME`.\n"
+    assert add_by_command(toolwire, monkeypatch, "ann").code == 0
+    assert "may sign in already" in add_by_command(toolwire, monkeypatch, "Ann").err
+    assert "8 to 1,024 characters" in add_by_command(toolwire, monkeypatch, "bob", "short").err
+    for name in ("a b", "key:bob", "-", "é", "x" * 41):
+        assert add_by_command(toolwire, monkeypatch, name).code == 2, name
+    assert "There is no 'bob'" in toolwire("users", "remove", "bob").err
+    assert "needs the name" in toolwire("users", "add").err
+    assert "leave out the name" in toolwire("users", "list", "ann").err
+    monkeypatch.setattr("sys.stdin", io.StringIO("another word\n"))
+    assert toolwire("users", "password", "ann").out.startswith("ann has another password.")
+    (folder / "toolwire.toml").write_text('[upstreams.desk]\ntarget = "desk.py"\n')
+    assert "has no table [sign-in]" in toolwire("users", "list").err
