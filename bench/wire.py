@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -129,6 +130,7 @@ def _cpu_s(port: int) -> float:
 
 
 _RECORDED = """
+import os
 import time
 
 from toolwire import Toolkit
@@ -143,6 +145,12 @@ async def add(a: int, b: int) -> int:
     while time.thread_time() < end:
         pass
     return a + b
+
+
+@kit.tool(approval="auto")
+async def name_process() -> int:
+    \"\"\"Return the number of the process that answers.\"\"\"
+    return os.getpid()
 """
 
 
@@ -167,11 +175,26 @@ def _workers_rate(workers: int, call: Call, busy_s: float) -> float:
         server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
             _wait(port, server)
+            _wait_for_workers(port, workers)
             rate(port, call, seconds=1)
             return rate(port, call, seconds=2)
         finally:
             server.terminate()
             server.wait(20)
+
+
+def _wait_for_workers(port: int, workers: int) -> None:
+    """Return once each of the workers has answered: one starts later than the other."""
+    url = f"http://127.0.0.1:{port}/call"
+    body = b'{"request":{"tool_id":"Calculator.name_process@1.0.0","input":{}}}'
+    answers: set[bytes] = set()
+    deadline = time.monotonic() + 30
+    while len(answers) < workers:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"only {len(answers)} of {workers} workers serve")
+        fields = {"Content-Type": "application/json", "Connection": "close"}
+        with urllib.request.urlopen(urllib.request.Request(url, body, fields), timeout=5) as response:
+            answers.add(response.read())
 
 
 def _wait(port: int, server: subprocess.Popen[bytes]) -> None:

@@ -31,6 +31,12 @@ async def put(number: str) -> str:
     return number
 
 
+@kit.tool(safe=True)
+async def whose() -> int:
+    """Return the number of the process that answers."""
+    return os.getpid()
+
+
 def _note(tool: str, number: str) -> None:
     file = os.open(os.environ["TOOLWIRE_TEST_RUNS"], os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
     try:

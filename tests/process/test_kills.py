@@ -184,9 +184,8 @@ def test_worker_that_dies_while_the_database_is_away_comes_back_with_it(tmp_path
     async def story() -> None:
         async with run_callers(server) as calls:
             await wait_for_answers(calls, 2 * CALLERS)
-            await until(lambda: len(server.workers()) == 2)
+            killed, other = await wait_for_workers(server)
             postgres.kill()
-            killed, other = server.workers()
             os.kill(killed, signal.SIGKILL)
             await until(lambda: "cannot be used" in server.errors.read_text())  # a new worker could not start
             async with dial(server) as peer:  # type: ignore[arg-type]  # it has a port, and that is all it takes
@@ -288,6 +287,18 @@ async def wait_for_answers(calls: Calls, more: int) -> None:
     """Wait until there are so many more answers."""
     wanted = len(calls.answers) + more
     await until(lambda: len(calls.answers) >= wanted)
+
+
+async def wait_for_workers(server: Server) -> list[int]:
+    """Return both workers, once each has answered: a process that still starts does not serve."""
+    body = {"request": {"tool_id": "Accounts.whose", "input": {}}}
+    workers: set[int] = set()
+    async with asyncio.timeout(PATIENCE_S):
+        while len(workers) < 2:
+            with contextlib.suppress(OSError, Gone):
+                async with dial(server) as peer:  # type: ignore[arg-type]  # it has a port, and that is all it takes
+                    workers.add((await peer.post("/call", body)).json["output"]["value"])
+    return sorted(workers)
 
 
 def _command(process: str) -> bytes:

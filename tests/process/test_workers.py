@@ -1,4 +1,4 @@
-"""One of two workers is killed: the other's callers notice nothing, and there are two again."""
+"""Two workers share the connections; if one is killed, hangs or stops, the other's callers notice nothing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
@@ -90,6 +91,82 @@ def test_busy_workers_end_with_their_killed_parent(start: Start) -> None:
                 assert await peer.closed()
 
     asyncio.run(story())
+
+
+@pytest.mark.requirement("P-06")
+@pytest.mark.parametrize("connections", [8, 64])
+def test_each_worker_gets_its_part_of_connections_that_come_at_once(start: Start, connections: int) -> None:
+    async def story() -> None:
+        server = start(workers=2)
+        async with AsyncExitStack() as stack, asyncio.timeout(3 * HANG):
+            await find_workers(server)
+            # A worker that gets a turn of the event loop within 170 ms gets a quarter at least: one that has more
+            # connections takes one of the others each 10 ms, then two, and so on. Nothing is left to chance.
+            peers = await open_many(server, stack, connections)
+            owners = Counter(await asyncio.gather(*map(whose, peers)))
+            assert len(owners) == 2
+            assert min(owners.values()) >= connections // 4, owners
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("P-06", "R4")
+def test_a_worker_that_hangs_takes_no_connection_with_it(start: Start) -> None:
+    async def story() -> None:
+        server = start(workers=2)
+        async with AsyncExitStack() as stack, asyncio.timeout(3 * HANG):
+            workers = await find_workers(server)
+            peer = await stack.enter_async_context(dial(server))
+            hanging = await whose(peer)
+            peer.writer.write(oxp("seize", {"seconds": 2 * HANG}))
+            assert server.process.stdout is not None
+            assert await asyncio.to_thread(server.process.stdout.readline) == b"seized\n"
+            peers = await open_many(server, stack, 64)
+            assert {await whose(peer) for peer in peers} == workers - {hanging}
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("R15")
+def test_a_worker_that_is_renewed_gets_no_new_connections(start: Start) -> None:
+    async def story() -> None:
+        server = start(workers=2, deadlines={"drain_s": 5.0, "idle_s": 60})
+        async with AsyncExitStack() as stack, asyncio.timeout(3 * HANG):
+            old = await find_workers(server)
+            peers = await open_many(server, stack, 8)
+            owners = dict(zip(peers, await asyncio.gather(*map(whose, peers)), strict=True))
+            server.signal(signal.SIGHUP)
+            renewed = await find_stopping(owners)
+            new_peers = await open_many(server, stack, 64)
+            new_owners = Counter([await whose(peer) for peer in new_peers])
+            assert renewed not in new_owners
+            assert len(set(new_owners) - old) == 1, "its replacement serves before it stops"
+            assert min(new_owners.values()) >= 16
+
+    asyncio.run(story())
+
+
+async def find_stopping(owners: dict[Peer, int]) -> int:
+    """Return the first worker that says that it stops."""
+    kept = {owner: peer for peer, owner in owners.items()}
+    while True:
+        for owner, peer in kept.items():
+            if (await peer.get("/health")).status == 503:
+                return owner
+
+
+async def find_workers(server: Running) -> set[int]:
+    """Return both workers, once they serve."""
+    workers: set[int] = set()
+    while len(workers) < 2:
+        async with dial(server) as peer:
+            workers.add(await whose(peer))
+    return workers
+
+
+async def open_many(server: Running, stack: AsyncExitStack, number: int) -> list[Peer]:
+    """Open connections at the same time, and keep them."""
+    return list(await asyncio.gather(*(stack.enter_async_context(dial(server)) for _ in range(number))))
 
 
 async def again(server: Running, known: set[int]) -> bool:

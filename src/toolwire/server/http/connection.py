@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
@@ -53,6 +54,7 @@ class Connection(asyncio.Protocol):
         self.server_state = server_state
         self.access_log = config.access_log
         self.pipeline: deque[tuple[RequestCycle, Any]] = deque()
+        self.on_lost: Callable[[], None] | None = None
         self._app = config.loaded_app
         self._app_state = app_state
         self._root_path = config.root_path
@@ -108,6 +110,8 @@ class Connection(asyncio.Protocol):
         """Stop the timer, and tell every exchange that its client has gone."""
         self._timer.cancel()
         self.server_state.connections.discard(self)
+        if self.on_lost is not None:
+            self.on_lost()
         for cycle in (self._running_cycle, *(cycle for cycle, _ in self.pipeline)):
             if cycle is not None:
                 cycle.disconnect()

@@ -64,11 +64,22 @@ class GracefulShutdown:
     ends when its parent does.
     """
 
-    def __init__(self, app: StoppableApp, deadlines: Deadlines, *, supervised: bool = False) -> None:
-        """Stop ``app`` within ``deadlines``; ``supervised`` says that a parent process forwards signals."""
+    def __init__(
+        self,
+        app: StoppableApp,
+        deadlines: Deadlines,
+        *,
+        supervised: bool = False,
+        on_stop: Callable[[], None] | None = None,
+    ) -> None:
+        """Stop ``app`` within ``deadlines``; ``supervised`` says that a parent process forwards signals.
+
+        ``on_stop`` is called when the graceful stop begins.
+        """
         self._app = app
         self._deadlines = deadlines
         self._supervised = supervised
+        self._on_stop = on_stop
         self._draining = False
         self.serve: Serve | None = _find_direct_serve(app)
 
@@ -114,6 +125,8 @@ class GracefulShutdown:
         self._draining = True
         self.serve = None
         self._app.drain()
+        if self._on_stop is not None:
+            self._on_stop()
         limits = self._deadlines
         latest = loop.time() + max(limits.drain_s, limits.grace_s - FLUSH_S)
 

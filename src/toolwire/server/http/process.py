@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import gc
@@ -27,6 +28,7 @@ from toolwire.telemetry.logs import is_json_log, log_json
 from .connection import Connection
 from .deadlines import DEADLINES, Deadlines
 from .graceful_shutdown import FLUSH_S, GracefulShutdown, StoppableApp
+from .shared_listener import SharedListener, WorkerLoad
 
 HOST = "127.0.0.1"
 PORT = 9627
@@ -92,10 +94,15 @@ class ServerConfig(Config):
         deadlines: Deadlines = DEADLINES,
         access_log: bool = False,
         tls: TlsFiles | None = None,
+        load_of_workers: WorkerLoad | None = None,
         **more: Any,
     ) -> None:
-        """Create the settings; ``more`` are further options of ``uvicorn.Config``."""
+        """Create the settings; ``more`` are further options of ``uvicorn.Config``.
+
+        With ``load_of_workers``, the server is one of several workers, which share their socket fairly.
+        """
         self.deadlines = deadlines
+        self.load_of_workers = load_of_workers
         super().__init__(
             app,
             factory=isinstance(app, str),
@@ -129,6 +136,23 @@ class ServerConfig(Config):
         if json:  # uvicorn has just replaced the handlers of its loggers
             log_json()
 
+    def get_loop_factory(self) -> Callable[[], asyncio.AbstractEventLoop] | None:
+        """Return a function that creates the event loop; that of a worker accepts its part of the connections."""
+        create, load = super().get_loop_factory(), self.load_of_workers
+        if create is None or load is None:
+            return create
+
+        def create_loop() -> asyncio.AbstractEventLoop:
+            loop = create()
+
+            async def share_listener(factory: Any, *, sock: Any, ssl: Any, **_: Any) -> Any:
+                return SharedListener(loop, factory, sock, load, ssl)
+
+            loop.create_server = share_listener  # type: ignore[method-assign, assignment]  # uvicorn has no other place for it
+            return loop
+
+        return create_loop
+
     def load(self) -> None:
         """Create the application with its graceful shutdown; end the process if that fails."""
         if isinstance(self.app, str):  # a process of its own, which belongs to the server alone
@@ -141,7 +165,12 @@ class ServerConfig(Config):
         except Exception:  # noqa: BLE001 - a new process would fail in the same way
             _log.exception("The application could not be created.")
             sys.exit(STARTUP_FAILURE)
-        self.loaded_app: Any = GracefulShutdown(self.loaded_app, self.deadlines, supervised=isinstance(self.app, str))
+        self.loaded_app: Any = GracefulShutdown(
+            self.loaded_app,
+            self.deadlines,
+            supervised=isinstance(self.app, str),
+            on_stop=None if self.load_of_workers is None else self.load_of_workers.leave,
+        )
 
 
 def _collect_less_often() -> None:
@@ -206,11 +235,14 @@ def serve_workers(
         DefinitionError: the socket cannot listen at ``host`` and ``port``.
         ToolwireError: a worker could not create the application; it has printed the reason.
     """
-    config = ServerConfig(factory, deadlines=deadlines, access_log=access_log, tls=tls, workers=workers)
+    load = WorkerLoad(workers) if sys.platform == "linux" else None
+    config = ServerConfig(
+        factory, deadlines=deadlines, access_log=access_log, tls=tls, workers=workers, load_of_workers=load
+    )
     with open_listener(host, port) as listener:
         announce(build_url(host, listener, secure=tls is not None))
         _raise_socket_limit()
-        # One socket for all workers: the kernel gives each connection to one that is free.
+        # R4: one socket for all workers, so a connection that a killed worker did not accept is not lost.
         supervisor = _Workers(config, sockets=[listener])
         supervisor.may_renew = may_renew or supervisor.may_renew
         supervisor.run()
