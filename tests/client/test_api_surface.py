@@ -11,6 +11,7 @@ from toolwire import Kind, Problem, Toolkit
 from toolwire.client import Remote, SyncRemote
 from toolwire.client.connection.connection import Connection
 from toolwire.client.connection.options import ConnectOptions
+from toolwire.client.connection.remote_core import RemoteCore
 from toolwire.testing.loopback import background
 
 CALLING = {"call", "run", "start"}
@@ -23,9 +24,12 @@ def test_every_public_call_method_of_a_remote_uses_the_call_pipeline(remote: typ
     for name, member in public.items():
         source = inspect.getsource(member.fget if isinstance(member, property) else member)
         if name in CALLING:
-            assert any(way in source for way in ("connection.run(", "self._run(", "self._run_now("))
+            assert any(way in source for way in ("self._call(", "self._run_now("))
         else:
             assert "_transport" not in source
+    assert "self._run(" in inspect.getsource(RemoteCore._call)
+    assert "self._run(" in inspect.getsource(Remote._run_now)
+    assert "connection.run(" in inspect.getsource(RemoteCore._run)
 
 
 @pytest.mark.requirement("XL-057")

@@ -26,7 +26,6 @@ from toolwire.auth.credential import Credential
 from toolwire.client.login import (
     CredentialAuth,
     SignInOptions,
-    SyncAuthTransport,
     TokenRefresher,
     find_sign_in,
     sign_in,
@@ -154,7 +153,7 @@ class Program:
         network = SyncNetwork()
         refresher = TokenRefresher(site.base, self.store, self.store.find_covering(site.base), network)
         ask = None if walker is None else step_up(ME, walker.person(), network)
-        self.door = SyncAuthTransport(SyncNetwork(), CredentialAuth(site.base, refresher, ask))
+        self.door = SyncNetwork(signer=CredentialAuth(site.base, refresher, ask))
         self.url = f"{site.base}/tools"
 
     def call(self, method: str = "POST", url: str = "") -> int | str:

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from toolwire.client.login import (
     CredentialAuth,
     SignInOptions,
     SignInUser,
-    SyncAuthTransport,
     TokenRefresher,
     find_sign_in,
     sign_in,
@@ -132,15 +131,13 @@ def guarded_site(tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]) -
     return Guarded(tmp_path, serve)
 
 
-def build_auth_transport(
-    running: Running, person: SignInUser | None, first: Credential | None = None
-) -> SyncAuthTransport:
+def build_signing_network(running: Running, person: SignInUser | None, first: Credential | None = None) -> SyncNetwork:
     refresher = TokenRefresher(running.url, running.credentials, first, running.transport)
     ask = None if person is None else step_up(ME, person, running.transport)
-    return SyncAuthTransport(SyncNetwork(), CredentialAuth(running.url, refresher, ask))
+    return SyncNetwork(signer=CredentialAuth(running.url, refresher, ask))
 
 
-def status(transport: SyncAuthTransport, url: str) -> int:
+def status(transport: SyncNetwork, url: str) -> int:
     answer = transport.send(Request("POST", url, (), b"x"))
     assert isinstance(answer, Response), answer
     return answer.status
@@ -154,7 +151,7 @@ def test_401_starts_sign_in_and_403_asks_for_more_scopes(guarded_site: Running) 
         asked.append(tuple(scopes))
         return True
 
-    transport = build_auth_transport(guarded_site, walker.person(allow=allow))
+    transport = build_signing_network(guarded_site, walker.person(allow=allow))
     assert status(transport, f"{guarded_site.url}/read") == 200
     assert status(transport, f"{guarded_site.url}/read") == 200
     assert asked == [("tasks:read",)]
@@ -169,14 +166,14 @@ def test_401_starts_sign_in_and_403_asks_for_more_scopes(guarded_site: Running) 
 def test_scope_requests_stop_if_the_scope_is_not_granted(guarded_site: Running) -> None:
     walker = Walker(scopes=("tasks:read",))  # never ticks what is missing
     first = guarded_site.signed_in(walker)
-    transport = build_auth_transport(guarded_site, walker.person(), first)
+    transport = build_signing_network(guarded_site, walker.person(), first)
     for _ in range(4):
         assert status(transport, f"{guarded_site.url}/clear") == 403
     assert len(walker.pages) == 1 + 2
-    refuses = build_auth_transport(guarded_site, walker.person(allow=lambda _, scopes: False), first)
+    refuses = build_signing_network(guarded_site, walker.person(allow=lambda _, scopes: False), first)
     assert status(refuses, f"{guarded_site.url}/clear") == 403
     assert len(walker.pages) == 1 + 2
-    nobody = build_auth_transport(guarded_site, None, first)
+    nobody = build_signing_network(guarded_site, None, first)
     assert status(nobody, f"{guarded_site.url}/clear") == 403
 
 
@@ -185,18 +182,13 @@ def test_a_request_to_another_origin_is_sent_without_the_token(guarded_site: Run
     first = guarded_site.signed_in(Walker())
     sent: list[Request] = []
 
-    class Recording:
-        def send(self, request: Request) -> Response:
-            sent.append(request)
-            return Response(200)
-
-        def listen(self, request: Request, hear: Any, *, brief: bool = False) -> Response:
-            return self.send(request)
-
-        def close(self) -> None: ...
+    def record(request: Request, _: float | None) -> Generator[Any, Any, Response | Problem]:
+        sent.append(request)
+        return Response(200)
+        yield
 
     refresher = TokenRefresher(guarded_site.url, guarded_site.credentials, first, guarded_site.transport)
-    transport = SyncAuthTransport(Recording(), CredentialAuth(guarded_site.url, refresher))
+    auth = CredentialAuth(guarded_site.url, refresher)
     ours = [f"{guarded_site.url}/read", f"{guarded_site.url}?x=1"]
     others = [
         "https://evil.example/read",
@@ -205,7 +197,8 @@ def test_a_request_to_another_origin_is_sent_without_the_token(guarded_site: Run
         f"https://e.example?{guarded_site.url}/",
     ]
     for url in ours + others:
-        transport.send(Request("GET", url, ((b"Authorization", b"Bearer of the model"),) if url in ours else ()))
+        headers = ((b"Authorization", b"Bearer of the model"),) if url in ours else ()
+        assert list(auth.send(record, Request("GET", url, headers), None)) == []
     token = f"Bearer {first.access.reveal()}".encode()
     assert [request.headers for request in sent[:2]] == [((b"authorization", token),)] * 2
     assert [request.headers for request in sent[2:]] == [()] * 4

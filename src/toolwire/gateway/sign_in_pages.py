@@ -27,7 +27,7 @@ from toolwire.auth.client_identity import ClientIdentity, identify_client
 from toolwire.auth.credential import Credential
 from toolwire.auth.metadata_discovery import SignInTarget
 from toolwire.client.connection.remote import Remote
-from toolwire.client.login.auth_transport import Refused
+from toolwire.client.login.credential_auth import Refused
 from toolwire.client.login.sign_in import find_declared_sign_in, find_target, read_challenge
 from toolwire.client.login.token_prover import build_prover, create_target_key
 from toolwire.client.transport.drivers import run

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from toolwire.client.transport.redirects import redirect_loop
 from toolwire.consent import DefinitionLock, Preferences, build_consent_check, build_denial
@@ -62,6 +62,13 @@ DEFAULT_WAIT_S = 100.0
 _MAX_REDIRECTS = 3
 _REDIRECTED = "The site redirects this call: the address is not the one that you saw before."
 _NOT_SHOWN = "The call goes on with a request that was not shown before."
+
+
+class _CheckedCall(NamedTuple):
+    """A call that no check refuses, and the question that it needs, or None."""
+
+    prepared: PreparedCall
+    question: Question | None
 
 
 class CallPipeline:
@@ -220,37 +227,22 @@ class CallPipeline:
 
         ``state`` is kept up to date. It may have what the user approved of this call when it was run before.
         """
+        state = CallState(waits=self.waits) if state is None else state
+        flows: list[Flow[Result]] = []
         try:
-            return (yield from self._run(call, CallState(waits=self.waits) if state is None else state))
-        # Only a store of decisions raises it: requests are sent by the driver.
-        except ConnectionError as error:
-            # XL-055: what cannot be recorded is not done.
-            text = f"{call.tool.name} was not called: decisions cannot be kept now ({error})."
-            return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=5_000)
-
-    def _run(self, call: Call, state: CallState) -> Flow[Result]:
-        copied = copy_arguments(call)  # the caller may change its own arguments while the user reads them
-        if isinstance(copied, Problem):
-            return copied
-        verdict = apply_checks(copied, self.checks)
-        if isinstance(verdict, (Deny, KnownResult)):
-            return verdict.problem if isinstance(verdict, Deny) else verdict.result
-        tool, question = copied.tool, verdict.question if isinstance(verdict, Ask) else None
-        is_held, is_start = question is not None or not tool.safe, state.prefers_async
-        prepared = prepare_call(self._codec, self.peer, copied, self._retries, is_held=is_held, is_start=is_start)
-        if not isinstance(prepared, PreparedCall):
-            return prepared
-        permitted = prepared
-        try:
-            # The comparison of texts comes first, because it is cheap and nearly every call stays on its site.
-            if question is None and prepared.request is not None and not prepared.request.url.startswith(self._home):
-                question = build_origin_question(prepared, self.site, self.session.rules)
+            begun = self._check(call, state)
+            if not isinstance(begun, _CheckedCall):
+                return begun
+            prepared, question = begun
+            permitted, tool = prepared, prepared.call.tool
+            flows.append(prepared.flow)
             if question is not None:
                 question = self._add_repeat_notice(question, prepared)
                 answered = yield from self._questions.ask_permission(prepared, question, state)
                 if isinstance(answered, Problem):
                     return answered
                 permitted = answered
+                flows.append(permitted.flow)  # arguments that the user changed make a second flow
             # XL-064: counted after the answer of the user, just before it is sent.
             result: Result | None = self._budget.take(tool)
             if result is None:
@@ -260,10 +252,32 @@ class CallPipeline:
                 if self.session.data_flow is not None:
                     yield from self._record_texts(self.session.data_flow, result, state)
             return result if permitted is prepared else mark_edited(result)
+        # Only a store of decisions raises it: requests are sent by the driver.
+        except ConnectionError as error:
+            # XL-055: what cannot be recorded is not done.
+            text = f"{call.tool.name} was not called: decisions cannot be kept now ({error})."
+            return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=5_000)
         finally:
-            # Both, because arguments that the user changed make a second flow.
-            prepared.flow.close()
-            permitted.flow.close()
+            for flow in flows:
+                flow.close()
+
+    def _check(self, call: Call, state: CallState) -> _CheckedCall | Result:
+        """Return ``call`` with its request built, and the question that it needs, or how it ends without either."""
+        copied = copy_arguments(call)  # the caller may change its own arguments while the user reads them
+        if isinstance(copied, Problem):
+            return copied
+        verdict = apply_checks(copied, self.checks)
+        if isinstance(verdict, (Deny, KnownResult)):
+            return verdict.problem if isinstance(verdict, Deny) else verdict.result
+        question = verdict.question if isinstance(verdict, Ask) else None
+        is_held, is_start = question is not None or not copied.tool.safe, state.prefers_async
+        prepared = prepare_call(self._codec, self.peer, copied, self._retries, is_held=is_held, is_start=is_start)
+        if not isinstance(prepared, PreparedCall):
+            return prepared
+        # The comparison of texts comes first, because it is cheap and nearly every call stays on its site.
+        if question is None and prepared.request is not None and not prepared.request.url.startswith(self._home):
+            question = build_origin_question(prepared, self.site, self.session.rules)
+        return _CheckedCall(prepared, question)
 
     def find_question(self, call: Call) -> Question | None:
         """Return what the user would be asked about ``call`` now, or None. Nothing is asked, counted or sent.

@@ -130,6 +130,11 @@ class CallWatcher:
         self._stopwatch = _Stopwatch(limits)
         self.limits = limits
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the last status that was read is that of the end."""
+        return self._status is not None and self._status.is_over
+
     def find_change(self) -> Flow[CallStatus | Problem]:
         """Return the next status that differs from the one before, or why there is none."""
         stopwatch, pace = self._stopwatch, self._pace

@@ -130,7 +130,9 @@ def prepare_call(
         return result
     if is_held:
         step = mark_approved(step)
-    return PreparedCall(call, flow, step, step if isinstance(step, Request) else find_request(step))
+    # In line, because every call passes here.
+    request = step if isinstance(step, Request) else step.request if isinstance(step, Listen) else None
+    return PreparedCall(call, flow, step, request)
 
 
 def read_large(flow: Flow[Result], response: Response) -> Flow[FlowEnd | FlowStep]:

@@ -3,114 +3,113 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
 from functools import wraps
 from inspect import cleandoc, signature
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
-
-from anyio import CancelScope, to_thread
-from anyio.from_thread import BlockingPortal
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, TypeVar
 
 from toolwire.client.calls.retry import DEFAULT_RETRIES
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.discover import Discovery
 from toolwire.client.discovery.relocation import MAX_RELOCATIONS
-from toolwire.client.transport.drivers import BRIEF_S, Approver, SyncTransport, arun, run, send_briefly
-from toolwire.client.transport.in_process import AppLifespan, AppNetwork, SyncAppNetwork, open_portal
+from toolwire.client.transport.drivers import Approver, SyncNotify, SyncTransport, Transport, run
 from toolwire.client.transport.limits import DEFAULT_LIMITS
-from toolwire.client.transport.network import Network, NetworkAccess, SyncNetwork
-from toolwire.client.transport.program_network import ProgramNetwork, SyncProgramNetwork
+from toolwire.client.transport.network import NetworkAccess, SyncNetwork
 from toolwire.client.transport.server_program import ServerProgram
 from toolwire.core.codec import Flow, Peer
-from toolwire.core.model import Json, Problem, Secret, Tool
+from toolwire.core.model import ANONYMOUS, Context, Json, Problem, Secret, Tool
 from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
+from toolwire.core.toolbox import Notify
 from toolwire.core.url_display import show_url
 
 from .connection import Connection
-from .connection_factory import ConnectionFactory, NetworkSettings
+from .connection_factory import ConnectionFactory
+from .driver import AsyncDriver, BlockingDriver, Driver, NotifyT, TransportT, complete
 from .held_calls import ask_caller
 from .offered_reading import load_offered
 from .options import ApproveCommand, ConnectOptions
 from .remote import Remote, SyncRemote
+from .remote_core import RemoteCore
 
 if TYPE_CHECKING:  # signing in is rare
     from toolwire.stores.credentials.files import CredentialStore
 
 T = TypeVar("T")
+RemoteT = TypeVar("RemoteT", bound=RemoteCore[Any, Any])
 _log = logging.getLogger("toolwire")
 _NO_ACCESS: Final = NetworkAccess()
 _NO_HEADERS: Final[Mapping[str, str | Secret]] = {}
 
 
-class PendingConnection:
-    """What ``connect`` returns: enter it to discover the server and get a Remote; leaving it closes the connections."""
+class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
+    """A connection that is not open yet, in either form: ``driver`` is what differs."""
 
-    def __init__(self, options: ConnectOptions) -> None:
+    _opened_by: str
+
+    def __init__(
+        self, options: ConnectOptions, driver: Driver[TransportT, NotifyT], remote_class: type[RemoteT]
+    ) -> None:
         self._factory = ConnectionFactory(options)
-        self._network: Network | ProgramNetwork | None = None
+        self._driver = driver
+        self._remote_class = remote_class
+        self._network: TransportT | None = None
         self._program: ServerProgram | None = None
         self._auth_network: SyncNetwork | None = None
-        self._remote: Remote | None = None
-        self._lifespan: AppLifespan | None = None
+        self._remote: RemoteT | None = None
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(_describe_unopened(self, name, "async with", "connect"))
+        # A newcomer calls ``connect(url).call(...)``.
+        text = f"{type(self).__name__!r} object has no attribute {name!r}"
+        known = name in dir(Remote)
+        raise AttributeError(f"{text}: open the connection first, `{self._opened_by}`" if known else text)
 
-    async def __aenter__(self) -> Remote:
+    async def _open(self) -> RemoteT:
         try:
             if self._factory.options.app is not None:
-                self._lifespan = AppLifespan(self._factory.options.app)
-                await self._lifespan.start()
-            self._program = await to_thread.run_sync(self._factory.open_program)
+                await self._driver.open_app(self._factory.options.app)
+            self._program = await self._driver.call(self._factory.open_program)
             found = await self._discover()
-            factory, options = self._factory, self._factory.options
-            self._network = self._open_network(factory.call_network(found))
             if self._auth_network is not None:
-                await to_thread.run_sync(factory.prepare_auth, found, self._auth_network)
-            self._remote = Remote(
-                factory.build(found),
-                factory.authorize(self._network),
-                options.approve,
-                options.context,
-                fetch_peer=self._refetch,
-                provide_input=options.provide_input,
-            )
-            if self._remote.must_listen():
-                await self._remote.begin()
-                await self._remote.wait_until_listening()
-        # __aexit__ does not run if __aenter__ fails or is cancelled, so everything is closed here.
+                await self._driver.call(self._factory.prepare_auth, found, self._auth_network)
+            remote = self._remote = self._build_remote(found, self._factory.options.context)
+            if remote.must_listen():
+                await self._begin_listening(remote)
+        # What closes a connection does not run if opening it fails or is cancelled, so everything is closed here.
         except BaseException:
             await self._close()
             raise
-        return self._remote
+        return remote
 
-    async def __aexit__(self, *exception: Any) -> None:
+    async def _end(self) -> None:
         try:
             if self._remote is not None and self._network is not None:
-                await self._remote.end()
+                await self._end_listening(self._remote)
                 self._remote.close()
-                await send_briefly(self._network, self._factory.sign_now(self._remote.end_session()))
+                message = self._factory.sign_now(self._remote.end_session())
+                await self._driver.send_briefly(self._network, message)
         finally:
             await self._close()
 
-    def open_without_user(self) -> Remote:
-        """Return the Remote without entering; see ``connect_without_user``."""
+    @abstractmethod
+    async def _begin_listening(self, remote: RemoteT) -> None:
+        """Listen to the server from now on."""
+
+    @abstractmethod
+    async def _end_listening(self, remote: RemoteT) -> None:
+        """Stop listening."""
+
+    def _build_remote(self, found: Discovery, context: Context) -> RemoteT:
         factory, options = self._factory, self._factory.options
-        self._program = factory.open_program()
-        try:
-            found = self._discover_once()
-        except BaseException:
-            self._end_program()
-            raise
-        self._network = self._open_network(factory.call_network(found))
-        return Remote(
+        self._network = self._driver.open_network(self._program, factory.call_network(found))
+        return self._remote_class(
             factory.build(found),
             self._network,
             options.approve,
+            context,
             fetch_peer=self._refetch,
             provide_input=options.provide_input,
         )
@@ -123,7 +122,7 @@ class PendingConnection:
             # Refreshes of tokens have a network of their own: the key of the site must not go to the sign-in server.
             self._auth_network = SyncNetwork(**factory.access())
             # Stored credentials are in files and may need a refresh over the network, both of which block.
-            await to_thread.run_sync(factory.load_auth, self._auth_network)
+            await self._driver.call(factory.load_auth, self._auth_network)
             flow, builder = factory.discover()
             found = await self._fetch(flow)
             relocated = factory.relocate(found, builder.relocation) if remaining else None
@@ -139,147 +138,82 @@ class PendingConnection:
         return self._factory.rebuild(connection, await self._fetch(flow), builder)
 
     async def _fetch(self, flow: Flow[T]) -> T:
-        network = self._open_network(self._factory.discovery_network())
+        network = self._driver.open_network(self._program, self._factory.discovery_network())
         try:
             # A document may have megabytes: parsing it in the event loop would stall every other task.
-            return await arun(flow, self._factory.authorize(network), None, in_thread=True)
+            return await self._driver.run(flow, network, in_thread=True)
         finally:
-            await network.aclose()
-
-    def _discover_once(self) -> Discovery:
-        """Return what the URL offers, fetched blocking and without a stored credential of a user."""
-        factory = self._factory
-        flow, builder = factory.discover()
-        settings = factory.discovery_network()
-        # Blocking, because this runs outside of an event loop, or inside one that it cannot wait for.
-        network: SyncNetwork | SyncProgramNetwork
-        if self._program is None:
-            network = SyncNetwork(**settings)
-        else:
-            network = SyncProgramNetwork(self._program, settings.get("limits", DEFAULT_LIMITS))
-        with closing(network):
-            transport = factory.authorize_sync(network)
-            found = factory.add_source(run(flow, transport, None), builder)
-            return found if found.peer is None else replace(found, peer=_load_offered(found.peer, transport))
-
-    def _open_network(self, settings: NetworkSettings) -> Network | ProgramNetwork:
-        if self._program is not None:
-            return ProgramNetwork(self._program, settings.get("limits", DEFAULT_LIMITS))
-        app = self._factory.options.app
-        return Network(**settings) if app is None else AppNetwork(app, **settings)
+            await self._driver.close_network(network)
 
     async def _close(self) -> None:
         if self._network is not None:
-            await self._network.aclose()
+            await self._driver.close_network(self._network)
         if self._auth_network is not None:
             self._auth_network.close()
-        if self._lifespan is not None:
-            await self._lifespan.stop()
-            self._lifespan = None
-        if self._program is not None:
-            # The shield lets the program end although the task is being cancelled.
-            with CancelScope(shield=True):
-                await to_thread.run_sync(self._end_program)
-
-    def _end_program(self) -> None:
-        if self._program is not None:
-            self._program.close()
+        await self._driver.close(self._program)
 
 
-class SyncPendingConnection:
-    """What ``connect_sync`` returns: enter it to discover the server and get a SyncRemote."""
+class PendingConnection(_Opening[Transport, Notify, Remote]):
+    """What ``connect`` returns: enter it to discover the server and get a Remote; leaving it closes the connections."""
+
+    _opened_by = "async with connect(...) as remote:"
 
     def __init__(self, options: ConnectOptions) -> None:
-        self._factory = ConnectionFactory(options)
-        self._network: SyncNetwork | SyncAppNetwork | SyncProgramNetwork | None = None
-        self._program: ServerProgram | None = None
-        self._auth_network: SyncNetwork | None = None
-        self._remote: SyncRemote | None = None
-        self._opened = ExitStack()
-        self._portal: BlockingPortal | None = None
+        super().__init__(options, AsyncDriver(), Remote)
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(_describe_unopened(self, name, "with", "connect_sync"))
+    async def __aenter__(self) -> Remote:
+        return await self._open()
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self._end()
+
+    async def _begin_listening(self, remote: Remote) -> None:
+        await remote.begin()
+        await remote.wait_until_listening()
+
+    async def _end_listening(self, remote: Remote) -> None:
+        await remote.end()
+
+    def open_without_user(self) -> Remote:
+        """Return the Remote without entering; see ``connect_without_user``."""
+        self._program = self._factory.open_program()
+        try:
+            found = self._discover_once()
+        except BaseException:
+            if self._program is not None:
+                self._program.close()
+            raise
+        return self._build_remote(found, ANONYMOUS)
+
+    def _discover_once(self) -> Discovery:
+        """Return what the URL offers, fetched blocking and without a stored credential of a user."""
+        flow, builder = self._factory.discover()
+        # Blocking, because this runs outside of an event loop, or inside one that it cannot wait for.
+        with closing(BlockingDriver().open_network(self._program, self._factory.discovery_network())) as network:
+            found = self._factory.add_source(run(flow, network), builder)
+            return found if found.peer is None else replace(found, peer=_load_offered(found.peer, network))
+
+
+class SyncPendingConnection(_Opening[SyncTransport, SyncNotify, SyncRemote]):
+    """What ``connect_sync`` returns: enter it to discover the server and get a SyncRemote."""
+
+    _opened_by = "with connect_sync(...) as remote:"
+
+    def __init__(self, options: ConnectOptions) -> None:
+        super().__init__(options, BlockingDriver(), SyncRemote)
 
     def __enter__(self) -> SyncRemote:
-        try:
-            if self._factory.options.app is not None:
-                self._portal = self._opened.enter_context(open_portal(self._factory.options.app))
-            self._program = self._factory.open_program()
-            found = self._discover()
-            factory, options = self._factory, self._factory.options
-            self._network = self._open_network(factory.call_network(found))
-            if self._auth_network is not None:
-                factory.prepare_auth(found, self._auth_network)
-            self._remote = SyncRemote(
-                factory.build(found),
-                factory.authorize_sync(self._network),
-                options.approve,
-                options.context,
-                fetch_peer=self._refetch,
-                provide_input=options.provide_input,
-            )
-            if self._remote.must_listen():
-                self._remote.begin()
-                self._remote.wait_until_listening()
-        # __exit__ does not run if __enter__ fails, so everything is closed here.
-        except BaseException:
-            self._close()
-            raise
-        return self._remote
+        return complete(self._open())
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        try:
-            if self._remote is not None and self._network is not None:
-                self._remote.end()
-                self._remote.close()
-                message = self._factory.sign_now(self._remote.end_session())
-                if message is not None:
-                    self._network.send(message, total_s=BRIEF_S)
-        finally:
-            self._close()
+    def __exit__(self, *exception: object) -> None:
+        complete(self._end())
 
-    def _discover(self) -> Discovery:
-        """Return what the URL offers, also after the site relocates; nothing of one origin is kept for another."""
-        remaining = MAX_RELOCATIONS
-        while True:
-            factory = self._factory
-            self._auth_network = SyncNetwork(**factory.access())
-            factory.load_auth(self._auth_network)
-            flow, builder = factory.discover()
-            found = self._fetch(flow)
-            relocated = factory.relocate(found, builder.relocation) if remaining else None
-            if relocated is None:
-                return factory.add_source(found, builder)
-            remaining -= 1
-            self._auth_network.close()
-            self._factory = relocated
+    async def _begin_listening(self, remote: SyncRemote) -> None:
+        remote.begin()
+        remote.wait_until_listening()
 
-    def _refetch(self, connection: Connection, *, anew: bool) -> Connection | Problem:
-        """Return the present ``connection``; with ``anew`` its documents are fetched, however fresh they are."""
-        flow, builder = self._factory.rediscover(connection, anew=anew)
-        return self._factory.rebuild(connection, self._fetch(flow), builder)
-
-    def _fetch(self, flow: Flow[T]) -> T:
-        with closing(self._open_network(self._factory.discovery_network())) as network:
-            return run(flow, self._factory.authorize_sync(network), None)
-
-    def _open_network(self, settings: NetworkSettings) -> SyncNetwork | SyncAppNetwork | SyncProgramNetwork:
-        if self._program is not None:
-            return SyncProgramNetwork(self._program, settings.get("limits", DEFAULT_LIMITS))
-        app, portal = self._factory.options.app, self._portal
-        return SyncNetwork(**settings) if app is None or portal is None else SyncAppNetwork(app, portal, **settings)
-
-    def _close(self) -> None:
-        if self._network is not None:
-            self._network.close()
-        if self._auth_network is not None:
-            self._auth_network.close()
-        if self._program is not None:
-            self._program.close()
-        self._opened.close()
+    async def _end_listening(self, remote: SyncRemote) -> None:
+        remote.end()
 
 
 def _load_offered(peer: Peer, transport: SyncTransport) -> Peer:
@@ -289,13 +223,6 @@ def _load_offered(peer: Peer, transport: SyncTransport) -> Peer:
         _log.warning("%s lists no resources and prompts: %s", show_url(peer.url), offered.message)
         return peer
     return replace(peer, catalog=peer.catalog.with_offered(offered))
-
-
-def _describe_unopened(pending: object, name: str, opening: str, function: str) -> str:
-    """Return why a connection that is not open has no attribute ``name``."""
-    # A newcomer calls ``connect(url).call(...)``.
-    text = f"{type(pending).__name__!r} object has no attribute {name!r}"
-    return f"{text}: open the connection first, `{opening} {function}(...) as remote:`" if name in dir(Remote) else text
 
 
 P = ParamSpec("P")

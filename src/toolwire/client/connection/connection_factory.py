@@ -17,12 +17,11 @@ from toolwire.client.discovery.document_snapshot import SnapshotBuilder, refetch
 from toolwire.client.discovery.fetch_documents import TOTAL_S, fetch_documents
 from toolwire.client.discovery.relocation import Relocation, resolve_relocation
 from toolwire.client.discovery.source import build_source, find_document_url
-from toolwire.client.transport.drivers import SyncTransport, Transport
 from toolwire.client.transport.limits import BREAKER_FAILURES, TransportLimits
-from toolwire.client.transport.network import NetworkAccess, SyncNetwork
+from toolwire.client.transport.network import NetworkAccess, NetworkSettings, SyncNetwork
 from toolwire.client.transport.request_rules import Credentials, SiteHeaders
 from toolwire.client.transport.server_program import ServerProgram
-from toolwire.client.transport.url_policy import AllowedOrigins, allow_origins_in_private_networks, read_url
+from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
 from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef, compute_identity
 from toolwire.consent.policy import NO_PREFERENCES
 from toolwire.core.codec import Flow, Peer
@@ -39,18 +38,9 @@ from .connection import Connection, open_connection
 from .options import ConnectOptions
 
 if TYPE_CHECKING:  # signing in is rare, and a lot of code
-    from toolwire.client.login.auth_transport import CredentialAuth
+    from toolwire.client.login.credential_auth import CredentialAuth
 
 T = TypeVar("T")
-
-
-class NetworkSettings(NetworkAccess, total=False):
-    """The arguments that ``Network`` and ``SyncNetwork`` share."""
-
-    limits: TransportLimits
-    credentials: Credentials
-    headers: SiteHeaders
-    origins: AllowedOrigins
 
 
 class ConnectionFactory:
@@ -90,17 +80,13 @@ class ConnectionFactory:
 
             self.auth.declared = find_declared_sign_in(peer)
 
-    def authorize(self, transport: Transport) -> Transport:
-        """Return ``transport``, which adds the credential of the user where one signed in."""
-        return transport if self.auth is None else self.auth.wrap(transport)
-
-    def authorize_sync(self, transport: SyncTransport) -> SyncTransport:
-        """Return the blocking ``transport``, which adds the credential of the user where one signed in."""
-        return transport if self.auth is None else self.auth.wrap_sync(transport)
-
     def sign_now(self, message: Request | None) -> Request | None:
         """Return ``message`` as it can be sent at once, or None if its token must be fetched first."""
-        return message if message is None or self.auth is None else self.auth.sign_now(message)
+        if message is None or self.auth is None:
+            return message
+        signed = self.auth.sign_now(message)
+        # Signed already, so that the network neither refreshes a token nor asks the user for this message.
+        return None if signed is None else signed._replace(signed=True)
 
     # Programs
 
@@ -139,6 +125,7 @@ class ConnectionFactory:
             credentials=self.credentials(peer_url),
             headers=self.site_headers(peer_url),
             origins=options.origins,
+            signer=self.auth,
             allow_private=options.allow_private,
             allow_http=options.allow_http,
             ca_file=options.ca_file,
@@ -151,6 +138,7 @@ class ConnectionFactory:
             limits=TransportLimits(total_s=TOTAL_S, response_bytes=options.selection.document_bytes),
             credentials=self.credentials(),
             headers=self.site_headers(),
+            signer=self.auth,
             allow_private=options.allow_private,
             allow_http=options.allow_http,
             ca_file=options.ca_file,

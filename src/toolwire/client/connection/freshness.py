@@ -37,14 +37,6 @@ class FetchPeer(Protocol):
         ...
 
 
-class SyncFetchPeer(Protocol):
-    """The blocking form of ``FetchPeer``."""
-
-    def __call__(self, connection: Connection, *, anew: bool) -> Connection | Problem:
-        """Return the present connection, or why it is unknown; NOT_FOUND means that nothing may be called."""
-        ...
-
-
 class DueFetch(NamedTuple):
     """A fetch that is due while ``is_due`` returns True; with ``anew``, cached documents do not count."""
 

@@ -7,43 +7,41 @@ program of the same user, or the same program after a restart, can take the call
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Generic, Protocol, TypeVar
 
 from toolwire.client.calls.long_calls import MAX_WAIT_S, CallWatcher, LongCall, WaitLimits, show_id
 from toolwire.client.transport.drivers import SyncNotify
 from toolwire.core.call_status import CallStatus
-from toolwire.core.codec import CallReading, Flow
+from toolwire.core.codec import Flow
 from toolwire.core.model import Kind, Problem, Result, Tool
 from toolwire.core.toolbox import Notify, ignore_progress
 
 from .connection import Connection
+from .driver import complete
+
+T = TypeVar("T")
+NotifyT = TypeVar("NotifyT")
+NotifyT_contra = TypeVar("NotifyT_contra", contravariant=True)
 
 
-class RunFlow(Protocol):
+class RunFlow(Protocol[NotifyT_contra]):
     """Runs a flow over the network of a connection."""
 
-    def __call__(self, flow: Flow[Any], notify: Notify = ignore_progress, /) -> Coroutine[Any, Any, Any]:
-        """Return the value of ``flow``; its progress goes to ``notify``."""
+    async def __call__(self, flow: Flow[T], notify: NotifyT_contra | None = None, /) -> T | Problem:
+        """Return the value of ``flow``, or the Problem that the connection is closed; progress goes to ``notify``."""
         ...
 
 
-class SyncRunFlow(Protocol):
-    """The blocking form of ``RunFlow``."""
-
-    def __call__(self, flow: Flow[Any], notify: SyncNotify | None = None, /) -> Any:
-        """Return the value of ``flow``; its progress goes to ``notify``."""
-        ...
-
-
-class _CallFlows:
+class _LongCallFlows(Generic[NotifyT]):
     """The flows of one long call over one connection. Both forms of a handle share them."""
 
-    def __init__(self, connection: Callable[[], Connection], call_id: str, tool: Tool | None, *, can_ask: bool) -> None:
+    def __init__(self, connection: Callable[[], Connection], run_flow: RunFlow[NotifyT], call: LongCall) -> None:
         self._connection = connection
+        self._run_flow = run_flow
         # One object for all flows: it knows which questions of the server were answered.
-        self._call: LongCall = connection().pipeline.find_long_call(call_id, tool, can_ask=can_ask)
+        self._call = call
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({show_id(self._call.id)!r})"
@@ -59,22 +57,18 @@ class _CallFlows:
         return self._call.tool
 
     def _read(self) -> Flow[CallStatus | Problem]:
-        reading: CallReading | Problem = yield from self._follow(self._call.read())
+        reading = yield from self._follow(self._call.read())
         return reading if isinstance(reading, Problem) else reading.status
 
-    def _find_change(self, watcher: CallWatcher) -> Flow[CallStatus | Problem]:
-        status: CallStatus | Problem = yield from self._follow(watcher.find_change())
-        return status
-
     def _wait(self, limits: WaitLimits) -> Flow[Result]:
-        result: Result = yield from self._follow(self._call.wait(limits, 0.0))
+        result = yield from self._follow(self._call.wait(limits, 0.0))
         return self._connection().pipeline.record_end(result)
 
     def _cancel(self) -> Flow[CallStatus | Problem]:
-        refusal: Problem | None = yield from self._follow(self._call.cancel())
+        refusal = yield from self._follow(self._call.cancel())
         return (yield from self._read()) if refusal is None else refusal
 
-    def _follow(self, flow: Flow[Any]) -> Flow[Any]:
+    def _follow(self, flow: Flow[T]) -> Flow[T | Problem]:
         connection, call = self._connection(), self._call
         if call.needs_tool:
             reading = yield from connection.follow(call, call.read())
@@ -91,29 +85,16 @@ class _CallFlows:
         return replace(self._connection().pipeline.waits, total_s=total_s, is_patient=timeout_s is None)
 
 
-class Handle(_CallFlows):
+class Handle(_LongCallFlows[Notify]):
     """A long call, which goes on at its server while nobody waits for it. ``remote.start`` returns one.
 
     Iterate over a handle to get a CallStatus for each change; the last one is that of the end. Iterating raises
     CallError if the server cannot say how the call stands.
     """
 
-    def __init__(
-        self,
-        connection: Callable[[], Connection],
-        run_flow: RunFlow,
-        call_id: str,
-        tool: Tool | None,
-        *,
-        can_ask: bool,
-    ) -> None:
-        super().__init__(connection, call_id, tool, can_ask=can_ask)
-        self._run_flow = run_flow
-
     async def status(self) -> CallStatus | Problem:
         """Return how the call stands now, with its result if it is over."""
-        status: CallStatus | Problem = await self._run_flow(self._read())
-        return status
+        return await self._run_flow(self._read())
 
     async def result(self, *, timeout_s: float | None = None, notify: Notify = ignore_progress) -> Result:
         """Return the result of the call when it is over. ``notify`` gets a Progress for each change.
@@ -121,44 +102,25 @@ class Handle(_CallFlows):
         After ``timeout_s`` seconds it is a Problem of the kind ACCEPTED: the call goes on. Without ``timeout_s``, this
         waits for up to 7 days, also while the server cannot be reached for some minutes.
         """
-        result: Result = await self._run_flow(self._wait(self._build_limits(timeout_s)), notify)
-        return result
+        heard = None if notify is ignore_progress else notify
+        return await self._run_flow(self._wait(self._build_limits(timeout_s)), heard)
 
     async def cancel(self) -> CallStatus | Problem:
         """Ask the server to cancel the call, and return how it stands then. A tool may take a while to stop."""
-        status: CallStatus | Problem = await self._run_flow(self._cancel())
-        return status
+        return await self._run_flow(self._cancel())
 
     async def __aiter__(self) -> AsyncIterator[CallStatus]:
         watcher = self._watch()
-        while True:
-            status: CallStatus | Problem = await self._run_flow(self._find_change(watcher))
-            if isinstance(status, Problem):
-                status.unwrap()
-            yield status
-            if status.is_over:
-                return
+        while not watcher.is_over:
+            yield _require_status(await self._run_flow(self._follow(watcher.find_change())))
 
 
-class SyncHandle(_CallFlows):
+class SyncHandle(_LongCallFlows[SyncNotify]):
     """The blocking form of ``Handle``."""
-
-    def __init__(
-        self,
-        connection: Callable[[], Connection],
-        run_flow: SyncRunFlow,
-        call_id: str,
-        tool: Tool | None,
-        *,
-        can_ask: bool,
-    ) -> None:
-        super().__init__(connection, call_id, tool, can_ask=can_ask)
-        self._run_flow = run_flow
 
     def status(self) -> CallStatus | Problem:
         """Return how the call stands now, with its result if it is over."""
-        status: CallStatus | Problem = self._run_flow(self._read())
-        return status
+        return complete(self._run_flow(self._read()))
 
     def result(self, *, timeout_s: float | None = None, notify: SyncNotify | None = None) -> Result:
         """Return the result of the call when it is over. ``notify`` gets a Progress for each change.
@@ -166,20 +128,19 @@ class SyncHandle(_CallFlows):
         After ``timeout_s`` seconds it is a Problem of the kind ACCEPTED: the call goes on. Without ``timeout_s``, this
         waits for up to 7 days, also while the server cannot be reached for some minutes.
         """
-        result: Result = self._run_flow(self._wait(self._build_limits(timeout_s)), notify)
-        return result
+        return complete(self._run_flow(self._wait(self._build_limits(timeout_s)), notify))
 
     def cancel(self) -> CallStatus | Problem:
         """Ask the server to cancel the call, and return how it stands then. A tool may take a while to stop."""
-        status: CallStatus | Problem = self._run_flow(self._cancel())
-        return status
+        return complete(self._run_flow(self._cancel()))
 
     def __iter__(self) -> Iterator[CallStatus]:
         watcher = self._watch()
-        while True:
-            status: CallStatus | Problem = self._run_flow(self._find_change(watcher))
-            if isinstance(status, Problem):
-                status.unwrap()
-            yield status
-            if status.is_over:
-                return
+        while not watcher.is_over:
+            yield _require_status(complete(self._run_flow(self._follow(watcher.find_change()))))
+
+
+def _require_status(status: CallStatus | Problem) -> CallStatus:
+    if isinstance(status, Problem):
+        status.unwrap()
+    return status

@@ -3,7 +3,7 @@
 from toolwire.auth.client_identity import ClientIdentity
 from toolwire.auth.program_grants import IdentityProvider
 
-from .auth_transport import AuthTransport, CredentialAuth, Refused, SyncAuthTransport
+from .credential_auth import CredentialAuth, Refused
 from .sign_in import (
     SignInOptions,
     SignInUser,
@@ -22,14 +22,12 @@ from .sign_in import (
 from .token_refresher import TokenRefresher
 
 __all__ = [
-    "AuthTransport",
     "ClientIdentity",
     "CredentialAuth",
     "IdentityProvider",
     "Refused",
     "SignInOptions",
     "SignInUser",
-    "SyncAuthTransport",
     "TokenRefresher",
     "find_declared_sign_in",
     "find_sign_in",

@@ -13,7 +13,7 @@ from toolwire.stores.credentials.sealing import read_key_file
 from toolwire.stores.credentials.system_keyring import find_system_vault
 from toolwire.stores.paths import find_credentials_place, is_postgres_url
 
-from .auth_transport import CredentialAuth
+from .credential_auth import CredentialAuth
 from .sign_in import SignInOptions, SignInUser, step_up
 from .token_refresher import TokenRefresher
 

@@ -37,8 +37,8 @@ from toolwire.core.http import Request
 from toolwire.core.model import Json, Kind, Problem, Secret
 from toolwire.core.url_origin import get_origin
 
-from .auth_transport import Refused, SignIn
 from .browser import open_page
+from .credential_auth import Refused, SignIn
 from .redirect_listener import RedirectListener
 from .token_prover import build_prover, create_target_key
 

@@ -11,9 +11,13 @@ import asyncio
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypedDict, Unpack
 
+import anyio.to_thread
+
+from toolwire.core.codec import Work
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 
@@ -23,7 +27,16 @@ from .drivers import PieceHandler, Pieces, SyncPieceHandler, consume_pieces
 from .failures import forbidden_target, local_close, timeout, unreachable
 from .http1 import ResponseReader, write_request
 from .limits import DEFAULT_LIMITS, TransportLimits
-from .request_rules import Credentials, RequestRules, ResolveHost, SendRequest, SiteHeaders, Steps
+from .request_rules import (
+    Credentials,
+    RequestRules,
+    ResolveHost,
+    SendBySteps,
+    SendRequest,
+    Signer,
+    SiteHeaders,
+    Steps,
+)
 from .response_reader import ResponseCollector
 from .sync_pool import SyncConnectionPool, build_pool_key, open_sync_connection
 from .tls import check_ca_file
@@ -53,6 +66,7 @@ class NetworkSettings(NetworkAccess, total=False):
     credentials: Credentials | None
     headers: SiteHeaders | None
     origins: Container[str] | None
+    signer: Signer | None
     resolve: Resolve
     clock: Callable[[], float]
 
@@ -70,6 +84,7 @@ class _Transport:
         allow_http: Iterable[str] = (),
         ca_file: str | Path | None = None,
         origins: Container[str] | None = None,
+        signer: Signer | None = None,
         resolve: Resolve = resolve_with_system,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -82,6 +97,9 @@ class _Transport:
             origins=origins,
             clock=clock,
         )
+        # D-08: each request passes the signer, also one that answers a server in the middle of its stream.
+        send = self._exchange.steps
+        self._steps: SendBySteps = send if signer is None else partial(signer.send, send)
         self._resolve = resolve
         self._ca_file = check_ca_file(ca_file)
 
@@ -91,9 +109,9 @@ class Network(_Transport):
 
     ``credentials`` and ``headers`` are sent to their own origins only. Private addresses are refused, except for the
     origins in ``allow_private`` (https) and ``allow_http`` (http, and private addresses only). The certificates in
-    ``ca_file`` are trusted in addition. If ``origins`` is given, every other origin is refused. ``may_connect`` is
-    called with the IP address before each exchange; if it returns False, the exchange is refused. Tests replace
-    ``resolve`` and ``clock``.
+    ``ca_file`` are trusted in addition. If ``origins`` is given, every other origin is refused. ``signer`` adds the
+    credential of a user. ``may_connect`` is called with the IP address before each exchange; if it returns False, the
+    exchange is refused. Tests replace ``resolve`` and ``clock``.
     """
 
     def __init__(
@@ -108,7 +126,7 @@ class Network(_Transport):
 
         ``total_s`` replaces the limit of that name.
         """
-        return await self._drive(self._exchange.steps(request, total_s), None)
+        return await self._drive(self._steps(request, total_s), None)
 
     async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:
         """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it.
@@ -116,7 +134,7 @@ class Network(_Transport):
         A ``brief`` exchange has the time of ``send``.
         """
         total_s = None if brief else self._exchange.limits.stream_s
-        return await self._drive(self._exchange.steps(request, total_s), hear)
+        return await self._drive(self._steps(request, total_s), hear)
 
     async def _drive(self, steps: Steps[Response | Problem], hear: PieceHandler | None) -> Response | Problem:
         came: object = None
@@ -126,8 +144,10 @@ class Network(_Transport):
             except StopIteration as end:
                 result: Response | Problem = end.value
                 return result
-            if not isinstance(step, SendRequest):
+            if isinstance(step, ResolveHost):
                 came = await self._look_up(step)
+            elif isinstance(step, Work):
+                came = await anyio.to_thread.run_sync(step.run)
             # Servers of OAuth metadata use this to limit how often one address is fetched.
             elif self._may_connect is not None and not await self._may_connect(build_pool_key(step).address):
                 text = f"{step.target.origin} is not connected to: its address was requested too often recently."
@@ -217,7 +237,7 @@ class SyncNetwork(_Transport):
 
         ``total_s`` replaces the limit of that name.
         """
-        steps: Steps[Response | Problem] = self._exchange.steps(request, total_s)
+        steps = self._steps(request, total_s)
         came: object = None
         while True:
             try:
@@ -228,7 +248,7 @@ class SyncNetwork(_Transport):
             if isinstance(step, SendRequest):
                 came = consume_pieces(self._exchange_pieces(step, streaming=False), _discard_piece)
             else:
-                came = self._look_up(step)
+                came = step.run() if isinstance(step, Work) else self._look_up(step)
 
     def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
         """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it.
@@ -243,7 +263,7 @@ class SyncNetwork(_Transport):
         The next piece is read on demand. A Problem that is sent to the generator ends the exchange.
         """
         total_s = None if brief else self._exchange.limits.stream_s
-        steps: Steps[Response | Problem] = self._exchange.steps(request, total_s)
+        steps = self._steps(request, total_s)
         came: object = None
         while True:
             try:
@@ -254,7 +274,7 @@ class SyncNetwork(_Transport):
             if isinstance(step, SendRequest):
                 came = yield from self._exchange_pieces(step, streaming=True)
             else:
-                came = self._look_up(step)
+                came = step.run() if isinstance(step, Work) else self._look_up(step)
 
     def close(self) -> None:
         """Close all connections and end the running calls of other threads. A later ``send`` opens new connections."""

@@ -1,7 +1,7 @@
 """Apply the rules of the network to one exchange, without any network: a generator yields what a transport must do.
 
 A transport drives the generator: it gets a ``ResolveHost`` or a ``SendRequest``, does that and nothing else, and sends
-the outcome back.
+the outcome back. A ``Signer`` adds ``Work``, which may block.
 
 Rules:
 - Every address of a name must be allowed, and only a checked address is connected to. A later answer of the resolver is
@@ -19,8 +19,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Container, Generator, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from toolwire.core.codec import Work
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem, Secret
 from toolwire.telemetry.propagation import TRACE_MODULE, current_traceparent
@@ -77,7 +78,19 @@ class SendRequest(NamedTuple):
 _OWN_ADDRESS = (None,)
 """In place of the addresses of a name, where the host is an address."""
 
-Steps: TypeAlias = Generator[ResolveHost | SendRequest, Any, T]
+Steps: TypeAlias = Generator[ResolveHost | SendRequest | Work, Any, T]
+"""Yields what a transport must do, and is sent the outcome."""
+
+SendBySteps: TypeAlias = Callable[[Request, float | None], Steps[Response | Problem]]
+"""Yields what must be done to send a request within some seconds, and returns its response or a Problem."""
+
+
+class Signer(Protocol):
+    """Adds the credential of a user to requests."""
+
+    def send(self, send: SendBySteps, request: Request, total_s: float | None) -> Steps[Response | Problem]:
+        """Yield what must be done to ``send`` the request signed, and return its response."""
+        ...
 
 
 class _PinnedAddress(NamedTuple):
@@ -203,7 +216,7 @@ class RequestRules:
             hop = SendRequest(target, address, request.method, fields, secrets, request.body, within_s, echoes)
             answer: Response | Problem = yield hop
             # A server closes idle connections without notice, so the first request on one may be lost.
-            if request.method in _REPEATABLE and _is_stale(answer):
+            if isinstance(answer, Problem) and request.method in _REPEATABLE and _is_stale(answer):
                 answer = yield hop._replace(within_s=deadline - self._clock())
             if isinstance(answer, Response) or answer.details.get("sent", True):
                 if address is not addresses[0]:
@@ -269,9 +282,9 @@ class RequestRules:
             self._pins[origin] = pin._replace(addresses=(address, *others))
 
 
-def _is_stale(answer: Response | Problem) -> bool:
+def _is_stale(problem: Problem) -> bool:
     """Return whether the connection ended before any response: the server had closed it while it was idle."""
-    return isinstance(answer, Problem) and answer.details.get("answered") is False
+    return problem.details.get("answered") is False
 
 
 def _check_credentials(credentials: Credentials) -> Mapping[str, Sequence[tuple[str, Secret]]]:

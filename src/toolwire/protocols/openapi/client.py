@@ -35,9 +35,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     request = build_request.build_request(plan, call.arguments, resources=peer.resources, call_id=call.call_id)
     if isinstance(request, Problem):
         return request
-    expected = Expected(
-        get_origin(plan.base), plan.responses, peer.resources, peer.result_limits, plan.write_only, plan.content
-    )
+    expected = Expected(plan.origin, plan.responses, peer.resources, peer.result_limits, plan.write_only, plan.content)
     response: Response | Problem
     if plan.streams:
         heard = results.build_stream_reader(expected)
@@ -80,14 +78,15 @@ def describe_places(peer: Peer, call: Call) -> Mapping[str, str]:
 
 
 def describe_plan(peer: Peer, tool: Tool) -> Mapping[str, object]:
-    """Return the part of the plan of ``tool`` that decides its requests: all fields except those about responses."""
+    """Return the part of the plan of ``tool`` that decides its requests."""
     plan = peer.memo.plans.get(tool.id) if isinstance(peer.memo, OfferState) else None
     if plan is None:
         return {}
-    return {each.name: getattr(plan, each.name) for each in fields(plan) if each.name not in _RESPONSE_FIELDS}
+    return {each.name: getattr(plan, each.name) for each in fields(plan) if each.name not in _OTHER_FIELDS}
 
 
-_RESPONSE_FIELDS = frozenset({"responses", "streams", "write_only", "content"})
+# Those about responses, and the origin, which the base says too.
+_OTHER_FIELDS = frozenset({"responses", "streams", "write_only", "content", "origin"})
 
 
 def _find_plan(peer: Peer, call: Call) -> Plan | Problem:
@@ -95,7 +94,7 @@ def _find_plan(peer: Peer, call: Call) -> Plan | Problem:
     plan = memo.plans.get(call.tool.id) if isinstance(memo, OfferState) else None
     if plan is None:
         return Problem(kind=Kind.UNKNOWN_TOOL, message=f"{peer.site or peer.url} has no operation {call.tool.name!r}.")
-    there, home = get_origin(plan.base), get_origin(peer.url)
+    there, home = plan.origin, get_origin(peer.url)
     # A document must not send credentials or arguments to another site because it says so.
     if there != home and there not in peer.origins:
         text = f"{call.tool.name} is a call to {there}, not to {home}, where its document came from: "

@@ -104,7 +104,8 @@ def _add_parameter(parts: _Parts, argument: str, parameter: Parameter, arguments
     if isinstance(value, Mapping) and (key := find_overriding_key(parameter, value)):
         parts.errors[argument] = f"cannot have {key[:100]!r}: some servers would take it for another method or path"
         return
-    text = _write_parameter(parameter, value)
+    is_usual = not parameter.encodings and parameter.place is not Place.QUERYSTRING
+    text = parameter_styles.write(parameter, value) if is_usual else _write_form(parameter, value)
     if parameter.place is Place.PATH:
         parts.path[parameter.name] = argument, text
     elif not text:
@@ -121,9 +122,10 @@ def _add_parameter(parts: _Parts, argument: str, parameter: Parameter, arguments
         parts.headers.append((parameter.name.lower().encode(), text.encode()))
 
 
-def _write_parameter(parameter: Parameter, value: Json) -> str:
+def _write_form(parameter: Parameter, value: Json) -> str:
+    """Return ``value`` as a whole query, or as a form whose document says how its properties are written."""
     is_query = parameter.place is Place.QUERYSTRING
-    if parameter.encodings and isinstance(value, dict):  # a form whose document says how its properties are written
+    if parameter.encodings and isinstance(value, dict):
         text = forms.encode_urlencoded(value, parameter.encodings).decode()
         return text if is_query else parameter_styles.write(parameter._replace(media_type="text/plain"), text)
     return (

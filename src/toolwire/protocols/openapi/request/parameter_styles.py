@@ -40,6 +40,7 @@ FORM = "application/x-www-form-urlencoded"
 
 _SCALARS = frozenset((str, int, bool, float))
 _PLAIN_STYLES = ("form", "simple")
+_PLAIN_PLACES = (Place.PATH, Place.QUERY)
 _DELIMITER = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
 
@@ -48,10 +49,14 @@ def write(parameter: Parameter, value: Json) -> str:
 
     The text of a query or cookie includes the name; that of a path or header does not. Nothing is refused here.
     """
+    is_plain = parameter.style in _PLAIN_STYLES and not parameter.media_type
+    if is_plain and type(value) in _SCALARS and parameter.place in _PLAIN_PLACES and not parameter.reserved:  # most are
+        text = encode_percent(write_scalar(value))
+        return text if parameter.place is Place.PATH else f"{_encode_name(parameter.name)}={text}"
     encode = _choose_encoder(parameter, value)
     if parameter.style in ("content", "text") or parameter.media_type:
         return _add_name(parameter, encode(_write_content(parameter, value)))
-    if type(value) in _SCALARS and parameter.style in _PLAIN_STYLES:  # most are
+    if is_plain and type(value) in _SCALARS:
         return _add_name(parameter, encode(write_scalar(value)))
     value = _remove_null(value)
     return "" if value is None or value in ([], {}) else _write_style(parameter, value, encode)

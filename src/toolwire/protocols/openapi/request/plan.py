@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from toolwire.core.model import Json
+from toolwire.core.url_origin import get_origin
 
 ACCEPT = "application/json, */*;q=0.1"
 
@@ -106,7 +107,7 @@ class Plan:
     property; forms and multipart only). ``binary``: the complete body is a file.
 
     With ``takes_more``, an argument with any other name is a property of the body; else it is refused. ``names`` are
-    the names of all declared arguments.
+    the names of all declared arguments, and ``origin`` is that of ``base``.
 
     ``idempotency`` is the header that gets the call's id if no argument fills it. ``security`` is a list of
     alternatives, each a set of schemes that apply together; the alternative ``()`` needs no credential.
@@ -141,8 +142,10 @@ class Plan:
     write_only: WriteOnlyRemover | None = field(default=None, repr=False, compare=False)
     content: str = ""
     names: frozenset[str] = field(init=False, repr=False)
+    origin: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         names = {name for name, _ in (*self.parameters, *self.properties)}
-        # Computed once for all calls. The class is frozen, so the field is set through object.
+        # Computed once for all calls. The class is frozen, so the fields are set through object.
+        object.__setattr__(self, "origin", get_origin(self.base))
         object.__setattr__(self, "names", frozenset(names | ({self.whole_body} if self.whole_body else set())))

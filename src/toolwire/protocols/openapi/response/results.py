@@ -108,8 +108,9 @@ def read(response: Response, expected: Expected = ANYTHING) -> Result:
     if status in (204, 205) or not response.body:
         return Value({"ok": True, "status": status}, notes)
     # Without a media type most servers send JSON; _read_json falls back to text.
-    if not media_type or is_json(media_type):
-        body = _remove_write_only(response, media_type, expected, notes)
+    if not media_type or media_type == "application/json" or is_json(media_type):
+        remover = expected.write_only
+        body = response.body if remover is None else _remove_write_only(response, media_type, remover, expected, notes)
         return _read_json(body, media_type, expected, notes)
     return _read_other(response.body, media_type, parameters, expected, notes)
 
@@ -136,15 +137,16 @@ def _read_file_name(disposition: str) -> str:
     return clean_file_name(plain[1] or plain[2] or "") if plain else ""
 
 
-def _remove_write_only(response: Response, media_type: str, expected: Expected, notes: dict[str, Json]) -> bytes:
+def _remove_write_only(
+    response: Response, media_type: str, remover: WriteOnlyRemover, expected: Expected, notes: dict[str, Json]
+) -> bytes:
     """Return the body without what the document declares writeOnly.
 
     It is written again, so that neither the beginning of a long result nor the complete one under its handle has it.
     """
     # CV-21
-    body, remover = response.body, expected.write_only
-    schema = None if remover is None else _find_schema(expected.responses, str(response.status), media_type)
-    if remover is None or schema is None:
+    body, schema = response.body, _find_schema(expected.responses, str(response.status), media_type)
+    if schema is None:
         return body
     data = jsontext.read(body.removeprefix(_UTF_8_MARK))
     if isinstance(data, Problem) or not remover.remove(data, schema):

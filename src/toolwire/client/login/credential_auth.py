@@ -10,18 +10,17 @@ Rules:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
-
-from anyio import to_thread
 
 from toolwire.auth.challenge import Challenge
 from toolwire.auth.credential import Credential
 from toolwire.auth.dpop import Prover, find_token_challenge, wants_nonce
 from toolwire.auth.resource_indicators import is_covered_by
 from toolwire.auth.security_schemes import DeclaredSignIn
-from toolwire.client.transport.drivers import PieceHandler, SyncPieceHandler, SyncTransport, Transport
+from toolwire.client.transport.request_rules import SendBySteps, Steps
+from toolwire.core.codec import Work
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 
@@ -47,9 +46,6 @@ SignIn: TypeAlias = Callable[[Refused, Credential | None], Credential | Problem 
 A Problem says why it failed. None leaves the refusal as it is: the user does not want to, or there is no place.
 """
 
-AuthSteps: TypeAlias = Generator[Request | Callable[[], Any], Any, Response | Problem]
-"""Yields a request to send, or a function that may block; is sent the reply or the returned value."""
-
 # AC-08: a step-up happens at most twice for one resource and operation.
 _MAX_REPEATS = 2
 
@@ -73,39 +69,29 @@ class CredentialAuth:
         """The name of the credential, which is no secret, and its scopes."""
         return self._refresher.identity
 
-    def wrap(self, transport: Transport) -> AuthTransport:
-        """Return ``transport`` with a signature on each request."""
-        return AuthTransport(transport, self)
+    def send(self, send: SendBySteps, request: Request, total_s: float | None) -> Steps[Response | Problem]:
+        """Yield what must be done to ``send`` the request signed, and return its response.
 
-    def wrap_sync(self, transport: SyncTransport) -> SyncAuthTransport:
-        """Return the blocking ``transport`` with a signature on each request."""
-        return SyncAuthTransport(transport, self)
-
-    def steps(self, request: Request) -> AuthSteps:
-        """Yield what must be done to send ``request`` signed, and return its response."""
+        What may block, such as a refresh or a new sign-in, is yielded as ``Work``.
+        """
         # The usual case first: a valid token needs no thread, no lock and no file.
         signed: Any = self.sign_now(request)
         if signed is None:
-            signed = yield partial(self.sign, request)
+            signed = yield Work(partial(self.sign, request))
         # No credential, so nothing is sent: the server would only refuse it.
         if isinstance(signed, Problem):
             return signed
-        answer: Any = yield signed
-        if self._has_proofs:
-            answer = yield from self._repeat_with_nonce(signed, answer)
+        answer = yield from self._send_with_nonce(send, signed, total_s)
         for _ in range(_MAX_REPEATS):
             if not isinstance(answer, Response) or answer.status not in (401, 403):
                 break
-            repeated: Any = yield partial(self.sign_again, request, answer)
-            if repeated is None:
+            signed = yield Work(partial(self.sign_again, request, answer))
+            if signed is None:
                 break
-            if isinstance(repeated, Problem):
-                return repeated
-            answer = yield repeated
-            if self._has_proofs:
-                answer = yield from self._repeat_with_nonce(repeated, answer)
-        response: Response | Problem = answer
-        return response
+            if isinstance(signed, Problem):
+                return signed
+            answer = yield from self._send_with_nonce(send, signed, total_s)
+        return answer
 
     def sign_now(self, request: Request) -> Request | None:
         """Return ``request`` as it is sent, or None if its token must be refreshed first, or cannot be used here."""
@@ -189,85 +175,20 @@ class CredentialAuth:
         self._has_proofs = True
         return prover.add_proof(signed, credential.access)
 
-    def _repeat_with_nonce(self, signed: Request, answer: Any) -> Generator[Request, Any, Any]:
-        """Return ``answer``, or that to ``signed`` with the nonce that its server wants: asked for once."""
+    def _send_with_nonce(self, send: SendBySteps, signed: Request, total_s: float | None) -> Steps[Response | Problem]:
+        """Return the answer to ``signed``. A server that wants a nonce in it gets it once more, with the nonce."""
+        answer = yield from send(signed, total_s)
         held = self._refresher.credential
-        if held is None or not isinstance(answer, Response) or not is_covered_by(held.resource, signed.url):
+        if not self._has_proofs or held is None or isinstance(answer, Problem):
+            return answer
+        if signed.signed or not is_covered_by(held.resource, signed.url):
             return answer
         prover = self._refresher.find_prover(held)
-        if not isinstance(prover, Prover) or signed.signed:
-            return answer
-        if prover.keep_nonce(signed, answer) and answer.status == 401:
-            answer = yield prover.add_proof(_add_credential(signed, held), held.access)
+        if isinstance(prover, Prover) and prover.keep_nonce(signed, answer) and answer.status == 401:
+            answer = yield from send(prover.add_proof(_add_credential(signed, held), held.access), total_s)
             if isinstance(answer, Response):
                 prover.keep_nonce(signed, answer)
         return answer
-
-
-class AuthTransport:
-    """The asynchronous ``transport``; ``auth`` signs each request. What blocks runs in a worker thread."""
-
-    def __init__(self, transport: Transport, auth: CredentialAuth) -> None:
-        self._transport = transport
-        self._auth = auth
-
-    async def send(self, request: Request) -> Response | Problem:
-        """Return the response to ``request``."""
-        return await self._send_signed(request, self._transport.send)
-
-    async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:
-        """Return the response to ``request``, whose stream is given to ``hear``."""
-
-        async def send(signed: Request) -> Response | Problem:
-            return await self._transport.listen(signed, hear, brief=brief)
-
-        return await self._send_signed(request, send)
-
-    async def aclose(self) -> None:
-        """Close every connection."""
-        await self._transport.aclose()
-
-    async def _send_signed(
-        self, request: Request, send: Callable[[Request], Awaitable[Response | Problem]]
-    ) -> Response | Problem:
-        steps, reply = self._auth.steps(request), None
-        try:
-            while True:
-                step = steps.send(reply)
-                reply = await (send(step) if isinstance(step, Request) else to_thread.run_sync(step))
-        except StopIteration as stop:
-            response: Response | Problem = stop.value
-            return response
-
-
-class SyncAuthTransport:
-    """The blocking ``transport``; ``auth`` signs each request."""
-
-    def __init__(self, transport: SyncTransport, auth: CredentialAuth) -> None:
-        self._transport = transport
-        self._auth = auth
-
-    def send(self, request: Request) -> Response | Problem:
-        """Return the response to ``request``."""
-        return self._send_signed(request, self._transport.send)
-
-    def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
-        """Return the response to ``request``, whose stream is given to ``hear``."""
-        return self._send_signed(request, lambda signed: self._transport.listen(signed, hear, brief=brief))
-
-    def close(self) -> None:
-        """Close every connection."""
-        self._transport.close()
-
-    def _send_signed(self, request: Request, send: Callable[[Request], Response | Problem]) -> Response | Problem:
-        steps, reply = self._auth.steps(request), None
-        try:
-            while True:
-                step = steps.send(reply)
-                reply = send(step) if isinstance(step, Request) else step()
-        except StopIteration as stop:
-            response: Response | Problem = stop.value
-            return response
 
 
 def _add_credential(request: Request, credential: Credential) -> Request:

@@ -1,0 +1,347 @@
+"""What differs between the asynchronous and the blocking form of a connection; all else is written once, as coroutines.
+
+A coroutine over a ``BlockingDriver`` waits for nothing: ``complete`` runs it to its end in the calling thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, ExitStack
+from threading import Event, Lock, Thread
+from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar, TypeVarTuple, Unpack
+
+import anyio
+import anyio.to_thread
+from anyio.from_thread import BlockingPortal
+
+from toolwire.client.transport.drivers import (
+    BRIEF_S,
+    Approver,
+    SyncNotify,
+    SyncTransport,
+    Transport,
+    arun,
+    run,
+    send_briefly,
+)
+from toolwire.client.transport.in_process import AppLifespan, AppNetwork, Asgi, SyncAppNetwork, open_portal
+from toolwire.client.transport.limits import DEFAULT_LIMITS
+from toolwire.client.transport.network import Network, NetworkSettings, SyncNetwork
+from toolwire.client.transport.program_network import ProgramNetwork, SyncProgramNetwork
+from toolwire.client.transport.server_program import ServerProgram
+from toolwire.core.codec import Flow
+from toolwire.core.http import Request
+from toolwire.core.model import COMPLETED, Progress
+from toolwire.core.toolbox import Notify, ignore_progress
+from toolwire.core.user_input import InputProvider
+
+T = TypeVar("T")
+TransportT = TypeVar("TransportT")
+NotifyT = TypeVar("NotifyT")
+Arguments = TypeVarTuple("Arguments")
+_SyncNetworks: TypeAlias = SyncNetwork | SyncAppNetwork | SyncProgramNetwork
+
+
+class Listening(Protocol):
+    """Work that goes on while a connection is used: a task of the event loop, or a thread."""
+
+    async def pause(self, seconds: float) -> bool:
+        """Wait, and return whether the work is to go on."""
+        ...
+
+    def open(self) -> None:
+        """Say that the server has the stream, or wants none."""
+        ...
+
+    async def wait_until_open(self, seconds: float) -> None:
+        """Wait until ``open`` was called or the work has ended, at most so long."""
+        ...
+
+    async def end(self) -> None:
+        """End the work; a thread ends with its stream."""
+        ...
+
+
+Listener: TypeAlias = Callable[[Listening], Coroutine[Any, Any, None]]
+Report: TypeAlias = Callable[[Progress], Awaitable[None]]
+
+
+class RunTerms(TypedDict, total=False):
+    """How a flow is run, beside its transport; see ``arun``."""
+
+    cancel: Callable[[Request], Request | None]
+    provide_input: InputProvider | None
+    in_thread: bool
+
+
+class Driver(Protocol[TransportT, NotifyT]):
+    """One form of a connection: how flows are run, functions called and networks opened."""
+
+    async def run(
+        self,
+        flow: Flow[T],
+        transport: TransportT,
+        approve: Approver | None = None,
+        notify: NotifyT | None = None,
+        **terms: Unpack[RunTerms],
+    ) -> T:
+        """Return the value of ``flow``; see ``arun``."""
+        ...
+
+    async def call(self, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
+        """Return ``function(*arguments)``, which may block."""
+        ...
+
+    def wrap_notify(self, notify: Notify) -> NotifyT:
+        """Return ``notify`` as a function for ``run``."""
+        ...
+
+    def report(self, notify: NotifyT) -> Report:
+        """Return what a call has as its ``report``: some protocols ask the server for progress with the request."""
+        ...
+
+    def create_lock(self) -> AbstractAsyncContextManager[None]:
+        """Return a lock for the calls of one connection."""
+        ...
+
+    def listen(self, work: Listener) -> Listening:
+        """Start ``work``, and return what ends it."""
+        ...
+
+    async def open_app(self, app: Asgi) -> None:
+        """Start an application of this process; requests go to it from now on."""
+        ...
+
+    def open_network(self, program: ServerProgram | None, settings: NetworkSettings) -> TransportT:
+        """Return the network to ``program``, to the application that was opened, or to the internet."""
+        ...
+
+    async def close_network(self, network: TransportT) -> None:
+        """Close every connection of ``network``."""
+        ...
+
+    async def send_briefly(self, network: TransportT, message: Request | None) -> None:
+        """Send ``message``, if there is one, within ``BRIEF_S`` seconds."""
+        ...
+
+    async def close(self, program: ServerProgram | None) -> None:
+        """Stop the application and ``program``."""
+        ...
+
+
+class AsyncDriver:
+    """The asynchronous form. What blocks runs in a worker thread."""
+
+    def __init__(self) -> None:
+        self._app: Asgi | None = None
+        self._lifespan: AppLifespan | None = None
+
+    async def run(
+        self,
+        flow: Flow[T],
+        transport: Transport,
+        approve: Approver | None = None,
+        notify: Notify | None = None,
+        **terms: Unpack[RunTerms],
+    ) -> T:
+        """Return the value of ``flow``; see ``arun``."""
+        return await arun(flow, transport, approve, ignore_progress if notify is None else notify, **terms)
+
+    async def call(self, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
+        """Return ``function(*arguments)`` from a worker thread."""
+        return await anyio.to_thread.run_sync(function, *arguments)
+
+    def wrap_notify(self, notify: Notify) -> Notify:
+        """Return ``notify``."""
+        return notify
+
+    def report(self, notify: Notify) -> Report:
+        """Return ``notify``."""
+        return notify
+
+    def create_lock(self) -> anyio.Lock:
+        """Return a lock for tasks."""
+        return anyio.Lock()
+
+    def listen(self, work: Listener) -> Listening:
+        """Start ``work`` as a task."""
+        return _ListeningTask(work)
+
+    async def open_app(self, app: Asgi) -> None:
+        """Start ``app`` in this event loop."""
+        self._app, self._lifespan = app, AppLifespan(app)
+        await self._lifespan.start()
+
+    def open_network(self, program: ServerProgram | None, settings: NetworkSettings) -> Network | ProgramNetwork:
+        """Return the network to ``program``, to the application that was opened, or to the internet."""
+        if program is not None:
+            return ProgramNetwork(program, settings.get("limits", DEFAULT_LIMITS))
+        return Network(**settings) if self._app is None else AppNetwork(self._app, **settings)
+
+    async def close_network(self, network: Transport) -> None:
+        """Close every connection of ``network``."""
+        await network.aclose()
+
+    async def send_briefly(self, network: Transport, message: Request | None) -> None:
+        """Send ``message``, if there is one, even if this task is cancelled."""
+        await send_briefly(network, message)
+
+    async def close(self, program: ServerProgram | None) -> None:
+        """Stop the application and ``program``."""
+        if self._lifespan is not None:
+            await self._lifespan.stop()
+            self._lifespan = None
+        if program is not None:
+            # The shield lets the program end although the task is being cancelled.
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(program.close)
+
+
+class BlockingDriver:
+    """The blocking form. Its coroutines wait for nothing; see ``complete``."""
+
+    def __init__(self) -> None:
+        self._app: Asgi | None = None
+        self._portal: BlockingPortal | None = None
+        self._opened = ExitStack()
+
+    async def run(
+        self,
+        flow: Flow[T],
+        transport: SyncTransport,
+        approve: Approver | None = None,
+        notify: SyncNotify | None = None,
+        **terms: Unpack[RunTerms],
+    ) -> T:
+        """Return the value of ``flow``. A blocking call is not cancelled, and blocks its own thread alone."""
+        return run(flow, transport, approve, notify, provide_input=terms.get("provide_input"))
+
+    async def call(self, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
+        """Return ``function(*arguments)``."""
+        return function(*arguments)
+
+    def wrap_notify(self, notify: Notify) -> SyncNotify:
+        """Return a plain function that runs ``notify``, which waits for nothing."""
+
+        def notify_now(progress: Progress) -> None:
+            complete(notify(progress))
+
+        return notify_now
+
+    def report(self, notify: SyncNotify) -> Report:  # noqa: ARG002 - the driver itself gives progress to the caller
+        """Return a function that only marks that progress is wanted."""
+        return _take_progress
+
+    def create_lock(self) -> AbstractAsyncContextManager[None]:
+        """Return a lock for threads."""
+        return _ThreadLock()
+
+    def listen(self, work: Listener) -> Listening:
+        """Start ``work`` in a thread."""
+        return _ListeningThread(work)
+
+    async def open_app(self, app: Asgi) -> None:
+        """Start ``app`` in an event loop of its own, in a thread."""
+        self._portal = self._opened.enter_context(open_portal(app))
+        self._app = app
+
+    def open_network(self, program: ServerProgram | None, settings: NetworkSettings) -> _SyncNetworks:
+        """Return the network to ``program``, to the application that was opened, or to the internet."""
+        if program is not None:
+            return SyncProgramNetwork(program, settings.get("limits", DEFAULT_LIMITS))
+        if self._app is None or self._portal is None:
+            return SyncNetwork(**settings)
+        return SyncAppNetwork(self._app, self._portal, **settings)
+
+    async def close_network(self, network: SyncTransport) -> None:
+        """Close every connection of ``network``."""
+        network.close()
+
+    async def send_briefly(self, network: SyncTransport, message: Request | None) -> None:
+        """Send ``message``, if there is one, over a network of ours, whose time can be limited."""
+        if message is not None and isinstance(network, _SyncNetworks):
+            network.send(message, total_s=BRIEF_S)
+
+    async def close(self, program: ServerProgram | None) -> None:
+        """Stop ``program`` and the application."""
+        if program is not None:
+            program.close()
+        self._opened.close()
+
+
+def complete(work: Coroutine[Any, Any, T]) -> T:
+    """Return the value of ``work``, a coroutine over a ``BlockingDriver``."""
+    try:
+        work.send(None)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    work.close()
+    raise RuntimeError("a blocking connection cannot wait for an event loop")
+
+
+def _take_progress(_: Progress) -> Awaitable[None]:
+    return COMPLETED
+
+
+class _ListeningTask:
+    def __init__(self, work: Listener) -> None:
+        self._opened = asyncio.Event()
+        self._task = asyncio.create_task(self._run(work))
+
+    async def _run(self, work: Listener) -> None:
+        try:
+            await work(self)
+        finally:
+            self._opened.set()
+
+    async def pause(self, seconds: float) -> bool:
+        await anyio.sleep(seconds)
+        return True
+
+    def open(self) -> None:
+        self._opened.set()
+
+    async def wait_until_open(self, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            await self._opened.wait()
+
+    async def end(self) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+
+class _ListeningThread:
+    def __init__(self, work: Listener) -> None:
+        self._opened, self._ended = Event(), Event()
+        Thread(target=self._run, args=(work,), name="toolwire-listening", daemon=True).start()
+
+    def _run(self, work: Listener) -> None:
+        try:
+            complete(work(self))
+        finally:
+            self._opened.set()
+
+    async def pause(self, seconds: float) -> bool:
+        return not self._ended.wait(seconds)
+
+    def open(self) -> None:
+        self._opened.set()
+
+    async def wait_until_open(self, seconds: float) -> None:
+        self._opened.wait(seconds)
+
+    async def end(self) -> None:
+        self._ended.set()
+
+
+class _ThreadLock:
+    def __init__(self) -> None:
+        self._lock = Lock()
+
+    async def __aenter__(self) -> None:
+        self._lock.acquire()
+
+    async def __aexit__(self, *exception: object) -> None:
+        self._lock.release()

@@ -1,0 +1,411 @@
+"""Hold a connection to a server: its facts, its calls with consent, and its documents, which change.
+
+The asynchronous and the blocking form are in ``remote``; both run what is written here, once, over their ``Driver``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from time import monotonic
+from types import NoneType
+from typing import Any, Final, Generic, TypeVar
+
+from toolwire.client.calls.call_ids import new_id
+from toolwire.client.calls.input_requests import CallInput, admit_stream_input
+from toolwire.client.calls.long_calls import LongCall, WaitLimits
+from toolwire.client.calls.prepared_call import CallState
+from toolwire.client.discovery.source import DocumentSource
+from toolwire.client.transport.drivers import Approver
+from toolwire.consent.definition_lock import Difference
+from toolwire.core.catalog import Catalog
+from toolwire.core.check import Question
+from toolwire.core.codec import Flow, Peer, Probe
+from toolwire.core.content import embed_resource, read_content
+from toolwire.core.http import Request
+from toolwire.core.model import (
+    ANONYMOUS,
+    DEFAULT_LOG_LEVEL,
+    LISTENING_EVENT,
+    Approval,
+    Call,
+    Context,
+    Json,
+    Kind,
+    Problem,
+    Progress,
+    Result,
+    Tool,
+    Value,
+    make_call,
+)
+from toolwire.core.offered import Offered
+from toolwire.core.recipe import Recipe, RecipeStep, describe_step
+from toolwire.core.resources import Resource
+from toolwire.core.user_input import InputProvider
+
+from .connection import Connection
+from .driver import Driver, Listening, NotifyT, TransportT
+from .freshness import FetchPeer, Freshness, explain_change, find_differences, suggests_stale_catalog
+from .held_calls import HeldCalls, ask_caller
+from .offered_reading import (
+    build_prompt_call,
+    build_resource_call,
+    listen_for_changes,
+    load_offered,
+    read_offered,
+    with_offered,
+)
+
+T = TypeVar("T")
+
+
+class RemoteCore(Generic[TransportT, NotifyT]):
+    """A connection in either form: its driver is what differs. Its coroutines make the calls of both."""
+
+    _driver_class: Callable[[], Driver[TransportT, NotifyT]]
+
+    def __init__(
+        self,
+        connection: Connection,
+        transport: TransportT,
+        approve: Approver | None,
+        context: Context = ANONYMOUS,
+        *,
+        fetch_peer: FetchPeer | None = None,
+        provide_input: InputProvider | None = None,
+    ) -> None:
+        self._driver = driver = self._driver_class()
+        self._transport = transport
+        self._fetch_peer = fetch_peer
+        self._refetch_lock = driver.create_lock()
+        self._listening: Listening | None = None
+        self._freshness = Freshness(connection)
+        self._approve = approve
+        self._context = context
+        self._provide_input = provide_input
+        # The calls that run for a user who can be asked.
+        self._running: list[CallInput] = []
+        # MC-09: a server in front of others has callers, and no user of its own.
+        self._held = HeldCalls() if provide_input is ask_caller else None
+        self._has_loaded = bool(connection.peer.catalog.offered.readers)
+        self.closed = False
+
+    def close(self) -> None:
+        """Refuse further calls, and leave the session."""
+        if not self.closed:
+            self.closed = True
+            self._connection.pipeline.session.release(self._connection.pipeline.name)
+
+    def must_listen(self) -> bool:
+        """Return whether the server may ask the user outside of the streams of calls: then it must be listened to."""
+        return self._provide_input is not None and self._connection.pipeline.asks_while_listening()
+
+    def end_session(self) -> Request | None:
+        """Return the request that ends the session at the server, or None if there is no session."""
+        return self._connection.pipeline.end_session()
+
+    @property
+    def _connection(self) -> Connection:
+        return self._freshness.connection
+
+    def _get_connection(self) -> Connection:
+        return self._freshness.connection
+
+    @property
+    def peer(self) -> Peer:
+        """The server as discovery found it: its protocol, its tools, and what its document says about signing in."""
+        return self._connection.peer
+
+    @property
+    def url(self) -> str:
+        """The URL where the server was found."""
+        return self._connection.peer.url
+
+    def definitions(self) -> list[dict[str, Json]]:
+        """Return the definition of each tool as plain data, as ``toolwire.lock`` holds it."""
+        return self._connection.pipeline.definitions()
+
+    def tags(self) -> Mapping[str, int]:
+        """Return how many tools the server offers under each tag, whatever was selected; empty without tags."""
+        return self._connection.peer.tags
+
+    @property
+    def recipes(self) -> tuple[Recipe, ...]:
+        """The tasks of several calls that the site describes; empty without any. They are data and run nothing."""
+        # OQ-2
+        return self._connection.peer.recipes
+
+    def findings(self) -> tuple[str, ...]:
+        """Return what of the server's description was left out or read differently, and why, a sentence each.
+
+        Schemas are read when they are needed, so there can be more findings later.
+        """
+        # XL-088: a user can see what a document means to toolwire.
+        return self._connection.findings()
+
+    def resource(self, handle: str) -> Resource | None:
+        """Return the bytes of a handle from a result or from ``keep``, or None: the oldest are dropped for new ones."""
+        return self._connection.resource(handle)
+
+    def read_content(self, value: Json) -> Any:
+        """Return like ``toolwire.read_content``; a handle of this connection becomes an Image, Audio or File too."""
+        # MC-07: the bytes that an API sends reach a model as a handle, and the program as what they are.
+        return read_content(embed_resource(value, self.resource))
+
+    def keep(self, data: bytes, *, media_type: str = "application/octet-stream", name: str = "") -> str:
+        """Keep ``data`` and return a handle to pass to a tool that takes a file, or ``""`` if it is too large."""
+        return self._connection.keep(Resource(data=data, media_type=media_type, name=name))
+
+    @property
+    def name(self) -> str:
+        """The name of this connection in its session."""
+        return self._connection.pipeline.name
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """Every tool of the server, by toolkit and name, versions ascending."""
+        return self._connection.peer.catalog.tools
+
+    def asks_itself(self, _tool: Tool) -> bool:
+        """Return True: each call passes the consent of this connection, so a server in front of it need not ask."""
+        return True
+
+    def needs_consent(self, tool: Tool) -> bool:
+        """Return whether each call of ``tool`` needs an answer of the user, whatever its arguments."""
+        return self._connection.pipeline.needs_consent(tool)
+
+    def find_level(self, tool: Tool) -> Approval:
+        """Return the level of consent that a call of ``tool`` needs: the strictest of site, user and client."""
+        return self._connection.pipeline.find_level(tool)
+
+    def find_question(self, name: str, arguments: Mapping[str, Json]) -> Question | None:
+        """Return what the user would be asked about a call of the tool ``name`` now, or None if nothing would be.
+
+        Nothing is asked, counted or sent. What only comes up while a call runs, such as a question of its server or
+        about a redirect, is not known yet, and arguments that are files are not read.
+        """
+        tool = self.find(name)
+        if isinstance(tool, Problem) or self.closed:
+            return None
+        call = make_call((tool, arguments, new_id(), self._context, ""))
+        return self._connection.pipeline.find_question(call)
+
+    @property
+    def protocol(self) -> str:
+        """The name of the protocol that was chosen."""
+        return self._connection.peer.protocol
+
+    @property
+    def probes(self) -> tuple[Probe, ...]:
+        """Every probe that discovery made, in order."""
+        return self._connection.probes
+
+    @property
+    def source(self) -> DocumentSource | None:
+        """The document of this connection, with its hash and the time when it was fetched."""
+        return self._connection.source
+
+    def _find_step_refusal(self, step: RecipeStep, tool: Tool) -> Problem | None:
+        """Return why ``tool`` cannot be called as ``step``, or None.
+
+        A question shows the step, so that of another site, or of recipes that have changed, is refused.
+        """
+        if not any(step == one for recipe in self.recipes for one in recipe.steps):
+            text = f"There is no {describe_step(step)} on this site: look at its recipes again."
+            return Problem(kind=Kind.CONFLICT, message=text, details={"reason": "unknown_step"})
+        if step.tool != tool.id:
+            called = step.tool or f"the recipe {step.subrecipe}"
+            text = f"The {describe_step(step)} is {called}, not {tool.id}: nothing was sent."
+            return Problem(kind=Kind.CONFLICT, message=text, details={"reason": "another_tool"})
+        return None
+
+    def catalog(self) -> Catalog:
+        """Return the server's catalog; it is another object after the catalog changed."""
+        return self._freshness.connection.peer.catalog  # a gateway looks at those of all its servers in each request
+
+    def find(self, name: str) -> Tool | Problem:
+        """Return the tool ``name`` (or its id), or the Problem that there is none.
+
+        If the server does not list its tools, any name returns a tool of which nothing else is known.
+        """
+        return self._connection.peer.find(name)
+
+    # Calls
+
+    async def _call(
+        self,
+        name: str,
+        arguments: Mapping[str, Json] | None,
+        notify: NotifyT | None,
+        context: Context | None,
+        state: CallState,
+    ) -> Result:
+        """Return the result of a call of the tool ``name``, or why it was not made."""
+        refusal = await self._ensure_fresh(name)
+        if refusal is not None:
+            return refusal
+        # The same connection for the whole call: a refresh meanwhile can replace the one of this object.
+        connection = self._freshness.connection
+        tool = connection.peer.find(name)
+        if isinstance(tool, Problem):
+            return tool
+        if state.step is not None and (refusal := self._find_step_refusal(state.step, tool)) is not None:
+            return refusal
+        given = self._context if context is None else context
+        if notify is not None and not given.log_level:
+            given = replace(given, log_level=DEFAULT_LOG_LEVEL)
+        call = make_call((tool, {} if arguments is None else arguments, new_id(), given, ""))
+        return await self._run(connection, call, notify, state)
+
+    async def _run(self, connection: Connection, call: Call, notify: NotifyT | None, state: CallState) -> Result:
+        if notify is not None:
+            # Some protocols must ask the server for progress with the request itself.
+            call = call._replace(context=replace(call.context, report=self._driver.report(notify)))
+        # In line, because every call passes here: numbers are no files, and anything else is looked at.
+        is_plain = type(call.arguments) is dict and _NEVER_FILES.issuperset(map(type, call.arguments.values()))
+        flow = connection.run(call, state, may_hold_files=not is_plain)
+        if self._provide_input is not None:
+            flow = connection.pipeline.admit_input(flow, call, self._running)
+        result = await self._driver.run(
+            flow,
+            self._transport,
+            self._approve,
+            notify,
+            cancel=connection.pipeline.cancel,
+            provide_input=self._provide_input,
+        )
+        if self._fetch_peer is None or isinstance(result, Value):
+            return result
+        if not suggests_stale_catalog(result, state.status, connection.snapshot):
+            return result
+        # OQ-4: the response contradicts the catalog, so the cached documents do not count.
+        await self._refetch(self._freshness.is_doubted, anew=True)
+        return explain_change(result, call.tool, connection, self._freshness)
+
+    def _make_state(self, step: RecipeStep | None = None, waits: WaitLimits | None = None) -> CallState:
+        """Return the state of a new call; without ``waits``, one that goes on at the server is not waited for."""
+        return CallState(step, waits, can_ask=self._provide_input is not None)
+
+    # Long calls
+
+    async def _run_flow(self, flow: Flow[T], notify: NotifyT | None = None, /) -> T | Problem:
+        """Return the value of ``flow``, or the Problem that this connection is closed."""
+        if self.closed:
+            flow.close()
+            return _CLOSED
+        return await self._driver.run(flow, self._transport, None, notify, provide_input=self._provide_input)
+
+    def _find_long_call(self, call_id: str, tool: str) -> LongCall:
+        """Return the long call of that id; ``tool`` is the name of its tool, or ``""``."""
+        found = self.find(tool) if tool else None
+        can_ask = self._provide_input is not None
+        return self._connection.pipeline.find_long_call(
+            call_id, found if isinstance(found, Tool) else None, can_ask=can_ask
+        )
+
+    # What is offered for reading
+
+    async def _read_resource(self, uri: str) -> Result:
+        refusal = await self._ensure_fresh("")
+        return await self._read(build_resource_call(uri)) if refusal is None else refusal
+
+    async def _get_prompt(self, name: str, arguments: Mapping[str, str] | None) -> Result:
+        offered = await self._load_offered()
+        call = offered if isinstance(offered, Problem) else build_prompt_call(offered, name, arguments)
+        return call if isinstance(call, Problem) else await self._read(call)
+
+    async def _load_offered(self) -> Offered | Problem:
+        refusal = await self._ensure_fresh("")
+        if refusal is not None:
+            return refusal
+        if not self._has_loaded:
+            offered = await self._driver.run(load_offered(self._connection.peer), self._transport)
+            if isinstance(offered, Problem):
+                return offered
+            self._freshness.connection = with_offered(self._connection, offered)
+            self._has_loaded = True
+        return self._connection.peer.catalog.offered
+
+    async def _read(self, call: Call) -> Result:
+        return await self._driver.run(read_offered(self._connection, call), self._transport)
+
+    # Fetching documents again
+
+    async def _refresh(self) -> tuple[Difference, ...] | Problem:
+        # OQ-4, XL-048: what changed ends its grants.
+        if self.closed:
+            return _CLOSED
+        before = self._connection
+        problem = await self._refetch(_always, anew=True)
+        if self._has_loaded:
+            self._has_loaded = False
+            await self._load_offered()
+        return problem if problem is not None else find_differences(before, self._connection)
+
+    async def _ensure_fresh(self, reference: str) -> Problem | None:
+        """Fetch the documents if that is due, and return why nothing may be called, or None."""
+        if self.closed:
+            return _CLOSED
+        if self._fetch_peer is None:
+            return self._freshness.withdrawal
+        due = self._freshness.find_due(reference)
+        if due is not None:
+            await self._refetch(due.is_due, anew=due.anew)
+        return self._freshness.withdrawal
+
+    async def _refetch(self, wanted: Callable[[], bool], *, anew: bool = False) -> Problem | None:
+        """Fetch the documents if that is still needed after a concurrent fetch, and return its Problem, or None."""
+        async with self._refetch_lock:
+            if self._fetch_peer is None or not wanted():
+                return self._freshness.withdrawal
+            came = await self._fetch_peer(self._connection, anew=anew)
+            return self._freshness.replace_connection(came)
+
+    # Listening for changes
+
+    def _begin(self) -> None:
+        # MC-06
+        if self._listening is None and self._fetch_peer is not None:
+            self._listening = self._driver.listen(self._follow_changes)
+
+    async def _wait_until_listening(self) -> None:
+        if self._listening is not None:
+            await self._listening.wait_until_open(_OPEN_S)
+
+    async def _end(self) -> None:
+        listening, self._listening = self._listening, None
+        if listening is not None:
+            await listening.end()
+
+    async def _follow_changes(self, listening: Listening) -> None:
+        async def take_change(change: Progress) -> None:
+            if change.event == LISTENING_EVENT:
+                listening.open()
+            # A server that tells of changes without end is asked no more often than one whose answers are doubtful.
+            elif await listening.pause(self._freshness.find_pause_s()) and self._freshness.is_doubted():
+                await self._refresh()
+
+        notify, ask, pause_s = self._driver.wrap_notify(take_change), self._provide_input, _FIRST_PAUSE_S
+        while not self.closed:
+            begun_s = monotonic()
+            flow = admit_stream_input(listen_for_changes(self._connection.peer), self._running)
+            if not await self._driver.run(flow, self._transport, None, notify, provide_input=ask):
+                return
+            if monotonic() - begun_s > _LONGEST_PAUSE_S:
+                pause_s = _FIRST_PAUSE_S
+            if not await listening.pause(pause_s):
+                return
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            await self._refresh()  # what changed while nothing was heard
+
+
+def _always() -> bool:
+    return True
+
+
+_FIRST_PAUSE_S = 1.0
+_OPEN_S: Final = 2.0
+_LONGEST_PAUSE_S = 60.0
+_NEVER_FILES: Final = frozenset({int, float, bool, NoneType, dict})
+_CLOSED = Problem(kind=Kind.UNREACHABLE, message="This connection is closed: connect again.")
