@@ -81,12 +81,18 @@ install_frameworks() {
         || echo "pip or npm could not install the frameworks of agents"
 }
 
-packages=$(missing_packages)
-if [ -n "$packages" ] && [ "$(id -u)" = 0 ] && has apt-get; then
-    # shellcheck disable=SC2086 # a list of names
-    install_packages $packages
-fi
+install_missing_packages() {
+    packages=$(missing_packages)
+    if [ -n "$packages" ] && [ "$(id -u)" = 0 ] && has apt-get; then
+        # shellcheck disable=SC2086 # a list of names
+        install_packages $packages
+    fi
+}
+
+# Each waits for its mirror most of its time, so they run beside each other; npm comes with the suite.
+( install_missing_packages ) &
 cmp -s tests/interop/conformance/package-lock.json "$suite/installed.json" || install_suite
-client_locks | cmp -s - "$clients/installed.txt" || install_clients
-framework_locks | cmp -s - "$frameworks/installed.txt" || install_frameworks
+{ client_locks | cmp -s - "$clients/installed.txt" || install_clients; } &
+{ framework_locks | cmp -s - "$frameworks/installed.txt" || install_frameworks; } &
+wait
 exit 0
