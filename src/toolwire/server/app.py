@@ -297,6 +297,8 @@ class App:
         """End the sessions, and the Toolbox, the ledger and the store of rate limits, if they have a lifespan."""
         if self._sessions is not None:
             await self._sessions.end()
+        if self._session_rows is not None:
+            await to_thread.run_sync(self._session_rows.close)
         await end_lifespan(self._long_calls)
         await end_lifespan(self._toolbox)
         await end_lifespan(self._idempotency)

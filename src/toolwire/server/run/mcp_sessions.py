@@ -452,6 +452,9 @@ class McpSessions:
             except ConnectionError:
                 await send_response(scope, exchange, refuse(_LOST))
                 return
+            if self._sessions.get(session.key) is not session:  # it was ended meanwhile
+                await send_response(scope, exchange, refuse(_UNKNOWN))
+                return
             self._shared.wake()
         if session.listening is not None:
             session.listening.set()  # the connection before may be dead

@@ -63,6 +63,7 @@ _READER_S: Final = 45.0
 _WINDOW: Final = 64 * 1024
 _MAX_WAITING: Final = 256
 _MAX_CHANNELS: Final = 1_000
+_MAX_CHANNELS_EACH: Final = 16
 _MAX_DIGESTS: Final = 16
 _QUESTION_ID: Final = re.compile(r"toolwire-([0-9a-f]{16})-[0-9]{1,9}")
 
@@ -106,7 +107,8 @@ class StreamChannel:
         self.name = secrets.token_hex(16)
         self.messages: asyncio.Queue[SessionMessage] = asyncio.Queue()
         self._sessions = sessions
-        self._session, self._node = session, node
+        self.session = session
+        self._node = node
         self._is_over = False
         self._taken = 0
         self._told_at = 0.0
@@ -114,7 +116,7 @@ class StreamChannel:
     async def open(self, number: int, after: int) -> bool:
         """Ask for the stream ``number`` after its event ``after``; return whether that is still kept."""
         wanted = f"{self._sessions.node} {number} {after}".encode()
-        if not await self._sessions.send(self._session, self._node, "resume", self.name, wanted):
+        if not await self._sessions.send(self.session, self._node, "resume", self.name, wanted):
             return False
         with suppress(TimeoutError):
             async with asyncio.timeout(_OPEN_S):
@@ -138,7 +140,7 @@ class StreamChannel:
         if self._taken >= _WINDOW // 2 or now > self._told_at + _IDLE_S:
             taken, self._taken, self._told_at = self._taken, 0, now
             with suppress(ConnectionError):
-                await self._sessions.send(self._session, self._node, "taken", self.name, str(taken).encode())
+                await self._sessions.send(self.session, self._node, "taken", self.name, str(taken).encode())
         return message.body
 
     async def close(self) -> None:
@@ -146,7 +148,7 @@ class StreamChannel:
         self._sessions.channels.pop(self.name, None)
         if not self._is_over:
             with suppress(ConnectionError):
-                await self._sessions.send(self._session, self._node, "leave", self.name)
+                await self._sessions.send(self.session, self._node, "leave", self.name)
 
 
 class SharedSessions:
@@ -287,7 +289,8 @@ class SharedSessions:
 
     def open_channel(self, session: McpSession, node: str) -> StreamChannel | None:
         """Return a way to the streams of ``session`` in the process ``node``; None if too many are open."""
-        if len(self.channels) >= _MAX_CHANNELS:
+        own = sum(one.session == session.key for one in self.channels.values())
+        if len(self.channels) >= _MAX_CHANNELS or own >= _MAX_CHANNELS_EACH:
             return None
         channel = StreamChannel(self, session.key, node)
         self.channels[channel.name] = channel
@@ -313,6 +316,9 @@ class SharedSessions:
                 if not self._is_lost:
                     self._is_lost = True
                     _log.error("The MCP sessions cannot be read, and are refused until then: %s.", error)
+                await asyncio.sleep(_PAUSE_S)
+            except Exception:  # noqa: BLE001 - one message that cannot be read must not end the others
+                _log.exception("A message about an MCP session was left out")
                 await asyncio.sleep(_PAUSE_S)
 
     def _is_live(self) -> bool:
