@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import sqlite3
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,8 +20,10 @@ from tests.cli.test_serve import start_serve, url_in
 from tests.interop.conftest import run_app
 from tests.interop.mcp_makers import HERE, INSTALLED, MISSING
 from tests.interop.test_mcp_clients import Driver, check_consent, list_drivers, run_driver
-from tests.interop.test_mcp_server_sessions import ALLOW, KEYS, Session, begin, next_message, open_session
+from tests.interop.test_mcp_server_sessions import ALLOW, KEYS, Desk, Session, begin, next_message, open_session
 from tests.postgres import Postgres, postgres, shared_postgres, wait_until_answering  # noqa: F401 - the fixtures
+from toolwire import ApiKey, Secret, ServerLimits, asgi
+from toolwire.testing import background
 
 pytestmark = pytest.mark.requirement("ST-01", "MC-10")
 
@@ -325,6 +328,78 @@ def test_a_session_outlives_the_process_that_opened_it(tmp_path: Path) -> None:
             run((url,), story)
             process.send_signal(number)
             process.wait(PATIENCE_S)
+
+
+@contextmanager
+def serve_twice(desk: Desk, state: Path, **limits: float) -> Iterator[tuple[str, str]]:
+    """Give the URLs of two applications with the same state, which know nothing else of each other."""
+    keys = [ApiKey(key=Secret(key), name=name) for name, key in KEYS.items()]
+    apps = [asgi(desk.kit, api_keys=keys, state=state, limits=ServerLimits(**limits)) for _ in range(2)]  # type: ignore[arg-type]  # whole numbers too
+    with background(apps[0]) as first, background(apps[1]) as other:
+        yield first, other
+
+
+def test_the_number_of_sessions_of_a_caller_is_bounded_for_all_processes_together(tmp_path: Path) -> None:
+    async def story(first: httpx2.AsyncClient, other: httpx2.AsyncClient) -> None:
+        clients = (first, other, first)
+        opened = [(await open_session(one)).id for one in clients]
+        for client in (first, other):
+            alive = [(await Session(client, id_).post({"method": "ping", "id": 1})).status_code for id_ in opened]
+            assert alive == [404, 200, 200]
+
+    with serve_twice(Desk(), tmp_path, sessions_each=2) as urls:
+        run(urls, story)
+
+
+@pytest.mark.parametrize("limits", [{"session_idle_s": -1.0}, {"session_s": -1.0}])
+def test_a_session_that_is_too_old_is_gone_everywhere(limits: dict[str, float], tmp_path: Path) -> None:
+    async def story(first: httpx2.AsyncClient, other: httpx2.AsyncClient) -> None:
+        for one in await open_both(first, other):
+            assert (await one.post({"method": "ping", "id": 1})).status_code == 404
+
+    with serve_twice(Desk(), tmp_path, **limits) as urls:
+        run(urls, story)
+
+
+def test_a_call_whose_client_leaves_the_other_process_too_is_cancelled(tmp_path: Path) -> None:
+    desk = Desk()
+
+    async def story(first: httpx2.AsyncClient, other: httpx2.AsyncClient) -> None:
+        here, there = await open_both(first, other)
+        async with here.stream("wait") as events:
+            last = await next_message(events)
+        response = there.client.stream("GET", "/mcp", headers=there.headers(**{"last-event-id": last.id}))
+        async with response as resumed:
+            assert resumed.status_code == 200
+            assert not desk.cancelled.is_set()
+        assert read_result(await there.call("is_cancelled", 2)) is True
+
+    with serve_twice(desk, tmp_path, resume_s=0.5) as urls:
+        run(urls, story)
+
+
+def test_a_session_in_use_is_not_forgotten_and_one_that_ended_elsewhere_is(tmp_path: Path) -> None:
+    def read_use() -> float:
+        return float(rows.execute("SELECT used_at FROM sessions").fetchone()[0])
+
+    async def story(first: httpx2.AsyncClient, other: httpx2.AsyncClient) -> None:
+        here, there = await open_both(first, other)
+        async with here.listen() as notices, here.stream("wait", 5) as events:
+            await next_message(events)
+            began = read_use()
+            while read_use() < began + 2.5:  # longer than a session lasts that is not used
+                await first.get("/health")
+            assert (await there.post({"method": "ping", "id": 1})).status_code == 200
+            rows.execute("DELETE FROM sessions")  # and no message says that it has ended
+            rows.commit()
+            assert [event async for event in events] == []
+            assert [event async for event in notices] == []
+
+    with (
+        serve_twice(Desk(), tmp_path, session_idle_s=1.2) as urls,
+        closing(sqlite3.connect(tmp_path / "sessions.sqlite3", check_same_thread=False)) as rows,
+    ):
+        run(urls, story)
 
 
 @pytest.mark.requirement("ST-05")
