@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import socket
@@ -187,14 +188,14 @@ def _wait_for_workers(port: int, workers: int) -> None:
     """Return once each of the workers has answered: one starts later than the other."""
     url = f"http://127.0.0.1:{port}/call"
     body = b'{"request":{"tool_id":"Calculator.name_process@1.0.0","input":{}}}'
-    answers: set[bytes] = set()
+    processes: set[int] = set()
     deadline = time.monotonic() + 30
-    while len(answers) < workers:
+    while len(processes) < workers:
         if time.monotonic() > deadline:
-            raise RuntimeError(f"only {len(answers)} of {workers} workers serve")
+            raise RuntimeError(f"only {len(processes)} of {workers} workers serve")
         fields = {"Content-Type": "application/json", "Connection": "close"}
         with urllib.request.urlopen(urllib.request.Request(url, body, fields), timeout=5) as response:
-            answers.add(response.read())
+            processes.add(json.load(response)["output"]["value"])
 
 
 def _wait(port: int, server: subprocess.Popen[bytes]) -> None:
