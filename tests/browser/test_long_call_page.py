@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import pytest
 
@@ -32,6 +33,30 @@ class Bureau:
                         self.cancelled.set()
                         return {}
             return {"rows": rows}
+
+
+@dataclass
+class Seats:
+    """Where somebody wants to sit."""
+
+    row: Literal["front", "back"]
+    seats: int
+    extras: list[Literal["blanket", "cushion"]] = field(default_factory=list)
+
+
+class Counter:
+    """A long tool that asks its user in the middle, in words that could be those of an upstream."""
+
+    def __init__(self) -> None:
+        kit = self.kit = toolwire.Toolkit("Counter")
+        self.runs = 0
+
+        @kit.tool(approval="auto", safe=True, long=True)
+        async def book(context: Context) -> str:
+            """Book a seat."""
+            self.runs += 1
+            answer = await context.ask(Seats, "Which <img src=x onerror=alert(1)> seats?")
+            return f"{answer.seats} in {answer.row} {answer.extras}" if isinstance(answer, Seats) else "nothing booked"
 
 
 @pytest.fixture
@@ -98,4 +123,66 @@ def test_the_page_of_a_long_call_works_without_a_script_and_with_a_key(
         if page.get_by_text("ended").count():
             break
     assert "7" in page.get_by_role("region", name="Call").inner_text()
+    context.close()
+
+
+def begin_booking(page: Any, site: str, key: str = "") -> None:
+    page.goto(f"{site}/?tool=book")
+    if key:
+        page.get_by_label("Your key or token").fill(key)
+    page.get_by_role("button", name="Try it", exact=True).click()
+    page.get_by_role("form", name="Question").wait_for()
+
+
+@pytest.mark.requirement("LC-05", "MC-09", "CO-01")
+def test_what_a_long_call_asks_in_its_midst_is_answered_on_the_page(
+    page: Any, serve: Callable[..., str], look: Callable[[str], None]
+) -> None:
+    counter = Counter()
+    begin_booking(page, serve(lambda _: toolwire.asgi(counter.kit)))
+    form = page.get_by_role("form", name="Question")
+    assert "Which <img src=x onerror=alert(1)> seats?" in form.inner_text()
+    assert page.locator("img").count() == 0
+    look("long-call-question")
+    form.get_by_role("button", name="Add").click()
+    form.get_by_label("extras").last.select_option("cushion")
+    form.get_by_label("row").select_option("back")
+    form.get_by_label("seats").fill("3")
+    form.get_by_role("button", name="Send the answer", exact=True).click()
+    page.get_by_text("3 in back ['cushion']").first.wait_for()
+
+
+@pytest.mark.requirement("LC-05", "MC-09", "D-22")
+def test_question_of_a_call_is_answered_without_a_script_by_its_caller_alone(
+    chromium: Any, serve: Callable[..., str]
+) -> None:
+    counter = Counter()
+    keys = tuple(ApiKey(key=Secret(f"{name}-key-of-a-caller"), name=name) for name in ("ada", "bob"))
+    site = serve(lambda _: toolwire.asgi(counter.kit, api_keys=keys))
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    begin_booking(page, site, "ada-key-of-a-caller")
+    form = page.get_by_role("form", name="Question")
+    hidden = {one.get_attribute("name"): one.get_attribute("value") for one in form.locator("[type=hidden]").all()}
+    filled = {**hidden, "step": "decline", "key": "ada-key-of-a-caller"}
+    send = page.request.post
+    assert send(f"{site}/", form={**filled, "key": "bob-key-of-a-caller"}).status == 404
+    assert send(f"{site}/", form={**filled, "key": ""}).status == 401
+    assert send(f"{site}/", form=filled, headers={"origin": "https://evil.example"}).status == 403
+    foreign = {"sec-fetch-site": "cross-site", "origin": site}
+    assert send(f"{site}/", form=filled, headers=foreign).status == 403
+    assert send(f"{site}/", form={**filled, "step": "accept", "question": "[" * 9_000}).status == 422
+    form.get_by_label("Your key or token").fill("ada-key-of-a-caller")
+    form.get_by_label("seats").fill("")
+    form.evaluate("(one) => one.noValidate = true")
+    form.get_by_role("button", name="Send the answer", exact=True).click()
+    assert "is needed" in page.get_by_role("form", name="Question").inner_text()
+    form.get_by_label("Your key or token").fill("ada-key-of-a-caller")
+    form.get_by_role("button", name="Do not answer", exact=True).click()
+    for _ in range(50):
+        if page.get_by_text("nothing booked").count():
+            break
+        page.get_by_label("Your key or token").last.fill("ada-key-of-a-caller")
+        page.get_by_role("button", name="Look again", exact=True).click()
+    assert "nothing booked" in page.get_by_role("region", name="Call").inner_text()
     context.close()

@@ -331,8 +331,9 @@ class Context:
         """Return what the user of the caller answers to ``question``, or ``Unanswered``.
 
         ``form`` is a pydantic model or a dataclass with flat fields: texts, numbers, booleans, dates, and choices. Only
-        an MCP client that shows forms can ask its user; for any other caller the answer is ``Unanswered`` at once.
-        ``name`` is what the client is told that the question is called; by default it is made from the question.
+        an MCP client that shows forms, and the page at ``/`` for a long tool, can ask the user; for any other caller
+        the answer is ``Unanswered`` at once. ``name`` is what the client is told that the question is called; by
+        default it is made from the question.
 
         Until the user has answered, the call ends at this line. With the answer, the tool runs again from its start,
         so what stands before ``ask`` runs again: do lasting work after the last question.

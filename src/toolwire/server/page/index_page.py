@@ -17,6 +17,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.content import has_content
 from toolwire.core.http import STATUS_BY_KIND, Response
 from toolwire.core.model import Json, Problem, Tool, Value
+from toolwire.core.user_input import FieldKind, InputRequest
 from toolwire.framing.html_content import build_content, shorten_content
 from toolwire.framing.html_form import build_form_fields, has_lists
 from toolwire.framing.html_page import (
@@ -29,6 +30,9 @@ from toolwire.framing.html_page import (
     build_policy,
 )
 from toolwire.framing.html_value import build_value
+from toolwire.framing.input_form import FormError, write_fields
+from toolwire.framing.input_words import read_input_request
+from toolwire.framing.jsontext import get_object
 from toolwire.framing.visible_text import make_visible
 
 from .page_script import SCRIPT_PATH
@@ -36,6 +40,8 @@ from .wire_exchange import WireExchange, Wires, write_python
 
 _MOST_LISTED = 200
 _MOST_REQUESTS = 4
+_NOTHING: Mapping[str, Json] = {}
+_NO_FAULTS: Mapping[str, str] = {}
 _OTHER_FIELDS = (
     (b"content-type", b"text/html; charset=utf-8"),
     (b"x-content-type-options", b"nosniff"),
@@ -187,7 +193,7 @@ class IndexPage:
         )
 
     def build_call(self, status: CallStatus, name: str) -> str:
-        """Return how a long call stands, with a form that looks again and cancels it."""
+        """Return how a long call stands, with a form that answers what it asks, and one that looks again."""
         # LC-05: the script submits this form once a second, where no key has to be typed for it.
         said = ": ".join(part for part in (status.state.value, make_visible(status.message)) if part)
         if status.is_over:
@@ -198,16 +204,55 @@ class IndexPage:
             return f'<section aria-label="Call" data-call="over"><h2>Long call</h2>{state}{end}</section>'
         value = "" if status.progress is None else f' value="{status.progress:.4f}"'
         part = "" if status.progress is None else f" {status.progress:.0%}"
-        asked = "".join(build_notice(make_visible(str(one.get("message", ""))), "costs") for one in _list_forms(status))
+        question = next(iter(status.input.items()), None)
+        asked = "" if question is None else self.build_call_question(name, status.id, *question)
         hidden = build_hidden_fields([("tool", name), ("call", status.id)])
+        asks = escape("" if question is None else question[0])
         return (
-            f'<section aria-label="Call" data-call="open"><h2>Long call</h2>'
+            f'<section aria-label="Call" data-call="open" data-asks="{asks}">'
+            "<h2>Long call</h2>"
             f'<p data-progress><progress max="1"{value} aria-label="Progress"></progress>{part}</p>'
             f'<p role="status">{escape(said)}</p>{asked}'
             f'<p class="muted">It goes on if you leave this page. Its id is <code>{escape(status.id)}</code>.</p>'
-            f'<form method="post" action="{escape(self._root)}/" autocomplete="off">{hidden}{self.build_key_field()}'
+            f'<form method="post" action="{escape(self._root)}/" autocomplete="off" data-look>{hidden}'
+            f"{self.build_key_field()}"
             '<div class="actions bar"><button class="danger" name="step" value="cancel">Cancel it</button>'
             '<button class="primary" name="step" value="call">Look again</button></div></form></section>'
+        )
+
+    def build_call_question(
+        self,
+        name: str,
+        call_id: str,
+        asked: str,
+        params: Json,
+        values: Mapping[str, Json] = _NOTHING,
+        faults: Mapping[str, str] = _NO_FAULTS,
+    ) -> str:
+        """Return the form of what a waiting call asks its user under the name ``asked``, filled with ``values``."""
+        # LC-05, MC-09: the words may be those of an upstream: they are cleaned, and only a flat form is shown.
+        send = ""
+        try:
+            question = read_input_request(params if isinstance(params, Mapping) else {})
+        except FormError as error:
+            fields = build_notice(f"This question cannot be shown here: {error}.", "destroys")
+        else:
+            send = "I have done it" if question.url else "Send the answer"
+            fields = f"<p>{escape(question.message)}</p>" if question.message else ""
+            if question.url:
+                fields += (
+                    f'<p><a href="{escape(question.url)}" rel="noopener noreferrer" target="_blank">Open the page at'
+                    f" {escape(question.host)}</a>, and then say so here.</p>"
+                )
+            fields += build_form_fields(write_question_schema(question), values, faults)
+        hidden = [("tool", name), ("call", call_id), ("asked", asked), ("question", json.dumps(params))]
+        button = f'<button class="primary" name="step" value="accept">{send}</button>' if send else ""
+        return (
+            f'<form method="post" action="{escape(self._root)}/" autocomplete="off" aria-label="Question">'
+            f"{build_hidden_fields(hidden)}<fieldset><legend>It asks you</legend>{fields}</fieldset>"
+            f"{self.build_key_field('key-of-answer')}"
+            '<div class="actions bar"><button name="step" value="decline" formnovalidate>Do not answer</button>'
+            f"{button}</div></form>"
         )
 
     def build_key_form(self, fields: Mapping[str, str]) -> Response:
@@ -223,13 +268,13 @@ class IndexPage:
         )
         return Response(200, (*_FIELDS, (b"cache-control", b"no-store")), page.encode("utf-8", "replace"))
 
-    def build_key_field(self) -> str:
+    def build_key_field(self, field_id: str = "key") -> str:
         """Return the field for the key of a server that needs one; the page never shows a key again."""
         if not self._needs_key:
             return ""
         return (
-            '<div class="field"><label for="key">Your key or token for this server</label>'
-            '<input id="key" type="password" name="key" autocomplete="off"></div>'
+            f'<div class="field"><label for="{field_id}">Your key or token for this server</label>'
+            f'<input id="{field_id}" type="password" name="key" autocomplete="off"></div>'
         )
 
     def _build_answer(self, answer: Answer) -> str:
@@ -281,9 +326,22 @@ class IndexPage:
         return "<br>".join([*links, *shown, *more])
 
 
-def _list_forms(status: CallStatus) -> list[Mapping[str, Json]]:
-    """Return what a call asks its user."""
-    return [form for form in status.input.values() if isinstance(form, Mapping)]
+def write_question_schema(question: InputRequest) -> dict[str, Json]:
+    """Return the schema of a question's form as the forms of tools have it: a choice is an ``enum``."""
+    schema = write_fields(question.fields)
+    properties: dict[str, Json] = {}
+    for one in question.fields:
+        values: list[Json] = [choice.value for choice in one.choices]
+        titles = "; ".join(f"{choice.value}: {choice.title}" for choice in one.choices if choice.title != choice.value)
+        words = " ".join(part for part in (one.description, titles) if part)
+        own: dict[str, Json] = {**get_object(get_object(schema, "properties"), one.name)}
+        if one.kind is FieldKind.CHOICE:
+            own = {"type": "string", "enum": values, "title": one.title, "description": words}
+        elif one.kind is FieldKind.CHOICES:
+            items: dict[str, Json] = {"type": "string", "enum": values}
+            own = {"type": "array", "items": items, "title": one.title, "description": words}
+        properties[one.name] = own
+    return {**schema, "properties": properties}
 
 
 def build_refusal_page(problem: Problem) -> Response:

@@ -32,19 +32,31 @@ from toolwire.core.content import has_content
 from toolwire.core.http import Request, Response
 from toolwire.core.model import ANONYMOUS, Approval, Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.url_origin import has_same_origin
+from toolwire.core.user_input import InputAction, InputRequest, InputResponse
 from toolwire.framing import jsontext
 from toolwire.framing.call_document import is_call_id, read_status
 from toolwire.framing.html_form import change_items, read_form
 from toolwire.framing.html_page import build_hidden_fields, build_notice
+from toolwire.framing.input_words import read_input_request, write_input_response
 from toolwire.framing.jsontext import get_object
 from toolwire.validation import build_arguments_check
 
 from .form_fields import parse_form_fields
-from .index_page import Answer, IndexPage, View, asks_first, build_problem, build_refusal_page, build_result
+from .index_page import (
+    Answer,
+    IndexPage,
+    View,
+    asks_first,
+    build_problem,
+    build_refusal_page,
+    build_result,
+    write_question_schema,
+)
 from .wire_exchange import Wires, build_exchanges
 
 _WAIT_S = 1.0
 """How long the page waits for the end of a long call before it shows how far it is, in seconds."""
+_OF_A_CALL = ("accept", "call", "cancel", "decline")
 _HOST = re.compile(r"[A-Za-z0-9.:\[\]-]{1,260}", re.ASCII)
 _KEY = secrets.token_bytes(32)
 """Signs what was shown in a question. Another process asks again."""
@@ -85,13 +97,43 @@ class PageReader:
             if tool is not None:
                 return self._page.build(self._show_tool(view, fields["tool"], {}))
             return self._page.build(replace(view, words=fields.get("tool") or fields.get("q", "")))
-        if fields.get("step") in ("call", "cancel") and is_call_id(fields.get("call")):
-            action = CallAction.CANCEL if fields["step"] == "cancel" else CallAction.READ
-            return CallQuery(action, partial(self._show_call, view, fields.get("tool", "")), fields["call"])
+        if (fields.get("step") in _OF_A_CALL or "asked" in fields) and is_call_id(fields.get("call")):
+            return self._read_call(view, fields)
         if tool is None:
             return self._page.build(view, 404)
         read = self._read_answer if fields.get("step") == "answer" else self._read_arguments
         return read(view, fields["tool"], tool, fields)
+
+    def _read_call(self, view: View, fields: Mapping[str, str]) -> Reading:
+        """Return the query that reads, cancels or answers a long call."""
+        if "asked" in fields:
+            return self._read_reply(view, fields)
+        action = CallAction.CANCEL if fields["step"] == "cancel" else CallAction.READ
+        return CallQuery(action, partial(self._show_call, view, fields.get("tool", "")), fields["call"])
+
+    def _read_reply(self, view: View, fields: Mapping[str, str]) -> Reading:
+        """Return the query with the user's answer to what a waiting call asks, or the page that says what is wrong."""
+        # LC-05: the question comes back in the form, to read the fields by. A changed one lets the user answer nothing
+        # that they could not send to the call itself.
+        name, asked = fields.get("tool", ""), fields.get("asked", "")
+        content: dict[str, Json] | None = None
+        if fields.get("step") != "decline":
+            try:
+                params = json.loads(fields.get("question", ""))
+                question = read_input_request(params if isinstance(params, dict) else {})
+            except (ValueError, RecursionError):
+                return build_refusal_page(_NO_QUESTION)
+            if not question.url:
+                changed = change_items(fields)
+                content = read_form(write_question_schema(question), fields if changed is None else changed)
+                faults = _find_faults(question, content) if changed is None else {}
+                if faults or changed is not None:
+                    html = self._page.build_call_question(name, fields["call"], asked, params, content, faults)
+                    view = replace(view, name=name if name in self._catalog.names else "", html=html)
+                    return self._page.build(view, (422 if faults else 200) if view.name else 404)
+        answer = InputResponse(InputAction.DECLINE if fields.get("step") == "decline" else InputAction.ACCEPT, content)
+        answers: dict[str, Json] = {asked: write_input_response(answer)}
+        return CallQuery(CallAction.ANSWER, partial(self._show_call, view, name), fields["call"], answers=answers)
 
     def _read_arguments(self, view: View, name: str, tool: Tool, fields: Mapping[str, str]) -> Reading:
         changed = change_items(fields)
@@ -147,7 +189,7 @@ class PageReader:
     def _run(self, view: View, tool: Tool, word: str) -> Pending:
         context = replace(ANONYMOUS, confirmation=word) if word else ANONYMOUS
         if tool.long:  # LC-05: what takes longer is shown as a call that goes on
-            context = replace(context, wait_s=_WAIT_S)
+            context = replace(context, wait_s=_WAIT_S, takes_input=True)
         return Pending(Call(tool, view.arguments, context=context), self._build_reply(view, tool))
 
     def _build_reply(self, view: View, tool: Tool) -> Callable[[Result, float], Response]:
@@ -221,6 +263,7 @@ class PageReader:
 
 
 _FOREIGN = Problem(kind=Kind.FORBIDDEN, message="This form came from another site. Open the page itself to try a tool.")
+_NO_QUESTION = Problem(kind=Kind.INVALID_ARGUMENTS, message="This answer is to no question. Look at the call again.")
 _LOOK_AGAIN = "This question is not from here, or the tool has changed since. Look at it again."
 
 
@@ -240,6 +283,19 @@ def _is_from_here(request: Request) -> bool:
     host = f"{origin.partition('://')[0]}://{fields.get(b'host', b'').decode('latin-1')}"
     same = b"origin" not in fields or has_same_origin(origin, host)
     return same and fields.get(b"sec-fetch-site", b"same-origin") == b"same-origin"
+
+
+def _find_faults(question: InputRequest, content: Mapping[str, Json]) -> dict[str, str]:
+    """Return what is wrong with the answers, by the name of the field."""
+    faults: dict[str, str] = {}
+    for field in question.fields:
+        if field.name not in content:
+            fault = "is needed" if field.is_required else ""
+        else:
+            fault = field.find_fault(content[field.name])
+        if fault:
+            faults[field.name] = fault
+    return faults
 
 
 def _sign(tool: Tool, text: str) -> str:

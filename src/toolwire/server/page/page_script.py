@@ -22,7 +22,7 @@ for (const block of document.querySelectorAll("pre[data-copy]")) {
 // Submits the form of the call once a second, unless a key has to be typed for that, and shows what comes back.
 const look = async () => {
   const call = document.querySelector('section[data-call="open"]');
-  const form = call && call.querySelector("form");
+  const form = call && call.querySelector("form[data-look]");
   const key = form && form.querySelector("#key");
   if (!form || (key && !key.value)) return;
   const fields = new URLSearchParams(new FormData(form));
@@ -32,7 +32,7 @@ const look = async () => {
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.querySelector("section[data-call]");
     if (!answer.ok || !fresh) return;
-    if (fresh.dataset.call === "over") call.replaceWith(fresh);
+    if (fresh.dataset.call === "over" || fresh.dataset.asks !== call.dataset.asks) call.replaceWith(fresh);
     else
       for (const part of ["[data-progress]", "[role=status]"])
         call.querySelector(part).replaceWith(fresh.querySelector(part));
