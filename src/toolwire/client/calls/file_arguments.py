@@ -73,8 +73,8 @@ def read_file_arguments(call: Call, resources: Resources | None) -> FileArgument
             text = f"{call.tool.name} was not called: {name} {error}."
             return Problem(kind=Kind.INVALID_ARGUMENTS, message=text, parameter_errors={name: f"{error}."})
         arguments[name] = [text for text, _ in read] if type(value) is list else read[0][0]
-        if said := "; ".join(text for _, text in read if text):
-            files[name] = said
+        if description := "; ".join(text for _, text in read if text):
+            files[name] = description
     return FileArguments(call._replace(arguments=arguments), files)
 
 

@@ -298,12 +298,12 @@ def _differs(before: CallStatus | None, status: CallStatus) -> bool:
 
 
 def _describe_progress(status: CallStatus) -> Progress | None:
-    said: dict[str, Json] = {}
+    members: dict[str, Json] = {}
     if status.progress is not None:
-        said["progress"] = status.progress
+        members["progress"] = status.progress
     if status.message:
-        said["message"] = status.message
-    return Progress(said, "progress") if said else None
+        members["message"] = status.message
+    return Progress(members, "progress") if members else None
 
 
 def _build_no_methods() -> Problem:

@@ -32,7 +32,7 @@ FindKey = Callable[[], "ReceiptKey | None"]
 
 
 def find_signing_refusal(find_key: FindKey | None, terms: ReceiptTerms, tool: Tool) -> Problem | None:
-    """Return why a call of ``tool`` cannot get the receipt that its server wants, or None. Nobody is asked then."""
+    """Return why a call of ``tool`` cannot get the receipt that its server wants, or None. No user is asked then."""
     if not _is_same_tool(terms.tool, tool):
         text = f"{tool.name} was not called: its server wants a receipt for something else than this call."
         return Problem(kind=Kind.BAD_ANSWER, message=text)

@@ -141,7 +141,7 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
         network = self._driver.open_network(self._program, self._factory.discovery_network())
         try:
             # A document may have megabytes: parsing it in the event loop would stall every other task.
-            return await self._driver.run(flow, network, in_thread=True)
+            return await self._driver.fetch(flow, network)
         finally:
             await self._driver.close_network(network)
 

@@ -101,7 +101,7 @@ class Connection:
         return add_required_scopes(flow, tool) if self.declares_scopes else flow
 
     def follow(self, long_call: LongCall, flow: Flow[T]) -> Flow[T]:
-        """Run ``flow``, which reads or cancels ``long_call``, with the credentials of its tool; ask nobody for consent.
+        """Run ``flow``, which reads or cancels ``long_call``, with the credentials of its tool, without consent.
 
         What the server asks the user meanwhile is admitted as within the call itself.
         """
@@ -321,9 +321,9 @@ def _explain_no_protocol(found: Discovery) -> str:
     return f"{url} speaks none of our protocols; `toolwire explain {url}` shows each request to it; {elsewhere}."
 
 
-def _explain_unreachable(url: str, said: str) -> str:
-    """Return why ``url`` was not reached. ``said`` is a sentence, or a sentence about the site without its subject."""
-    if said.startswith("could not be reached"):
-        return f"{url} {said}"
-    whole = said[:1].lower() + said[1:] if said[:1].isupper() else f"it {said}"
+def _explain_unreachable(url: str, reason: str) -> str:
+    """Return why ``url`` was not reached. ``reason`` is a sentence, or one about the site without its subject."""
+    if reason.startswith("could not be reached"):
+        return f"{url} {reason}"
+    whole = reason[:1].lower() + reason[1:] if reason[:1].isupper() else f"it {reason}"
     return f"{url} could not be reached: {whole}"

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, ExitStack
 from threading import Event, Lock, Thread
-from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar, TypeVarTuple, Unpack
+from typing import Any, Protocol, TypeAlias, TypeVar, TypeVarTuple
 
 import anyio
 import anyio.to_thread
@@ -67,14 +67,6 @@ Listener: TypeAlias = Callable[[Listening], Coroutine[Any, Any, None]]
 Report: TypeAlias = Callable[[Progress], Awaitable[None]]
 
 
-class RunTerms(TypedDict, total=False):
-    """How a flow is run, beside its transport; see ``arun``."""
-
-    cancel: Callable[[Request], Request | None]
-    provide_input: InputProvider | None
-    in_thread: bool
-
-
 class Driver(Protocol[TransportT, NotifyT]):
     """One form of a connection: how flows are run, functions called and networks opened."""
 
@@ -84,9 +76,14 @@ class Driver(Protocol[TransportT, NotifyT]):
         transport: TransportT,
         approve: Approver | None = None,
         notify: NotifyT | None = None,
-        **terms: Unpack[RunTerms],
+        provide_input: InputProvider | None = None,
+        cancel: Callable[[Request], Request | None] | None = None,
     ) -> T:
         """Return the value of ``flow``; see ``arun``."""
+        ...
+
+    async def fetch(self, flow: Flow[T], transport: TransportT) -> T:
+        """Return the value of ``flow``, which may parse large documents."""
         ...
 
     async def call(self, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
@@ -143,10 +140,16 @@ class AsyncDriver:
         transport: Transport,
         approve: Approver | None = None,
         notify: Notify | None = None,
-        **terms: Unpack[RunTerms],
+        provide_input: InputProvider | None = None,
+        cancel: Callable[[Request], Request | None] | None = None,
     ) -> T:
         """Return the value of ``flow``; see ``arun``."""
-        return await arun(flow, transport, approve, ignore_progress if notify is None else notify, **terms)
+        notify = ignore_progress if notify is None else notify
+        return await arun(flow, transport, approve, notify, cancel=cancel, provide_input=provide_input)
+
+    async def fetch(self, flow: Flow[T], transport: Transport) -> T:
+        """Return the value of ``flow``, whose steps run in a worker thread."""
+        return await arun(flow, transport, in_thread=True)
 
     async def call(self, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
         """Return ``function(*arguments)`` from a worker thread."""
@@ -212,10 +215,16 @@ class BlockingDriver:
         transport: SyncTransport,
         approve: Approver | None = None,
         notify: SyncNotify | None = None,
-        **terms: Unpack[RunTerms],
+        provide_input: InputProvider | None = None,
+        cancel: Callable[[Request], Request | None] | None = None,
     ) -> T:
-        """Return the value of ``flow``. A blocking call is not cancelled, and blocks its own thread alone."""
-        return run(flow, transport, approve, notify, provide_input=terms.get("provide_input"))
+        """Return the value of ``flow``."""
+        del cancel  # a blocking call is not cancelled
+        return run(flow, transport, approve, notify, provide_input=provide_input)
+
+    async def fetch(self, flow: Flow[T], transport: SyncTransport) -> T:
+        """Return the value of ``flow``."""
+        return run(flow, transport)
 
     async def call(self, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
         """Return ``function(*arguments)``."""
@@ -229,8 +238,9 @@ class BlockingDriver:
 
         return notify_now
 
-    def report(self, notify: SyncNotify) -> Report:  # noqa: ARG002 - the driver itself gives progress to the caller
+    def report(self, notify: SyncNotify) -> Report:
         """Return a function that only marks that progress is wanted."""
+        del notify  # the driver itself gives progress to the caller
         return _take_progress
 
     def create_lock(self) -> AbstractAsyncContextManager[None]:

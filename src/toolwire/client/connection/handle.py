@@ -86,7 +86,7 @@ class _LongCallFlows(Generic[NotifyT]):
 
 
 class Handle(_LongCallFlows[Notify]):
-    """A long call, which goes on at its server while nobody waits for it. ``remote.start`` returns one.
+    """A long call, which goes on at its server while no program waits for it. ``remote.start`` returns one.
 
     Iterate over a handle to get a CallStatus for each change; the last one is that of the end. Iterating raises
     CallError if the server cannot say how the call stands.
@@ -102,8 +102,8 @@ class Handle(_LongCallFlows[Notify]):
         After ``timeout_s`` seconds it is a Problem of the kind ACCEPTED: the call goes on. Without ``timeout_s``, this
         waits for up to 7 days, also while the server cannot be reached for some minutes.
         """
-        heard = None if notify is ignore_progress else notify
-        return await self._run_flow(self._wait(self._build_limits(timeout_s)), heard)
+        listener = None if notify is ignore_progress else notify
+        return await self._run_flow(self._wait(self._build_limits(timeout_s)), listener)
 
     async def cancel(self) -> CallStatus | Problem:
         """Ask the server to cancel the call, and return how it stands then. A tool may take a while to stop."""

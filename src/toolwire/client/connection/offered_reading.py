@@ -1,6 +1,6 @@
 """List and read what a server offers beside tools, and listen for changes of what it offers.
 
-A read goes to the server that the user connected to and changes nothing there, so nobody is asked for consent to it.
+A read goes to the server that the user connected to and changes nothing there, so no user is asked for consent.
 """
 # MC-08
 

@@ -46,8 +46,8 @@ class Remote(RemoteCore[Transport, Notify]):
         replaces that of the connection. ``step`` is the step of a recipe that the call is made as: a question shows it.
         """
         waits, can_ask = self._freshness.connection.pipeline.waits, self._provide_input is not None
-        heard = None if notify is ignore_progress else notify
-        return await self._call(name, arguments, heard, context, CallState(step, waits, can_ask=can_ask))
+        listener = None if notify is ignore_progress else notify
+        return await self._call(name, arguments, listener, context, CallState(step, waits, can_ask=can_ask))
 
     async def start(
         self,
@@ -65,8 +65,8 @@ class Remote(RemoteCore[Transport, Notify]):
         """
         # LC-05
         state = self._make_state(step)
-        heard = None if notify is ignore_progress else notify
-        result = await self._call(name, arguments, heard, context, state)
+        listener = None if notify is ignore_progress else notify
+        result = await self._call(name, arguments, listener, context, state)
         return result if state.long_call is None else Handle(self._get_connection, self._run_flow, state.long_call)
 
     def handle(self, call_id: str, *, tool: str = "") -> Handle:
@@ -103,11 +103,11 @@ class Remote(RemoteCore[Transport, Notify]):
         current, waits = connection.find_current(call), connection.pipeline.waits
         if isinstance(current, Problem):
             return current
-        heard = None if notify is ignore_progress else notify
+        listener = None if notify is ignore_progress else notify
         if wait_s is None or wait_s <= waits.total_s:
-            return await self._run(connection, current, heard, self._make_state(waits=waits))
+            return await self._run(connection, current, listener, self._make_state(waits=waits))
         patient = self._make_state(waits=replace(waits, total_s=min(wait_s, MAX_WAIT_S), is_patient=True))
-        return await self._run_long(connection, current, heard, patient)
+        return await self._run_long(connection, current, listener, patient)
 
     async def _run_long(self, connection: Connection, call: Call, notify: Notify | None, state: CallState) -> Result:
         try:

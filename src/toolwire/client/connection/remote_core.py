@@ -272,8 +272,8 @@ class RemoteCore(Generic[TransportT, NotifyT]):
             self._transport,
             self._approve,
             notify,
-            cancel=connection.pipeline.cancel,
-            provide_input=self._provide_input,
+            self._provide_input,
+            connection.pipeline.cancel,
         )
         if self._fetch_peer is None or isinstance(result, Value):
             return result
@@ -294,7 +294,7 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         if self.closed:
             flow.close()
             return _CLOSED
-        return await self._driver.run(flow, self._transport, None, notify, provide_input=self._provide_input)
+        return await self._driver.run(flow, self._transport, None, notify, self._provide_input)
 
     def _find_long_call(self, call_id: str, tool: str) -> LongCall:
         """Return the long call of that id; ``tool`` is the name of its tool, or ``""``."""
@@ -359,8 +359,8 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         async with self._refetch_lock:
             if self._fetch_peer is None or not wanted():
                 return self._freshness.withdrawal
-            came = await self._fetch_peer(self._connection, anew=anew)
-            return self._freshness.replace_connection(came)
+            fetched = await self._fetch_peer(self._connection, anew=anew)
+            return self._freshness.replace_connection(fetched)
 
     # Listening for changes
 
@@ -390,7 +390,7 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         while not self.closed:
             begun_s = monotonic()
             flow = admit_stream_input(listen_for_changes(self._connection.peer), self._running)
-            if not await self._driver.run(flow, self._transport, None, notify, provide_input=ask):
+            if not await self._driver.run(flow, self._transport, None, notify, ask):
                 return
             if monotonic() - begun_s > _LONGEST_PAUSE_S:
                 pause_s = _FIRST_PAUSE_S

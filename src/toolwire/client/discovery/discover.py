@@ -86,14 +86,14 @@ def discover(
     url = file_url(url) or complete_url(url)
     found: list[Peer] = []
     probes: list[Probe] = []
-    seen: dict[Request, Response | Problem] = {}
+    replies: dict[Request, Response | Problem] = {}
     for codec in _choose_codecs(find_codecs(protocol), can_ask=can_ask):
         if codec.find_selected is None and url.startswith("file:"):
             continue  # a file is a document, and this protocol has no documents: it needs a server
         find = codec.find if protocol is None or codec.find_explicit is None else codec.find_explicit
         flow = find(url) if codec.find_selected is None else codec.find_selected(url, selection)
         # Several protocols look at the same addresses; a site sees each request once.
-        finding = yield from _share_fetches(flow, seen)
+        finding = yield from _share_fetches(flow, replies)
         probes.extend(finding.probes)
         if finding.peer is not None:
             peer = _clean_texts(finding.peer)
@@ -121,9 +121,9 @@ def _clean_texts(peer: Peer) -> Peer:
     changed = [tool.id for tool, before in zip(tools, catalog.tools, strict=True) if tool is not before]
     if not changed and (title, description) == (catalog.title, catalog.description):
         return peer
-    told = tuple(f"{id_}: hidden characters were taken out of what describes it." for id_ in changed)
+    cleaned = tuple(f"{id_}: hidden characters were taken out of what describes it." for id_ in changed)
     readable = replace(catalog, title=title, description=description, tools=tools)
-    return replace(peer, catalog=readable, findings=lambda: (*peer.findings(), *told))
+    return replace(peer, catalog=readable, findings=lambda: (*peer.findings(), *cleaned))
 
 
 def _select_tools(peer: Peer, selection: Selection) -> Peer:

@@ -109,12 +109,16 @@ def read_declared_sign_in(peer: Peer, schemes: Container[str] | None = None) -> 
 
     ``schemes`` names the security schemes to use; without it, all are.
     """
-    said = peer.declared_auth
-    if said is None:
+    declaration = peer.declared_auth
+    if declaration is None:
         return None
-    chosen: Json = {name: one for name, one in said.schemes.items() if schemes is None or name in schemes}
-    declared = read_security_schemes({"components": {"securitySchemes": chosen}}, said.base, get_origin(peer.url))
-    return replace(declared, authorization_server=said.authorization_server, resource_metadata=said.resource_metadata)
+    chosen: Json = {name: one for name, one in declaration.schemes.items() if schemes is None or name in schemes}
+    declared = read_security_schemes(
+        {"components": {"securitySchemes": chosen}}, declaration.base, get_origin(peer.url)
+    )
+    return replace(
+        declared, authorization_server=declaration.authorization_server, resource_metadata=declaration.resource_metadata
+    )
 
 
 def find_declared_sign_in(peer: Peer) -> DeclaredSignIn | None:
@@ -124,17 +128,17 @@ def find_declared_sign_in(peer: Peer) -> DeclaredSignIn | None:
 
 
 def resolve_sign_in(
-    said: DeclaredSignIn, transport: SyncTransport, method: SignInMethod = "page"
+    declaration: DeclaredSignIn, transport: SyncTransport, method: SignInMethod = "page"
 ) -> SignInTarget | None:
     """Return where a document declares that users sign in: its flows, or the metadata it names."""
-    target = said.targets.get(method)
+    target = declaration.targets.get(method)
     if target is not None:
         return target
-    for address in said.metadata_urls:
+    for address in declaration.metadata_urls:
         server = run(fetch_server_metadata(address), transport)
         if not isinstance(server, Problem):
             return SignInTarget(
-                resource=said.resource, server=server, scopes=(), sends_resource=False, is_declared=True
+                resource=declaration.resource, server=server, scopes=(), sends_resource=False, is_declared=True
             )
     return None
 
@@ -142,21 +146,21 @@ def resolve_sign_in(
 def find_target(refused: Refused, transport: SyncTransport, method: SignInMethod = "page") -> SignInTarget | Problem:
     """Return where to sign in after ``refused``: by its challenge, metadata, llm.json, or the flows of the document."""
     # AC-01, XL-102, XL-110
-    said = refused.declared
+    declaration = refused.declared
     found = run(
         find_sign_in_target(
             refused.url,
             refused.challenge,
             scopes=refused.scopes,
-            authorization_server="" if said is None else said.authorization_server,
-            resource_metadata="" if said is None else said.resource_metadata,
+            authorization_server="" if declaration is None else declaration.authorization_server,
+            resource_metadata="" if declaration is None else declaration.resource_metadata,
         ),
         transport,
     )
     # Metadata that is there and wrong is not a reason to believe a document that promises less.
-    if said is None or not isinstance(found, Problem) or found.kind is not Kind.UNAUTHORIZED:
+    if declaration is None or not isinstance(found, Problem) or found.kind is not Kind.UNAUTHORIZED:
         return found
-    target = resolve_sign_in(said, transport, method)
+    target = resolve_sign_in(declaration, transport, method)
     if target is None:
         return found
     named = () if refused.challenge is None else tuple(refused.challenge.parameters.get("scope", "").split())

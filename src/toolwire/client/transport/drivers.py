@@ -261,8 +261,8 @@ def consume_pieces(pieces: Pieces, hear: SyncPieceHandler) -> Response | Problem
         while True:
             reply = hear(pieces.send(reply))
     except StopIteration as stop:
-        came: Response | Problem = stop.value
-        return came
+        response: Response | Problem = stop.value
+        return response
     finally:
         pieces.close()
 
@@ -276,8 +276,8 @@ def _stream_pieces(
             try:
                 piece = pieces.send(reply)
             except StopIteration as stop:
-                came: Response | Problem = stop.value
-                return came
+                response: Response | Problem = stop.value
+                return response
             understood = _parse_piece(asked, piece)
             reply = understood if isinstance(understood, Problem) else None
             if not isinstance(understood, Problem):
@@ -294,10 +294,10 @@ async def _listen_async(
     asked: Listen, transport: Transport, notify: Notify, provide_input: InputProvider | None
 ) -> Response | Problem:
     async def hear(piece: bytes) -> Problem | None:
-        heard = _parse_piece(asked, piece)
-        if isinstance(heard, Problem):
-            return heard
-        for item in heard:
+        items = _parse_piece(asked, piece)
+        if isinstance(items, Problem):
+            return items
+        for item in items:
             if isinstance(item, Progress):
                 await notify(item)
             elif isinstance(item, Request):
@@ -313,10 +313,10 @@ def _listen(
     asked: Listen, transport: SyncTransport, notify: SyncNotify | None, provide_input: InputProvider | None
 ) -> Response | Problem:
     def hear(piece: bytes) -> Problem | None:
-        heard = _parse_piece(asked, piece)
-        if isinstance(heard, Problem):
-            return heard
-        for item in heard:
+        items = _parse_piece(asked, piece)
+        if isinstance(items, Problem):
+            return items
+        for item in items:
             if not isinstance(item, Progress):
                 transport.send(item if isinstance(item, Request) else item.respond(ask_input(item, provide_input)))
             elif notify is not None:

@@ -137,23 +137,23 @@ class Network(_Transport):
         return await self._drive(self._steps(request, total_s), hear)
 
     async def _drive(self, steps: Steps[Response | Problem], hear: PieceHandler | None) -> Response | Problem:
-        came: object = None
+        outcome: object = None
         while True:
             try:
-                step = steps.send(came)
+                step = steps.send(outcome)
             except StopIteration as end:
                 result: Response | Problem = end.value
                 return result
             if isinstance(step, ResolveHost):
-                came = await self._look_up(step)
+                outcome = await self._look_up(step)
             elif isinstance(step, Work):
-                came = await anyio.to_thread.run_sync(step.run)
+                outcome = await anyio.to_thread.run_sync(step.run)
             # Servers of OAuth metadata use this to limit how often one address is fetched.
             elif self._may_connect is not None and not await self._may_connect(build_pool_key(step).address):
                 text = f"{step.target.origin} is not connected to: its address was requested too often recently."
-                came = forbidden_target(text)
+                outcome = forbidden_target(text)
             else:
-                came = await self._send_to_address(step, hear)
+                outcome = await self._send_to_address(step, hear)
 
     async def aclose(self) -> None:
         """Close all connections and end the running calls. A later ``send`` opens new connections."""
@@ -238,17 +238,17 @@ class SyncNetwork(_Transport):
         ``total_s`` replaces the limit of that name.
         """
         steps = self._steps(request, total_s)
-        came: object = None
+        outcome: object = None
         while True:
             try:
-                step = steps.send(came)
+                step = steps.send(outcome)
             except StopIteration as end:
                 result: Response | Problem = end.value
                 return result
             if isinstance(step, SendRequest):
-                came = consume_pieces(self._exchange_pieces(step, streaming=False), _discard_piece)
+                outcome = consume_pieces(self._exchange_pieces(step, streaming=False), _discard_piece)
             else:
-                came = step.run() if isinstance(step, Work) else self._look_up(step)
+                outcome = step.run() if isinstance(step, Work) else self._look_up(step)
 
     def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
         """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it.
@@ -264,17 +264,17 @@ class SyncNetwork(_Transport):
         """
         total_s = None if brief else self._exchange.limits.stream_s
         steps = self._steps(request, total_s)
-        came: object = None
+        outcome: object = None
         while True:
             try:
-                step = steps.send(came)
+                step = steps.send(outcome)
             except StopIteration as end:
                 result: Response | Problem = end.value
                 return result
             if isinstance(step, SendRequest):
-                came = yield from self._exchange_pieces(step, streaming=True)
+                outcome = yield from self._exchange_pieces(step, streaming=True)
             else:
-                came = step.run() if isinstance(step, Work) else self._look_up(step)
+                outcome = step.run() if isinstance(step, Work) else self._look_up(step)
 
     def close(self) -> None:
         """Close all connections and end the running calls of other threads. A later ``send`` opens new connections."""

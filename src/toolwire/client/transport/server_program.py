@@ -369,8 +369,8 @@ class _Process:
             return bad_response(f"{name} was ended: it {self._fault}.", "too_large")
         how = f"with code {code}" if code >= 0 else f"by signal {-code}"
         last = self._errors.get_last_line()
-        said = f" Its last line of error output: {last}" if last else ""
-        return unreachable(f"{name} ended {how} before its answer.{said}", "closed", sent=True)
+        error_line = f" Its last line of error output: {last}" if last else ""
+        return unreachable(f"{name} ended {how} before its answer.{error_line}", "closed", sent=True)
 
     # Messages
 

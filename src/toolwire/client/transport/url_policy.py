@@ -209,7 +209,7 @@ class AllowedOrigins:
         if not isinstance(origin, str) or not origin:
             return False
         # The user is asked once for each origin, also if the answer is no.
-        said = self._decisions.get(origin)
-        if said is None:
-            said = self._decisions[origin] = self._ask is not None and self._ask(origin) is True
-        return said
+        is_allowed = self._decisions.get(origin)
+        if is_allowed is None:
+            is_allowed = self._decisions[origin] = self._ask is not None and self._ask(origin) is True
+        return is_allowed

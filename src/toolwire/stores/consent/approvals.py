@@ -1,4 +1,6 @@
-"""Store questions that any process can answer, in SQLite or PostgreSQL. They outlive the process that asked.
+"""Store questions that wait for an answer, in SQLite or PostgreSQL. Any process can answer them.
+
+A user's "always" for later calls is a grant, in ``grants``.
 
 Rules:
 - An answer is valid for one digest, once, and only until the question expires.

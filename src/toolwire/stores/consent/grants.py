@@ -1,4 +1,4 @@
-"""Store grants in SQLite or PostgreSQL, so that they outlive the process."""
+"""Store grants, the "always" of users for later calls, in SQLite or PostgreSQL: they outlive the process."""
 
 from __future__ import annotations
 
