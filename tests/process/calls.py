@@ -35,6 +35,12 @@ def mcp(tool: str, arguments: dict[str, Any]) -> bytes:
 PATHS = ("/opentool/call", "/call", "/tools/call", "/uts/tools/call", "/mcp")
 """Every path that takes a body."""
 
+
+def write_recorded_call(key: str, tool: str, arguments: dict[str, Any]) -> bytes:
+    """Return a call that the ledger records under ``key``."""
+    return _post("/call", {"request": {"tool_id": f"Work.{tool}@1.0.0", "call_id": key, "inputs": arguments}})
+
+
 CALLS: dict[str, Callable[[str, dict[str, Any]], bytes]] = {
     "opentool": opentool,
     "rfc": rfc,

@@ -29,7 +29,7 @@ def make() -> Any:
         raise ToolwireError("The file tools.py has no toolkit.")
     if options.get("app") == "file":
         return Answering(Path(options["directory"]) / "answer.py")
-    return tools(**options.get("limits", {}))
+    return tools(options.get("state", ""), **options.get("limits", {}))
 
 
 class Answering(Echo):
@@ -44,13 +44,18 @@ class Answering(Echo):
         await send({"type": "http.response.body", "body": self._text})
 
 
-def tools(**limits: Any) -> Any:
-    """Return a toolkit's app: quick, slow and stuck tools."""
+def tools(state: str = "", **limits: Any) -> Any:  # noqa: C901 - each of its functions is a small tool
+    """Return a toolkit's app: quick, slow and stuck tools. ``state`` is where calls with a key are recorded."""
     kit = Toolkit("Work", version="1.0.0", description="Tools of every speed.")
 
     @kit.tool(approval="auto")
     async def add(a: int, b: int) -> int:
         """Add two numbers."""
+        return a + b
+
+    @kit.tool(approval="auto", safe=False)
+    async def book(a: int, b: int) -> int:
+        """Add two numbers, which must not be done twice."""
         return a + b
 
     @kit.tool(approval="auto")
@@ -102,7 +107,7 @@ def tools(**limits: Any) -> Any:
         time.sleep(seconds)
         return seconds
 
-    return asgi(kit, limits=ServerLimits(**limits))
+    return asgi(kit, limits=ServerLimits(**limits), state=state)
 
 
 def main() -> None:

@@ -1,15 +1,18 @@
+# ruff: noqa: F811 - fixtures are imported
 """One process that is called for long: it keeps no memory of the calls and no file open behind them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from itertools import cycle, islice
+from itertools import count, cycle, islice
 
 import pytest
 
+from tests.postgres import Postgres, postgres, wait_until_answering  # noqa: F401 - the fixture
+
 from .amounts import SOAK, report
-from .calls import CALLS
+from .calls import CALLS, write_recorded_call
 from .peer import Peer, Running, dial
 
 PEERS = 8
@@ -27,6 +30,13 @@ def requests(seed: int) -> Iterator[bytes]:
     return cycle(made)
 
 
+def recorded_requests(seed: int) -> Iterator[bytes]:
+    """Yield calls that are recorded, each of them twice: the second is answered with the result of the first."""
+    for number in count():
+        call = write_recorded_call(f"{seed}-{number}", "book", {"a": seed, "b": number})
+        yield from (call, call)
+
+
 async def ask(peer: Peer, data: bytes) -> None:
     """Send many requests at once and read every answer."""
     peer.writer.write(data)
@@ -37,25 +47,40 @@ async def ask(peer: Peer, data: bytes) -> None:
 
 @pytest.mark.requirement("R16")
 def test_many_calls_leak_no_memory_or_files(start: Callable[..., Running]) -> None:
-    async def story() -> None:
-        server = start()
+    memory_kib, files = asyncio.run(measure_growth(start(), SOAK, requests))
+    report("R16", calls=SOAK, memory_kib=memory_kib, files=files)
 
-        async def load(seed: int, calls: int) -> None:
-            waiting = requests(seed)
-            async with dial(server) as peer:
-                for _ in range(calls // AT_ONCE):
-                    await ask(peer, b"".join(islice(waiting, AT_ONCE)))
 
-        async def loads(calls: int) -> tuple[int, int]:
-            await asyncio.gather(*(load(seed, calls // PEERS) for seed in range(PEERS)))
-            async with dial(server):
-                return server.memory, server.files
+@pytest.mark.requirement("R16", "ST-02")
+def test_many_calls_that_postgresql_records_leak_no_memory_or_files(
+    start: Callable[..., Running], postgres: Postgres
+) -> None:
+    wait_until_answering(postgres)
+    calls = SOAK // 10
+    server = start(state=postgres.create_database())
+    memory_kib, files = asyncio.run(measure_growth(server, calls, recorded_requests))
+    report("R16", calls_in_postgresql=calls, memory_kib_in_postgresql=memory_kib, files_in_postgresql=files)
 
-        before, files = await loads(SOAK // 4)
-        after, still = await loads(SOAK * 3 // 4)
-        assert after - before <= MORE_KIB + SOAK // 1_000_000 * 1_024
-        assert abs(still - files) <= PEERS
-        assert server.errors == ""
-        report("R16", calls=SOAK, memory_kib=after - before, files=still - files)
 
-    asyncio.run(story())
+async def measure_growth(
+    server: Running, calls: int, make_requests: Callable[[int], Iterator[bytes]]
+) -> tuple[int, int]:
+    """Return by how many KiB and open files ``server`` grew in the last three quarters of ``calls``."""
+    sources = [make_requests(seed) for seed in range(PEERS)]
+
+    async def load(waiting: Iterator[bytes], calls: int) -> None:
+        async with dial(server) as peer:
+            for _ in range(calls // AT_ONCE):
+                await ask(peer, b"".join(islice(waiting, AT_ONCE)))
+
+    async def loads(calls: int) -> tuple[int, int]:
+        await asyncio.gather(*(load(source, calls // PEERS) for source in sources))
+        async with dial(server):
+            return server.memory, server.files
+
+    before, files = await loads(calls // 4)
+    after, still = await loads(calls * 3 // 4)
+    assert after - before <= MORE_KIB + calls // 1_000_000 * 1_024
+    assert abs(still - files) <= PEERS
+    assert server.errors == ""
+    return after - before, still - files

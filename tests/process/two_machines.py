@@ -68,6 +68,7 @@ class Machine:
         self.number = number
         self.host = f"10.78.{number}.2"
         self.errors = folder / f"errors-{number}.txt"
+        # From its first answer on. Before, a connection may wait until the workers have started.
         self.is_up = False
         self.losses = 0
         self.sockets: set[asyncio.StreamWriter] = set()
@@ -104,7 +105,6 @@ class Machine:
         assert self._process.stdin is not None
         self._process.stdin.write(b"\n")
         self._process.stdin.close()
-        self.is_up = True
 
     def kill(self) -> None:
         """Kill all its processes."""
@@ -320,6 +320,7 @@ class World:
         async with asyncio.timeout(PATIENCE_S):
             while await machine.ask(message("GET", "/health")) is None:  # noqa: ASYNC110 - it asks another process
                 await asyncio.sleep(0.02)
+        machine.is_up = True
 
 
 async def kill_machine(world: World, machine: Machine) -> float:
