@@ -44,7 +44,16 @@ WAIT_S = 20.0
 WIDTHS = (360, 1280)
 THEMES = ("light", "dark")
 DOCS = Path(__file__).parents[2] / "docs" / "pictures"
-IN_DOCS = {"question", "consent", "server-answer", "console-overview", "console-inbox", "console-log", "chat"}
+IN_DOCS = {
+    "question",
+    "consent",
+    "server-answer",
+    "console-overview",
+    "console-inbox",
+    "console-log",
+    "caller-inbox",
+    "chat",
+}
 CHROMIUM = next(filter(None, map(which, ("chromium", "chromium-browser", "google-chrome"))), None)
 MISSING = f"there is no Chromium: {ON_DEBIAN.format('chromium')}" if CHROMIUM is None else "there is no playwright"
 SKIPPED = CHROMIUM is None or sync_playwright is None

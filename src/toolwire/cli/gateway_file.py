@@ -45,7 +45,7 @@ _MOST_SCOPES: Final = 1_000
 _LONGEST_NAME: Final = 60
 _LONGEST_CACHE_S: Final = 60
 _SCOPE: Final = re.compile(r"[!#-\[\]-~]{1,100}")
-_OF_A_CALLER: Final = ("scopes", "rate", "running", "members")
+_OF_A_CALLER: Final = ("scopes", "rate", "running", "members", "questions")
 _OF_A_SIGN_IN: Final = ("name", "scopes", "default-scopes", "registration", "clients", "cache")
 _MOST_RUNNING: Final = 100_000
 _LONGEST_S: Final = 3_600
@@ -266,10 +266,14 @@ class _Reader:
         if not isinstance(table, dict):
             self._fail(place, f"a caller is a table, not {describe_type(table)}")
         self._refuse_unknown(place, table, _OF_A_CALLER)
+        questions = self._read_text(place, table, "questions")
+        if questions not in ("", "inbox"):
+            self._fail((*place, "questions"), 'questions is "inbox": each goes to the inbox of this caller')
         return CallerSettings(
             scopes=self._read_scopes(place, table, "what this caller has, whatever its key or token says"),
             rate=self._read_rate(place, table),
             running=self._read_number(place, table, "running", _MOST_RUNNING),
+            questions=questions,
         )
 
     def _refuse_unknown(self, place: tuple[str, ...], table: Mapping[str, Any], known: Sequence[str]) -> None:

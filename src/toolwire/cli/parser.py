@@ -258,6 +258,13 @@ def _add_serve(parser: Parser) -> None:
         " for those of other servers)",
     )
     parser.add_argument(
+        "--ask-wait",
+        type=_ask_wait,
+        default=0,
+        metavar="SECONDS",
+        help="how long a call waits for an answer in the inbox before it is refused, at most 300 (0: it does not wait)",
+    )
+    parser.add_argument(
         "--sessions",
         choices=["needed", "all", "none"],
         default="",
@@ -873,6 +880,12 @@ def _port(text: str) -> int:
     if text.isascii() and text.isdigit() and int(text) < 65_536:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to 65535")
+
+
+def _ask_wait(text: str) -> int:
+    if text.isascii() and text.isdigit() and int(text[:6]) <= 300:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0 to 300")
 
 
 def _workers(text: str) -> int:

@@ -9,12 +9,12 @@ import secrets
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
 from threading import Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from toolwire.client.calls.retry import DEFAULT_RETRIES
 from toolwire.client.calls.session import Session
@@ -57,14 +57,21 @@ from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.app import SessionUse
 from toolwire.server.asgi import apply_scopes, combine_callers, open_inbox
 from toolwire.server.run.host_consent import HostConsent
+from toolwire.server.run.inbox import Inbox
 from toolwire.server.run.receipt_keys import KeyFetcher
 from toolwire.server.run.receipts import Receipts, open_receipt_verifier
-from toolwire.stores.consent.open import open_decisions
+from toolwire.stores.consent.open import is_in_database, open_decisions
 from toolwire.stores.consent.receipt_keys import StoredReceiptKeys
 from toolwire.stores.credentials.caller_vault import CallerVault
 from toolwire.stores.credentials.files import CredentialStore
 from toolwire.stores.limits.open import open_windows
-from toolwire.stores.paths import STATE_VARIABLE, StatePlaces, find_state_folder, find_state_places
+from toolwire.stores.paths import (
+    STATE_VARIABLE,
+    StatePlaces,
+    find_decisions_place,
+    find_state_folder,
+    find_state_places,
+)
 from toolwire.telemetry.logs import log_json
 
 from .exits import UsageError
@@ -82,6 +89,8 @@ if TYPE_CHECKING:
     from toolwire.console.front import ConsoleFront
 
 SETTINGS = "TOOLWIRE_SERVE"
+INBOX_PATH = "/inbox"
+"""Where the inbox page of a caller is, below the address of the server."""
 OPENING_S = 5.0
 """How long the upstreams of a gateway have to answer before it serves without those that have not."""
 
@@ -127,6 +136,7 @@ _PASSED_ON = (
     "receipts",
     "receipt_audience",
     "sessions",
+    "ask_wait",
 )
 """The settings that the application takes by the same names."""
 
@@ -171,12 +181,13 @@ class CallerSettings:
     scopes: Sequence[str] | None = None
     rate: str = ""
     running: int | None = None
+    questions: str = ""
 
     def build_rules(self) -> CallerRules:
         """Return the rules as a server takes them."""
         scopes = None if self.scopes is None else frozenset(self.scopes)
         rate = RateLimit.parse(self.rate) if self.rate else None
-        return CallerRules(scopes=scopes, rate=rate, running=self.running)
+        return CallerRules(scopes=scopes, rate=rate, running=self.running, inbox=self.questions == "inbox")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +216,7 @@ class ServeSettings:
     metrics_address: str = ""
     agree: bool = False
     consent: ServeConsent = ""
+    ask_wait: float = 0.0
     receipts: Receipts = ""
     receipt_keys: str = ""
     receipt_audience: str = ""
@@ -224,6 +236,11 @@ class ServeSettings:
         """Whether a call may wait in this process for an answer of its caller: not where there are several workers."""
         # MC-09: the answer may come to another worker.
         return self.is_one_process and self.sessions != "none"
+
+    @property
+    def has_inbox(self) -> bool:
+        """Whether users decide in the inbox about calls of clients that cannot ask them, or of some callers."""
+        return self.consent == "inbox" or any(one.questions == "inbox" for one in self.callers.values())
 
     def to_json(self) -> str:
         """Return the settings as JSON, for ``read_settings``."""
@@ -269,9 +286,14 @@ def build_app(
     Raises:
         DefinitionError: two of them have a tool of the same id, or the ledger cannot be opened.
     """
-    app = build_served_app(settings, toolboxes, engine)
+    served = _build_served(settings, toolboxes, engine)
+    app: App | GatewayApp | ConsoleFront = served.app
     rules = RulesByCaller(list_caller_rules(settings))
     operators = find_operators([parse_api_key(key) for key in settings.api_keys], rules)
+    if settings.has_inbox and served.callers.needs_credentials:
+        from .caller_inbox import add_inbox  # brings the pages of the console, which few servers have
+
+        app = add_inbox(app, settings, served.callers, served.sign_in)
     if not operators:
         return app
     from .operator_console import add_console, build_limit_finder  # brings the console, which few servers have
@@ -291,6 +313,14 @@ def build_app(
     )
 
 
+class _Served(NamedTuple):
+    """The app that serves, its callers, and where people sign in at it, if anywhere."""
+
+    app: App | GatewayApp
+    callers: Callers
+    sign_in: OpenSignIn | None
+
+
 def build_served_app(
     settings: ServeSettings, toolboxes: Sequence[Toolbox], engine: CallEngine | None
 ) -> App | GatewayApp:
@@ -299,6 +329,10 @@ def build_served_app(
     Raises:
         DefinitionError: two of them have a tool of the same id, or the ledger cannot be opened.
     """
+    return _build_served(settings, toolboxes, engine).app
+
+
+def _build_served(settings: ServeSettings, toolboxes: Sequence[Toolbox], engine: CallEngine | None) -> _Served:
     engine = open_engine(settings) if engine is None else engine
     match toolboxes:
         case [ObjectToolbox() | MethodToolbox()] if settings.client_document:
@@ -337,18 +371,20 @@ def build_served_app(
         consent=settings.consent or "hints",
         receipt_keys=_find_receipt_keys(settings),
         rates=settings.rates or settings.wake,
+        inbox=find_inbox(settings) or "",
         **{name: getattr(settings, name) for name in _PASSED_ON},
     )
+    known = apply_scopes(combine_callers(keys, callers), rules)
     is_personal = any(isinstance(toolbox, PersonalToolbox) for toolbox in toolboxes)
     if not is_personal and not settings.metrics_address and sign_in is None:
-        return app
+        return _Served(app, known, None)
     services = build_metrics_services(settings.metrics_address, app)
     if not is_personal:
         guard = HostGuard(hosts=settings.hosts, origins=settings.origins)
         server = None if sign_in is None else sign_in.server
-        return GatewayApp(app, {}, guard, public_url=settings.public_url, services=services, sign_in=server)
-    known = apply_scopes(combine_callers(keys, callers), rules)
-    return build_gateway_app(settings, toolboxes, app, known, services, sign_in)
+        front = GatewayApp(app, {}, guard, public_url=settings.public_url, services=services, sign_in=server)
+        return _Served(front, known, sign_in)
+    return _Served(build_gateway_app(settings, toolboxes, app, known, services, sign_in), known, sign_in)
 
 
 def list_caller_rules(settings: ServeSettings) -> dict[str, CallerRules]:
@@ -736,10 +772,30 @@ def build_caller_consent(settings: ServeSettings) -> CallerConsent:
             audience=settings.receipt_audience,
             place=places.receipts,
         ),
-        inbox=open_inbox(settings.consent, places.inbox),
+        inbox=find_inbox(settings),
         # GW-06: who decided what, for as long as the state is kept.
         audit=open_decisions(places.inbox) if settings.upstreams and places.inbox else None,
     )
+
+
+def find_inbox(settings: ServeSettings) -> Inbox | None:
+    """Return the inbox of the server, or None if its users decide nowhere else; one for all that asks there.
+
+    Raises:
+        DefinitionError: the place cannot be used.
+    """
+    if not settings.has_inbox:
+        return None
+    places = find_state_places(settings.state)
+    page = f"{settings.public_url.rstrip('/')}{INBOX_PATH}" if settings.public_url else ""
+    place = places.inbox or find_decisions_place()
+    return _open_inbox(str(place if is_in_database(place) else Path(place).absolute()), page)
+
+
+@lru_cache(maxsize=8)
+def _open_inbox(place: str, page_url: str) -> Inbox:
+    # The upstreams and the server itself share it, with its limits for each caller.
+    return open_inbox(place, page_url=page_url)
 
 
 def _find_receipt_keys(settings: ServeSettings) -> str | KeyFetcher:

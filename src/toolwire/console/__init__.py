@@ -3,6 +3,7 @@
 from toolwire.core.health import UpstreamHealth
 
 from .app import Console
+from .caller_inbox import add_caller_inbox
 from .sessions import OneTimeKey, SignInKey
 from .source import CallRow, ConnectionRow, ConsoleSource, LimitRow, OfferedTool
 
@@ -16,4 +17,5 @@ __all__ = [
     "OneTimeKey",
     "SignInKey",
     "UpstreamHealth",
+    "add_caller_inbox",
 ]

@@ -14,6 +14,7 @@ import logging
 import re
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from http.cookies import CookieError, SimpleCookie
 from typing import Final, TypeAlias
 from urllib.parse import parse_qs
@@ -33,7 +34,7 @@ from toolwire.server.http.messages import close_websocket, read_body, send_respo
 from toolwire.server.limits import ServerLimits
 
 from . import connections_page, inbox_page, log_page, operation_page, overview_page, permissions_page
-from .events import BEAT_S, ChangeFeed
+from .events import BEAT_S, ChangeFeed, look_at_all
 from .page import (
     SCRIPT_PATH,
     Action,
@@ -44,6 +45,7 @@ from .page import (
     build_refusal,
     build_sign_in_page,
 )
+from .page_tables import PageTables
 from .script import SCRIPT_RESPONSE
 from .sessions import OperatorSession, OperatorSessions, SignInKey
 from .source import ConsoleSource
@@ -84,7 +86,7 @@ class Console:
     ``sign_in`` knows the keys of operators. ``root`` is the path below which the pages are; with ``serve_before`` it
     stands before the application of a server. ``hosts`` are names of this server besides those of this machine. With
     ``own_user_only``, programs of other users of this machine are refused, where the system can tell. ``secret`` signs
-    the sessions: workers of one server need the same one.
+    the sessions: workers of one server need the same one. ``tables`` are other pages than those of an operator.
     """
 
     active_calls = 0
@@ -99,6 +101,7 @@ class Console:
         own_user_only: bool = False,
         secret: bytes = b"",
         groups: Sequence[PageGroup] = (),
+        tables: PageTables | None = None,
     ) -> None:
         self._source = source
         self._root = root
@@ -108,8 +111,9 @@ class Console:
         self._scheduler = DeadlineScheduler()
         self._limiters: list[anyio.CapacityLimiter] = []
         self._groups = groups
-        self._pages, self._actions, self._places = _build_tables(source, groups)
-        self._feed = ChangeFeed(_build_looks(source))
+        self._tables = _build_tables(source, groups) if tables is None else tables
+        self._pages, self._actions = self._tables.pages, self._tables.actions
+        self._feed = ChangeFeed(self._tables.look)
         self._draining = False
         for group in groups:
             group.attach(self._feed.notify)
@@ -196,7 +200,7 @@ class Console:
             cookies = SimpleCookie(fields.get(b"cookie", b"").decode("latin-1"))
         except CookieError:
             return "", None
-        found = cookies.get(_name_cookie(scope))
+        found = cookies.get(self._name_cookie(scope))
         cookie = "" if found is None else found.value
         return cookie, self._sessions.find(cookie) if cookie else None
 
@@ -211,7 +215,7 @@ class Console:
             case "GET" | "HEAD":
                 _, session = self._find_session(scope, fields)
                 if session is None:
-                    return build_sign_in_page(self._root, path if path in self._pages else "/")
+                    return await self._welcome(scope, fields, path)
                 query = {name: one[0] for name, one in _parse(scope["query_string"].decode("latin-1")).items()}
                 request = PageRequest(session=session, root=self._root, path=path, query=query)
                 return await self._make(self._pages.get(path), request)
@@ -224,16 +228,16 @@ class Console:
             return build_refusal(body.message, STATUS_BY_KIND[body.kind])
         form = _parse(body.decode("utf-8", "replace"))
         if path == "/sign-in":
-            return self._sign_in(scope, fields, form)
+            return await self._sign_in(scope, fields, form)
         cookie, session = self._find_session(scope, fields)
         if session is None:
-            return build_sign_in_page(self._root, path if path in self._pages else "/")
+            return self._build_sign_in(path)
         request = PageRequest(session=session, root=self._root, path=path, form=form)
         if not session.owns(request.get("token")):
             return build_refusal("This form is too old, or is not from this page. Go back and load it again.", 403)
         if path == "/sign-out":
             self._sessions.end(cookie)
-            gone = f"{_name_cookie(scope)}=; Path={self._root or '/'}; Max-Age=0"
+            gone = f"{self._name_cookie(scope)}=; Path={self._root or '/'}; Max-Age=0"
             response = _redirect(f"{self._root}/")
             return response._replace(headers=(*response.headers, (b"set-cookie", gone.encode())))
         return await self._make(self._actions.get(path), request)
@@ -255,7 +259,7 @@ class Console:
             if isinstance(made, Redirect):
                 note = f"{'&' if '?' in made.path else '?'}note={made.note}" if made.note else ""
                 return _redirect(f"{self._root}{made.path}{note}")
-            return build_page(request, made, self._places())
+            return build_page(request, made, self._tables.list_places(request))
         except (ToolwireError, OSError, sqlite3.Error) as error:  # also a database that went away
             _log.error("the page %s failed: %s", request.path, error)
             text = str(error) if isinstance(error, ToolwireError) else "A file of the console cannot be read now."
@@ -264,19 +268,39 @@ class Console:
             _log.exception("the page %s failed", request.path)
             return build_refusal("The page could not be made. The log of the program has the details.", 500)
 
-    def _sign_in(self, scope: Scope, fields: Fields, form: Mapping[str, Sequence[str]]) -> Response:
+    async def _welcome(self, scope: Scope, fields: Fields, path: str) -> Response:
+        """Return the page that asks for a key; or begin the session of a person who is signed in at the server."""
+        find_user = self._tables.find_user
+        user = None if find_user is None else await find_user(scope["headers"])
+        wanted = path if path in self._pages else "/"
+        if user is None:
+            return self._build_sign_in(path)
+        return self._redirect_with_cookie(scope, fields, wanted, self._sessions.start_for(user))
+
+    def _redirect_with_cookie(self, scope: Scope, fields: Fields, path: str, cookie: str) -> Response:
+        is_secure = scope.get("scheme") == "https" or fields.get(b"origin", b"").startswith(b"https:")
+        secure = "; Secure" if is_secure else ""
+        text = f"{self._name_cookie(scope)}={cookie}; Path={self._root or '/'}; HttpOnly; SameSite=Strict{secure}"
+        response = _redirect(f"{self._root}{path}")
+        return response._replace(headers=(*response.headers, (b"set-cookie", text.encode())))
+
+    def _build_sign_in(self, path: str, problem: str = "", status: int = 401) -> Response:
+        wanted = path if path in self._pages else "/"
+        login = self._tables.login_path
+        return build_sign_in_page(self._root, wanted, self._tables.words, problem, status, login_path=login)
+
+    def _name_cookie(self, scope: Scope) -> str:
+        # Cookies are shared by all ports of a host; two consoles of one machine must not sign each other out.
+        return f"toolwire_{self._tables.name}_{(scope.get('server') or ('', 0))[1]}"
+
+    async def _sign_in(self, scope: Scope, fields: Fields, form: Mapping[str, Sequence[str]]) -> Response:
         wanted, key = ((form.get(name) or ("",))[0] for name in ("next", "key"))
         path = wanted if _SAFE_PATH.fullmatch(wanted) and wanted in self._pages else "/"
         address = (scope.get("client") or ("", 0))[0]
-        cookie = self._sessions.start(key.strip(), address)
+        cookie = await self._sessions.start(key.strip(), address)
         if cookie is None:
-            text = "This is no key of this console, or it was used before. The terminal has printed the next one."
-            return build_sign_in_page(self._root, path, text, 403)
-        is_secure = scope.get("scheme") == "https" or fields.get(b"origin", b"").startswith(b"https:")
-        secure = "; Secure" if is_secure else ""
-        text = f"{_name_cookie(scope)}={cookie}; Path={self._root or '/'}; HttpOnly; SameSite=Strict{secure}"
-        response = _redirect(f"{self._root}{path}")
-        return response._replace(headers=(*response.headers, (b"set-cookie", text.encode())))
+            return self._build_sign_in(path, self._tables.words.wrong, 403)
+        return self._redirect_with_cookie(scope, fields, path, cookie)
 
     # Events
 
@@ -299,6 +323,9 @@ class Console:
                 data = b": \n\n"
                 if change.done():
                     topics, change = change.result(), self._feed.wait_for_change()
+                    topics = self._select_topics(session, topics)
+                    if not topics:
+                        continue
                     data = f"event: change\ndata: {topics}\n\n".encode()
                 await exchange.send({"type": "http.response.body", "body": data, "more_body": True})
             if not leaving.done():
@@ -308,26 +335,29 @@ class Console:
             change.cancel()
             self._feed.close_stream()
 
+    def _select_topics(self, session: OperatorSession, topics: str) -> str:
+        """Return those of ``topics`` that a session hears of."""
+        own = self._tables.find_topics(session)
+        return topics if own is None else " ".join(topic for topic in topics.split() if topic in own)
+
 
 async def _wait_for_disconnect(exchange: Exchange) -> None:
     while (await exchange.receive())["type"] != "http.disconnect":
         pass
 
 
-def _build_tables(
-    source: ConsoleSource, groups: Sequence[PageGroup]
-) -> tuple[dict[str, Action], dict[str, Action], Callable[[], list[tuple[str, str]]]]:
-    """Return the pages and the actions by path, and the function that lists the places of the navigation."""
+def _build_tables(source: ConsoleSource, groups: Sequence[PageGroup]) -> PageTables:
+    """Return the pages of an operator."""
     pages: dict[str, Action] = {
         "/": lambda request: overview_page.build_overview(source, request),
-        "/inbox": lambda request: inbox_page.build_inbox(source, request),
-        "/permissions": lambda request: permissions_page.build_permissions(source, request),
+        "/inbox": lambda request: inbox_page.build_inbox(inbox_page.AllQuestions(source), request),
+        "/permissions": lambda request: permissions_page.build_permissions(source.grants, request),
         "/rules": lambda request: permissions_page.build_rules(source, request),
         "/log": lambda request: log_page.build_log(source, request),
     }
     actions: dict[str, Action] = {
-        "/inbox": lambda request: inbox_page.answer_question(source, request),
-        "/permissions": lambda request: permissions_page.revoke_permission(source, request),
+        "/inbox": lambda request: inbox_page.answer_question(inbox_page.AllQuestions(source), request),
+        "/permissions": lambda request: permissions_page.revoke_permission(source.grants, request),
         "/rules": lambda request: permissions_page.change_rule(source, request),
     }
     places = [("/permissions", "Permissions"), ("/rules", "Rules"), ("/log", "Log")]
@@ -354,12 +384,14 @@ def _build_tables(
         pages |= group.pages
         actions |= group.actions
 
-    def list_places() -> list[tuple[str, str]]:
+    def list_places(_request: PageRequest) -> list[tuple[str, str]]:
         count = len(source.approvals.list_pending())
         inbox = ("/inbox", f"Inbox ({count})" if count else "Inbox")
         return [("/", "Overview"), *(group.place for group in groups), inbox, *places]
 
-    return pages, actions, list_places
+    return PageTables(
+        pages=pages, actions=actions, list_places=list_places, look=partial(look_at_all, _build_looks(source))
+    )
 
 
 def _build_looks(source: ConsoleSource) -> Mapping[str, Callable[[], object]]:
@@ -383,11 +415,6 @@ def _parse(text: str) -> dict[str, list[str]]:
         return parse_qs(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
     except ValueError:
         return {}
-
-
-def _name_cookie(scope: Scope) -> str:
-    # Cookies are shared by all ports of a host; two consoles of one machine must not sign each other out.
-    return f"toolwire_console_{(scope.get('server') or ('', 0))[1]}"
 
 
 def _build_missing(_request: PageRequest) -> Page:

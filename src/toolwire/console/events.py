@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import anyio.to_thread
 
@@ -31,8 +31,8 @@ Looks = Mapping[str, Callable[[], object]]
 class ChangeFeed:
     """The open event streams of one console."""
 
-    def __init__(self, looks: Looks, *, look_s: float = LOOK_S) -> None:
-        self._looks = looks
+    def __init__(self, look: Callable[[], Mapping[str, object]], *, look_s: float = LOOK_S) -> None:
+        self._look_once = look
         self._look_s = look_s
         self._waiting: set[asyncio.Future[str]] = set()
         self._count = 0
@@ -90,18 +90,24 @@ class ChangeFeed:
         while True:
             await asyncio.sleep(self._look_s)
             now = await self._look()
-            if changed := [topic for topic in now if now[topic] != before.get(topic)]:
+            if changed := [topic for topic in now.keys() | before.keys() if now.get(topic) != before.get(topic)]:
                 self._wake(" ".join(changed))
             before = now
 
-    async def _look(self) -> dict[str, Any]:
-        return await anyio.to_thread.run_sync(self._look_once)
+    async def _look(self) -> Mapping[str, object]:
+        try:
+            return await anyio.to_thread.run_sync(self._look_once)
+        except Exception:  # noqa: BLE001 - a store that cannot be read now is looked at again
+            _log.debug("looking for news failed", exc_info=True)
+            return {}
 
-    def _look_once(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for topic, look in self._looks.items():
-            try:
-                found[topic] = look()
-            except Exception:  # noqa: BLE001 - a store that cannot be read now is looked at again
-                _log.debug("looking for news of %s failed", topic, exc_info=True)
-        return found
+
+def look_at_all(looks: Looks) -> dict[str, object]:
+    """Return what each function returns now, by topic; one that fails is left out."""
+    found: dict[str, object] = {}
+    for topic, look in looks.items():
+        try:
+            found[topic] = look()
+        except Exception:  # noqa: BLE001 - a store that cannot be read now is looked at again
+            _log.debug("looking for news of %s failed", topic, exc_info=True)
+    return found

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from toolwire.core.catalog import Catalog
+from toolwire.core.health import UpstreamHealth
 from toolwire.server.http.exchange import Exchange, Receive, Scope, Send, get_exchange
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan, run_lifespan
 from toolwire.server.http.messages import close_websocket
@@ -30,6 +32,10 @@ class ServedApp(Protocol):
         """Return what is served now."""
         ...
 
+    def list_health(self) -> Sequence[UpstreamHealth]:
+        """Return the health of each upstream."""
+        ...
+
     def drain(self) -> None:
         """Answer each new request with 503 from now on; running calls finish."""
         ...
@@ -45,8 +51,14 @@ class ConsoleFront:
     takes_exchanges = True
     """Says to our own HTTP server that ``serve`` takes a whole exchange."""
 
-    def __init__(self, app: ServedApp, console: Console) -> None:
-        self._app, self._console = app, console
+    def __init__(self, app: ServedApp, console: Console, *, announce: Callable[[Scope], None] | None = None) -> None:
+        """``announce`` gets the scope of each request that is not for the console."""
+        self._app, self._console, self._announce = app, console, announce
+
+    @property
+    def served(self) -> ServedApp:
+        """The application behind the console."""
+        return self._app
 
     @property
     def active_calls(self) -> int:
@@ -60,6 +72,10 @@ class ConsoleFront:
     def catalog(self) -> Catalog:
         """Return what is served now."""
         return self._app.catalog()
+
+    def list_health(self) -> Sequence[UpstreamHealth]:
+        """Return the health of each upstream."""
+        return self._app.list_health()
 
     def drain(self) -> None:
         """Answer each new request with 503 from now on, and end the event streams of the console."""
@@ -90,4 +106,6 @@ class ConsoleFront:
         if self._console.owns_path(scope["path"]):
             await self._console.serve(scope, exchange)
         else:
+            if self._announce is not None:
+                self._announce(scope)
             await self._app.serve(scope, exchange)

@@ -8,8 +8,10 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from html import escape
+from typing import Final, NamedTuple, Protocol
 
 from toolwire.consent.bounds_form import ALWAYS, build_bounds_fields, read_bounds
 from toolwire.consent.display import confirmation_text
@@ -30,51 +32,93 @@ from .source import ConsoleSource
 _REASON_CHARS = 500
 
 
-def build_inbox(source: ConsoleSource, request: PageRequest) -> Page:
+class Questions(Protocol):
+    """The questions that wait, of all callers or of one."""
+
+    def list_pending(self) -> Sequence[PendingQuestion]:
+        """Return the questions that still wait, oldest first."""
+        ...
+
+    def answer(self, asked: PendingQuestion, answer: Answer, /) -> bool:
+        """Store the answer to a question, and return whether it still waited."""
+        ...
+
+
+class InboxWords(NamedTuple):
+    """Where an inbox is and what it says. ``channel`` names it in the log of decisions."""
+
+    path: str
+    title: str
+    about: str
+    empty: str
+    channel: str
+
+
+OPERATOR_INBOX: Final = InboxWords(
+    "/inbox",
+    "Inbox",
+    "Each answer is for exactly the call that is shown, once.",
+    '<div class="card empty" data-key="empty"><p>Nothing waits for you.</p><p>Programs that cannot ask you '
+    "themselves put their questions here: <code>toolwire call --ask store</code>, and servers with "
+    "<code>--consent inbox</code>.</p></div>",
+    "console",
+)
+
+
+class AllQuestions:
+    """The questions of all callers."""
+
+    def __init__(self, source: ConsoleSource) -> None:
+        self._approvals = source.approvals
+
+    def list_pending(self) -> Sequence[PendingQuestion]:
+        """Return the questions that still wait, oldest first."""
+        return self._approvals.list_pending()
+
+    def answer(self, asked: PendingQuestion, answer: Answer) -> bool:
+        """Store the answer to a question, and return whether it still waited."""
+        return self._approvals.answer(asked.id, answer)
+
+
+def build_inbox(questions: Questions, request: PageRequest, words: InboxWords = OPERATOR_INBOX) -> Page:
     """Return the questions that wait, the oldest first: a new one appears at the end, and moves nothing."""
-    return _build(source, request, "", "")
+    return _build(questions, request, words, "", "")
 
 
-def answer_question(source: ConsoleSource, request: PageRequest) -> Page | Redirect:
+def answer_question(questions: Questions, request: PageRequest, words: InboxWords = OPERATOR_INBOX) -> Page | Redirect:
     """Store the answer in the form, or return the page that says what is wrong with it."""
-    id_ = request.get("id")
-    asked = next((one for one in source.approvals.list_pending() if one.id == id_), None)
+    id_, path = request.get("id"), words.path
+    asked = next((one for one in questions.list_pending() if one.id == id_), None)
     if asked is None:
-        return Redirect("/inbox", "over")
+        return Redirect(path, "over")
     if request.get("answer") != "allow":
-        answer = Answer(allowed=False, reason=request.get("reason").strip()[:_REASON_CHARS], channel="console")
-        return Redirect("/inbox", "denied" if source.approvals.answer(id_, answer) else "over")
+        answer = Answer(allowed=False, reason=request.get("reason").strip()[:_REASON_CHARS], channel=words.channel)
+        return Redirect(path, "denied" if questions.answer(asked, answer) else "over")
     question = read_waiting_question(asked.rows, always_allowed=asked.always_allowed)
     wanted = confirmation_text(question)
     if question.call.tool.destructive and request.get("confirm").strip() != wanted:
-        return _build(source, request, id_, f"To allow this, type: {wanted}")
+        return _build(questions, request, words, id_, f"To allow this, type: {wanted}")
     bounds, always = None, False
     if asked.always_allowed:
         try:
             bounds = read_bounds(question, _first_values(request), datetime.now().astimezone())
         except DefinitionError as error:
-            return _build(source, request, id_, str(error))
+            return _build(questions, request, words, id_, str(error))
         always = bounds is not None or request.get(ALWAYS) == "yes"
-    answer = Answer(allowed=True, always=always, bounds=bounds, channel="console")
-    if not source.approvals.answer(id_, answer):
-        return Redirect("/inbox", "over")
-    return Redirect("/inbox", "allowed-later" if always else "allowed")
+    answer = Answer(allowed=True, always=always, bounds=bounds, channel=words.channel)
+    if not questions.answer(asked, answer):
+        return Redirect(path, "over")
+    return Redirect(path, "allowed-later" if always else "allowed")
 
 
-def _build(source: ConsoleSource, request: PageRequest, wrong: str, fault: str) -> Page:
-    waiting = source.approvals.list_pending()
-    cards = "".join(_build_card(request, one, fault if one.id == wrong else "") for one in waiting)
-    empty = (
-        '<div class="card empty" data-key="empty"><p>Nothing waits for you.</p><p>Programs that cannot ask you '
-        "themselves put their questions here: <code>toolwire call --ask store</code>, and servers with "
-        "<code>--consent inbox</code>.</p></div>"
-    )
-    heading = build_heading("Inbox", "Each answer is for exactly the call that is shown, once.")
-    html = f'{heading}<div data-list="inbox">{cards or empty}</div>'
-    return Page("Inbox", html, ("inbox",), status=400 if fault else 200, width="")
+def _build(questions: Questions, request: PageRequest, words: InboxWords, wrong: str, fault: str) -> Page:
+    waiting = questions.list_pending()
+    cards = "".join(_build_card(request, one, words.path, fault if one.id == wrong else "") for one in waiting)
+    html = f'{build_heading(words.title, words.about)}<div data-list="inbox">{cards or words.empty}</div>'
+    return Page(words.title, html, ("inbox",), status=400 if fault else 200, width="")
 
 
-def _build_card(request: PageRequest, asked: PendingQuestion, fault: str) -> str:
+def _build_card(request: PageRequest, asked: PendingQuestion, path: str, fault: str) -> str:
     question = read_waiting_question(asked.rows, always_allowed=asked.always_allowed)
     tool = question.call.tool
     entered = _first_values(request) if fault else {}
@@ -88,7 +132,7 @@ def _build_card(request: PageRequest, asked: PendingQuestion, fault: str) -> str
         f'elsewhere, or its time has ended." aria-label="{escape(tool.name)}">{alert}<h2>{heading}</h2>'
         f'<p class="muted">asked {build_moment(asked.asked_at)}, may be answered until '
         f"{build_moment(asked.expires_at)}</p>{build_waiting_parts(asked.rows, level=3)}"
-        f"{request.open_form('/inbox', [('id', asked.id)])}{typed}"
+        f"{request.open_form(path, [('id', asked.id)])}{typed}"
         f"{build_answer_buttons(destructive=tool.destructive)}"
         f"{build_fold('Later calls', later, is_open=bool(entered.get(ALWAYS))) if later else ''}"
         f"{build_fold('Say why not', reason)}</form></article>"

@@ -72,6 +72,15 @@ class Page(NamedTuple):
     shows_media: bool = False
 
 
+class SignInWords(NamedTuple):
+    """The words of the page that asks for a key: its place, its heading, a hint, and what a wrong key is told."""
+
+    place: str
+    heading: str
+    hint: str
+    wrong: str
+
+
 class Redirect(NamedTuple):
     """The page to go to after a form, and the note that it shows: a key of ``NOTES``."""
 
@@ -123,17 +132,24 @@ def build_page(request: PageRequest, page: Page, places: Sequence[tuple[str, str
     return Response(page.status, headers, html.encode("utf-8", "replace"))
 
 
-def build_sign_in_page(root: str, path: str, problem: str = "", status: int = 401) -> Response:
-    """Return the page that asks for the key; ``path`` is where the operator wanted to go."""
+def build_sign_in_page(
+    root: str, path: str, words: SignInWords, problem: str = "", status: int = 401, *, login_path: str = ""
+) -> Response:
+    """Return the page that asks for the key; ``path`` is where the user wanted to go.
+
+    With ``login_path``, a person can sign in at the server there instead.
+    """
+    login = f"{login_path}?{urlencode({'next': root + path})}"
+    other = f'<p><a href="{escape(login)}">Sign in with your account</a></p>' if login_path else ""
     alert = build_notice(problem, "destroys", role="alert") if problem else ""
     html = (
-        f'<div class="card"><h1>Sign in to the console</h1>{alert}'
+        f'<div class="card"><h1>{escape(words.heading)}</h1>{alert}'
         f'<form method="post" action="{escape(root)}/sign-in" id="sign-in">{build_hidden_fields([("next", path)])}'
-        '<p class="field"><label>Key <small>The link that the terminal printed has it, after the #.</small>'
+        f'<p class="field"><label>Key <small>{escape(words.hint)}</small>'
         '<input name="key" type="password" autocomplete="off" required autofocus></label></p>'
-        '<div class="actions bar"><button class="primary">Sign in</button></div></form></div>'
+        f'<div class="actions bar"><button class="primary">Sign in</button></div></form>{other}</div>'
     )
-    page = build_html_page("Sign in", html, place="console", width="narrow", script=f"{root}{SCRIPT_PATH}")
+    page = build_html_page("Sign in", html, place=words.place, width="narrow", script=f"{root}{SCRIPT_PATH}")
     return Response(
         status,
         (*_COMMON, (b"content-security-policy", build_policy(script="'self'").encode())),

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
+from typing import Protocol
 
 from toolwire.client.discovery.discover import complete_url
 from toolwire.consent.grant import Grant, describe_bounds
@@ -22,9 +24,21 @@ _LEVELS = {Approval.PER_CALL: ("changes", "ask me each time"), Approval.DENY: ("
 _NAME_CHARS = 200
 
 
-def build_permissions(source: ConsoleSource, request: PageRequest) -> Page:
+class Permissions(Protocol):
+    """The permissions for later calls, of all callers or of one."""
+
+    def list_grants(self) -> Sequence[Grant]:
+        """Return the valid grants, oldest first."""
+        ...
+
+    def revoke(self, id_: str, /) -> bool:
+        """Take one back, and return whether there was one."""
+        ...
+
+
+def build_permissions(grants: Permissions, request: PageRequest) -> Page:
     """Return the permissions with their bounds, and a button to take each one back."""
-    rows = [_list_cells(request, grant) for grant in source.grants.list_grants()]
+    rows = [_list_cells(request, grant) for grant in grants.list_grants()]
     header = ("Tool", "Site", "Covers", "Given", "Ends", "")
     empty = (
         '<p class="empty">Nothing is allowed for later calls: each one that needs consent asks. '
@@ -37,9 +51,9 @@ def build_permissions(source: ConsoleSource, request: PageRequest) -> Page:
     return Page("Permissions", html, ("permissions",))
 
 
-def revoke_permission(source: ConsoleSource, request: PageRequest) -> Redirect:
+def revoke_permission(grants: Permissions, request: PageRequest) -> Redirect:
     """Take one permission back."""
-    return Redirect("/permissions", "revoked" if source.grants.revoke(request.get("id")) else "not-there")
+    return Redirect("/permissions", "revoked" if grants.revoke(request.get("id")) else "not-there")
 
 
 def build_rules(source: ConsoleSource, request: PageRequest) -> Page:

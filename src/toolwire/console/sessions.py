@@ -15,14 +15,15 @@ import threading
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest, digest
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-SignInKey: TypeAlias = Callable[[str], str | None]
-"""Returns the name of the operator whose key it is, or None. It is called with what anyone typed."""
+Found: TypeAlias = "str | SignedIn | None"
+SignInKey: TypeAlias = Callable[[str], "Found | Awaitable[Found]"]
+"""Returns the name of the user whose key it is, or None. It is called with what anyone typed."""
 
 SESSION_S: Final = 12 * 3_600.0
 _MAX_NAME: Final = 200
@@ -31,6 +32,13 @@ _MAX_ENDED: Final = 1_000
 _MAX_WRONG: Final = 10
 _WRONG_WINDOW_S: Final = 60.0
 _MAX_ADDRESSES: Final = 1_000
+
+
+class SignedIn(NamedTuple):
+    """The name of a user whose key is known, and for how many seconds at most a session may last."""
+
+    name: str
+    lasts_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +93,8 @@ class OperatorSessions:
         self._ended: OrderedDict[str, None] = OrderedDict()
         self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
 
-    def start(self, key: str, address: str) -> str | None:
-        """Return the value of the cookie for the browser that has ``key``, or None if it is no key of an operator.
+    async def start(self, key: str, address: str) -> str | None:
+        """Return the value of the cookie for the browser that has ``key``, or None if it is no key of a user.
 
         After ten wrong keys within a minute, an address has to wait.
         """
@@ -94,12 +102,19 @@ class OperatorSessions:
             wrong = self._find_wrong(address)
             if len(wrong) >= _MAX_WRONG:
                 return None
-        name = self._sign_in(key)
-        if name is None:
+        answer = self._sign_in(key)
+        found = answer if answer is None or isinstance(answer, str | tuple) else await answer
+        if found is None:
             with self._lock:
                 wrong.append(self._clock())
             return None
-        content = json.dumps([name[:_MAX_NAME], int(self._wall() + SESSION_S), secrets.token_hex(16)]).encode()
+        return self.start_for(SignedIn(found, SESSION_S) if isinstance(found, str) else found)
+
+    def start_for(self, user: SignedIn) -> str:
+        """Return the value of the cookie for the browser of a user who is known."""
+        name, lasts_s = user
+        until = int(self._wall() + min(lasts_s, SESSION_S))
+        content = json.dumps([name[:_MAX_NAME], until, secrets.token_hex(16)]).encode()
         text = urlsafe_b64encode(content).decode().rstrip("=")
         return f"{text}.{self._sign('cookie', text)}"
 

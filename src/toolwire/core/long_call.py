@@ -282,6 +282,15 @@ def build_cancellation(tool: str) -> Problem:
     return Problem(kind=Kind.CANCELLED, message=f"{tool} was cancelled by its caller.")
 
 
+def build_unanswered(tool: str) -> Problem:
+    """Return the result of a call whose user did not decide in time, or whose caller withdrew the question."""
+    return Problem(
+        kind=Kind.DENIED,
+        message=f"{tool} was not called: its user did not decide in time.",
+        details={"denied": True, "reason": "timeout"},
+    )
+
+
 def build_continuation(status: CallStatus, *, has_key: bool, retry_after_ms: int = 1_000) -> Problem:
     """Return why a long call has no value yet; ``details`` has its id and state for programs.
 

@@ -86,7 +86,9 @@ class CallerConsent:
             return Answer(allowed=True, channel=_HOST_CHANNEL, unseen=True)
         reasons = (*question.reasons, *question.changes)
         text = f"{call.tool.name} is a tool of {question.site}. {' '.join(reasons)} Do you allow this call?"
-        problem = self._confirmations.find_refusal(call, subject, text, reasons, site=question.site)
+        problem = self._confirmations.find_refusal(
+            call, subject, text, reasons, site=question.site, always_allowed=question.always_allowed
+        )
         decision = "allowed" if problem is None else "asked" if problem.kind is Kind.UNCONFIRMED else "refused"
         self._record(question, decision, _CHANNEL)
         return Answer(allowed=problem is None, channel=_CHANNEL, problem=problem)

@@ -21,7 +21,8 @@ class CallerRules:
     """The rules for a caller: ``None`` leaves what holds without them.
 
     ``scopes`` stand for those of the caller's credentials. ``rate`` counts all calls of the caller, and ``running`` is
-    how many of them may run at a time.
+    how many of them may run at a time. With ``inbox``, each question about a call goes to the caller's inbox, and no
+    client of the caller confirms a call by itself.
     """
 
     # GW-01
@@ -29,6 +30,7 @@ class CallerRules:
     scopes: frozenset[str] | None = None
     rate: RateLimit | None = None
     running: int | None = None
+    inbox: bool = False
 
 
 NO_RULES = CallerRules()
@@ -44,6 +46,7 @@ class RulesByCaller:
         self._rules = dict(rules)
         self._others = self._rules.pop(EVERY_CALLER, NO_RULES)
         self.has_scopes = any(one.scopes is not None for one in rules.values())
+        self.has_inbox = any(one.inbox for one in rules.values())
 
     def find(self, principal: str) -> CallerRules:
         """Return the rules of the caller whose name in calls is ``principal``, such as ``key:ann``."""

@@ -18,9 +18,16 @@ from toolwire.server.access.api_keys import ApiKey
 from toolwire.server.access.callers import Callers
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.app import SessionUse
-from toolwire.server.asgi import choose_session_use, combine_callers, open_inbox, open_session_rows
+from toolwire.server.asgi import (
+    check_ask_wait,
+    choose_inbox,
+    choose_session_use,
+    combine_callers,
+    open_session_rows,
+)
 from toolwire.server.run.host_consent import HostConsent
 from toolwire.server.run.idempotency import open_ledger
+from toolwire.server.run.inbox import Inbox, TellQuestion
 from toolwire.server.run.receipt_keys import KeyFetcher
 from toolwire.server.run.receipts import Receipts, open_receipt_verifier
 from toolwire.stores.limits.open import open_windows
@@ -75,7 +82,9 @@ def build_app(
     debug: bool = False,
     confirmations: Path | str = "",
     consent: HostConsent = "hints",
-    inbox: Path | str = "",
+    inbox: Path | str | Inbox = "",
+    ask_wait: float = 0.0,
+    on_question: TellQuestion | None = None,
     receipts: Receipts = "",
     receipt_keys: Path | str | KeyFetcher = "",
     receipt_audience: str = "",
@@ -109,7 +118,8 @@ def build_app(
         debug=debug,
         confirmations=confirmations or places.confirmations,
         consent=consent,
-        inbox=open_inbox(consent, inbox),
+        inbox=choose_inbox(consent, inbox, places.inbox, on_question=on_question),
+        ask_wait=check_ask_wait(ask_wait),
         receipts=open_receipt_verifier(receipts, receipt_keys, audience=receipt_audience, place=places.receipts),
         private=private,
         sessions=choose_session_use(sessions, places.sessions),

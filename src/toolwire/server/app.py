@@ -88,6 +88,7 @@ from .run.confirmation import (
     Confirmations,
     ConfirmationWords,
     build_confirmation_check,
+    leave_long_calls,
 )
 from .run.function_toolbox import PEER_ADDRESS
 from .run.health_report import build_health_report
@@ -95,6 +96,7 @@ from .run.host_consent import (
     HostConsent,
     build_host_question,
     build_reasons,
+    can_allow_later,
     check_host_consent,
     count_own_asking_tools,
     describe_host_consent,
@@ -104,6 +106,8 @@ from .run.inbox import Inbox
 from .run.large_results import is_large_result
 from .run.long_calls import LongCalls, open_long_calls
 from .run.progress_stream import stream_call
+from .run.question_waits import MAX_WAIT_S as QUESTION_WAIT_S
+from .run.question_waits import QuestionWaits, WaitingCall
 from .run.rate_count import build_rate_counter
 from .run.receipts import KEYS_PATH, STDIO, ReceiptVerifier
 from .run.responses import (
@@ -175,6 +179,7 @@ class App:
         session_rows: SessionRows | None = None,
         long_calls: Callable[[], LongCallStore] | None = None,
         engine: CallEngine | None = None,
+        ask_wait: float = 0.0,
     ) -> None:
         check_host_consent(consent, asks=ask_hosts)
         if sessions not in get_args(SessionUse):
@@ -182,9 +187,10 @@ class App:
         self._session_use = sessions
         self._session_rows = session_rows if sessions != "none" else None
         self._sessions: McpSessions | None = None
-        self._receipts = receipts
-        self._workflows = workflows
-        self._private = private and callers.needs_credentials
+        self._receipts, self._rules, self._ask_wait = receipts, rules, ask_wait
+        self._question_waits = None if inbox is None else QuestionWaits(inbox)
+        self._has_rare_calls = receipts is not None or inbox is not None
+        self._workflows, self._private = workflows, private and callers.needs_credentials
         self.older_clients = True
         self._toolbox = toolbox
         self._codecs = codecs
@@ -209,8 +215,9 @@ class App:
             asked = _add_host_question(require_confirmation, host_question)
         words = ConfirmationWords(confirmations)
         find_reasons = build_reasons(require_confirmation, of_all=of_all)
-        proofs = Confirmations(words, receipts=receipts, inbox=inbox if consent == "inbox" else None)
-        confirmed = () if asked is None else (build_confirmation_check(asked, proofs, find_reasons),)
+        proofs = Confirmations(words, receipts=receipts, inbox=inbox)
+        confirm = None if asked is None else build_confirmation_check(asked, proofs, find_reasons, can_allow_later)
+        confirmed = () if confirm is None else (confirm if inbox is None else leave_long_calls(confirm),)
         # In this order: a caller without the right learns nothing about the arguments, and no user must confirm a call
         # that cannot run.
         checks = (*scopes, required, build_arguments_check(), *confirmed)
@@ -224,6 +231,7 @@ class App:
             debug=debug,
             inputs=InputStates(words, asked),
             rules=rules,
+            check_accepted=None if inbox is None else confirm,
         )
         self._long_calls = LongCalls(
             open_store=open_long_calls(None) if long_calls is None else long_calls,
@@ -231,6 +239,7 @@ class App:
             find_tool=lambda id_: toolbox.catalog().find_or_suggest(id_),
             execute=self._service.run_accepted,
             limits=limits,
+            inbox=inbox,
         )
         self._service.add_long_calls(self._long_calls)
         if has_long_tools(toolbox.catalog()):  # a server of such tools does not begin without their store
@@ -268,6 +277,8 @@ class App:
         """Answer each new request with 503 from now on, ``/health`` too; running calls finish."""
         # R15
         self._service.draining = True
+        if self._question_waits is not None:
+            self._question_waits.drain()
         if self._sessions is not None:
             self._sessions.drain()
 
@@ -473,17 +484,21 @@ class App:
         # Three lookups instead of a copy of the call: most requests have none of these fields.
         if b"traceparent" in fields or CONFIRMATION in fields or KEY_HEADER in fields:
             call = _apply_headers(call, fields)
-        if self._receipts is not None or call.tool.long:
+        if self._has_rare_calls or call.tool.long:
             call = self._apply_rare_headers(call, fields, scope, request, protocol)
         came = None if self._observer is None else _build_arrival(request, scope)
         if not isinstance(reading, Pending):
-            start = partial(self._start_run, call, protocol, came)
-            await stream_call(scope, exchange, reading, start, recorded=bool(call.key))
+            start, goes_on = self._prepare_stream(call, protocol, came)
+            await stream_call(scope, exchange, reading, start, goes_on=goes_on)
             return
         if not call.key:  # a recorded call continues: the same call sent again gets its result
             exchange.cancel_on_disconnect()
         try:
-            result, duration = await self._start_run(call, protocol, came)
+            result, duration = await (
+                self._run_waiting(exchange, call, protocol, came)
+                if call.context.ask_wait_s
+                else self._start_run(call, protocol, came)
+            )
         except asyncio.CancelledError:
             # The client has gone, so no response is needed. Any other cancellation is one of the server.
             if not exchange.is_disconnected():
@@ -501,10 +516,30 @@ class App:
         if not exchange.try_send_response(response):
             await send_messages(scope, exchange.send, response)
 
+    def _run_waiting(
+        self, exchange: Exchange, call: Call, protocol: str, came: Arrival | None
+    ) -> Awaitable[tuple[Result, float]]:
+        """Run ``call`` when its user has decided. While it waits, a recorded call ends with its client too."""
+        waits, start = self._question_waits, partial(self._start_run, call, protocol, came)
+        return start() if waits is None else WaitingCall(waits, call, start, exchange if call.key else None).run()
+
+    def _prepare_stream(
+        self, call: Call, protocol: str, came: Arrival | None
+    ) -> tuple[Callable[..., Awaitable[tuple[Result, float]]], Callable[[], bool]]:
+        """Return what runs a ``call`` that streams, and what says whether it goes on if its client leaves now."""
+        start = partial(self._start_run, call, protocol, came)
+        if not call.context.ask_wait_s or self._question_waits is None:
+            return start, partial(bool, call.key)
+        waiting = WaitingCall(self._question_waits, call, start, None)  # the stream watches its client by itself
+        return waiting.run, waiting.goes_on
+
     def _apply_rare_headers(self, call: Call, fields: Fields, scope: Scope, request: Request, protocol: str) -> Call:
-        """Return ``call`` with its receipt, where those are required, and how long its caller waits for a long call."""
+        """Return ``call`` with its receipt, where those are required, and with what its caller waits for."""
         if self._receipts is not None:
             call = _apply_receipt(call, fields, scope)
+        if self._question_waits is not None:
+            is_due = self._rules is not None and self._rules.find(call.context.principal).inbox
+            call = _choose_inbox(call, request, self._ask_wait, is_due=is_due)
         return _apply_preference(call, request, protocol) if call.tool.long else call
 
     async def _receive_body(self, exchange: Exchange, fields: Fields) -> bytes | Problem:
@@ -671,6 +706,28 @@ def _apply_preference(call: Call, request: Request, protocol: str) -> Call:
     if preference is not None:
         return call._replace(context=replace(call.context, wait_s=preference[0]))
     return call._replace(context=replace(call.context, wait_s=0.0)) if protocol == "openapi" else call
+
+
+def _choose_inbox(call: Call, request: Request, ask_wait: float, *, is_due: bool) -> Call:
+    """Return ``call``, about which its user decides in the inbox if its client cannot ask, wants that, or ``is_due``.
+
+    ``ask_wait`` is how many seconds such a call waits, if its request names no other time.
+    """
+    # GW-04
+    context = call.context
+    preference = calls_resource.read_preference(request.headers)
+    # With respond-async, a client of long calls says how long it waits for their end.
+    wait_s = preference[0] if preference is not None and preference[1] != b"respond-async" else None
+    if is_due:
+        # What the client asked its user, or says it did, decides nothing here. The state of a tool's question is kept.
+        word = context.confirmation if context.input_responses is not None else ""
+        context = replace(context, can_ask=False, must_confirm=True, needs_inbox=True, confirmation=word)
+    elif wait_s is not None and not context.can_ask and not context.confirmation and not context.receipt:
+        context = replace(context, must_confirm=True, needs_inbox=True)
+    if not context.needs_inbox:
+        return call
+    wait_s = min(ask_wait if wait_s is None else wait_s, QUESTION_WAIT_S)
+    return call._replace(context=replace(context, ask_wait_s=0.0 if call.tool.long else wait_s))
 
 
 def _add_call_location(response: Response, result: Result, scope: Scope, request: Request) -> Response:

@@ -37,8 +37,9 @@ from .run.confirmation import ConfirmationQuestion
 from .run.function_toolbox import FunctionToolbox
 from .run.host_consent import HostConsent
 from .run.idempotency import open_ledger
-from .run.inbox import Inbox
+from .run.inbox import Inbox, TellQuestion
 from .run.long_calls import open_long_calls
+from .run.question_waits import MAX_WAIT_S
 from .run.receipt_keys import KeyFetcher
 from .run.receipts import Receipts, open_receipt_verifier
 
@@ -73,7 +74,9 @@ def asgi(
     confirmations: Path | str = "",
     ask_hosts: bool = True,
     consent: HostConsent = "hints",
-    inbox: Path | str = "",
+    inbox: Path | str | Inbox = "",
+    ask_wait: float = 0.0,
+    on_question: TellQuestion | None = None,
     receipts: Receipts = "",
     receipt_keys: Path | str | KeyFetcher = "",
     receipt_audience: str = "",
@@ -131,6 +134,9 @@ def asgi(
     none: ``hints`` trusts it to ask its user, by the hints of the tool; ``refuse`` refuses the call; ``inbox`` refuses
     it until a user has allowed it with ``toolwire approvals``, and then lets it run once. ``inbox`` names another place
     for these questions than ``state``, or than that of ``toolwire approvals`` where the state is in memory.
+    ``ask_wait`` is how many seconds, at most 300, such a call waits for the answer before it is refused; a request can
+    name another time (``Prefer: wait=30``), and then its question goes to the inbox on every protocol. ``on_question``
+    gets each new question; ``toolwire.gateway.Webhooks`` sends them on.
 
     With ``receipts="required"``, a call that needs consent runs, on every protocol, only with a receipt: the proof that
     its user allowed exactly this call, signed by a key of ``receipt_keys``, a file with a JWK Set or
@@ -189,7 +195,8 @@ def asgi(
         confirmations=confirmations or places.confirmations,
         ask_hosts=ask_hosts,
         consent=consent,
-        inbox=open_inbox(consent, inbox or places.inbox),
+        inbox=choose_inbox(consent, inbox, places.inbox, rules=rules, on_question=on_question),
+        ask_wait=check_ask_wait(ask_wait),
         receipts=open_receipt_verifier(receipts, receipt_keys, audience=receipt_audience, place=places.receipts),
         workflows=workflows,
         private=private,
@@ -263,17 +270,45 @@ def _check_workflows(workflows: Json, toolbox: Toolbox) -> None:
         raise DefinitionError(f"The workflows do not fit the tools. {fault}")
 
 
-def open_inbox(consent: str, place: Path | str = "") -> Inbox | None:
-    """Return the inbox in ``place``, by default where ``toolwire approvals`` looks; None for another consent.
+def choose_inbox(
+    consent: str,
+    inbox: Path | str | Inbox,
+    place: str,
+    *,
+    rules: RulesByCaller | None = None,
+    on_question: TellQuestion | None = None,
+) -> Inbox | None:
+    """Return the inbox of a server whose ``consent``, or the rules for one of whose callers, need one.
+
+    It is ``inbox``, or in that place, or in ``place``. ``open_inbox`` lists the errors.
+    """
+    if consent != "inbox" and (rules is None or not rules.has_inbox):
+        return None
+    return inbox if isinstance(inbox, Inbox) else open_inbox(inbox or place, on_question=on_question)
+
+
+def check_ask_wait(seconds: float) -> float:
+    """Return ``seconds``, how long a call may wait for its user.
+
+    Raises:
+        DefinitionError: it is not from 0 to 300.
+    """
+    if not 0 <= seconds <= MAX_WAIT_S:
+        raise DefinitionError(f"ask_wait is from 0 to {MAX_WAIT_S:g} seconds, not {seconds!r}.")
+    return seconds
+
+
+def open_inbox(place: Path | str = "", *, page_url: str = "", on_question: TellQuestion | None = None) -> Inbox:
+    """Return the inbox in ``place``, by default where ``toolwire approvals`` looks.
+
+    ``page_url`` is the address of its page, and ``on_question`` gets each new question.
 
     Raises:
         DefinitionError: the place cannot be used.
     """
-    if consent != "inbox":
-        return None
     own = find_decisions_place()
     chosen = own if not str(place) else str(place) if is_in_database(place) else Path(place)
-    return Inbox(chosen, is_default=chosen == own)
+    return Inbox(chosen, is_default=chosen == own, page_url=page_url, on_question=on_question)
 
 
 def _build_documents(client_document: str) -> Mapping[str, Document]:

@@ -144,6 +144,7 @@ def build_settings(
         private=arguments.private or bool(upstreams),  # GW-01: callers of a gateway see their own tools alone
         agree=arguments.agree,
         consent=arguments.consent,
+        ask_wait=arguments.ask_wait,
         receipts=arguments.receipts,
         receipt_keys=arguments.receipt_keys,
         receipt_audience=arguments.receipt_audience,

@@ -135,21 +135,36 @@ class Confirmations:
         """Whether the place of any of them is a database, which may take long to answer."""
 
     def find_refusal(
-        self, call: Call, subject: bytes, question: str, reasons: Sequence[str] | None, *, site: str = ""
+        self,
+        call: Call,
+        subject: bytes,
+        question: str,
+        reasons: Sequence[str] | None,
+        *,
+        site: str = "",
+        always_allowed: bool = False,
     ) -> Problem | None:
         """Return None if ``call`` is confirmed, which then is spent, or the Problem that asks ``question``.
 
         ``subject`` is the digest of what a confirmation is for. ``reasons`` is given where the question is only
-        whether the user consents. ``site`` is the origin of a tool of another server.
+        whether the user consents. ``site`` is the origin of a tool of another server. With ``always_allowed``, an
+        answer in the inbox may cover later calls too.
         """
         try:
-            return self._find_refusal(call, subject, question, reasons, site)
+            return self._find_refusal(call, subject, question, reasons, site, always_allowed=always_allowed)
         except ConnectionError as error:
             _log.error("A call of %s was refused: its confirmation cannot be checked (%s).", call.tool.id, error)
             return build_store_problem(call, "its confirmation cannot be checked now")
 
     def _find_refusal(
-        self, call: Call, subject: bytes, question: str, reasons: Sequence[str] | None, site: str
+        self,
+        call: Call,
+        subject: bytes,
+        question: str,
+        reasons: Sequence[str] | None,
+        site: str,
+        *,
+        always_allowed: bool,
     ) -> Problem | None:
         context = call.context
         if self.receipts is not None:
@@ -157,7 +172,8 @@ class Confirmations:
         if self.words.redeem(context.confirmation, subject):
             return None
         if self._inbox is not None and context.needs_inbox:
-            return self._inbox.find_refusal(call, subject, reasons if reasons is not None else (question,), site=site)
+            why = reasons if reasons is not None else (question,)
+            return self._inbox.find_refusal(call, subject, why, site=site, always_allowed=always_allowed)
         return build_challenge(call, question, self.words.issue(subject), reasons=reasons)
 
     def _find_missing_proof(
@@ -186,16 +202,20 @@ def build_confirmation_check(
     ask: ConfirmationQuestion,
     confirmations: ConfirmationWords | Confirmations,
     find_reasons: FindReasons = lambda _: None,
+    allows_later: Callable[[Call], bool] = lambda _: False,
 ) -> ConfirmationCheck:
     """Return a check that refuses a call for which ``ask`` has a question until it comes with the question's word.
 
-    ``find_reasons`` returns the reasons of a question that is only whether the user consents.
+    ``find_reasons`` returns the reasons of a question that is only whether the user consents, and ``allows_later``
+    whether an answer to it may cover later calls too.
     """
     if isinstance(confirmations, ConfirmationWords):
         confirmations = Confirmations(confirmations)
 
     def decide(call: Call, question: str) -> Verdict:
-        refusal = confirmations.find_refusal(call, digest_call(call), question, find_reasons(call))
+        reasons = find_reasons(call)
+        always_allowed = reasons is not None and call.context.needs_inbox and allows_later(call)
+        refusal = confirmations.find_refusal(call, digest_call(call), question, reasons, always_allowed=always_allowed)
         return ALLOW if refusal is None else Deny(refusal)
 
     def check(call: Call) -> Verdict | Undecided:
@@ -205,6 +225,16 @@ def build_confirmation_check(
         return Undecided(partial(decide, call, question)) if confirmations.is_remote else decide(call, question)
 
     return check
+
+
+def leave_long_calls(check: ConfirmationCheck) -> ConfirmationCheck:
+    """Return ``check``, which lets a long call be accepted whose user decides in the inbox: it waits for that then."""
+    # GW-04
+
+    def check_others(call: Call) -> Verdict | Undecided:
+        return ALLOW if call.tool.long and call.context.needs_inbox else check(call)
+
+    return check_others
 
 
 async def decide_in_thread(undecided: Undecided) -> Verdict:

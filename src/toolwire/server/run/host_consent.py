@@ -25,7 +25,8 @@ from .confirmation import ConfirmationQuestion, FindReasons
 
 HostConsent: TypeAlias = Literal["hints", "refuse", "inbox"]
 """What becomes of a call that needs consent if its MCP client shows no forms: the client is trusted to ask its user by
-the hints of the tool, the call is refused, or the user decides with ``toolwire approvals``."""
+the hints of the tool, the call is refused, or the user decides in the inbox: at its page or with ``toolwire
+approvals``."""
 
 
 def check_host_consent(consent: str, *, asks: bool = True) -> None:
@@ -106,6 +107,14 @@ def find_consent_reasons(call: Call) -> tuple[str, ...] | None:
         return ("The site does not want this tool to be called.",)
     verdict = _load_consent_check()(call)
     return verdict.question.reasons if isinstance(verdict, Ask) else None
+
+
+def can_allow_later(call: Call) -> bool:
+    """Return whether the policy of its tool lets an answer about ``call`` cover later calls too."""
+    if call.tool.approval is Approval.DENY:
+        return False
+    verdict = _load_consent_check()(call)
+    return isinstance(verdict, Ask) and verdict.question.always_allowed
 
 
 @cache

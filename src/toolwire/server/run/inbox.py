@@ -1,94 +1,162 @@
-"""Let users decide elsewhere about the calls of hosts that cannot ask them: in the inbox of ``toolwire approvals``.
+"""Let users decide elsewhere about the calls of clients that cannot ask them: at the inbox page of the caller, or with
+``toolwire approvals``.
 
 Rules:
 - A question is in the inbox for five minutes. The same call of the same caller shares it.
 - An answer counts once, for exactly the call that the question shows.
+- A permission for later calls is the caller's own, for one definition of one tool, where the policy of the tool leaves
+  room for it. What the user takes back asks again.
 - Each caller can add at most ten questions a minute, and at most 200 wait at a time.
 """
-# CC-05
+# CC-05, GW-04
 
 from __future__ import annotations
 
 import logging
 import sqlite3
+import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from toolwire.core.check import Question
 from toolwire.core.errors import DefinitionError
-from toolwire.core.model import Approval, Call, Kind, Problem
-from toolwire.stores.consent.open import is_in_database, open_approvals
+from toolwire.core.model import Approval, Call, Json, Kind, Problem
+from toolwire.stores.consent.open import is_in_database, open_approvals, open_grants
 
 if TYPE_CHECKING:  # loads sqlite3
+    from toolwire.consent.grant import GrantKey
     from toolwire.consent.prompt_limit import PromptLimit
     from toolwire.stores.consent.approvals import Approvals
+    from toolwire.stores.consent.grants import StoredGrants
+    from toolwire.stores.consent.waiting_call import WaitingCall
 
 MAX_WAITING: Final = 200
+CONNECTION: Final = "inbox"
+"""The connection of the permissions that callers gave in their inbox."""
+PAGE_URL: ContextVar[str] = ContextVar("PAGE_URL", default="")
+"""The address of the inbox page, by which the caller of this request reached the server."""
 _MAX_CALLERS: Final = 1_000
 _log = logging.getLogger("toolwire")
 
 
-class Inbox:
-    """The questions of one server that wait in ``place`` until a user answers them with ``toolwire approvals``.
+class QuestionNotice(NamedTuple):
+    """A question that has just come: who is asked about which tool, until when (seconds since 1970), and where."""
 
-    ``place`` is a folder or the URL of a PostgreSQL. ``clock`` returns seconds and never goes back.
+    id: str
+    tool: str
+    site: str
+    principal: str
+    expires_at: float
+    url: str
+    arguments: Mapping[str, Json]
+
+
+TellQuestion: TypeAlias = Callable[[QuestionNotice], None]
+"""Gets each new question. It returns at once: the call waits for it."""
+
+
+class Inbox:
+    """The questions of one server that wait in ``place`` until a user answers them.
+
+    ``place`` is a folder or the URL of a PostgreSQL. ``clock`` returns seconds and never goes back. ``page_url`` is the
+    address of the inbox page, for calls whose request does not tell it. ``on_question`` gets each new question.
     """
 
-    def __init__(self, place: Path | str, *, is_default: bool, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        place: Path | str,
+        *,
+        is_default: bool,
+        clock: Callable[[], float] = time.monotonic,
+        page_url: str = "",
+        on_question: TellQuestion | None = None,
+    ) -> None:
         """Open the store.
 
         Raises:
             DefinitionError: the place cannot be used.
         """
+        self._place = place
         self._approvals: Approvals = open_approvals(place)
         self.is_remote = is_in_database(place)
         # D-26: a URL may have a password, and callers see this text; the operator has it in TOOLWIRE_STATE.
         is_short = is_default or self.is_remote
         self._command = "toolwire approvals" if is_short else f"toolwire approvals --path {place}"
         self._clock = clock
+        self._page_url = page_url
+        self._on_question = on_question
         self._limits: OrderedDict[str, PromptLimit] = OrderedDict()
+        self._lock = threading.Lock()
 
-    def find_refusal(self, call: Call, subject: bytes, reasons: Sequence[str], *, site: str = "") -> Problem | None:
+    @cached_property
+    def _grants(self) -> StoredGrants:
+        return open_grants(self._place)
+
+    def find_refusal(
+        self, call: Call, subject: bytes, reasons: Sequence[str], *, site: str = "", always_allowed: bool = False
+    ) -> Problem | None:
         """Return None if the user has allowed ``call``, which then is spent, or why it does not run now.
 
-        ``subject`` is the digest of what the answer counts for.
+        ``subject`` is the digest of what the answer counts for. With ``always_allowed``, the policy of the tool lets an
+        answer cover later calls too.
         """
         try:
-            return self._ask(call, subject.hex(), reasons, site)
+            return self._ask(call, subject.hex(), reasons, site or "this server", always_allowed=always_allowed)
         except (OSError, sqlite3.Error, DefinitionError) as error:
             _log.error("A call of %s was refused: its question cannot be kept (%s).", call.tool.id, error)
             text = f"{call.tool.name} did not run: the question to its user cannot be kept now."
             return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=5_000)
 
-    def _ask(self, call: Call, binding: str, reasons: Sequence[str], site: str) -> Problem | None:
+    def list_open(self) -> frozenset[str]:
+        """Return the ids of the questions that still wait. It blocks.
+
+        Raises:
+            OSError, sqlite3.Error: the store cannot be asked.
+        """
+        return self._approvals.list_open()
+
+    def is_answered(self, id_: str) -> bool:
+        """Return whether a question has an answer that was not used. It blocks, and raises as ``list_open``."""
+        return self._approvals.is_answered(id_)
+
+    def add_call(self, waiting: WaitingCall) -> None:
+        """Remember that a long call goes on when a question is over. It blocks, and raises as ``list_open``."""
+        self._approvals.add_call(waiting)
+
+    def list_over_calls(self, limit: int) -> Sequence[tuple[WaitingCall, bool]]:
+        """Return long calls whose questions are over, and whether each was answered. It raises as ``list_open``."""
+        waiting = self._approvals.list_calls(limit)
+        still_open = self._approvals.list_open() if waiting else frozenset()
+        return [(one, self._approvals.is_answered(one.question)) for one in waiting if one.question not in still_open]
+
+    def remove_call(self, waiting: WaitingCall) -> None:
+        """Forget a long call that has been told to go on. It blocks, and raises as ``list_open``."""
+        self._approvals.remove_call(waiting)
+
+    def _ask(
+        self, call: Call, binding: str, reasons: Sequence[str], site: str, *, always_allowed: bool
+    ) -> Problem | None:
         name = call.tool.name
+        key = self._build_key(call, site) if always_allowed else None
+        if key is not None and self._spend_grant(key, call):
+            return None
         id_ = self._approvals.find(binding)
         if id_ is None:
-            if self._find_limit(call).reserve_prompt() > 0.0 or len(self._approvals.list_pending()) >= MAX_WAITING:
+            if self._is_over_limit(call) or len(self._approvals.list_open()) >= MAX_WAITING:
                 text = f"{name} did not run: too many questions wait for its user. Call it again in a minute."
                 return Problem(kind=Kind.RATE_LIMITED, message=text, can_retry=True, retry_after_ms=60_000)
-            id_ = self._approvals.ask(
-                Question(
-                    call,
-                    site or "this server",
-                    f"{name}, for {call.context.principal}",
-                    Approval.PER_CALL,
-                    reasons=tuple(reasons),
-                    principal=call.context.principal,
-                    binding=binding,
-                )
-            )
+            id_ = self._add_question(call, binding, reasons, site, always_allowed=always_allowed)
         answer = self._approvals.take(id_, binding)
         if answer is None:
-            text = (
-                f"{name} did not run: its user decides with `{self._command} allow {id_}`"
-                f" (`{self._command}` shows the call), within five minutes. Then send the same call again."
-            )
-            return Problem(kind=Kind.UNCONFIRMED, message=text, details={"inbox": {"id": id_}})
+            return self._build_refusal(name, id_)
         if answer.allowed:
+            if answer.always and key is not None:
+                self._grants.add(key, answer.bounds)
             return None
         reason = f": {answer.reason}" if answer.reason else ""
         details = {"denied": True, "reason": answer.reason} if answer.reason else {"denied": True}
@@ -96,13 +164,63 @@ class Inbox:
             kind=Kind.DENIED, message=f"{name} was not called: its user did not allow it{reason}.", details=details
         )
 
-    def _find_limit(self, call: Call) -> PromptLimit:
-        """Return the limit of the caller of ``call``, so that one caller leaves room for the questions of another."""
-        from toolwire.consent.prompt_limit import PromptLimit  # brings all of consent, which few servers need
+    def _add_question(
+        self, call: Call, binding: str, reasons: Sequence[str], site: str, *, always_allowed: bool
+    ) -> str:
+        name, principal = call.tool.name, call.context.principal
+        question = Question(
+            call,
+            site,
+            f"{name}, for {principal}",
+            Approval.PER_CALL,
+            always_allowed=always_allowed,
+            reasons=tuple(reasons),
+            principal=principal,
+            binding=binding,
+        )
+        id_ = self._approvals.ask(question)
+        if self._on_question is not None:
+            until = self._approvals.find_end(id_)
+            self._on_question(QuestionNotice(id_, name, site, principal, until, self._find_page(), call.arguments))
+        return id_
+
+    def _find_page(self) -> str:
+        return self._page_url or PAGE_URL.get()
+
+    def _build_refusal(self, name: str, id_: str) -> Problem:
+        page = self._find_page()
+        if page:
+            # The command is the operator's; a caller of a server on another machine has the page.
+            text = (
+                f"{name} did not run: its user decides at {page}, within five minutes. Then send the same call again."
+            )
+            return Problem(kind=Kind.UNCONFIRMED, message=text, details={"inbox": {"id": id_, "url": page}})
+        text = (
+            f"{name} did not run: its user decides with `{self._command} allow {id_}`"
+            f" (`{self._command}` shows the call), within five minutes. Then send the same call again."
+        )
+        return Problem(kind=Kind.UNCONFIRMED, message=text, details={"inbox": {"id": id_}})
+
+    def _build_key(self, call: Call, site: str) -> GrantKey:
+        from toolwire.consent.grant import grant_key  # brings all of consent, which few servers need
+
+        return grant_key(site, call.tool, principal=call.context.principal, connection=CONNECTION)
+
+    def _spend_grant(self, key: GrantKey, call: Call) -> bool:
+        """Return whether an earlier answer of the caller covers ``call``; one use of it is then spent."""
+        from toolwire.consent.grant import covers_call  # as above
+
+        grants, tool, arguments = self._grants, call.tool, call.arguments
+        return grants.has_grant(key) or grants.spend(key, lambda one: covers_call(one, tool, arguments))
+
+    def _is_over_limit(self, call: Call) -> bool:
+        """Return whether the caller of ``call`` asks too often, so that one caller leaves room for another."""
+        from toolwire.consent.prompt_limit import PromptLimit  # as above
 
         principal = call.context.principal
-        limit = self._limits.pop(principal, None) or PromptLimit(self._clock)
-        self._limits[principal] = limit
-        if len(self._limits) > _MAX_CALLERS:
-            self._limits.popitem(last=False)
-        return limit
+        with self._lock:  # where the store is a database, each call asks in a thread of its own
+            limit = self._limits.pop(principal, None) or PromptLimit(self._clock)
+            self._limits[principal] = limit
+            if len(self._limits) > _MAX_CALLERS:
+                self._limits.popitem(last=False)
+            return limit.reserve_prompt() > 0.0

@@ -4,14 +4,16 @@ Rules:
 - A call is in the store before its caller is told its id, and each change before anybody is told of it.
 - A call runs in a task of its own, so it goes on when its caller leaves. Only its caller can cancel it.
 - A server that stops leaves its calls as one that died would: they run again, or end as interrupted.
+- A call whose user decides in the inbox waits there, and goes on by itself after the answer, in whichever process.
 """
-# LC-01, LC-02, LC-03, LC-04
+# LC-01, LC-02, LC-03, LC-04, GW-04
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import secrets
+import sqlite3
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import nullcontext, suppress
@@ -36,6 +38,7 @@ from toolwire.core.long_call import (
     build_cancellation,
     build_continuation,
     build_interruption,
+    build_unanswered,
     digest_call_key,
     read_progress,
 )
@@ -48,8 +51,13 @@ from toolwire.framing.call_document import write_status
 from toolwire.framing.jsontext import get_object, get_text
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.server.limits import ServerLimits
+from toolwire.stores.consent.waiting_call import WaitingCall
 from toolwire.stores.paths import is_postgres_url
 from toolwire.telemetry.redaction import hide_secrets
+
+from .inbox import Inbox
+from .question_waits import find_question
+from .wait_turn import WaitTurn
 
 Execute: TypeAlias = Callable[[Call, Notify], Awaitable[Result]]
 """Runs a call to its end, and reports its progress to the given function."""
@@ -68,8 +76,6 @@ _LONGEST_LOCAL_PAUSE_S = 5.0
 _REPORT_EVERY_S = 0.2
 _LONGEST_RETRY_S = 5.0
 _MAX_PIECES = 200
-_WAITERS = 1_000
-_WAITERS_EACH = 50
 
 _log = logging.getLogger("toolwire")
 
@@ -132,7 +138,7 @@ class LongCalls:
     """The long calls of one server. ``execute`` runs the tool of a call; ``find_tool`` finds a tool by its id.
 
     ``open_store`` opens the store when it is needed first. ``engine`` gets the accepted calls; without one, they run in
-    this process.
+    this process. ``inbox`` is where users decide about calls of clients that cannot ask them.
     """
 
     def __init__(
@@ -143,8 +149,10 @@ class LongCalls:
         find_tool: FindTool,
         execute: Execute,
         limits: ServerLimits,
+        inbox: Inbox | None = None,
     ) -> None:
         self._open_store = open_store
+        self._inbox = inbox
         self._engine = engine
         self._find_tool = find_tool
         self._execute = execute
@@ -344,11 +352,32 @@ class LongCalls:
         asked = get_object(result.details, INPUT_REQUEST) if isinstance(result, Problem) else {}
         if asked:
             return CallChange(input=_write_question(asked, run.lease.answers))
+        if self._inbox is not None and call.context.needs_inbox and (question := find_question(result)):
+            return await self._wait_for_inbox(self._inbox, run.lease, question, result)
         self._bound.pop(run.lease.id, None)
         ending = build_ending(call.tool, result)
         # What the tool said a moment before its end was not written yet.
         pinned = ending is None or ending.pinned
         return CallChange(progress=run.progress, message=run.message, result=result, pinned=pinned)
+
+    async def _wait_for_inbox(self, inbox: Inbox, lease: Lease, question: str, result: Result) -> CallChange:
+        """Return the change that lets the call wait until ``question`` is over."""
+        # Before the call waits: from then on, any process may find that the question is over.
+        try:
+            await to_thread.run_sync(inbox.add_call, WaitingCall(question, lease.principal, lease.id))
+        except _INBOX_ERRORS as error:
+            _log.error("A long call ends: that it waits for its user cannot be kept (%s).", error)
+            return CallChange(result=result, pinned=False)
+        problem = result if isinstance(result, Problem) else NO_CALL
+        asked = get_object(problem.details, "inbox")
+        form: dict[str, Json] = {
+            "mode": "form",
+            "message": problem.message.removesuffix(_SEND_AGAIN),
+            "requestedSchema": {"type": "object", "properties": {}},
+        }
+        if url := get_text(asked, "url"):
+            form["url"] = url
+        return CallChange(input={f"{_CONSENT}{question}": form})
 
     async def _report(self, store: LongCallStore, run: _Run) -> None:
         """Write to the store how far the call is, at most five times a second."""
@@ -374,7 +403,12 @@ class LongCalls:
             if isinstance(restored, Problem):
                 return restored
             call = restored
-        answers = {name.partition(_AGAIN)[0]: answer for name, answer in lease.answers.items()}
+        given = lease.answers.items()
+        answers = {name.partition(_AGAIN)[0]: one for name, one in given if not name.startswith(_CONSENT)}
+        if any(
+            name.startswith(_CONSENT) and get_object({"": one}, "").get("action") != "accept" for name, one in given
+        ):
+            return build_unanswered(call.tool.name)
         context = replace(call.context, input_responses=answers, call_id=lease.id)
         return call._replace(context=context, call_id=lease.id, key="")
 
@@ -462,8 +496,8 @@ class LongCalls:
             if not changed.done():
                 changed.set_result(None)
 
-    def _wait_turn(self, principal: str) -> _Turn:
-        return _Turn(self._waiters, principal)
+    def _wait_turn(self, principal: str) -> WaitTurn:
+        return WaitTurn(self._waiters, principal)
 
     def _stop(self, call_id: str, why: _Stop) -> None:
         run = self._running.get(call_id)
@@ -550,28 +584,29 @@ class LongCalls:
         for call_id in ready:
             if call_id not in self._offered and call_id not in queued:
                 await self._engine.offer(call_id)
+        if self._inbox is not None:
+            await self._take_decisions(self._inbox)
+
+    async def _take_decisions(self, inbox: Inbox) -> None:
+        """Let the calls go on whose questions in the inbox are over."""
+        try:
+            for waiting, is_answered in await to_thread.run_sync(inbox.list_over_calls, _READY_AT_ONCE):
+                # A yes and a no: the call is checked again, and takes the answer. Without one, it ends.
+                answer: Json = {"action": "accept" if is_answered else "cancel"}
+                status = await self.answer(waiting.principal, waiting.call, {f"{_CONSENT}{waiting.question}": answer})
+                # One that is still running has not begun to wait yet, and one that cannot be read is tried again.
+                if isinstance(status, CallStatus) and status.state is LongCallState.RUNNING:
+                    continue
+                if not isinstance(status, Problem) or status.kind is Kind.NOT_FOUND:
+                    await to_thread.run_sync(inbox.remove_call, waiting)
+        except _INBOX_ERRORS as error:
+            _log.warning("Long calls that wait for their users cannot be looked at (%s).", error)
 
 
-class _Turn:
-    """The turn of a caller to wait, as a context manager; false if too many wait already."""
-
-    def __init__(self, waiters: Counter[str], principal: str) -> None:
-        self._waiters = waiters
-        self._principal = principal
-        self._has_turn = waiters.total() < _WAITERS and waiters[principal] < _WAITERS_EACH
-
-    def __enter__(self) -> bool:
-        if self._has_turn:
-            self._waiters[self._principal] += 1
-        return self._has_turn
-
-    def __exit__(self, *_: object) -> None:
-        if self._has_turn:
-            self._waiters[self._principal] -= 1
-            if not self._waiters[self._principal]:
-                del self._waiters[self._principal]
-
-
+_CONSENT = "consent-"
+"""How the name of a question in the inbox begins; the rest is its id there."""
+_SEND_AGAIN = " Then send the same call again."
+_INBOX_ERRORS = (OSError, sqlite3.Error)
 _AGAIN = "~"
 """What follows the key of a question that is asked again."""
 
@@ -629,6 +664,7 @@ def _write_request(call: Call) -> bytes:
             "user_id": context.user_id,
             "user_info": dict(context.user_info),
             "takes_input": context.takes_input,
+            "needs_inbox": context.needs_inbox,
             "traceparent": context.traceparent,
             "trace_id": context.trace_id,
         }
@@ -651,6 +687,8 @@ def _read_request(lease: Lease, find_tool: FindTool) -> Call | Problem:
         user_id=user_id if isinstance(user_id, str) else None,
         user_info=get_object(data, "user_info"),
         takes_input=data.get("takes_input") is True,
+        must_confirm=data.get("needs_inbox") is True,
+        needs_inbox=data.get("needs_inbox") is True,
         traceparent=get_text(data, "traceparent"),
         trace_id=get_text(data, "trace_id"),
     )

@@ -18,11 +18,14 @@ Start: TypeAlias = Callable[[Notify], Awaitable[tuple[Result, float]]]
 """Runs the call, and reports its progress to the given function."""
 
 
-async def stream_call(scope: Scope, exchange: Exchange, streaming: Streaming, start: Start, *, recorded: bool) -> None:
+async def stream_call(
+    scope: Scope, exchange: Exchange, streaming: Streaming, start: Start, *, goes_on: Callable[[], bool]
+) -> None:
     """Send the progress and the result of a call as a stream.
 
-    If the client disconnects, the call is cancelled, unless it is ``recorded``: then the client can ask for its result
-    later. A problem before the first progress is sent as a usual response with its own status.
+    If the client disconnects, the call is cancelled, unless ``goes_on`` returns true, as for a recorded call: then the
+    client can ask for its result later. A problem before the first progress is sent as a usual response with its own
+    status.
     """
     send = exchange.send
     is_open = is_gone = False
@@ -46,7 +49,7 @@ async def stream_call(scope: Scope, exchange: Exchange, streaming: Streaming, st
         while (await exchange.receive())["type"] != "http.disconnect":
             pass
         is_gone = True
-        if not recorded:
+        if not goes_on():
             group.cancel_scope.cancel()
 
     async with anyio.create_task_group() as group:

@@ -49,7 +49,8 @@ class Service:
 
     With ``idempotency``, a call with a key is recorded and runs once. ``count`` enforces the rate limits of tools. With
     ``debug``, callers get developer messages, which are otherwise only logged. ``inputs`` keeps the answers of users to
-    tools that ask. ``rules`` say how many calls each caller may have.
+    tools that ask. ``rules`` say how many calls each caller may have. ``check_accepted`` checks a long call when it
+    runs, if its user decides in the inbox.
     """
 
     def __init__(
@@ -64,7 +65,9 @@ class Service:
         debug: bool = False,
         inputs: InputStates | None = None,
         rules: RulesByCaller | None = None,
+        check_accepted: ConfirmationCheck | None = None,
     ) -> None:
+        self._check_accepted = check_accepted
         self._long_calls: LongCalls | None = None
         self._inputs = InputStates(ConfirmationWords(), None) if inputs is None else inputs
         self._toolbox = toolbox
@@ -193,6 +196,14 @@ class Service:
             asyncio.CancelledError: the call was cancelled, or the server stops.
         """
         # LC-04
+        # GW-04: its user decides while it waits, so the confirmation is looked for each time that it goes on.
+        if call.context.needs_inbox and self._check_accepted is not None:
+            verdict = self._check_accepted(call)
+            if isinstance(verdict, Undecided):
+                verdict = await decide_in_thread(verdict)
+            stopped = _convert_verdict(verdict)
+            if stopped is not None:
+                return stopped
         limit = call.tool.timeout_s or self._long_s
         # A connection to another server waits for it so long, and has the rest of the time to cancel the call there.
         context = replace(call.context, wait_s=max(limit - _CANCELLING_S, limit / 2))

@@ -5,6 +5,8 @@ A user's "always" for later calls is a grant, in ``grants``.
 Rules:
 - An answer is valid for one digest, once, and only until the question expires.
 - What a question showed is deleted when the question is over.
+- A question belongs to the caller of its call. Where an answer names a caller, it counts for that caller's questions
+  alone.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from toolwire.core.grant_bounds import GrantBounds
 from toolwire.stores.database import Database, SharedRows
 
 from .private_folder import check_folder
+from .waiting_call import WaitingCall
 
 APPROVALS_FILE = "approvals.sqlite3"
 _SCHEMA = """
@@ -33,17 +36,38 @@ CREATE TABLE IF NOT EXISTS questions (
   asked_at REAL NOT NULL, expires_at REAL NOT NULL,
   allowed INTEGER, always INTEGER NOT NULL DEFAULT 0, reason TEXT NOT NULL DEFAULT '',
   used INTEGER NOT NULL DEFAULT 0);;
-CREATE TABLE IF NOT EXISTS answer_bounds (id TEXT PRIMARY KEY, bounds TEXT NOT NULL)
+CREATE TABLE IF NOT EXISTS answer_bounds (id TEXT PRIMARY KEY, bounds TEXT NOT NULL);;
+CREATE TABLE IF NOT EXISTS question_callers (id TEXT PRIMARY KEY, principal TEXT NOT NULL);;
+CREATE TABLE IF NOT EXISTS question_calls (
+  id TEXT NOT NULL, principal TEXT NOT NULL, call TEXT NOT NULL, PRIMARY KEY (id, call))
 """
+# Tables of their own, so that an earlier version of the program can use the same place.
 _FIND_SAME = "SELECT id FROM questions WHERE binding = ? AND used = 0 AND expires_at > ? AND asked_at <= ?"
 # Only the first answer counts: a question that has one cannot be answered again (allowed IS NULL).
 _ANSWER = (
     "UPDATE questions SET allowed = ?, always = ?, reason = ?"
     " WHERE id = ? AND allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ?"
 )
+_ANSWER_OWN = (
+    "UPDATE questions SET allowed = ?, always = ?, reason = ?"
+    " WHERE id = ? AND allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ?"
+    " AND id IN (SELECT id FROM question_callers WHERE principal = ?)"
+)
 _LIST_PENDING = (
     "SELECT id, shown, always_allowed, asked_at, expires_at FROM questions"
     " WHERE allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ? ORDER BY asked_at, id"
+)
+_LIST_OWN = (
+    "SELECT id, shown, always_allowed, asked_at, expires_at FROM questions"
+    " WHERE allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ?"
+    " AND id IN (SELECT id FROM question_callers WHERE principal = ?) ORDER BY asked_at, id"
+)
+_LIST_OPEN = "SELECT id FROM questions WHERE allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ?"
+_LIST_CALLERS = "SELECT id, principal FROM question_callers"
+_LIST_CALLS = "SELECT id, principal, call FROM question_calls ORDER BY id, call LIMIT ?"
+_FORGET = (
+    "DELETE FROM answer_bounds WHERE id NOT IN (SELECT id FROM questions)",
+    "DELETE FROM question_callers WHERE id NOT IN (SELECT id FROM questions)",
 )
 
 
@@ -81,7 +105,8 @@ class Approvals:
             over = "UPDATE questions SET shown = '[]' WHERE used = 1 OR expires_at <= ? OR asked_at > ?"
             cursor.execute(over, (now, now))
             cursor.execute("DELETE FROM questions WHERE expires_at <= ?", (now - 86_400,))
-            cursor.execute("DELETE FROM answer_bounds WHERE id NOT IN (SELECT id FROM questions)")
+            for statement in _FORGET:
+                cursor.execute(statement)
             # A call that is repeated while its question waits must not fill the list with copies.
             known = cursor.execute(_FIND_SAME, (question.binding, now, now)).fetchone()
             if known is not None:
@@ -94,6 +119,8 @@ class Approvals:
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 row,
             )
+            if question.principal:
+                cursor.execute("INSERT INTO question_callers VALUES (?, ?)", (id_, question.principal))
         return id_
 
     def find(self, binding: str) -> str | None:
@@ -102,13 +129,19 @@ class Approvals:
         rows = self._database.select_rows(_FIND_SAME, binding, now, now)
         return str(rows[0][0]) if rows else None
 
-    def answer(self, id_: str, answer: Answer) -> bool:
-        """Store the answer to a question. Return whether a question with this id still waits."""
+    def answer(self, id_: str, answer: Answer, *, principal: str | None = None) -> bool:
+        """Store the answer to a question. Return whether a question with this id still waits.
+
+        With ``principal``, it must be a question of this caller.
+        """
         with self._database.transaction() as cursor:
             now = self._clock()
             # "is True": only a real yes allows a call, not any other value that an approver returns by mistake.
             values = (int(answer.allowed is True), int(answer.always is True), answer.reason, id_, now, now)
-            is_stored = cursor.execute(_ANSWER, values).rowcount > 0
+            if principal is None:
+                is_stored = cursor.execute(_ANSWER, values).rowcount > 0
+            else:
+                is_stored = cursor.execute(_ANSWER_OWN, (*values, principal)).rowcount > 0
             if is_stored and answer.bounds is not None:
                 row = (id_, json.dumps(asdict(answer.bounds)))
                 cursor.execute("INSERT INTO answer_bounds VALUES (?, ?)", row)
@@ -134,10 +167,14 @@ class Approvals:
         answer = Answer(allowed=bool(row[0]), always=bool(row[1]), reason=row[2], channel="store")
         return answer if kept is None else _add_bounds(answer, kept[0])
 
-    def list_pending(self) -> Sequence[PendingQuestion]:
-        """Return the questions that still wait, oldest first."""
+    def list_pending(self, principal: str | None = None) -> Sequence[PendingQuestion]:
+        """Return the questions that still wait, oldest first; with ``principal``, those of this caller alone."""
         now = self._clock()
-        rows: Any = self._database.select_rows(_LIST_PENDING, now, now)
+        rows: Any = (
+            self._database.select_rows(_LIST_PENDING, now, now)
+            if principal is None
+            else self._database.select_rows(_LIST_OWN, now, now, principal)
+        )
         return [
             PendingQuestion(
                 id=row[0],
@@ -148,6 +185,47 @@ class Approvals:
             )
             for row in rows
         ]
+
+    def list_open(self) -> frozenset[str]:
+        """Return the ids of the questions that still wait."""
+        now = self._clock()
+        rows: Any = self._database.select_rows(_LIST_OPEN, now, now)
+        return frozenset(row[0] for row in rows)
+
+    def list_open_by_caller(self) -> Mapping[str, Sequence[str]]:
+        """Return the ids of the questions that still wait, by the principal of their caller."""
+        waiting, found = self.list_open(), dict[str, list[str]]()
+        rows: Any = self._database.select_rows(_LIST_CALLERS) if waiting else ()
+        for id_, principal in rows:
+            if id_ in waiting:
+                found.setdefault(principal, []).append(id_)
+        return found
+
+    def add_call(self, waiting: WaitingCall) -> None:
+        """Remember that a long call goes on when a question is over."""
+        with self._database.transaction() as cursor:
+            cursor.execute("INSERT INTO question_calls VALUES (?, ?, ?) ON CONFLICT DO NOTHING", waiting)
+
+    def list_calls(self, limit: int) -> Sequence[WaitingCall]:
+        """Return at most ``limit`` of the long calls that wait for a question, whether or not it is over."""
+        rows: Any = self._database.select_rows(_LIST_CALLS, limit)
+        return [WaitingCall(*row) for row in rows]
+
+    def remove_call(self, waiting: WaitingCall) -> None:
+        """Forget a long call that has been told to go on."""
+        with self._database.transaction() as cursor:
+            cursor.execute("DELETE FROM question_calls WHERE id = ? AND call = ?", (waiting.question, waiting.call))
+
+    def find_end(self, id_: str) -> float:
+        """Return until when a question may be answered, in seconds since 1970; 0 for none with this id."""
+        rows: Any = self._database.select_rows("SELECT expires_at FROM questions WHERE id = ?", id_)
+        return float(rows[0][0]) if rows else 0.0
+
+    def is_answered(self, id_: str) -> bool:
+        """Return whether a question has an answer that was not used and is still valid."""
+        now = self._clock()
+        statement = "SELECT 1 FROM questions WHERE id = ? AND allowed IS NOT NULL AND used = 0 AND expires_at > ?"
+        return bool(self._database.select_rows(statement, id_, now))
 
     def close(self) -> None:
         """Close the file or the connection."""

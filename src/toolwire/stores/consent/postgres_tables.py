@@ -45,4 +45,12 @@ CREATE TABLE toolwire_spent_words (name text PRIMARY KEY, until double precision
 CREATE INDEX toolwire_spent_words_by_end ON toolwire_spent_words (until)
 """
     ),
+    Migration(
+        """
+CREATE TABLE toolwire_question_callers (id text PRIMARY KEY, principal text NOT NULL);
+CREATE INDEX toolwire_question_callers_by_principal ON toolwire_question_callers (principal);
+CREATE TABLE toolwire_question_calls (
+  id text NOT NULL, principal text NOT NULL, call text NOT NULL, PRIMARY KEY (id, call))
+"""
+    ),
 )

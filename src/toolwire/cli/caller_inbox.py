@@ -1,0 +1,37 @@
+"""Put the inbox page of its callers before the application that ``toolwire serve`` runs."""
+# GW-04
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from toolwire.console.caller_inbox import add_caller_inbox
+from toolwire.console.front import ConsoleFront, ServedApp
+from toolwire.server.access.api_keys import parse_api_key
+from toolwire.server.access.callers import Callers
+from toolwire.stores.consent.open import is_in_database
+from toolwire.stores.paths import find_decisions_place, find_state_places
+
+from .gateway_sign_in import OpenSignIn
+from .serve_app import ServeSettings
+
+
+def add_inbox(
+    app: ServedApp, settings: ServeSettings, callers: Callers, sign_in: OpenSignIn | None = None
+) -> ConsoleFront:
+    """Return ``app`` with the inbox page of its ``callers``; people who sign in by ``sign_in`` need no key there.
+
+    Raises:
+        DefinitionError: the place of the questions cannot be used.
+    """
+    place = find_state_places(settings.state).inbox or find_decisions_place()
+    return add_caller_inbox(
+        app,
+        callers,
+        place if is_in_database(place) else Path(place),
+        api_keys=[parse_api_key(key) for key in settings.api_keys],
+        hosts=settings.hosts,
+        public_url=settings.public_url,
+        find_user=None if sign_in is None else sign_in.find_user,
+        login_path="" if sign_in is None else sign_in.login_path,
+    )

@@ -1,0 +1,131 @@
+"""Put the inbox of its callers before the application of a server, at ``/inbox``."""
+# GW-04
+
+from __future__ import annotations
+
+import time
+from base64 import urlsafe_b64decode
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from hashlib import sha256
+from typing import Final
+
+from toolwire.core.errors import DefinitionError
+from toolwire.framing import jsontext
+from toolwire.gateway.sign_in_pages import FindUser
+from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
+from toolwire.server.access.callers import Caller, Callers
+from toolwire.server.http.exchange import Scope
+from toolwire.server.run.inbox import PAGE_URL
+from toolwire.stores.consent.open import Place, open_spent_words
+
+from .app import Console
+from .caller_pages import build_caller_tables
+from .front import ConsoleFront, ServedApp
+from .sessions import SESSION_S, SignedIn
+from .source import ConsoleSource
+
+INBOX_PATH: Final = "/inbox"
+TOKEN_SESSION_S: Final = 3_600.0
+"""How long a session lasts at most that began with a token, whose end may not be known."""
+_MAX_NAME: Final = 200
+_MAX_KEY: Final = 16_384
+
+
+def add_caller_inbox(
+    app: ServedApp,
+    callers: Callers,
+    place: Place,
+    *,
+    api_keys: Iterable[str | ApiKey] = (),
+    hosts: Iterable[str] = (),
+    public_url: str = "",
+    find_user: FindUser | None = None,
+    login_path: str = "",
+) -> ConsoleFront:
+    """Return ``app`` with the page on which each of its ``callers`` answers the questions about the own calls.
+
+    ``place`` is where the server keeps its questions: a folder, or the URL of a PostgreSQL. A session lasts twelve
+    hours with one of ``api_keys``, else an hour, and never longer than a token. ``hosts`` are names of this server
+    besides those of this machine, and ``public_url`` is its address for its users. ``find_user`` finds a person who is
+    signed in at the server itself, at ``login_path``, and needs no key.
+
+    Raises:
+        DefinitionError: the place cannot be used, or callers need no credentials, so that none can be told apart.
+    """
+    if not callers.needs_credentials:
+        raise DefinitionError(
+            "An inbox page needs callers with keys or tokens: without them, nobody can be known there."
+        )
+    keys = tuple(api_keys)
+    console = Console(
+        source := ConsoleSource(place=place),
+        _build_sign_in(callers, ApiKeyCallers(keys)),
+        root=INBOX_PATH,
+        hosts=hosts,
+        secret=_build_secret(place, keys),
+        tables=replace(
+            build_caller_tables(source),
+            find_user=None if find_user is None else partial(_find_session, find_user),
+            login_path=login_path,
+        ),
+    )
+    return ConsoleFront(app, console, announce=build_announcer(public_url))
+
+
+async def _find_session(find_user: FindUser, headers: Sequence[tuple[bytes, bytes]]) -> SignedIn | None:
+    user = await find_user(headers)
+    return None if user is None or len(user.caller.name) > _MAX_NAME else SignedIn(user.caller.name, TOKEN_SESSION_S)
+
+
+def build_announcer(public_url: str) -> Callable[[Scope], None]:
+    """Return a function that keeps the address of the inbox page, as the caller of a request knows this server."""
+    fixed = f"{public_url.rstrip('/')}{INBOX_PATH}" if public_url else ""
+
+    def announce(scope: Scope) -> None:
+        if fixed:
+            PAGE_URL.set(fixed)
+            return
+        host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1")
+        PAGE_URL.set(f"{scope['scheme']}://{host}{INBOX_PATH}" if host else "")
+
+    return announce
+
+
+def _build_sign_in(callers: Callers, by_key: ApiKeyCallers) -> Callable[[str], Awaitable[SignedIn | None]]:
+    async def sign_in(key: str) -> SignedIn | None:
+        if not key or len(key) > _MAX_KEY or not (key.isascii() and key.isprintable()):
+            return None
+        fields = {b"authorization": b"Bearer " + key.encode()}
+        caller = callers.find_caller(fields)
+        if caller is None:
+            caller = await callers.verify(fields)
+        # The name goes into the cookie as a whole: a shorter one could be that of another caller.
+        if not isinstance(caller, Caller) or len(caller.name) > _MAX_NAME:
+            return None
+        is_key = by_key.needs_credentials and isinstance(by_key.find_caller(fields), Caller)
+        return SignedIn(caller.name, SESSION_S if is_key else _find_rest(key))
+
+    return sign_in
+
+
+def _find_rest(token: str) -> float:
+    """Return for how many seconds a session with ``token``, which is valid now, may last."""
+    parts = token.split(".")
+    try:
+        claims = (
+            jsontext.read(urlsafe_b64decode(f"{parts[1]}{'=' * (-len(parts[1]) % 4)}")) if len(parts) == 3 else None
+        )
+    except ValueError:
+        claims = None
+    until = claims.get("exp") if isinstance(claims, dict) else None
+    if isinstance(until, int | float) and not isinstance(until, bool):
+        return max(0.0, min(TOKEN_SESSION_S, until - time.time()))
+    return TOKEN_SESSION_S
+
+
+def _build_secret(place: Place, keys: Iterable[str | ApiKey]) -> bytes:
+    """Return what signs the sessions: the same for all processes of one server, and another one when a key changes."""
+    texts = sorted(one if isinstance(one, str) else f"{one.name} {one.key.reveal()}" for one in keys)
+    return sha256(b"inbox" + open_spent_words(place).key + "\0".join(texts).encode()).digest()

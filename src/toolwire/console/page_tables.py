@@ -1,0 +1,46 @@
+"""Define what a console consists of: its pages and actions by path, whom it lets in, and what its pages hear of."""
+# CO-02, GW-04
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from .page import Action, PageRequest, SignInWords
+from .sessions import OperatorSession, SignedIn
+
+OPERATOR_WORDS: Final = SignInWords(
+    "console",
+    "Sign in to the console",
+    "The link that the terminal printed has it, after the #.",
+    "This is no key of this console, or it was used before. The terminal has printed the next one.",
+)
+
+
+FindUser: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[SignedIn | None]]
+"""Returns the user who is signed in at the browser that sent these header fields, or None."""
+
+
+def hear_all(_session: OperatorSession) -> None:
+    """Return None: each session hears of every topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageTables:
+    """The pages and actions of one console by path, and the places of its navigation.
+
+    ``find_user`` finds a person who is signed in at the server itself, at ``login_path``: they need no key.
+    ``look`` returns for each topic something that is equal as long as nothing changes; it runs in a thread.
+    ``find_topics`` returns the topics that a session hears of, None for all. ``name`` begins the name of the cookie.
+    """
+
+    pages: Mapping[str, Action]
+    actions: Mapping[str, Action]
+    list_places: Callable[[PageRequest], Sequence[tuple[str, str]]]
+    look: Callable[[], Mapping[str, object]]
+    find_topics: Callable[[OperatorSession], Collection[str] | None] = hear_all
+    name: str = "console"
+    words: SignInWords = OPERATOR_WORDS
+    find_user: FindUser | None = None
+    login_path: str = ""

@@ -1,0 +1,141 @@
+"""Let a call wait until its user has decided in the inbox, and then go on.
+
+Rules:
+- A call that waits takes no place of those that run. It is checked again before it runs, and then takes the answer.
+- If its client leaves while it waits, nothing runs.
+- One task looks at the inbox for all calls of a server that wait, and only while one does.
+- At most 1,000 calls wait at a time, 50 of one caller. Another one is answered at once.
+"""
+# GW-04
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections import Counter
+from collections.abc import Awaitable
+from typing import Final
+
+from toolwire.core.model import Call, Kind, Problem, Result
+from toolwire.core.toolbox import Notify, ignore_progress
+from toolwire.framing.jsontext import get_object, get_text
+from toolwire.server.http.exchange import Exchange
+
+from .inbox import Inbox
+from .progress_stream import Start
+from .wait_turn import WaitTurn
+
+MAX_WAIT_S: Final = 300.0
+"""The longest time that a call waits, in seconds: as long as a question may be answered."""
+_LOOK_S: Final = 0.25
+_REMOTE_LOOK_S: Final = 1.0
+
+_log = logging.getLogger("toolwire")
+
+
+class QuestionWaits:
+    """The calls of one server that wait for answers in ``inbox``."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._look_s = _REMOTE_LOOK_S if inbox.is_remote else _LOOK_S
+        self._waiting: dict[str, set[asyncio.Future[None]]] = {}
+        self._waiters: Counter[str] = Counter()
+        self._looking: asyncio.Task[None] | None = None
+        self._is_draining = False
+
+    def drain(self) -> None:
+        """Let each call that waits be answered now, without a decision."""
+        self._is_draining = True
+        self._wake(frozenset())
+
+    async def wait(self, question: str, principal: str, wait_s: float) -> bool:
+        """Return whether ``question`` is answered within ``wait_s`` seconds."""
+        turn = WaitTurn(self._waiters, principal)
+        with turn as has_turn:
+            if not has_turn or self._is_draining:
+                return False
+            over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault(question, set()).add(over)
+            if self._looking is None or self._looking.done():
+                self._looking = asyncio.create_task(self._look())
+            try:
+                await asyncio.wait({over}, timeout=wait_s)
+            finally:
+                others = self._waiting.get(question, set())
+                others.discard(over)
+                if not others:
+                    self._waiting.pop(question, None)
+            if not over.done() or self._is_draining:
+                return False
+            try:
+                return await asyncio.to_thread(self._inbox.is_answered, question)
+            except (OSError, sqlite3.Error) as error:
+                _log.warning("A call waits no longer: its question cannot be read (%s).", error)
+                return False
+
+    async def _look(self) -> None:
+        """Wake the calls whose questions are over, until none waits."""
+        while self._waiting:
+            await asyncio.sleep(self._look_s)
+            try:
+                self._wake(await asyncio.to_thread(self._inbox.list_open))
+            except (OSError, sqlite3.Error) as error:
+                _log.debug("looking for answers failed: %s", error)
+
+    def _wake(self, still_open: frozenset[str]) -> None:
+        for question, waiting in self._waiting.items():
+            if question not in still_open:
+                for over in waiting:
+                    if not over.done():
+                        over.set_result(None)
+
+
+class WaitingCall:
+    """A call that waits for its user, and then runs.
+
+    ``exchange`` is given where the call goes on without its client once it runs: while it waits, it ends with it.
+    """
+
+    def __init__(self, waits: QuestionWaits, call: Call, start: Start, exchange: Exchange | None) -> None:
+        self._waits, self._call, self._start, self._exchange = waits, call, start, exchange
+        self._is_waiting = self._has_left = False
+
+    def goes_on(self) -> bool:
+        """Return whether the call goes on although its client has left: a recorded one that does not wait."""
+        self._has_left = True
+        return bool(self._call.key) and not self._is_waiting
+
+    async def run(self, notify: Notify = ignore_progress) -> tuple[Result, float]:
+        """Return the result of the call, or what its user is asked if there is no answer in time."""
+        context, loop = self._call.context, asyncio.get_running_loop()
+        until = loop.time() + min(context.ask_wait_s, MAX_WAIT_S)
+        result, duration_ms = await self._start(notify)
+        while (question := find_question(result)) and (left := until - loop.time()) > 0:
+            # The client may have left before the call began to wait.
+            if self._is_alone() or not await self._wait(self._waits.wait(question, context.principal, left)):
+                break
+            result, duration_ms = await self._start(notify)
+        return result, duration_ms
+
+    def _is_alone(self) -> bool:
+        return self._has_left or (self._exchange is not None and self._exchange.is_disconnected())
+
+    async def _wait(self, answered: Awaitable[bool]) -> bool:
+        self._is_waiting = True
+        if self._exchange is not None:
+            self._exchange.cancel_on_disconnect()
+        try:
+            return await answered and not self._is_alone()
+        finally:
+            self._is_waiting = False
+            if self._exchange is not None:
+                self._exchange.ignore_disconnect()
+
+
+def find_question(result: Result) -> str:
+    """Return the id of the question in the inbox that ``result`` waits for; empty if it waits for none."""
+    if not isinstance(result, Problem) or result.kind is not Kind.UNCONFIRMED:
+        return ""
+    return get_text(get_object(result.details, "inbox"), "id")

@@ -1,0 +1,14 @@
+"""Describe a long call that goes on when its user has decided."""
+# GW-04
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class WaitingCall(NamedTuple):
+    """A long call that goes on when the question ``question`` is over: its id, and the principal of its caller."""
+
+    question: str
+    principal: str
+    call: str

@@ -1,0 +1,153 @@
+"""The inbox of a caller in a real browser: signing in, deciding, live news, hostile texts, and how each page looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.test_attacks import PAYLOADS, Watched
+from tests.browser.test_console import build_question
+from toolwire import Toolkit, asgi
+from toolwire.consent.grant import GrantKey
+from toolwire.console import add_caller_inbox
+from toolwire.core.check import Answer, Question
+from toolwire.core.grant_bounds import GrantBounds
+from toolwire.server.access.api_keys import ApiKeyCallers, parse_api_key
+from toolwire.stores.consent.approvals import Approvals
+from toolwire.stores.consent.grants import StoredGrants
+from toolwire.testing.loopback import background
+
+KEYS = [parse_api_key("key-of-ann ann"), parse_api_key("key-of-bob bob")]
+PAGES = ("", "/permissions", "/answers")
+
+
+@dataclass
+class Shown:
+    """A server with inboxes, and the folder of its questions."""
+
+    url: str
+    folder: Path
+
+    def ask(self, principal: str = "key:ann", text: str = "", **changes: Any) -> str:
+        """Put a question into the inbox, and return its id."""
+        question: Question = replace(build_question(text), principal=principal, **changes)
+        return Approvals(self.folder).ask(question)
+
+    def open(self, page: Any, key: str = "key-of-ann") -> None:
+        """Sign in as a caller."""
+        page.goto(f"{self.url}/inbox")
+        page.get_by_label("Key").fill(key)
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("heading", name="Questions").wait_for()
+
+
+@pytest.fixture
+def show(tmp_path: Path) -> Iterator[Shown]:
+    folder = tmp_path / "state"
+    app = add_caller_inbox(asgi(Toolkit("Desk"), api_keys=KEYS), ApiKeyCallers(KEYS), folder, api_keys=KEYS)
+    with ExitStack() as ending:
+        url = ending.enter_context(background(app))
+        ending.callback(app.drain)
+        yield Shown(url, folder)
+
+
+def give_permission(folder: Path, text: str = "") -> None:
+    bounds = GrantBounds(conditions=[("/sku", "eq", text or "tea"), ("/price", "le", 50)], uses=3)
+    key = GrantKey("key:ann", "inbox", text or "https://shop.example", text or "Shop.place_order@1.0.0", "d" * 64)
+    StoredGrants(folder).add(key, bounds)
+
+
+@pytest.mark.requirement("GW-04", "CO-04", "FU-32")
+def test_each_page_of_the_inbox_looks_like_one_product(page: Any, show: Shown, look: Callable[[str], None]) -> None:
+    page.goto(f"{show.url}/inbox")
+    look("caller-sign-in")
+    show.open(page)
+    assert "Nothing waits for you." in page.inner_text("main")
+    look("caller-empty")
+    show.ask()
+    give_permission(show.folder)
+    page.goto(f"{show.url}/inbox")
+    look("caller-inbox")
+    page.get_by_role("button", name="Not now").click()
+    for path in PAGES[1:]:
+        page.goto(f"{show.url}/inbox{path}")
+        look(f"caller{path.replace('/', '-')}")
+    assert "not allowed" in page.inner_text("main")
+
+
+@pytest.mark.requirement("GW-04", "CO-04", "D-19")
+def test_question_is_answered_by_keyboard_and_no_key_is_in_the_address(page: Any, show: Shown) -> None:
+    show.ask()
+    page.goto(f"{show.url}/inbox")
+    page.keyboard.type("key-of-ann")  # the field has the focus
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="May place_order be called").wait_for()
+    assert "key" not in page.url
+    page.get_by_role("button", name="Not now").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.get_by_text("Allowed. The call can run now").wait_for()
+    answer = Approvals(show.folder).take(Approvals(show.folder).find("order") or "", "order")
+    assert answer is not None
+    assert (answer.allowed, answer.always) == (True, False)
+
+
+@pytest.mark.requirement("GW-04")
+def test_own_questions_come_live_and_those_of_others_do_not(page: Any, show: Shown) -> None:
+    show.open(page)
+    events: list[str] = []
+    page.on("request", lambda request: events.append(request.url))
+    with page.expect_response(lambda response: response.url.endswith("/events")):
+        page.reload()
+    show.ask("key:bob", binding="bobs")
+    show.ask("key:ann", binding="anns")
+    page.locator("article").first.wait_for()
+    assert page.locator("article").count() == 1
+    assert page.get_by_role("link", name="Questions (1)").count() == 1
+    id_ = Approvals(show.folder).find("anns") or ""
+    assert Approvals(show.folder).answer(id_, Answer(allowed=False))
+    page.get_by_text("This question is over").wait_for()
+    assert page.get_by_role("button", name="Allow this call").is_disabled()
+
+
+@pytest.mark.requirement("GW-04", "CO-04")
+def test_inbox_works_without_script(chromium: Any, show: Shown) -> None:
+    show.ask()
+    give_permission(show.folder)
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    show.open(page)
+    page.get_by_role("button", name="Not now").click()
+    assert "Denied." in page.inner_text("main")
+    page.get_by_role("link", name="Permissions").click()
+    page.get_by_role("button", name="Take back").click()
+    assert "Taken back." in page.inner_text("main")
+    page.get_by_role("link", name="Your answers").click()
+    assert "not allowed" in page.inner_text("main")
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("heading", name="Sign in to your inbox").wait_for()
+    context.close()
+
+
+@pytest.mark.requirement("GW-04", "CO-04", "D-25", "D-03", "D-23")
+@pytest.mark.parametrize("text", [" ".join(PAYLOADS), "\u202egpj.exe\x1b[2J\U000e0041\u200b", "long" * 5_000])
+def test_hostile_texts_do_nothing_in_the_inbox(text: str, page: Any, show: Shown) -> None:
+    show.ask(text=text)
+    give_permission(show.folder, text)
+    watched = Watched(page, show.url)
+    show.open(page)
+    for path in PAGES:
+        page.goto(f"{show.url}/inbox{path}")
+        page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+        assert not {"\u202e", "\x1b", "\U000e0041", "\u200b"} & set(page.inner_text("body"))
+        assert page.locator("iframe, object, embed, main img, main svg, main script").count() == 0
+        assert watched.unharmed(), path
+    page.set_viewport_size({"width": 360, "height": 800})
+    for path in PAGES:
+        page.goto(f"{show.url}/inbox{path}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, path

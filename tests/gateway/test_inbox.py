@@ -1,0 +1,441 @@
+"""Questions about calls of a gateway reach their caller: on a page, by a webhook, while the call waits."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from base64 import urlsafe_b64decode
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+from tests.console.conftest import Browser
+from toolwire import Problem, Toolkit, asgi, connect_sync
+from toolwire.cli import main
+from toolwire.cli.commands.gateway import _build_settings
+from toolwire.cli.gateway_file import parse_gateway_file
+from toolwire.cli.serve_app import build_app, open_toolboxes
+from toolwire.core.check import Answer
+from toolwire.server.run.function_toolbox import FunctionToolbox
+from toolwire.stores.consent.approvals import Approvals
+from toolwire.testing import background
+
+ANN, BOB = "ann-key-000000000000000000000000", "bob-key-000000000000000000000000"
+WIRES = ("mcp", "mcp-2025", "openapi", "otc", "opentool")
+
+
+class Shop:
+    """An upstream that remembers what was done."""
+
+    def __init__(self) -> None:
+        self.done: list[Any] = []
+        self.kit = kit = Toolkit("Shop")
+
+        @kit.tool(approval="per-call", blanket_allowed=True)
+        def publish(name: str) -> str:
+            """Publish something."""
+            self.done.append(name)
+            return f"published {name}"
+
+        @kit.tool(destructive=True)
+        def erase(name: str) -> str:
+            """Erase something."""
+            self.done.append(f"erased {name}")
+            return "erased"
+
+        @kit.tool(long=True, approval="per-call")
+        def render(name: str) -> str:
+            """Render a film."""
+            self.done.append(f"rendered {name}")
+            return f"rendered {name}"
+
+
+@dataclass
+class Client:
+    """A program that calls the gateway over one protocol, with header fields of its own."""
+
+    url: str
+    wire: str = "openapi"
+    key: str = ANN
+    fields: dict[str, str] = field(default_factory=dict)
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> tuple[int, Any]:
+        """Return the status and the body of the response."""
+        connection = self.open(tool, arguments)
+        answer = connection.getresponse()
+        data = answer.read().decode()
+        connection.close()
+        return answer.status, json.loads(data) if data[:1] in '{["' else data
+
+    def get(self, path: str) -> Any:
+        """Return the JSON at ``path``."""
+        return self._send("GET", path, None)
+
+    def post(self, path: str, data: Any) -> Any:
+        """Send JSON to ``path``, and return the answer."""
+        return self._send("POST", path, json.dumps(data))
+
+    def _send(self, method: str, path: str, body: str | None) -> Any:
+        connection = HTTPConnection(urlsplit(self.url).netloc, timeout=30)
+        fields = {"content-type": "application/json", "authorization": f"Bearer {self.key}"}
+        connection.request(method, path, body, fields)
+        data = connection.getresponse().read()
+        connection.close()
+        return json.loads(data)
+
+    def open(self, tool: str, arguments: dict[str, Any]) -> HTTPConnection:
+        """Send the request, and return its connection."""
+        path, body = _write(self.wire, tool, arguments)
+        connection = HTTPConnection(urlsplit(self.url).netloc, timeout=30)
+        fields = {"content-type": "application/json", "authorization": f"Bearer {self.key}", **self.fields}
+        if self.wire == "mcp":
+            fields |= {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": tool}
+        connection.request("POST", path, json.dumps(body), fields)
+        return connection
+
+
+def _write(wire: str, tool: str, arguments: dict[str, Any]) -> tuple[str, Any]:
+    match wire:
+        case "openapi":
+            return f"/api/{tool}", arguments
+        case "otc":
+            return "/tools/call", {"request": {"tool_id": f"Shop.{tool}@1.0.0", "input": arguments}}
+        case "opentool":
+            params = {"jsonrpc": "2.0", "method": tool, "params": arguments, "id": "1"}
+            return "/opentool/call", params
+        case _:
+            params: dict[str, Any] = {"name": tool, "arguments": arguments}
+            if wire == "mcp":
+                params["_meta"] = {
+                    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                    "io.modelcontextprotocol/clientCapabilities": {},
+                    "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+                }
+            return "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+
+@dataclass
+class Started:
+    """A gateway that runs, its upstream, and the folder of its state."""
+
+    url: str
+    shop: Shop
+    state: Path
+
+    @property
+    def approvals(self) -> Approvals:
+        return Approvals(self.state)
+
+    def sign_in(self, key: str = ANN) -> Browser:
+        """Return a browser that is signed in at the inbox."""
+        browser = Browser(self.url)
+        reply = browser.send("POST", "/inbox/sign-in", urlencode({"key": key, "next": "/"}))
+        assert reply.status == 303, reply.text
+        browser.cookie = reply.headers["set-cookie"].partition(";")[0]
+        return browser
+
+    def answer(self, browser: Browser, **fields: str) -> str:
+        """Answer the only question on the page, and return the page that follows."""
+        page = browser.get("/inbox").text
+        [id_] = re.findall(r'name="id" value="([^"]+)"', page)
+        token = page.partition('name="token" value="')[2].partition('"')[0]
+        reply = browser.send("POST", "/inbox/", urlencode({"token": token, "id": id_, **fields}))
+        return browser.get(reply.headers["location"]).text if reply.status == 303 else reply.text
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Started]]:
+    """Start a gateway of a file with ``above`` the upstream and ``below`` it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "keys.txt").write_text(f"{ANN} ann\n{BOB} bob\n")
+    (tmp_path / "keys.txt").chmod(0o600)
+    with ExitStack() as ending:
+
+        def started(above: str = 'consent = "inbox"', below: str = "", *, own: bool = False) -> Started:
+            shop = Shop()
+            site = ending.enter_context(background(asgi(shop.kit)))
+            text = f"""
+state = "state"
+api-key-file = "keys.txt"
+{above}
+
+[upstreams.shop]
+target = "{site}"
+
+{below}
+"""
+            settings = _build_settings(parse_gateway_file(text.encode(), "toolwire.toml"))
+            boxes = [FunctionToolbox(shop.kit, threads=4)] if own else open_toolboxes(settings)
+            app = build_app(settings, boxes)
+            return Started(ending.enter_context(background(app)), shop, tmp_path / "state")
+
+        yield started
+
+
+def wait_for(find: Callable[[], Any]) -> Any:
+    """Return what ``find`` returns as soon as that is something."""
+    pause, until = threading.Event(), time.monotonic() + 20
+    while not (found := find()):
+        assert time.monotonic() < until, "it did not come"
+        pause.wait(0.02)
+    return found
+
+
+def in_thread(call: Callable[[], Any]) -> Future[Any]:
+    return ThreadPoolExecutor(1).submit(call)
+
+
+@pytest.mark.requirement("GW-04")
+@pytest.mark.parametrize("wire", WIRES)
+def test_call_waits_for_the_answer_on_the_page_and_then_runs_once(wire: str, start: Callable[..., Started]) -> None:
+    gateway = start()
+    client = Client(gateway.url, wire, fields={"prefer": "wait=30"})
+    waiting = in_thread(lambda: client.call("publish", {"name": "tea"}))
+    browser = gateway.sign_in()
+    wait_for(lambda: "publish" in browser.get("/inbox").text)
+    assert gateway.shop.done == []
+    assert "Allowed. The call can run now" in gateway.answer(browser, answer="allow")
+    status, body = waiting.result(20)
+    assert status == 200
+    assert "published tea" in json.dumps(body)
+    assert gateway.shop.done == ["tea"]
+    # The answer is used up: the same call asks anew.
+    assert "published" not in json.dumps(Client(gateway.url, wire).call("publish", {"name": "tea"}))
+    assert gateway.shop.done == ["tea"]
+
+
+@pytest.mark.requirement("GW-04")
+@pytest.mark.parametrize("wire", WIRES)
+def test_call_that_waits_is_told_a_no_with_its_reason(wire: str, start: Callable[..., Started]) -> None:
+    gateway = start()
+    client = Client(gateway.url, wire, fields={"prefer": "wait=30"})
+    waiting = in_thread(lambda: client.call("publish", {"name": "tea"}))
+    [asked] = wait_for(gateway.approvals.list_pending)
+    browser = gateway.sign_in()
+    assert "Denied." in gateway.answer(browser, answer="deny", reason="too dear")
+    _, body = waiting.result(20)
+    assert "its user did not allow it: too dear" in json.dumps(body)
+    assert gateway.shop.done == []
+    assert not gateway.approvals.answer(asked.id, Answer(allowed=True))
+
+
+@pytest.mark.requirement("GW-04")
+def test_call_that_waits_in_vain_names_the_page(start: Callable[..., Started]) -> None:
+    gateway = start()
+    status, body = Client(gateway.url, fields={"prefer": "wait=1"}).call("publish", {"name": "tea"})
+    assert (status, body["details"]["inbox"]["url"]) == (428, f"{gateway.url}/inbox")
+    assert "within five minutes. Then send the same call again." in body["detail"]
+    # The question goes on to wait, and the same call then runs at once.
+    gateway.answer(gateway.sign_in(), answer="allow")
+    assert Client(gateway.url, fields={"prefer": "wait=0"}).call("publish", {"name": "tea"}) == (200, "published tea")
+
+
+@pytest.mark.requirement("GW-04")
+def test_host_without_forms_waits_as_long_as_the_file_says(start: Callable[..., Started]) -> None:
+    gateway = start('consent = "inbox"\nask-wait = 30')
+    waiting = in_thread(lambda: Client(gateway.url, "mcp").call("publish", {"name": "tea"}))
+    [asked] = wait_for(gateway.approvals.list_pending)
+    # The terminal answers as well as the page does.
+    assert main(["approvals", "--path", str(gateway.state), "allow", asked.id]) == 0
+    assert "published tea" in json.dumps(waiting.result(20))
+
+
+@pytest.mark.requirement("GW-04", "D-39")
+@pytest.mark.parametrize("key", ["", "order-7"])
+def test_nothing_runs_if_the_client_leaves_while_its_call_waits(key: str, start: Callable[..., Started]) -> None:
+    gateway = start()
+    fields = {"prefer": "wait=60", **({"idempotency-key": key} if key else {})}
+    connection = Client(gateway.url, fields=fields).open("publish", {"name": "tea"})
+    [asked] = wait_for(gateway.approvals.list_pending)
+    connection.close()
+    # Another call of the same kind shows that the server has gone on.
+    other = Client(gateway.url, fields={"prefer": "wait=1"})
+    assert other.call("publish", {"name": "coffee"})[0] == 428
+    assert gateway.approvals.answer(asked.id, Answer(allowed=True))
+    assert other.call("publish", {"name": "coffee"})[0] == 428
+    assert gateway.shop.done == []
+    assert gateway.approvals.is_answered(asked.id), "nothing has used the answer"
+
+
+@pytest.mark.requirement("GW-04")
+def test_answer_counts_for_the_arguments_that_were_shown_alone(start: Callable[..., Started]) -> None:
+    gateway = start()
+    client = Client(gateway.url, fields={"prefer": "wait=1"})
+    assert client.call("publish", {"name": "tea"})[0] == 428
+    browser = gateway.sign_in()
+    gateway.answer(browser, answer="allow")
+    assert client.call("publish", {"name": "all tea"})[0] == 428
+    assert Client(gateway.url, key=BOB, fields={"prefer": "wait=1"}).call("publish", {"name": "tea"})[0] == 428
+    assert gateway.shop.done == []
+
+
+@pytest.mark.requirement("GW-04", "D-39")
+def test_caller_sees_and_answers_the_own_questions_alone(start: Callable[..., Started]) -> None:
+    gateway = start()
+    Client(gateway.url, "mcp", ANN).call("publish", {"name": "anns-secret"})
+    [asked] = gateway.approvals.list_pending()
+    bob = gateway.sign_in(BOB)
+    page = bob.get("/inbox").text
+    assert "anns-secret" not in page
+    assert "Nothing waits for you." in page
+    token = page.partition('name="token" value="')[2].partition('"')[0]
+    reply = bob.send("POST", "/inbox/", urlencode({"token": token, "id": asked.id, "answer": "allow"}))
+    assert reply.headers["location"].endswith("note=over")
+    assert [one.id for one in gateway.approvals.list_pending()] == [asked.id]
+    assert not gateway.approvals.answer(asked.id, Answer(allowed=True), principal="key:bob")
+    ann = gateway.sign_in().get("/inbox").text
+    assert "anns-secret" in ann
+    assert "key:ann" in ann
+
+
+@pytest.mark.requirement("GW-04", "D-39")
+def test_inbox_needs_a_key_of_a_caller_and_the_token_of_its_page(start: Callable[..., Started]) -> None:
+    gateway = start()
+    Client(gateway.url, "mcp").call("publish", {"name": "tea"})
+    [asked] = gateway.approvals.list_pending()
+    stranger = Browser(gateway.url)
+    for path in ("/inbox", "/inbox/permissions", "/inbox/answers", "/inbox/nothing"):
+        reply = stranger.get(path)
+        assert (reply.status, "publish" in reply.text) == (401, False)
+    assert stranger.get("/inbox/events").status == 401
+    wrong = stranger.send("POST", "/inbox/sign-in", urlencode({"key": "guess", "next": "/"}))
+    assert (wrong.status, "does not know this key" in wrong.text) == (403, True)
+    ann = gateway.sign_in()
+    body = urlencode({"token": "wrong", "id": asked.id, "answer": "allow"})
+    assert ann.send("POST", "/inbox/", body).status == 403
+    assert ann.send("POST", "/inbox/", body, sec_fetch_site="cross-site").status == 403
+    assert ann.send("GET", "/inbox", Host="evil.example").status == 421
+    page = ann.get("/inbox")
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe-inline" not in policy.partition("script-src")[2].partition(";")[0]
+    assert page.headers["cache-control"] == "no-store"
+    assert [one.id for one in gateway.approvals.list_pending()] == [asked.id]
+
+
+@pytest.mark.requirement("GW-04", "D-39")
+def test_cookie_is_bounded_holds_no_key_and_is_read_by_no_script(start: Callable[..., Started]) -> None:
+    gateway = start()
+    reply = Browser(gateway.url).send("POST", "/inbox/sign-in", urlencode({"key": ANN, "next": "/"}))
+    cookie = reply.headers["set-cookie"]
+    assert cookie.endswith("; Path=/inbox; HttpOnly; SameSite=Strict")
+    text = cookie.partition("=")[2].partition(".")[0]
+    name, until, _ = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    assert name == "key:ann"
+    assert until <= time.time() + 12 * 3600
+    assert ANN not in cookie
+    assert ANN not in reply.headers["location"]
+
+
+@pytest.mark.requirement("GW-04")
+def test_always_makes_a_permission_of_this_caller_which_they_take_back(start: Callable[..., Started]) -> None:
+    gateway = start()
+    client = Client(gateway.url, fields={"prefer": "wait=30"})
+    waiting = in_thread(lambda: client.call("publish", {"name": "a"}))
+    ann = gateway.sign_in()
+    wait_for(lambda: "publish" in ann.get("/inbox").text)
+    assert "Permissions lists it" in gateway.answer(ann, answer="allow", always="yes")
+    assert waiting.result(20) == (200, "published a")
+    at_once = Client(gateway.url, fields={"prefer": "wait=0"})
+    assert at_once.call("publish", {"name": "b"}) == (200, "published b")
+    # It is ann's alone.
+    bobs = Client(gateway.url, key=BOB, fields={"prefer": "wait=0"})
+    assert bobs.call("publish", {"name": "c"})[0] == 428
+    bob = gateway.sign_in(BOB)
+    assert "Take back" not in bob.get("/inbox/permissions").text
+    page = ann.get("/inbox/permissions").text
+    [id_] = re.findall(r'name="id" value="([^"]+)"', page)
+    token = page.partition('name="token" value="')[2].partition('"')[0]
+    theirs = bob.get("/inbox").text.partition('name="token" value="')[2].partition('"')[0]
+    reply = bob.send("POST", "/inbox/permissions", urlencode({"token": theirs, "id": id_}))
+    assert reply.headers["location"].endswith("note=not-there")
+    reply = ann.send("POST", "/inbox/permissions", urlencode({"token": token, "id": id_}))
+    assert reply.headers["location"].endswith("note=revoked")
+    assert at_once.call("publish", {"name": "d"})[0] == 428
+    assert gateway.shop.done == ["a", "b"]
+    answers = ann.get("/inbox/answers").text
+    assert "allowed, and later calls" in answers
+    assert "allowed, and later calls" not in bob.get("/inbox/answers").text
+
+
+@pytest.mark.requirement("GW-04")
+def test_what_destroys_is_typed_and_never_allowed_for_later(start: Callable[..., Started]) -> None:
+    gateway = start()
+    client = Client(gateway.url, fields={"prefer": "wait=0"})
+    assert client.call("erase", {"name": "old"})[0] == 428
+    ann = gateway.sign_in()
+    page = ann.get("/inbox").text
+    assert "Later calls" not in page
+    assert "To allow this, type: erase yes" in gateway.answer(ann, answer="allow", always="yes")
+    assert "Allowed. The call" in gateway.answer(ann, answer="allow", confirm="erase yes", always="yes")
+    assert client.call("erase", {"name": "old"})[0] == 200
+    assert client.call("erase", {"name": "old"})[0] == 428
+    assert gateway.shop.done == ["erased old"]
+
+
+@pytest.mark.requirement("GW-04", "D-39")
+def test_caller_whose_questions_go_to_the_inbox_cannot_confirm_a_call_itself(start: Callable[..., Started]) -> None:
+    gateway = start(above="", below='[callers.ann]\nquestions = "inbox"')
+    for wire in WIRES:
+        body = json.dumps(Client(gateway.url, wire).call("publish", {"name": wire}))
+        assert "its user decides at" in body
+        assert '"word"' not in body
+    # Bob's program is told how to confirm, as before; his word is worth nothing in the hands of ann's.
+    _, asked = Client(gateway.url, key=BOB).call("publish", {"name": "x"})
+    word = asked["details"]["confirmation"]["word"]
+    fields = {"toolwire-confirmation": word}
+    assert Client(gateway.url, fields=fields).call("publish", {"name": "x"})[0] == 428
+    assert Client(gateway.url, key=BOB, fields=fields).call("publish", {"name": "x"})[0] == 200
+    with connect_sync(gateway.url, protocol="openapi", api_key=ANN, approve=lambda _: True) as remote:
+        refused = remote.call("publish", {"name": "ours"})
+    assert isinstance(refused, Problem)
+    assert "its user decides at" in refused.message
+    assert gateway.shop.done == ["x"]
+
+
+@pytest.mark.requirement("GW-04")
+@pytest.mark.parametrize("own", [True, False], ids=["own tool", "tool of an upstream"])
+def test_long_call_waits_for_the_answer_and_goes_on_by_itself(own: bool, start: Callable[..., Started]) -> None:
+    gateway = start(below='[callers.ann]\nquestions = "inbox"', own=own)
+    client = Client(gateway.url)
+    status, body = client.call("render", {"name": "film"})
+    assert status == 202, body
+    call_id = body["id"]
+
+    def read() -> Any:
+        return client.get(f"/calls/{call_id}")
+
+    waiting = wait_for(lambda: read() if read()["state"] == "waiting" else None)
+    [asked] = waiting["input"].values()
+    assert asked["url"] == f"{gateway.url}/inbox"
+    assert gateway.shop.done == []
+    # The caller's program cannot answer for its user.
+    [name] = waiting["input"]
+    client.post(f"/calls/{call_id}", {"input": {name: {"action": "accept"}}})
+    wait_for(lambda: read()["state"] == "waiting")
+    assert gateway.shop.done == []
+    gateway.answer(gateway.sign_in(), answer="allow")
+    ended = wait_for(lambda: read() if read()["state"] == "ended" else None)
+    assert ended["result"] == "rendered film"
+    assert gateway.shop.done == ["rendered film"]
+
+
+@pytest.mark.requirement("GW-04")
+def test_long_call_ends_with_a_no(start: Callable[..., Started]) -> None:
+    gateway = start(below='[callers.ann]\nquestions = "inbox"', own=True)
+    client = Client(gateway.url)
+    call_id = client.call("render", {"name": "film"})[1]["id"]
+    wait_for(lambda: client.get(f"/calls/{call_id}")["state"] == "waiting")
+    gateway.answer(gateway.sign_in(), answer="deny", reason="no film")
+    ended = wait_for(lambda: found if (found := client.get(f"/calls/{call_id}"))["state"] == "ended" else None)
+    assert "no film" in ended["error"]["message"]
+    assert gateway.shop.done == []
