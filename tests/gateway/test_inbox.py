@@ -19,17 +19,20 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from tests.console.conftest import Browser
+from tests.gateway.test_webhooks import KEY, Receiver, receiver  # noqa: F401 - a fixture
+from tests.postgres import Postgres, psycopg, shared_postgres  # noqa: F401 - fixtures
 from toolwire import Problem, Toolkit, asgi, connect_sync
 from toolwire.cli import main
 from toolwire.cli.commands.gateway import _build_settings
+from toolwire.cli.exits import UsageError
 from toolwire.cli.gateway_file import parse_gateway_file
-from toolwire.cli.serve_app import build_app, open_toolboxes
+from toolwire.cli.serve_app import build_app, find_inbox, open_toolboxes
 from toolwire.core.check import Answer
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.testing import background
 
-ANN, BOB = "ann-key-000000000000000000000000", "bob-key-000000000000000000000000"
+ANN, BOB, OPS = (f"{name}-key-000000000000000000000000" for name in ("ann", "bob", "ops"))
 WIRES = ("mcp", "mcp-2025", "openapi", "otc", "opentool")
 
 
@@ -156,15 +159,17 @@ class Started:
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Started]]:
     """Start a gateway of a file with ``above`` the upstream and ``below`` it."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "keys.txt").write_text(f"{ANN} ann\n{BOB} bob\n")
+    (tmp_path / "keys.txt").write_text(f"{ANN} ann\n{BOB} bob\n{OPS} ops toolwire:console\n")
     (tmp_path / "keys.txt").chmod(0o600)
     with ExitStack() as ending:
 
-        def started(above: str = 'consent = "inbox"', below: str = "", *, own: bool = False) -> Started:
+        def started(
+            above: str = 'consent = "inbox"', below: str = "", *, own: bool = False, state: str = "state"
+        ) -> Started:
             shop = Shop()
             site = ending.enter_context(background(asgi(shop.kit)))
             text = f"""
-state = "state"
+state = "{state}"
 api-key-file = "keys.txt"
 {above}
 
@@ -439,3 +444,86 @@ def test_long_call_ends_with_a_no(start: Callable[..., Started]) -> None:
     ended = wait_for(lambda: found if (found := client.get(f"/calls/{call_id}"))["state"] == "ended" else None)
     assert "no film" in ended["error"]["message"]
     assert gateway.shop.done == []
+
+
+@pytest.mark.requirement("GW-04", "D-26")
+def test_question_is_told_to_the_webhook_of_the_file_and_the_operator_sees_what_fails(
+    start: Callable[..., Started], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    site: Receiver = request.getfixturevalue("receiver")
+    monkeypatch.setenv("HOOK_SECRET", f"whsec_{KEY}")
+    hook = f'[webhook]\nurl = "{site.url}/hook"\nsecret-env = "HOOK_SECRET"\n'
+    anns = f'[callers.ann.webhook]\nurl = "{site.url}/ann"\nsecret-env = "HOOK_SECRET"\narguments = true\n'
+    gateway = start(below=hook + anns)
+    for key, path in ((ANN, "/ann"), (BOB, "/hook")):
+        Client(gateway.url, "mcp", key).call("publish", {"name": "tea"})
+        where, _, message = site.take()
+        assert where == path
+        assert message["data"]["url"] == f"{gateway.url}/inbox"
+        assert message["data"].get("arguments") == ({"name": "tea"} if key == ANN else None)
+    # It tells once for each question, and answers nothing.
+    Client(gateway.url, "mcp").call("publish", {"name": "tea"})
+    assert site.received.empty()
+    assert len(gateway.approvals.list_pending()) == 2
+    site.answers = [(500, {})]
+    Client(gateway.url, "mcp").call("publish", {"name": "coffee"})
+    site.received.get(timeout=20)
+    operator = Browser(gateway.url)
+    reply = operator.send("POST", "/console/sign-in", urlencode({"key": OPS, "next": "/"}))
+    operator.cookie = reply.headers["set-cookie"].partition(";")[0]
+    wait_for(lambda: f"The webhook at {site.url} fails: it answers 500." in operator.get("/console").text)
+    assert "/ann" not in operator.get("/console").text
+
+
+@pytest.mark.requirement("GW-04")
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('[webhook]\nurl = "https://h.example"', 'a webhook needs "url", and "secret-env"'),
+        ('[webhook]\nurl = "https://h.example"\nsecret = "x"', "a secret does not belong into this file"),
+        ('[webhook]\nurl = "h.example"\nsecret-env = "S"', "url is the URL of a page"),
+        ('[webhook]\nurl = "https://h.example"\nsecret-env = "S"\narguments = 1', "arguments is true or false"),
+        ('[webhook]\nurl = "https://h.example"\nsecret-env = "S"\nto = "x"', 'there is no option "to" here'),
+        ('[callers.ann]\nquestions = "page"', 'questions is "inbox"'),
+    ],
+)
+def test_fault_of_the_file_about_the_inbox_has_its_place(text: str, fault: str) -> None:
+    file = f'consent = "inbox"\n\n[upstreams.shop]\ntarget = "shop.py"\n\n{text}\n'
+    with pytest.raises(UsageError, match=re.escape(fault)) as refused:
+        parse_gateway_file(file.encode(), "toolwire.toml")
+    assert re.search(r"toolwire\.toml:\d+:\d+", str(refused.value))
+
+
+@pytest.mark.requirement("GW-04")
+def test_webhook_without_an_inbox_or_its_secret_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOOK_SECRET", raising=False)
+    hook = '[webhook]\nurl = "https://h.example"\nsecret-env = "HOOK_SECRET"\n'
+    upstream = '[upstreams.shop]\ntarget = "shop.py"\n'
+    with pytest.raises(UsageError, match="tells of questions in the inbox"):
+        parse_gateway_file(f"{upstream}{hook}".encode(), "toolwire.toml")
+    settings = _build_settings(parse_gateway_file(f'consent = "inbox"\n{upstream}{hook}'.encode(), "toolwire.toml"))
+    with pytest.raises(UsageError, match="The environment has no variable HOOK_SECRET"):
+        find_inbox(settings)
+
+
+@pytest.mark.requirement("GW-04", "ST-01")
+@pytest.mark.parametrize("where", ["folder", "postgresql"])
+def test_answer_at_another_node_lets_the_call_go_on(
+    where: str, start: Callable[..., Started], request: pytest.FixtureRequest
+) -> None:
+    place = "state"
+    if where == "postgresql":
+        place = request.getfixturevalue("shared_postgres").create_database()
+    first = start(below='[callers.ann]\nquestions = "inbox"', state=place, own=True)
+    second = start(below='[callers.ann]\nquestions = "inbox"', state=place, own=True)
+    client = Client(first.url, fields={"prefer": "wait=30"})
+    waiting = in_thread(lambda: client.call("publish", {"name": "tea"}))
+    ann = second.sign_in()
+    wait_for(lambda: "publish" in ann.get("/inbox").text)
+    second.answer(ann, answer="allow")
+    assert waiting.result(20) == (200, "published tea")
+    call_id = Client(first.url).call("render", {"name": "film"})[1]["id"]
+    wait_for(lambda: client.get(f"/calls/{call_id}")["state"] == "waiting")
+    second.answer(ann, answer="allow")
+    wait_for(lambda: client.get(f"/calls/{call_id}")["state"] == "ended")
+    assert first.shop.done + second.shop.done == ["tea", "rendered film"]

@@ -27,7 +27,7 @@ from toolwire.gateway.upstream import RUNNING
 
 from .gateway_sign_in import EVERYONE, ClientSettings, SignInSettings
 from .parser import list_commands
-from .serve_app import REMOTE_OPTIONS, CallerSettings, UpstreamAccount, UpstreamSettings
+from .serve_app import REMOTE_OPTIONS, CallerSettings, UpstreamAccount, UpstreamSettings, WebhookSettings
 from .toml_file import SECRETS, SETTINGS_TABLES, TomlFile, read_bytes, read_option_value
 
 UPSTREAM_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
@@ -45,7 +45,7 @@ _MOST_SCOPES: Final = 1_000
 _LONGEST_NAME: Final = 60
 _LONGEST_CACHE_S: Final = 60
 _SCOPE: Final = re.compile(r"[!#-\[\]-~]{1,100}")
-_OF_A_CALLER: Final = ("scopes", "rate", "running", "members", "questions")
+_OF_A_CALLER: Final = ("scopes", "rate", "running", "members", "questions", "webhook")
 _OF_A_SIGN_IN: Final = ("name", "scopes", "default-scopes", "registration", "clients", "cache")
 _MOST_RUNNING: Final = 100_000
 _LONGEST_S: Final = 3_600
@@ -61,9 +61,10 @@ _OF_A_GATEWAY: Final = (
     "exchange",
 )
 """The members of an upstream that are no options of ``toolwire serve``."""
-_OF_THE_SERVER: Final = ("key-file", "public-url")
+_OF_THE_SERVER: Final = ("key-file", "public-url", "webhook")
 """The members above the upstreams that are no options of ``toolwire serve``."""
 _OF_AN_EXCHANGE: Final = ("token-url", "client-id", "client-secret-env", "audience", "resource", "scopes")
+_OF_A_WEBHOOK: Final = ("url", "secret-env", "arguments")
 _OF_AN_UPSTREAM: Final = frozenset({*REMOTE_OPTIONS, "agree"})
 _NOT_IN_A_FILE: Final = frozenset(
     {"connections", "debug", "document", "help", "reload", "stdio", "targets", "workflows"}
@@ -77,6 +78,7 @@ class GatewayFile:
 
     ``key_file`` has the key of the callers' credentials, and ``public_url`` is the address of the gateway, if given.
     ``sign_in`` says how people sign in at the gateway itself, if they do.
+    ``webhook`` says where questions are told, if anywhere.
     """
 
     arguments: Namespace
@@ -85,6 +87,7 @@ class GatewayFile:
     key_file: str = ""
     public_url: str = ""
     sign_in: SignInSettings | None = None
+    webhook: WebhookSettings | None = None
 
 
 def read_gateway_file(path: Path) -> GatewayFile:
@@ -132,10 +135,19 @@ class _Reader:
                 self._fail((_UPSTREAMS, name), "another upstream has this name in other letters: rename one")
             seen.add(name.casefold())
         public_url = self._read_url((), content, "public-url")
+        callers, webhook = self._read_callers(content), self._read_webhook((), content)
+        told = [(), *((_CALLERS, name) for name, one in callers.items() if one.webhook is not None)]
+        if (webhook is not None or len(told) > 1) and not self._has_inbox(arguments, callers):
+            place = () if webhook is not None else told[1]
+            self._fail(
+                (*place, "webhook"),
+                'a webhook tells of questions in the inbox: set consent = "inbox", or questions = "inbox" for a caller',
+            )
         return GatewayFile(
             arguments=arguments,
             upstreams=upstreams,
-            callers=self._read_callers(content),
+            callers=callers,
+            webhook=webhook,
             key_file=self._read_text((), content, "key-file"),
             public_url=public_url,
             sign_in=self._read_sign_in(content, public_url, arguments, upstreams),
@@ -274,7 +286,28 @@ class _Reader:
             rate=self._read_rate(place, table),
             running=self._read_number(place, table, "running", _MOST_RUNNING),
             questions=questions,
+            webhook=self._read_webhook(place, table),
         )
+
+    def _has_inbox(self, arguments: Namespace, callers: Mapping[str, CallerSettings]) -> bool:
+        return arguments.consent == "inbox" or any(one.questions == "inbox" for one in callers.values())
+
+    def _read_webhook(self, place: tuple[str, ...], table: Mapping[str, Any]) -> WebhookSettings | None:
+        webhook, here = table.get("webhook"), (*place, "webhook")
+        if webhook is None:
+            return None
+        if not isinstance(webhook, dict):
+            self._fail(here, f"webhook is a table, not {describe_type(webhook)}")
+        if "secret" in webhook:
+            self._fail((*here, "secret"), "a secret does not belong into this file; name its variable: secret-env")
+        self._refuse_unknown(here, webhook, _OF_A_WEBHOOK)
+        url, name = self._read_url(here, webhook, "url"), self._read_text(here, webhook, "secret-env")
+        if not url or not name:
+            self._fail(here, 'a webhook needs "url", and "secret-env", the variable that has its secret')
+        arguments = webhook.get("arguments", False)
+        if not isinstance(arguments, bool):
+            self._fail((*here, "arguments"), f"arguments is true or false, not {describe_type(arguments)}")
+        return WebhookSettings(url=url, secret_env=name, arguments=arguments)
 
     def _refuse_unknown(self, place: tuple[str, ...], table: Mapping[str, Any], known: Sequence[str]) -> None:
         for member in table:

@@ -43,11 +43,13 @@ def add_console(
     rates: str,
     find_limit: FindLimit,
     hosts: Sequence[str],
+    find_faults: Callable[[], Sequence[str]] = tuple,
 ) -> ConsoleFront:
     """Return ``app`` with the console for ``operators``.
 
     ``upstreams`` are the targets of a gateway and their tools. ``rates`` is where calls are counted, empty for the
-    memory of the process; ``find_limit`` returns what a key of a count means, and its limit.
+    memory of the process; ``find_limit`` returns what a key of a count means, and its limit. ``find_faults`` returns
+    what is wrong with the server now, as sentences.
     """
     calls = CallOverview(ledger) if ledger else None
     is_counted = bool(rates) and (not _is_url(rates) or is_postgres_url(rates))
@@ -73,6 +75,7 @@ def add_console(
         list_running=lambda: list_running(app),
         cancel_call=None if calls is None else calls.ask_cancel,
         list_limits=(lambda: list_limits(counts, find_limit)) if is_counted else None,
+        find_faults=find_faults,
         limit_notes=_NOTES if is_counted else (*_NOTES, _IN_MEMORY),
     )
     # Workers share the keys, and so the secret: each of them knows the sessions of the others.

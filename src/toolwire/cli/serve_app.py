@@ -36,7 +36,7 @@ from toolwire.core.long_call import CallEngine
 from toolwire.core.model import Json, Kind, Problem, RateLimit, Secret
 from toolwire.core.toolbox import Toolbox
 from toolwire.engines.state_search import StateSearch
-from toolwire.gateway import CallerConsent, UpstreamLimits, merge_toolboxes
+from toolwire.gateway import CallerConsent, UpstreamLimits, Webhook, Webhooks, merge_toolboxes
 from toolwire.gateway.gateway_app import GatewayApp, Service
 from toolwire.gateway.personal_toolbox import PersonalToolbox
 from toolwire.gateway.sign_in_notice import SIGN_IN_PATH, SignInNotices
@@ -175,6 +175,15 @@ class UpstreamSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSettings:
+    """Where questions are told: ``secret_env`` names the variable with the secret. See ``Webhook``."""
+
+    url: str = field(repr=False)
+    secret_env: str
+    arguments: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallerSettings:
     """The rules of a gateway for one caller, as its file has them; ``None`` or an empty text leaves what holds."""
 
@@ -182,6 +191,7 @@ class CallerSettings:
     rate: str = ""
     running: int | None = None
     questions: str = ""
+    webhook: WebhookSettings | None = None
 
     def build_rules(self) -> CallerRules:
         """Return the rules as a server takes them."""
@@ -217,6 +227,7 @@ class ServeSettings:
     agree: bool = False
     consent: ServeConsent = ""
     ask_wait: float = 0.0
+    webhook: WebhookSettings | None = None
     receipts: Receipts = ""
     receipt_keys: str = ""
     receipt_audience: str = ""
@@ -251,7 +262,11 @@ def read_settings(text: str) -> ServeSettings:
     """Return the settings that ``to_json`` wrote."""
     data: dict[str, Any] = json.loads(text)
     upstreams = tuple(UpstreamSettings(**one) for one in data.pop("upstreams", ()))
-    callers = {name: CallerSettings(**one) for name, one in data.pop("callers", {}).items()}
+    callers = {
+        name: CallerSettings(webhook=_read_webhook(one.pop("webhook", None)), **one)
+        for name, one in data.pop("callers", {}).items()
+    }
+    data["webhook"] = _read_webhook(data.pop("webhook", None))
     sign_in = _read_sign_in(data.pop("sign_in", None))
     tokens = TokenOptions(**data.pop("tokens", {}))
     return ServeSettings(tokens=tokens, upstreams=upstreams, callers=callers, sign_in=sign_in, **data)
@@ -262,6 +277,10 @@ def _read_sign_in(data: dict[str, Any] | None) -> SignInSettings | None:
         return None
     clients = {name: ClientSettings(**one) for name, one in data.pop("clients").items()}
     return SignInSettings(**data, clients=clients)
+
+
+def _read_webhook(data: dict[str, Any] | None) -> WebhookSettings | None:
+    return None if data is None else WebhookSettings(**data)
 
 
 def list_remote_options(arguments: Namespace) -> dict[str, Any]:
@@ -310,6 +329,7 @@ def build_app(
         rates=settings.rates or places.rates,
         find_limit=build_limit_finder(app.catalog, rules, limits),
         hosts=settings.hosts,
+        find_faults=partial(_find_webhook_faults, find_inbox(settings)),
     )
 
 
@@ -789,13 +809,47 @@ def find_inbox(settings: ServeSettings) -> Inbox | None:
     places = find_state_places(settings.state)
     page = f"{settings.public_url.rstrip('/')}{INBOX_PATH}" if settings.public_url else ""
     place = places.inbox or find_decisions_place()
-    return _open_inbox(str(place if is_in_database(place) else Path(place).absolute()), page)
+    callers = tuple((name, one.webhook) for name, one in settings.callers.items() if one.webhook is not None)
+    where = str(place if is_in_database(place) else Path(place).absolute())
+    return _open_inbox(where, page, settings.webhook, callers, settings.remote.get("ca_file") or "")
 
 
 @lru_cache(maxsize=8)
-def _open_inbox(place: str, page_url: str) -> Inbox:
-    # The upstreams and the server itself share it, with its limits for each caller.
-    return open_inbox(place, page_url=page_url)
+def _open_inbox(
+    place: str,
+    page_url: str,
+    every: WebhookSettings | None,
+    callers: tuple[tuple[str, WebhookSettings], ...],
+    ca_file: str,
+) -> Inbox:
+    # The upstreams and the server itself share it, with its limits for each caller and its queue of messages.
+    told: Webhooks | None = None
+    if every is not None or callers:
+        told = Webhooks(
+            None if every is None else _build_webhook(every),
+            callers={name: _build_webhook(one) for name, one in callers},
+            ca_file=ca_file or None,
+        )
+    return open_inbox(place, page_url=page_url, on_question=told)
+
+
+def _find_webhook_faults(inbox: Inbox | None) -> list[str]:
+    """Return what is wrong with the webhooks of this process now, as sentences for operators."""
+    told = None if inbox is None else inbox.on_question
+    return [told.fault] if isinstance(told, Webhooks) and told.fault else []
+
+
+def _build_webhook(settings: WebhookSettings) -> Webhook:
+    """Return the webhook with its secret.
+
+    Raises:
+        UsageError: the environment has no such variable.
+        DefinitionError: the URL or the secret cannot be used.
+    """
+    secret = os.environ.get(settings.secret_env)
+    if secret is None:
+        raise UsageError(f"The environment has no variable {settings.secret_env} to take the secret of a webhook from.")
+    return Webhook(url=settings.url, secret=Secret(secret), arguments=settings.arguments)
 
 
 def _find_receipt_keys(settings: ServeSettings) -> str | KeyFetcher:

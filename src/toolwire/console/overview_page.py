@@ -7,6 +7,7 @@ from html import escape
 from itertools import islice
 
 from toolwire.framing.html_page import build_badge, build_notice
+from toolwire.framing.visible_text import make_visible
 
 from .log_page import build_timeline
 from .page import Page, PageRequest, build_heading, count_words
@@ -43,12 +44,18 @@ def build_overview(source: ConsoleSource, request: PageRequest) -> Page:
     timeline = build_timeline(latest) if latest else '<p class="empty">Nothing was decided yet.</p>'
     more = f'<p><a href="{escape(request.link("/log"))}">All decisions</a></p>' if latest else ""
     html = (
-        f"{build_heading('Overview')}{_build_health(source)}"
+        f"{build_heading('Overview')}{_build_health(source)}{_build_faults(source)}"
         f'<div data-part="first">{first}</div><ul class="tiles" data-part="tiles">{items}</ul>'
         f'<section class="card" aria-label="Decided last"><h2>Decided last</h2>'
         f'<div data-part="latest">{timeline}{more}</div></section>'
     )
     return Page("Overview", html, ("inbox", "permissions", "rules", "log", "upstreams", "calls"))
+
+
+def _build_faults(source: ConsoleSource) -> str:
+    """Return what is wrong with the server besides its upstreams, such as a webhook that fails."""
+    notices = "".join(build_notice(make_visible(text), "costs") for text in source.find_faults())
+    return f'<div data-part="faults">{notices}</div>'
 
 
 def _build_health(source: ConsoleSource) -> str:

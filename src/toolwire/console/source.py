@@ -100,6 +100,7 @@ class ConsoleSource:
     list_running: Callable[[], Sequence[CallRow]] | None = None
     list_limits: Callable[[], Sequence[LimitRow]] | None = None
     limit_notes: Sequence[str] = field(default=())
+    find_faults: Callable[[], Sequence[str]] = tuple
 
     # They stay open: a page and the look for news then cost a query each.
     @cached_property

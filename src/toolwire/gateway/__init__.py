@@ -4,11 +4,14 @@ from .caller_consent import CallerConsent
 from .connections import ListedConnection, read_connections, write_connections
 from .merged_toolbox import merge_toolboxes
 from .upstream import UpstreamLimits
+from .webhooks import Webhook, Webhooks
 
 __all__ = [
     "CallerConsent",
     "ListedConnection",
     "UpstreamLimits",
+    "Webhook",
+    "Webhooks",
     "merge_toolboxes",
     "read_connections",
     "write_connections",

@@ -98,6 +98,18 @@ class TokenMetrics:
         self._tokens.add(1, {"grant": grant, "result": result})
 
 
+class WebhookMetrics:
+    """The instrument of the webhooks of a gateway."""
+
+    def __init__(self, provider: MeterProvider) -> None:
+        meter = provider.get_meter(names.SCOPE)
+        self._messages = meter.create_counter(names.WEBHOOKS, description="Messages of webhooks, by outcome.")
+
+    def count_message(self, outcome: str) -> None:
+        """Count a message."""
+        self._messages.add(1, {"outcome": outcome})
+
+
 def _create_histogram(meter: Meter, name: str, description: str) -> Histogram:
     bounds = list(names.BUCKETS_S)
     return meter.create_histogram(name, unit="s", description=description, explicit_bucket_boundaries_advisory=bounds)

@@ -7,7 +7,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from .attributes import Attributes, Content
-from .metrics import ClientMetrics, ServerMetrics, TokenMetrics
+from .metrics import ClientMetrics, ServerMetrics, TokenMetrics, WebhookMetrics
 from .spans import Spans
 
 
@@ -38,6 +38,12 @@ def create_token_metrics(provider: MeterProvider | None) -> TokenMetrics | None:
     """Return the metrics of an authorization server, or None if no SDK would export them."""
     provider = metrics.get_meter_provider() if provider is None else provider
     return None if _is_default(provider) else TokenMetrics(provider)
+
+
+def create_webhook_metrics(provider: MeterProvider | None) -> WebhookMetrics | None:
+    """Return the metrics of webhooks, or None if no SDK would export them."""
+    provider = metrics.get_meter_provider() if provider is None else provider
+    return None if _is_default(provider) else WebhookMetrics(provider)
 
 
 def _is_default(provider: object) -> bool:

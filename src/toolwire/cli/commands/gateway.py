@@ -61,7 +61,9 @@ def _build_settings(file: GatewayFile) -> ServeSettings:
     settings = build_settings(file.arguments, file.upstreams, file.callers)
     if file.sign_in is not None:
         check_sign_in(file.sign_in, settings.state)
-    return replace(settings, key_file=file.key_file, public_url=file.public_url, sign_in=file.sign_in)
+    return replace(
+        settings, key_file=file.key_file, public_url=file.public_url, sign_in=file.sign_in, webhook=file.webhook
+    )
 
 
 def _check(file: GatewayFile, *, as_json: bool) -> int:

@@ -97,6 +97,11 @@ class Inbox:
     def _grants(self) -> StoredGrants:
         return open_grants(self._place)
 
+    @property
+    def on_question(self) -> TellQuestion | None:
+        """What gets each new question."""
+        return self._on_question
+
     def find_refusal(
         self, call: Call, subject: bytes, reasons: Sequence[str], *, site: str = "", always_allowed: bool = False
     ) -> Problem | None:

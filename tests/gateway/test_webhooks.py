@@ -1,0 +1,214 @@
+"""A question is told by a signed webhook: what it says, when it is repeated, and what never gets into it."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from queue import Queue
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook as Verifier
+from standardwebhooks import WebhookVerificationError
+
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Secret
+from toolwire.gateway.webhooks import MAX_WAITING, Webhook, Webhooks
+from toolwire.server.run.inbox import QuestionNotice
+
+KEY = b64encode(b"k" * 32).decode()
+OTHER = b64encode(b"o" * 32).decode()
+
+
+class Receiver:
+    """A site that takes webhooks: it answers with the next of ``answers``, then with 200."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[int, dict[str, str]]] = []
+        self.received: Queue[tuple[str, dict[str, str], bytes]] = Queue()
+        self.gate = threading.Event()
+        self.gate.set()
+        receiver = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                receiver.gate.wait(20)
+                status, fields = receiver.answers.pop(0) if receiver.answers else (200, {})
+                receiver.received.put((self.path, {name.lower(): text for name, text in self.headers.items()}, body))
+                self.send_response(status)
+                for name, text in fields.items():
+                    self.send_header(name, text)
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def take(self) -> tuple[str, dict[str, str], dict[str, Any]]:
+        """Return path, header fields and data of the next message, after its signature was verified."""
+        path, fields, body = self.received.get(timeout=20)
+        verified = Verifier(KEY).verify(body, fields)
+        assert verified == json.loads(body)
+        return path, fields, verified
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    made = Receiver()
+    yield made
+    made.gate.set()
+    made.server.shutdown()
+    made.server.server_close()
+
+
+@pytest.fixture
+def open_webhooks() -> Iterator[Callable[..., Webhooks]]:
+    with ExitStack() as ending:
+
+        def opened(*arguments: Any, **given: Any) -> Webhooks:
+            webhooks = Webhooks(*arguments, **{"pauses_s": (0.05, 0.05), **given})
+            ending.callback(webhooks.close)
+            return webhooks
+
+        yield opened
+
+
+def build_notice(id_: str = "1f", **changes: Any) -> QuestionNotice:
+    given: dict[str, Any] = {
+        "id": id_,
+        "tool": "publish",
+        "site": "https://shop.example",
+        "principal": "key:ann",
+        "expires_at": time.time() + 300,
+        "url": "https://tools.example/inbox",
+        "arguments": {"name": "private-words"},
+    }
+    return QuestionNotice(**{**given, **changes})
+
+
+def wait_for(find: Callable[[], Any]) -> None:
+    pause, until = threading.Event(), time.monotonic() + 20
+    while not find():
+        assert time.monotonic() < until
+        pause.wait(0.02)
+
+
+@pytest.mark.requirement("GW-04")
+def test_message_is_signed_as_standard_webhooks_says_and_has_no_argument(
+    receiver: Receiver, open_webhooks: Callable[..., Webhooks]
+) -> None:
+    webhooks = open_webhooks(Webhook(url=f"{receiver.url}/hook", secret=Secret(f"whsec_{KEY}")))
+    webhooks(build_notice())
+    path, fields, message = receiver.take()
+    assert (path, fields["webhook-id"], message["type"]) == ("/hook", "question_1f", "question.asked")
+    assert abs(int(fields["webhook-timestamp"]) - time.time()) < 60
+    assert message["data"] == {
+        "id": "1f",
+        "tool": "publish",
+        "site": "https://shop.example",
+        "caller": "key:ann",
+        "expires_at": message["data"]["expires_at"],
+        "url": "https://tools.example/inbox",
+    }
+    with pytest.raises(WebhookVerificationError):
+        Verifier(OTHER).verify(json.dumps(message).encode(), fields)
+    wait_for(lambda: webhooks.counts == {"sent": 1, "failed": 0, "dropped": 0})
+
+
+@pytest.mark.requirement("GW-04")
+def test_arguments_are_sent_where_the_setting_says_so_and_each_caller_has_their_webhook(
+    receiver: Receiver, open_webhooks: Callable[..., Webhooks]
+) -> None:
+    secret = Secret(KEY)
+    webhooks = open_webhooks(
+        Webhook(url=f"{receiver.url}/all", secret=secret),
+        callers={"ann": Webhook(url=f"{receiver.url}/ann", secret=secret, arguments=True)},
+    )
+    webhooks(build_notice())
+    path, _, message = receiver.take()
+    assert (path, message["data"]["arguments"]) == ("/ann", {"name": "private-words"})
+    webhooks(build_notice(principal="key:bob"))
+    path, _, message = receiver.take()
+    assert (path, "arguments" in message["data"]) == ("/all", False)
+    webhooks(build_notice(arguments={"name": "x" * 100_000}))
+    _, _, message = receiver.take()
+    assert (message["data"]["arguments"], message["data"]["arguments_left_out"]) == (None, True)
+
+
+@pytest.mark.requirement("GW-04")
+def test_message_that_fails_is_sent_again_with_its_id_and_then_given_up(
+    receiver: Receiver, open_webhooks: Callable[..., Webhooks], caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver.answers = [(500, {}), (503, {})]
+    webhooks = open_webhooks(Webhook(url=f"{receiver.url}/path-with-a-token", secret=Secret(KEY)))
+    webhooks(build_notice())
+    ids = {receiver.take()[1]["webhook-id"] for _ in range(3)}
+    assert ids == {"question_1f"}
+    wait_for(lambda: webhooks.counts["sent"] == 1)
+    receiver.answers = [(500, {})] * 3
+    webhooks(build_notice("2f"))
+    wait_for(lambda: webhooks.counts["failed"] == 1)
+    assert webhooks.fault == f"A question was not told to the webhook at {receiver.url}: it answers 500."
+    assert webhooks.fault in caplog.text
+    assert KEY not in caplog.text
+    assert "path-with-a-token" not in caplog.text + repr(webhooks._every)
+
+
+@pytest.mark.requirement("GW-04")
+def test_redirect_is_not_followed(receiver: Receiver, open_webhooks: Callable[..., Webhooks]) -> None:
+    for where in ("/elsewhere", "http://127.0.0.1:9/elsewhere", "http://169.254.169.254/latest"):
+        receiver.answers = [(307, {"location": where})]
+        webhooks = open_webhooks(Webhook(url=f"{receiver.url}/hook", secret=Secret(KEY)), pauses_s=())
+        webhooks(build_notice())
+        wait_for(lambda webhooks=webhooks: webhooks.counts["failed"] == 1)
+        assert receiver.received.get(timeout=20)[0] == "/hook"
+        assert receiver.received.empty()
+
+
+@pytest.mark.requirement("GW-04")
+def test_site_that_hangs_delays_no_caller_and_the_queue_is_bounded(
+    receiver: Receiver, open_webhooks: Callable[..., Webhooks]
+) -> None:
+    receiver.gate.clear()
+    webhooks = open_webhooks(Webhook(url=receiver.url, secret=Secret(KEY)))
+    for number in range(MAX_WAITING + 10):
+        webhooks(build_notice(str(number)))  # returns although nothing was sent
+    assert webhooks.counts["dropped"] >= 9
+    assert webhooks.counts["sent"] == 0
+
+
+@pytest.mark.requirement("GW-04")
+def test_question_that_is_over_is_not_told_again(receiver: Receiver, open_webhooks: Callable[..., Webhooks]) -> None:
+    receiver.answers = [(500, {})] * 9
+    webhooks = open_webhooks(Webhook(url=receiver.url, secret=Secret(KEY)), pauses_s=(1_000.0,))
+    webhooks(build_notice())
+    wait_for(lambda: webhooks.counts["failed"] == 1)
+    assert receiver.received.qsize() == 1
+
+
+@pytest.mark.requirement("GW-04")
+@pytest.mark.parametrize(
+    ("url", "secret"),
+    [
+        ("ftp://hooks.example", KEY),
+        ("http://hooks.example", KEY),
+        ("https://user:pass@hooks.example", KEY),
+        ("not a url", KEY),
+        ("https://hooks.example", "short"),
+        ("https://hooks.example", "not base64 at all, but long enough"),
+    ],
+)
+def test_webhook_that_cannot_be_used_is_refused_without_its_secret(url: str, secret: str) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        Webhook(url=url, secret=Secret(secret))
+    assert secret not in str(refused.value)
