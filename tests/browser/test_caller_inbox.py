@@ -17,7 +17,7 @@ from toolwire.consent.grant import GrantKey
 from toolwire.console import add_caller_inbox
 from toolwire.core.check import Answer, Question
 from toolwire.core.grant_bounds import GrantBounds
-from toolwire.server.access.api_keys import ApiKeyCallers, parse_api_key
+from toolwire.server.access.api_keys import parse_api_key
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.stores.consent.grants import StoredGrants
 from toolwire.testing.loopback import background
@@ -49,7 +49,7 @@ class Shown:
 @pytest.fixture
 def show(tmp_path: Path) -> Iterator[Shown]:
     folder = tmp_path / "state"
-    app = add_caller_inbox(asgi(Toolkit("Desk"), api_keys=KEYS), ApiKeyCallers(KEYS), folder, api_keys=KEYS)
+    app = add_caller_inbox(asgi(Toolkit("Desk"), api_keys=KEYS), folder, api_keys=KEYS)
     with ExitStack() as ending:
         url = ending.enter_context(background(app))
         ending.callback(app.drain)

@@ -27,8 +27,8 @@ def add_inbox(
     place = find_state_places(settings.state).inbox or find_decisions_place()
     return add_caller_inbox(
         app,
-        callers,
         place if is_in_database(place) else Path(place),
+        callers=callers,
         api_keys=[parse_api_key(key) for key in settings.api_keys],
         hosts=settings.hosts,
         public_url=settings.public_url,

@@ -16,6 +16,7 @@ from toolwire.framing import jsontext
 from toolwire.gateway.sign_in_pages import FindUser
 from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
 from toolwire.server.access.callers import Caller, Callers
+from toolwire.server.asgi import combine_callers
 from toolwire.server.http.exchange import Scope
 from toolwire.server.run.inbox import PAGE_URL
 from toolwire.stores.consent.open import Place, open_spent_words
@@ -35,16 +36,18 @@ _MAX_KEY: Final = 16_384
 
 def add_caller_inbox(
     app: ServedApp,
-    callers: Callers,
     place: Place,
     *,
+    callers: Callers | None = None,
     api_keys: Iterable[str | ApiKey] = (),
     hosts: Iterable[str] = (),
     public_url: str = "",
     find_user: FindUser | None = None,
     login_path: str = "",
 ) -> ConsoleFront:
-    """Return ``app`` with the page on which each of its ``callers`` answers the questions about the own calls.
+    """Return ``app`` with the page on which each of its callers answers the questions about the own calls.
+
+    They are the owners of ``api_keys`` and those that ``callers`` finds, as the server has them.
 
     ``place`` is where the server keeps its questions: a folder, or the URL of a PostgreSQL. A session lasts twelve
     hours with one of ``api_keys``, else an hour, and never longer than a token. ``hosts`` are names of this server
@@ -54,14 +57,13 @@ def add_caller_inbox(
     Raises:
         DefinitionError: the place cannot be used, or callers need no credentials, so that none can be told apart.
     """
-    if not callers.needs_credentials:
-        raise DefinitionError(
-            "An inbox page needs callers with keys or tokens: without them, nobody can be known there."
-        )
     keys = tuple(api_keys)
+    known = combine_callers(keys, callers)
+    if not known.needs_credentials:
+        raise DefinitionError("An inbox page needs callers with keys or tokens: without them, it can know no caller.")
     console = Console(
         source := ConsoleSource(place=place),
-        _build_sign_in(callers, ApiKeyCallers(keys)),
+        _build_sign_in(known, ApiKeyCallers(keys)),
         root=INBOX_PATH,
         hosts=hosts,
         secret=_build_secret(place, keys),
