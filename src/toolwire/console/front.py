@@ -56,11 +56,6 @@ class ConsoleFront:
         self._app, self._console, self._announce = app, console, announce
 
     @property
-    def served(self) -> ServedApp:
-        """The application behind the console."""
-        return self._app
-
-    @property
     def active_calls(self) -> int:
         """The number of calls in flight."""
         return self._app.active_calls

@@ -22,6 +22,7 @@ from toolwire.cli.serve_app import (
     ServeSettings,
     UpstreamSettings,
     build_app,
+    build_served_app,
     choose_lasting_state,
     count_asking_tools,
     list_remote_options,
@@ -168,7 +169,8 @@ def _serve(arguments: argparse.Namespace, renew: Callable[[], ServeSettings] | N
     boxes = open_toolboxes(settings)
     if any(is_long(tool) for box in boxes for tool in box.catalog().tools):
         settings = choose_lasting_state(settings)
-    app = build_app(settings, boxes)
+    # Pages are for HTTP alone.
+    app = build_served_app(settings, boxes, None) if arguments.stdio else build_app(settings, boxes)
     _warn(arguments.host, settings, count_asking_tools(boxes))
     places = find_state_places(settings.state)
     if arguments.workers > 1 and settings.ledger is None and places.ledger is None:
