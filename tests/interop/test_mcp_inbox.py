@@ -116,6 +116,25 @@ def test_a_no_is_told_with_its_reason_and_the_next_call_asks_anew(shop: Shop, st
     assert shop.done == []
 
 
+@pytest.mark.requirement("CC-05", "GW-04")
+def test_later_calls_are_allowed_only_where_the_tool_leaves_that_to_its_user(shop: Shop, state: Path) -> None:
+    @shop.kit.tool(approval="per-call", blanket_allowed=True)
+    def note(name: str) -> str:
+        """Note something."""
+        shop.done.append(name)
+        return "noted"
+
+    with background(asgi(shop.kit, consent="inbox")) as url:
+        for tool, later in (("note", True), ("publish", False)):
+            call(url, tool, {"name": "a"})
+            [asked] = Approvals(state).list_pending()
+            assert asked.always_allowed is later
+            assert Approvals(state).answer(asked.id, Answer(allowed=True, always=True))
+            assert not call(url, tool, {"name": "a"}).is_error
+            assert call(url, tool, {"name": "b"}).is_error is not later
+    assert shop.done == ["a", "b", "a"]
+
+
 @pytest.mark.requirement("CC-05")
 def test_a_host_with_forms_and_our_own_client_are_asked_as_ever(shop: Shop, state: Path) -> None:
     async def allow(*_: Any) -> ElicitResult:

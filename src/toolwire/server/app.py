@@ -88,7 +88,6 @@ from .run.confirmation import (
     Confirmations,
     ConfirmationWords,
     build_confirmation_check,
-    leave_long_calls,
 )
 from .run.function_toolbox import PEER_ADDRESS
 from .run.health_report import build_health_report
@@ -107,7 +106,7 @@ from .run.large_results import is_large_result
 from .run.long_calls import LongCalls, open_long_calls
 from .run.progress_stream import stream_call
 from .run.question_waits import MAX_WAIT_S as QUESTION_WAIT_S
-from .run.question_waits import QuestionWaits, WaitingCall
+from .run.question_waits import QuestionWaits, WaitingCall, leave_long_calls
 from .run.rate_count import build_rate_counter
 from .run.receipts import KEYS_PATH, STDIO, ReceiptVerifier
 from .run.responses import (

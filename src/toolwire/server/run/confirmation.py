@@ -227,16 +227,6 @@ def build_confirmation_check(
     return check
 
 
-def leave_long_calls(check: ConfirmationCheck) -> ConfirmationCheck:
-    """Return ``check``, which lets a long call be accepted whose user decides in the inbox: it waits for that then."""
-    # GW-04
-
-    def check_others(call: Call) -> Verdict | Undecided:
-        return ALLOW if call.tool.long and call.context.needs_inbox else check(call)
-
-    return check_others
-
-
 async def decide_in_thread(undecided: Undecided) -> Verdict:
     """Return the verdict, without delaying the event loop."""
     return await asyncio.to_thread(undecided.decide)

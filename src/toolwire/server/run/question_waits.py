@@ -17,11 +17,13 @@ from collections import Counter
 from collections.abc import Awaitable
 from typing import Final
 
+from toolwire.core.check import ALLOW, Verdict
 from toolwire.core.model import Call, Kind, Problem, Result
 from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.framing.jsontext import get_object, get_text
 from toolwire.server.http.exchange import Exchange
 
+from .confirmation import ConfirmationCheck, Undecided
 from .inbox import Inbox
 from .progress_stream import Start
 from .wait_turn import WaitTurn
@@ -132,6 +134,16 @@ class WaitingCall:
             self._is_waiting = False
             if self._exchange is not None:
                 self._exchange.ignore_disconnect()
+
+
+def leave_long_calls(check: ConfirmationCheck) -> ConfirmationCheck:
+    """Return ``check``, which lets a long call be accepted whose user decides in the inbox: it waits for that then."""
+    # GW-04
+
+    def check_others(call: Call) -> Verdict | Undecided:
+        return ALLOW if call.tool.long and call.context.needs_inbox else check(call)
+
+    return check_others
 
 
 def find_question(result: Result) -> str:
