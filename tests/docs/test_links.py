@@ -69,3 +69,13 @@ def test_broken_link_is_found(tmp_path: Path) -> None:
     links = list(find_links(page.read_text(encoding="utf-8")))
     assert links == ["#one-two-three", "#again-1", "#again-2", "other.md", "#not-a-heading"]
     assert [link for link in links if not is_target(page, link)] == ["#again-2", "other.md", "#not-a-heading"]
+
+
+def test_each_decision_has_a_number_of_its_own() -> None:
+    numbers = [path.name[:4] for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md")]
+    assert sorted(set(numbers)) == sorted(numbers)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md")), ids=lambda path: path.name)
+def test_heading_of_a_decision_has_its_number(path: Path) -> None:
+    assert path.read_text(encoding="utf-8").startswith(f"# {path.name[:4]}. ")
