@@ -28,7 +28,7 @@ from .token_request import exchange_form, scope_parameters, send_form
 
 _BY_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-_TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - a name, no token
+_EXCHANGE_GRANT = "urn:ietf:params:oauth:grant-type:token-exchange"
 _ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 _ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - a name, no token
 _JWT = re.compile(r"[A-Za-z0-9_-]{1,4096}\.[A-Za-z0-9_-]{1,16384}\.[A-Za-z0-9_-]{1,4096}")
@@ -92,7 +92,7 @@ def exchange_id_token(
     if isinstance(server, Problem):
         return server
     form = {
-        "grant_type": _TOKEN_EXCHANGE,
+        "grant_type": _EXCHANGE_GRANT,
         "requested_token_type": _ID_JAG,
         "audience": target.server.issuer,
         "subject_token": id_token.reveal(),

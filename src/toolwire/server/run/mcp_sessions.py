@@ -262,7 +262,9 @@ class McpSessions:
         elif b"last-event-id" not in fields:
             await self._listen(scope, exchange, session, b"", share=share, select=select, refuse=refuse)
         else:
-            await self._resume(scope, exchange, session, fields[b"last-event-id"], share, select, refuse)
+            await self._resume(
+                scope, exchange, session, fields[b"last-event-id"], share=share, select=select, refuse=refuse
+            )
 
     async def _take_message(
         self,
@@ -471,12 +473,13 @@ class McpSessions:
                 session.listening = None
                 session.used = asyncio.get_running_loop().time()
 
-    async def _resume(  # noqa: PLR0917 - one caller, which has checked all of it
+    async def _resume(
         self,
         scope: Scope,
         exchange: Exchange,
         session: McpSession,
         last_id: bytes,
+        *,
         share: Hashable,
         select: Callable[[Catalog], Catalog],
         refuse: Callable[[Problem], Response],
@@ -494,7 +497,9 @@ class McpSessions:
                 scope, exchange, session, missed, share=share, select=select, refuse=refuse, goes_on=goes_on
             )
         elif self._shared is not None and not is_here:
-            await self._follow(scope, exchange, session, self._shared, node, number, after, refuse)
+            await self._follow(
+                scope, exchange, session, self._shared, node=node, number=number, after=after, refuse=refuse
+            )
         elif stream is None or not stream.can_read_after(after):
             await send_response(scope, exchange, refuse(_NOT_KEPT))
         else:
@@ -528,12 +533,13 @@ class McpSessions:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
-    async def _follow(  # noqa: PLR0917 - one caller, which has checked all of it
+    async def _follow(
         self,
         scope: Scope,
         exchange: Exchange,
         session: McpSession,
         shared: SharedSessions,
+        *,
         node: str,
         number: int,
         after: int,
