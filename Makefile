@@ -75,7 +75,7 @@ kills machines states long schemathesis mutants fuzz short overload test-corpus:
 kills: $(READY)          ## kill a worker a thousand times, a whole server a hundred times, and Redis and PostgreSQL twenty times (about twenty minutes)
 	TOOLWIRE_KILLS=1000 $(BIN)/pytest -s tests/process/test_kills.py tests/process/test_outages.py tests/oauth/test_postgres_killed.py
 
-machines: $(READY)       ## kill one of two machines 200 times, half of them without a last packet, then cut, kill, stop and fill what they need (twenty minutes, as root)
+machines: $(READY)       ## kill one of two machines 200 times, half of them without a last packet, then cut, kill, stop and fill what they need (ten minutes, as root)
 	TOOLWIRE_KILLS=200 $(BIN)/pytest -s tests/process/test_two_machines.py
 
 states: $(READY)         ## run the state machines of recorded calls 5,000 times on each ledger, and those of long calls 2,000 times (half an hour)
