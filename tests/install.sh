@@ -74,7 +74,10 @@ install_frameworks() {
     echo "Installing frameworks of agents into $frameworks (about 700 MB)"
     mkdir -p "$frameworks"
     install_wheels tests/adapters/frameworks/crewai.txt "$frameworks/crewai" &
-    install_wheels tests/adapters/frameworks/frameworks.txt "$frameworks/frameworks" && wait $! \
+    beside=$!
+    install_wheels tests/adapters/frameworks/frameworks.txt "$frameworks/frameworks"
+    installed=$?
+    wait "$beside" && [ "$installed" = 0 ] \
         && cp tests/adapters/frameworks/package*.json "$frameworks" \
         && install_modules "$frameworks" \
         && framework_locks >"$frameworks/installed.txt" \

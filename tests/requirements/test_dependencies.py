@@ -80,7 +80,12 @@ def test_every_installed_file_has_a_known_digest() -> None:
     pins = read_pins()
     assert {name: version for name, version in locked.items() if pins.get(name, version) != version} == {}
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert "--require-hashes --requirement requirements.lock" in makefile
+    install = next(line for line in makefile.splitlines() if line.startswith("LOCKED := "))
+    assert "--no-deps --require-hashes " in install
+    recipe = makefile.partition("\n$(READY):")[2].partition("\n\n")[0].splitlines()
+    assert all(
+        "$(LOCKED)" in line or "--no-deps" in line for line in recipe if "pip install" in line or "half-0" in line
+    )
 
 
 def test_conformance_suite_and_its_node_have_known_digests() -> None:

@@ -67,7 +67,7 @@ def test_test_run_continues_if_nothing_can_be_installed(bare: Path, tmp_path: Pa
     assert (done.returncode, done.stderr) == (0, "")
     assert "pip or npm could not install the MCP conformance suite" in done.stdout.splitlines()
     assert "pip or npm could not install the MCP clients of other makers" in done.stdout.splitlines()
-    assert done.stdout.splitlines()[-1] == "pip or npm could not install the frameworks of agents"
+    assert "pip or npm could not install the frameworks of agents" in done.stdout.splitlines()
     (bare / "apt-get").write_text("#!/bin/sh\nexit 100\n")
     (bare / "apt-get").chmod(0o755)
     done = subprocess.run(

@@ -9,6 +9,7 @@ import re
 import sys
 from contextlib import closing
 from getpass import getpass
+from hmac import compare_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -122,6 +123,6 @@ def _ask_password(name: str) -> str:
     if not sys.stdin.isatty():
         return sys.stdin.readline(2_048).rstrip("\r\n")
     password = getpass(f"Password for {name}: ")
-    if getpass("Again: ") != password:
+    if not compare_digest(getpass("Again: ").encode(), password.encode()):
         raise UsageError("The two are different: try again.")
     return password
