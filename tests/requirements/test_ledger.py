@@ -96,6 +96,7 @@ def test_ledger_has_every_numbered_requirement_once_and_in_order() -> None:
     assert found[: len(expected)] == expected
     # The rows of these lists come one by one, each when a user has it.
     later = [
+        *(f"P-{n:02}" for n in range(1, 10)),  # defects of speed under load
         *(f"MC-{n:02}" for n in range(1, 13)),  # MCP in full
         *(f"CC-{n:02}" for n in range(1, 9)),  # consent that holds everywhere
         *(f"LC-{n:02}" for n in range(1, 6)),  # long calls
