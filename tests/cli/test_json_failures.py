@@ -42,9 +42,9 @@ def test_json_is_printed_for_a_failure(command: str, target: str, kind: str, too
     assert failure["message"]
 
 
-WITHOUT_TARGET = {"approvals", "calls", "check", "connections", "gateway", "settings"}
+WITHOUT_TARGET = {"approvals", "calls", "check", "connections", "gateway", "settings", "users"}
 """``check`` lists the files that it cannot read in its JSON; ``connections`` reads only what is stored here, and
-``gateway`` and ``settings`` their files; ``calls`` asks the servers of stored handles."""
+``gateway``, ``users`` and ``settings`` their files; ``calls`` asks the servers of stored handles."""
 
 
 def test_every_command_with_json_is_here() -> None:
@@ -56,8 +56,9 @@ def test_every_command_with_json_is_here() -> None:
     assert with_json == COMMANDS.keys() | WITHOUT_TARGET
 
 
-def test_a_file_that_is_missing_is_in_the_json_of_gateway(toolwire: Callable[..., Any]) -> None:
-    outcome = toolwire("gateway", "check", "--json", "--file", "no_such_file.toml")
+@pytest.mark.parametrize("words", [("gateway", "check"), ("users", "list"), ("users", "add", "ann")])
+def test_gateway_file_that_is_missing_is_in_the_json(words: tuple[str, ...], toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire(*words, "--json", "--file", "no_such_file.toml")
     failure = json.loads(outcome.out)
     assert (outcome.code, failure["ok"], failure["kind"]) == (2, False, "usage")
     assert "no_such_file.toml" in failure["message"]
