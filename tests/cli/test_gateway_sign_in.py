@@ -239,6 +239,43 @@ def test_people_sign_in_from_a_foreign_program_and_are_callers(
     assert PASSWORD not in log
 
 
+@pytest.mark.requirement("GW-02", "GW-04")
+def test_people_who_signed_in_decide_in_an_inbox_of_their_own(
+    folder: Path, tasks: Site, people: dict[str, Person]
+) -> None:
+    url = write_file(folder, tasks, 'consent = "inbox"')
+    publish = '@desk.tool(approval="per-call")\ndef publish() -> str:\n    """Publish it."""\n    return "published"\n'
+    (folder / "desk.py").write_text(f"{DESK}\n\n{publish}")
+    (folder / "kept").mkdir(mode=0o700)
+    add_people(str(folder / "kept" / "oauth.sqlite3"))
+    ann, bob = people["ann"], people["bob"]
+    with run_gateway():
+        for person in (ann, bob):
+            assert f"{url}/inbox" in asyncio.run(use(url, person, "publish"))
+        # the session of the browser that signed in is enough, and no other one is
+        with httpx2.Client() as stranger:
+            answer = stranger.get(f"{url}/inbox/")
+            assert (answer.status_code, "publish" in answer.text) == (401, False)
+            assert "/oauth/login" in answer.text
+        forms = {}
+        for person in (ann, bob):
+            begun = person.browser.get(f"{url}/inbox/")
+            assert (begun.status_code, begun.headers["location"]) == (303, "/inbox/")
+            page = person.browser.get(f"{url}/inbox/").text
+            assert page.count("<article") == 1
+            assert re.search(rf"publish, for user:{person.name}:[0-9a-f]{{12}}", page)
+            forms[person.name] = dict(re.findall(r'name="(token|id)" value="([^"]*)"', page.partition("<article")[2]))
+        # neither the word of Ann's session nor her question is of use to Bob
+        for form in (forms["ann"], {**forms["bob"], "id": forms["ann"]["id"]}):
+            bob.browser.post(f"{url}/inbox/", data={**form, "answer": "allow"})
+        assert f"{url}/inbox" in asyncio.run(use(url, ann, "publish"))
+        done = ann.browser.post(f"{url}/inbox/", data={**forms["ann"], "answer": "allow"})
+        assert done.status_code == 303
+        assert asyncio.run(use(url, ann, "publish")) == "published"
+        assert f"{url}/inbox" in asyncio.run(use(url, bob, "publish"))  # her answer is not his
+        assert f"{url}/inbox" in asyncio.run(use(url, ann, "publish"))  # and was for one call
+
+
 def add_by_command(toolwire: Any, monkeypatch: pytest.MonkeyPatch, name: str, password: str = PASSWORD) -> Outcome:
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{password}\n"))
     outcome: Outcome = toolwire("users", "add", name)
