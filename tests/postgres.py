@@ -71,13 +71,12 @@ class Postgres:
         """Let it hang, with all that it started: it takes connections and says nothing."""
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
         everything = (self._process.pid, *map(int, children))
-        for each in everything:
-            os.kill(each, signal.SIGSTOP)
+        stopped = [each for each in everything if _send_signal(each, signal.SIGSTOP)]
         try:
             yield
         finally:
-            for each in everything:
-                os.kill(each, signal.SIGCONT)
+            for each in stopped:
+                _send_signal(each, signal.SIGCONT)
 
     def create_database(self) -> str:
         """Return the URL of a new, empty database."""
@@ -131,6 +130,15 @@ class LedgerDatabase:
         """Let all leases run out, also for processes that connected a moment ago."""
         self.connection.execute("UPDATE test_time SET now = now + 10")
         self.connection.execute("UPDATE toolwire_owners SET until = 0")
+
+
+def _send_signal(process: int, number: signal.Signals) -> bool:
+    """Return whether ``process`` was there: one that served a connection can end at any time."""
+    try:
+        os.kill(process, number)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -164,6 +164,14 @@ def test_a_word_of_one_machine_is_accepted_once_by_all_of_them(machines: list[Po
     assert not words.redeem(other, b"another subject")
 
 
+@pytest.mark.requirement("ST-01", "XL-056")
+@pytest.mark.parametrize(("ahead_s", "is_valid"), [(0.5, True), (2.0, False), (-299.0, True), (-301.0, False)])
+def test_word_is_valid_on_a_machine_whose_clock_is_a_little_behind(url: str, ahead_s: float, is_valid: bool) -> None:
+    word = ConfirmationWords(url, clock=lambda: 10_000.0 + ahead_s).issue(b"subject")
+    other = ConfirmationWords(url, clock=lambda: 10_000.0)
+    assert [other.redeem(word, b"subject") for _ in range(2)] == [is_valid, False]
+
+
 @pytest.mark.requirement("ST-01", "R14")
 def test_the_clock_of_a_machine_does_not_count(machines: list[PostgresRows], url: str) -> None:
     with psycopg.connect(url) as connection:
