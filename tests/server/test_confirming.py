@@ -261,3 +261,10 @@ def test_first_approval_answers_only_a_challenge_without_new_text(reasons: list[
     with background(app) as url, connect_sync(url, protocol="otc", approve=approve) as remote:
         assert remote.call("erase", {"what": "a"}) == Value("gone")
     assert (len(asked), ran) == (questions, ["a"])
+
+
+@pytest.mark.requirement("XL-056", "D-17")
+@pytest.mark.parametrize("ahead_s", [0.5, 2.0])
+def test_word_from_before_a_restart_of_the_machine_is_invalid(tmp_path: Path, ahead_s: float) -> None:
+    word = ConfirmationWords(tmp_path / "words", clock=lambda: 100.0 + ahead_s).issue(b"subject")
+    assert not ConfirmationWords(tmp_path / "words", clock=lambda: 100.0).redeem(word, b"subject")
