@@ -241,7 +241,7 @@ def test_people_sign_in_from_a_foreign_program_and_are_callers(
 
 @pytest.mark.requirement("GW-02", "GW-04")
 def test_people_who_signed_in_decide_in_an_inbox_of_their_own(
-    folder: Path, tasks: Site, people: dict[str, Person]
+    toolwire: Any, folder: Path, tasks: Site, people: dict[str, Person]
 ) -> None:
     url = write_file(folder, tasks, 'consent = "inbox"')
     publish = '@desk.tool(approval="per-call")\ndef publish() -> str:\n    """Publish it."""\n    return "published"\n'
@@ -274,6 +274,16 @@ def test_people_who_signed_in_decide_in_an_inbox_of_their_own(
         assert asyncio.run(use(url, ann, "publish")) == "published"
         assert f"{url}/inbox" in asyncio.run(use(url, bob, "publish"))  # her answer is not his
         assert f"{url}/inbox" in asyncio.run(use(url, ann, "publish"))  # and was for one call
+        left = bob.browser.post(f"{url}/inbox/sign-out", data=forms["bob"])
+        assert (left.status_code, "You left this page." in left.text) == (200, True)
+        assert bob.browser.get(f"{url}/inbox/").status_code == 303  # he did not leave the gateway
+        assert bob.browser.get(f"{url}/inbox/").status_code == 200
+        # who is signed out at the gateway, or removed, is let in no more: not for a page, a form or an event
+        for action, person in (("sign-out", ann), ("remove", bob)):
+            assert toolwire("users", action, person.name).code == 0
+            form = {**forms[person.name], "answer": "allow"}
+            assert person.browser.post(f"{url}/inbox/", data=form).status_code == 401
+            assert [person.browser.get(f"{url}/inbox/{path}").status_code for path in ("", "events")] == [401, 401]
 
 
 def add_by_command(toolwire: Any, monkeypatch: pytest.MonkeyPatch, name: str, password: str = PASSWORD) -> Outcome:

@@ -47,7 +47,7 @@ from .page import (
 )
 from .page_tables import PageTables
 from .script import SCRIPT_RESPONSE
-from .sessions import OperatorSession, OperatorSessions, SignInKey
+from .sessions import OperatorSession, OperatorSessions, SignedIn, SignInKey
 from .source import ConsoleSource
 
 Asgi: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -58,6 +58,7 @@ _LIMITS: Final = ServerLimits(body_bytes=4 << 20)
 _MAX_FIELDS: Final = 5_000
 _THREADS: Final = 16
 _EVENT_HEADERS: Final = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+_LEFT: Final = "You left this page. You are still signed in at this server with your account."
 _SAFE_PATH: Final = re.compile(r"/[A-Za-z0-9/_-]{0,100}")
 
 
@@ -195,14 +196,24 @@ class Console:
         # The system writes its table of connections anew for each reader.
         return await anyio.to_thread.run_sync(is_other_user, peer, own, limiter=self._find_limiter())
 
-    def _find_session(self, scope: Scope, fields: Fields) -> tuple[str, OperatorSession | None]:
+    async def _find_session(self, scope: Scope, fields: Fields) -> tuple[str, OperatorSession | None]:
+        """Return the cookie of a request and its session, or None if it has ended."""
         try:
             cookies = SimpleCookie(fields.get(b"cookie", b"").decode("latin-1"))
         except CookieError:
             return "", None
         found = cookies.get(self._name_cookie(scope))
         cookie = "" if found is None else found.value
-        return cookie, self._sessions.find(cookie) if cookie else None
+        session = self._sessions.find(cookie) if cookie else None
+        if session is not None and session.by_account:
+            # D-38: a person who signs out there, or is removed, is let in nowhere any more.
+            user = await self._find_user(scope)
+            session = session if user is not None and user.name == session.name else None
+        return cookie, session
+
+    async def _find_user(self, scope: Scope) -> SignedIn | None:
+        find_user = self._tables.find_user
+        return None if find_user is None else await find_user(scope["headers"])
 
     # Pages
 
@@ -213,7 +224,7 @@ class Console:
             case "GET" | "HEAD" if path == SCRIPT_PATH:
                 return SCRIPT_RESPONSE
             case "GET" | "HEAD":
-                _, session = self._find_session(scope, fields)
+                _, session = await self._find_session(scope, fields)
                 if session is None:
                     return await self._welcome(scope, fields, path)
                 query = {name: one[0] for name, one in _parse(scope["query_string"].decode("latin-1")).items()}
@@ -229,7 +240,7 @@ class Console:
         form = _parse(body.decode("utf-8", "replace"))
         if path == "/sign-in":
             return await self._sign_in(scope, fields, form)
-        cookie, session = self._find_session(scope, fields)
+        cookie, session = await self._find_session(scope, fields)
         if session is None:
             return self._build_sign_in(path)
         request = PageRequest(session=session, root=self._root, path=path, form=form)
@@ -238,7 +249,8 @@ class Console:
         if path == "/sign-out":
             self._sessions.end(cookie)
             gone = f"{self._name_cookie(scope)}=; Path={self._root or '/'}; Max-Age=0"
-            response = _redirect(f"{self._root}/")
+            # A redirect would begin a session for the same person again.
+            response = self._build_sign_in("/", _LEFT, 200) if session.by_account else _redirect(f"{self._root}/")
             return response._replace(headers=(*response.headers, (b"set-cookie", gone.encode())))
         return await self._make(self._actions.get(path), request)
 
@@ -270,8 +282,7 @@ class Console:
 
     async def _welcome(self, scope: Scope, fields: Fields, path: str) -> Response:
         """Return the page that asks for a key; or begin the session of a person who is signed in at the server."""
-        find_user = self._tables.find_user
-        user = None if find_user is None else await find_user(scope["headers"])
+        user = await self._find_user(scope)
         wanted = path if path in self._pages else "/"
         if user is None:
             return self._build_sign_in(path)
@@ -284,10 +295,10 @@ class Console:
         response = _redirect(f"{self._root}{path}")
         return response._replace(headers=(*response.headers, (b"set-cookie", text.encode())))
 
-    def _build_sign_in(self, path: str, problem: str = "", status: int = 401) -> Response:
+    def _build_sign_in(self, path: str, notice: str = "", status: int = 401) -> Response:
         wanted = path if path in self._pages else "/"
         login = self._tables.login_path
-        return build_sign_in_page(self._root, wanted, self._tables.words, problem, status, login_path=login)
+        return build_sign_in_page(self._root, wanted, self._tables.words, notice, status, login_path=login)
 
     def _name_cookie(self, scope: Scope) -> str:
         # Cookies are shared by all ports of a host; two consoles of one machine must not sign each other out.
@@ -305,7 +316,7 @@ class Console:
     # Events
 
     async def _serve_events(self, scope: Scope, exchange: Exchange, fields: Fields) -> None:
-        cookie, session = self._find_session(scope, fields)
+        _, session = await self._find_session(scope, fields)
         if session is None or self._feed.is_full:
             refusal = build_refusal("Sign in first.", 401) if session is None else build_refusal("Too many pages.", 503)
             await send_response(scope, exchange, refusal)
@@ -318,7 +329,7 @@ class Console:
             await exchange.send({"type": "http.response.body", "body": b"retry: 2000\n\n", "more_body": True})
             while not self._draining:
                 await asyncio.wait((leaving, change), timeout=BEAT_S, return_when=asyncio.FIRST_COMPLETED)
-                if leaving.done() or self._sessions.find(cookie) is None:
+                if leaving.done() or (await self._find_session(scope, fields))[1] is None:
                     break
                 data = b": \n\n"
                 if change.done():

@@ -52,7 +52,7 @@ def add_caller_inbox(
     ``place`` is where the server keeps its questions: a folder, or the URL of a PostgreSQL. A session lasts twelve
     hours with one of ``api_keys``, else an hour, and never longer than a token. ``hosts`` are names of this server
     besides those of this machine, and ``public_url`` is its address for its users. ``find_user`` finds a person who is
-    signed in at the server itself, at ``login_path``, and needs no key.
+    signed in at the server itself, at ``login_path``, and needs no key: the session ends with that sign-in.
 
     Raises:
         DefinitionError: the place cannot be used, or callers need no credentials, so that none can be told apart.
@@ -69,16 +69,18 @@ def add_caller_inbox(
         secret=_build_secret(place, keys),
         tables=replace(
             build_caller_tables(source),
-            find_user=None if find_user is None else partial(_find_session, find_user),
+            find_user=None if find_user is None else partial(_find_signed_in, find_user),
             login_path=login_path,
         ),
     )
     return ConsoleFront(app, console, announce=build_announcer(public_url))
 
 
-async def _find_session(find_user: FindUser, headers: Sequence[tuple[bytes, bytes]]) -> SignedIn | None:
+async def _find_signed_in(find_user: FindUser, headers: Sequence[tuple[bytes, bytes]]) -> SignedIn | None:
     user = await find_user(headers)
-    return None if user is None or len(user.caller.name) > _MAX_NAME else SignedIn(user.caller.name, TOKEN_SESSION_S)
+    if user is None or len(user.caller.name) > _MAX_NAME:
+        return None
+    return SignedIn(user.caller.name, SESSION_S, by_account=True)
 
 
 def build_announcer(public_url: str) -> Callable[[Scope], None]:

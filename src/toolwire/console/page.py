@@ -133,17 +133,18 @@ def build_page(request: PageRequest, page: Page, places: Sequence[tuple[str, str
 
 
 def build_sign_in_page(
-    root: str, path: str, words: SignInWords, problem: str = "", status: int = 401, *, login_path: str = ""
+    root: str, path: str, words: SignInWords, notice: str = "", status: int = 401, *, login_path: str = ""
 ) -> Response:
-    """Return the page that asks for the key; ``path`` is where the user wanted to go.
+    """Return the page that asks for the key; ``path`` is where the user wanted to go. ``notice`` says what happened.
 
     With ``login_path``, a person can sign in at the server there instead.
     """
     login = f"{login_path}?{urlencode({'next': root + path})}"
     other = f'<p><a href="{escape(login)}">Sign in with your account</a></p>' if login_path else ""
-    alert = build_notice(problem, "destroys", role="alert") if problem else ""
+    kind, role = ("", "status") if status == 200 else ("destroys", "alert")
+    told = build_notice(notice, kind, role=role) if notice else ""
     html = (
-        f'<div class="card"><h1>{escape(words.heading)}</h1>{alert}'
+        f'<div class="card"><h1>{escape(words.heading)}</h1>{told}'
         f'<form method="post" action="{escape(root)}/sign-in" id="sign-in">{build_hidden_fields([("next", path)])}'
         f'<p class="field"><label>Key <small>{escape(words.hint)}</small>'
         '<input name="key" type="password" autocomplete="off" required autofocus></label></p>'

@@ -18,7 +18,7 @@ OPERATOR_WORDS: Final = SignInWords(
 )
 
 
-FindUser: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[SignedIn | None]]
+FindSignedIn: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[SignedIn | None]]
 """Returns the user who is signed in at the browser that sent these header fields, or None."""
 
 
@@ -42,5 +42,5 @@ class PageTables:
     find_topics: Callable[[OperatorSession], Collection[str] | None] = hear_all
     name: str = "console"
     words: SignInWords = OPERATOR_WORDS
-    find_user: FindUser | None = None
+    find_user: FindSignedIn | None = None
     login_path: str = ""

@@ -35,18 +35,26 @@ _MAX_ADDRESSES: Final = 1_000
 
 
 class SignedIn(NamedTuple):
-    """The name of a user whose key is known, and for how many seconds at most a session may last."""
+    """The name of a user who is known, and for how many seconds at most a session may last.
+
+    ``by_account`` means that the session is valid only while the user is signed in at the server itself.
+    """
 
     name: str
     lasts_s: float
+    by_account: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorSession:
-    """A browser that has signed in: the operator's name, and the token that each form of it has."""
+    """A browser that has signed in: the operator's name, and the token that each form of it has.
+
+    ``by_account`` is that of ``SignedIn``.
+    """
 
     name: str
     form_token: str
+    by_account: bool = False
 
     def owns(self, token: str) -> bool:
         """Return whether a form with ``token`` came from a page of this session."""
@@ -112,9 +120,9 @@ class OperatorSessions:
 
     def start_for(self, user: SignedIn) -> str:
         """Return the value of the cookie for the browser of a user who is known."""
-        name, lasts_s = user
-        until = int(self._wall() + min(lasts_s, SESSION_S))
-        content = json.dumps([name[:_MAX_NAME], until, secrets.token_hex(16)]).encode()
+        until = int(self._wall() + min(user.lasts_s, SESSION_S))
+        kind = ("account",) if user.by_account else ()
+        content = json.dumps([user.name[:_MAX_NAME], until, secrets.token_hex(16), *kind]).encode()
         text = urlsafe_b64encode(content).decode().rstrip("=")
         return f"{text}.{self._sign('cookie', text)}"
 
@@ -123,8 +131,8 @@ class OperatorSessions:
         text, _, signature = cookie.partition(".")
         if not compare_digest(signature.encode(), self._sign("cookie", text).encode()) or cookie in self._ended:
             return None
-        name, until, _ = json.loads(urlsafe_b64decode(f"{text}{'=' * (-len(text) % 4)}"))
-        return OperatorSession(name, self._sign("form", text)) if self._wall() < until else None
+        name, until, _, *kind = json.loads(urlsafe_b64decode(f"{text}{'=' * (-len(text) % 4)}"))
+        return OperatorSession(name, self._sign("form", text), bool(kind)) if self._wall() < until else None
 
     def end(self, cookie: str) -> None:
         """End the session of a cookie."""
