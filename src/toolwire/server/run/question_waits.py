@@ -14,7 +14,7 @@ import asyncio
 import logging
 import sqlite3
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import Final
 
 from toolwire.core.check import ALLOW, Verdict
@@ -50,7 +50,7 @@ class QuestionWaits:
     def drain(self) -> None:
         """Let each call that waits be answered now, without a decision."""
         self._is_draining = True
-        self._wake(frozenset())
+        self._wake(self._waiting)
 
     async def wait(self, question: str, principal: str, wait_s: float) -> bool:
         """Return whether ``question`` is answered within ``wait_s`` seconds."""
@@ -81,17 +81,20 @@ class QuestionWaits:
         """Wake the calls whose questions are over, until none waits."""
         while self._waiting:
             await asyncio.sleep(self._look_s)
+            # A question that comes while the inbox is read may be missing in what was read, and is not over.
+            asked = frozenset(self._waiting)
             try:
-                self._wake(await asyncio.to_thread(self._inbox.list_open))
+                still_open = await asyncio.to_thread(self._inbox.list_open)
             except (OSError, sqlite3.Error) as error:
                 _log.debug("looking for answers failed: %s", error)
+                continue
+            self._wake(asked - still_open)
 
-    def _wake(self, still_open: frozenset[str]) -> None:
-        for question, waiting in self._waiting.items():
-            if question not in still_open:
-                for over in waiting:
-                    if not over.done():
-                        over.set_result(None)
+    def _wake(self, questions: Iterable[str]) -> None:
+        for question in questions:
+            for over in self._waiting.get(question, ()):
+                if not over.done():
+                    over.set_result(None)
 
 
 class WaitingCall:
