@@ -20,11 +20,12 @@ import pytest
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.session import ClientSession
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 
 from tests.cli.conftest import Outcome
 from tests.cli.test_gateway import find_free_port, run_gateway, wait_for_line
 from tests.cli.test_gateway_callers import QUICK, Site, read_fields, serve_site
+from tests.oauth.test_other_clients import Storage
 from tests.postgres import Postgres, shared_postgres  # noqa: F401 - the fixture
 from toolwire.cli.gateway_sign_in import make_user_id
 from toolwire.stores.oauth.accounts import Accounts
@@ -98,26 +99,6 @@ def add_people(place: str) -> None:
     with closing(Accounts(OAuthStore(place), hasher=QUICK)) as people:
         for name in ("ann", "bob"):
             assert people.add(name, PASSWORD, make_user_id(name)) is not None
-
-
-class Storage:
-    """Where the MCP SDK keeps what it got."""
-
-    def __init__(self) -> None:
-        self.tokens: OAuthToken | None = None
-        self.client: OAuthClientInformationFull | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self.tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self.client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self.client = client_info
 
 
 class Person(NamedTuple):

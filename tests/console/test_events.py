@@ -6,13 +6,17 @@ import http.client
 import socket
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.console.conftest import Browser, Started, build_question
 from tests.console.test_pages import build_decision
+from toolwire.console.app import _build_tables
+from toolwire.console.caller_pages import build_caller_tables, name_topic
 from toolwire.console.events import MAX_STREAMS
+from toolwire.core.check import Answer
 
 
 def open_stream(browser: Browser) -> socket.socket:
@@ -41,6 +45,19 @@ def test_open_page_hears_of_a_new_question_and_of_a_decision(start: Callable[...
         assert b"event: change\ndata: inbox\n\n" in read_until(stream, b"inbox\n\n")
         console.source.audit.append(build_decision())
         assert b"Shop" not in read_until(stream, b"data: log\n\n"), "an event holds no data"
+
+
+@pytest.mark.requirement("CO-02", "GW-04")
+def test_question_that_is_asked_and_answered_between_two_looks_is_news(start: Callable[..., Started]) -> None:
+    source = start().source
+    operators, callers = _build_tables(source, ()).look, build_caller_tables(source).look
+    source.approvals.ask(replace(build_question(), principal="key:ann", binding="first"))
+    before = operators()["inbox"], callers()
+    id_ = source.approvals.ask(replace(build_question(), principal="key:ann", binding="second"))
+    assert source.approvals.answer(id_, Answer(allowed=False))
+    after = operators()["inbox"], callers()
+    assert before[0] != after[0]
+    assert before[1][name_topic("key:ann")] != after[1][name_topic("key:ann")]
 
 
 @pytest.mark.requirement("CO-02")

@@ -407,7 +407,8 @@ def _build_tables(source: ConsoleSource, groups: Sequence[PageGroup]) -> PageTab
 
 def _build_looks(source: ConsoleSource) -> Mapping[str, Callable[[], object]]:
     looks: dict[str, Callable[[], object]] = {
-        "inbox": lambda: [one.id for one in source.approvals.list_pending()],
+        # With the number of all: a question that was asked and answered between two looks has changed the page too.
+        "inbox": lambda: (source.approvals.count_kept(), [one.id for one in source.approvals.list_pending()]),
         "permissions": lambda: [(one.id, one.uses_left) for one in source.grants.list_grants()],
         "rules": source.preferences.list_levels,
         "log": source.audit.last_number,

@@ -63,7 +63,11 @@ _LIST_OWN = (
     " AND id IN (SELECT id FROM question_callers WHERE principal = ?) ORDER BY asked_at, id"
 )
 _LIST_OPEN = "SELECT id FROM questions WHERE allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ?"
-_LIST_CALLERS = "SELECT id, principal FROM question_callers"
+_LIST_OPEN_CALLERS = (
+    "SELECT principal, id FROM question_callers WHERE id IN (SELECT id FROM questions"
+    " WHERE allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ?) ORDER BY id"
+)
+_COUNT_BY_CALLER = "SELECT principal, count(*) FROM question_callers GROUP BY principal"
 _LIST_CALLS = "SELECT id, principal, call FROM question_calls ORDER BY id, call LIMIT ?"
 _FORGET = (
     "DELETE FROM answer_bounds WHERE id NOT IN (SELECT id FROM questions)",
@@ -192,13 +196,19 @@ class Approvals:
         rows: Any = self._database.select_rows(_LIST_OPEN, now, now)
         return frozenset(row[0] for row in rows)
 
-    def list_open_by_caller(self) -> Mapping[str, Sequence[str]]:
-        """Return the ids of the questions that still wait, by the principal of their caller."""
-        waiting, found = self.list_open(), dict[str, list[str]]()
-        rows: Any = self._database.select_rows(_LIST_CALLERS) if waiting else ()
-        for id_, principal in rows:
-            if id_ in waiting:
-                found.setdefault(principal, []).append(id_)
+    def count_kept(self) -> int:
+        """Return how many questions are kept, also those that are over: for a day after their end."""
+        rows: Any = self._database.select_rows("SELECT count(*) FROM questions")
+        return int(rows[0][0])
+
+    def list_by_caller(self) -> Mapping[str, tuple[int, Sequence[str]]]:
+        """Return by the principal of each caller how many questions are kept, and the ids of those that still wait."""
+        now = self._clock()
+        kept: Any = self._database.select_rows(_COUNT_BY_CALLER)
+        found: dict[str, tuple[int, list[str]]] = {principal: (number, []) for principal, number in kept}
+        waiting: Any = self._database.select_rows(_LIST_OPEN_CALLERS, now, now)
+        for principal, id_ in waiting:
+            found.setdefault(principal, (0, []))[1].append(id_)
         return found
 
     def add_call(self, waiting: WaitingCall) -> None:
