@@ -196,6 +196,18 @@ def test_check_tests_each_upstream_with_its_key_and_reports_every_fault(
 
 
 @pytest.mark.requirement("GW-01")
+def test_check_counts_the_tools_of_a_file_that_need_consent(folder: Path, toolwire: Callable[..., Outcome]) -> None:
+    (folder / "own.py").write_text(
+        "from toolwire import Toolkit\nkit = Toolkit('Own')\n"
+        "@kit.tool(approval='per-call')\ndef publish() -> str:\n    'Publish it.'\n    return ''\n"
+        "@kit.tool(approval='auto', safe=True)\ndef read() -> str:\n    'Read it.'\n    return ''\n"
+    )
+    (folder / "toolwire.toml").write_text('[upstreams.own]\ntarget = "own.py"\n')
+    (row,) = json.loads(toolwire("gateway", "check", "--json").out)
+    assert (row["tools"], row["asking"]) == (2, 1)
+
+
+@pytest.mark.requirement("GW-01")
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -32,6 +32,7 @@ from toolwire.core.errors import ToolwireError
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
+from toolwire.server.run.host_consent import count_own_asking_tools
 
 _HEAD = """\
 # The file of a gateway: `toolwire gateway run` serves its upstreams. Options stand here as in `toolwire serve`.
@@ -77,7 +78,8 @@ def _check(file: GatewayFile, *, as_json: bool) -> int:
             with announce_if_slow(f"Connecting to {upstream.name}"):
                 box = open_upstream(upstream, settings)
             boxes.append(box)
-            row |= {"tools": len(box.catalog().tools), "asking": count_asking_tools([box])}
+            asking = count_asking_tools([box]) + count_own_asking_tools([box])
+            row |= {"tools": len(box.catalog().tools), "asking": asking}
         except ToolwireError as error:
             row |= {"ok": False, "tools": 0, "asking": 0, "fault": str(error)}
         rows.append(row)
