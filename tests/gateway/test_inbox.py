@@ -372,6 +372,99 @@ def test_always_makes_a_permission_of_this_caller_which_they_take_back(start: Ca
     assert "allowed, and later calls" not in bob.get("/inbox/answers").text
 
 
+class ChangingSite:
+    """A site with an OpenAPI document: the same tool at each of ``paths``, below which each caller has a place."""
+
+    def __init__(self, *paths: str) -> None:
+        self.paths = paths
+        self.operation = "/preview"
+        self.done: list[str] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        path = scope["path"]
+        root = next((one for one in self.paths if path.startswith(one)), "")
+        status, body = 404, b"{}"
+        if path == f"{root}/openapi.json":
+            status, body = 200, json.dumps(self._write(root)).encode()
+        elif scope["method"] == "POST" and path.startswith(f"{root}/p"):
+            self.done.append(path)
+            status = 200
+        await send(
+            {"type": "http.response.start", "status": status, "headers": [(b"content-type", b"application/json")]}
+        )
+        await send({"type": "http.response.body", "body": body})
+
+    def _write(self, root: str) -> dict[str, Any]:
+        schema = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
+        operation = {
+            "operationId": "order",
+            "x-llm": {"enabled": True, "approval": "per-call", "blanketApprovalAllowed": True},
+            "description": "Order something.",
+            "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+            "responses": {"200": {"description": "Done"}},
+        }
+        return {
+            "openapi": "3.1.0",
+            "info": {"title": "Shop", "version": "1"},
+            "x-llm": {"version": "0.1", "name": "Shop"},
+            "servers": [{"url": root or "/"}],
+            "paths": {self.operation: {"post": operation}},
+        }
+
+
+def serve_upstreams(targets: dict[str, str]) -> Any:
+    """Return the application of a gateway whose callers decide in the inbox, over ``targets`` by name."""
+    tables = "".join(f'[upstreams.{name}]\ntarget = "{target}"\n' for name, target in targets.items())
+    text = f'state = "state"\napi-key-file = "keys.txt"\nconsent = "inbox"\n{tables}'
+    settings = _build_settings(parse_gateway_file(text.encode(), "toolwire.toml"))
+    return build_app(settings, open_toolboxes(settings))
+
+
+@pytest.mark.requirement("GW-04", "D-04")
+@pytest.mark.usefixtures("start")  # the folder with the keys
+def test_permission_for_one_upstream_is_none_for_another_of_the_same_site(tmp_path: Path) -> None:
+    site = ChangingSite("/mine", "/theirs")
+    with (
+        background(site) as url,
+        background(serve_upstreams({"mine": f"{url}/mine/openapi.json", "theirs": f"{url}/theirs/openapi.json"})) as at,
+    ):
+        gateway = Started(at, Shop(), tmp_path / "state")
+        client = Client(at, "mcp-2025", fields={"prefer": "wait=0"})
+        assert "its user decides" in json.dumps(client.call("mine_Shop_order", {"name": "tea"}))
+        ann = gateway.sign_in()
+        page = ann.get("/inbox").text
+        assert f"order at mine (POST {url}/mine/preview), for key:ann" in page
+        assert "Permissions lists it" in gateway.answer(ann, answer="allow", always="yes")
+        for _ in range(2):
+            client.call("mine_Shop_order", {"name": "tea"})
+        assert site.done == ["/mine/preview", "/mine/preview"]
+        assert "its user decides" in json.dumps(client.call("theirs_Shop_order", {"name": "tea"}))
+        assert site.done == ["/mine/preview", "/mine/preview"]
+
+
+@pytest.mark.requirement("GW-04", "D-04")
+@pytest.mark.usefixtures("start")  # the folder with the keys
+def test_permission_for_later_calls_ends_when_a_site_sends_them_to_another_path(tmp_path: Path) -> None:
+    site = ChangingSite("")
+    with background(site) as url:
+        with background(serve_upstreams({"shop": f"{url}/openapi.json"})) as at:
+            gateway = Started(at, Shop(), tmp_path / "state")
+            client = Client(at, fields={"prefer": "wait=0"})
+            assert client.call("order", {"name": "tea"})[0] == 428
+            gateway.answer(gateway.sign_in(), answer="allow", always="yes")
+            assert client.call("order", {"name": "tea"})[0] == 200
+            assert client.call("order", {"name": "coffee"})[0] == 200
+        with background(serve_upstreams({"shop": url})) as at:
+            assert Client(at, fields={"prefer": "wait=0"}).call("order", {"name": "milk"})[0] == 200
+        # Name, description and schema stay what they were.
+        site.operation = "/purchase"
+        with background(serve_upstreams({"shop": f"{url}/openapi.json"})) as at:
+            assert Client(at, fields={"prefer": "wait=0"}).call("order", {"name": "tea"})[0] == 428
+        assert site.done == ["/preview"] * 3
+
+
 @pytest.mark.requirement("GW-04")
 def test_what_destroys_is_typed_and_never_allowed_for_later(start: Callable[..., Started]) -> None:
     gateway = start()

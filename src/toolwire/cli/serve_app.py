@@ -576,7 +576,7 @@ def _build_personal(
 ) -> PersonalToolbox:
     options = read_url_options(Namespace(**upstream.remote), [upstream.target])
     receipts = find_state_places(settings.state).receipts
-    asking = build_caller_consent(settings)
+    asking = build_caller_consent(settings, upstream.name)
     shared_options = build_url_options(
         upstream.target,
         build_gateway_session(receipts),
@@ -674,7 +674,7 @@ def open_upstream(upstream: UpstreamSettings, settings: ServeSettings) -> Toolbo
             target,
             options=options,
             agree=upstream.agree,
-            asking=build_caller_consent(settings),
+            asking=build_caller_consent(settings, upstream.name),
             receipts=find_state_places(settings.state).receipts,
             holds_calls=settings.holds_calls,
             timeout_s=upstream.timeout_s,
@@ -776,8 +776,10 @@ def build_url_options(
     )
 
 
-def build_caller_consent(settings: ServeSettings) -> CallerConsent:
+def build_caller_consent(settings: ServeSettings, upstream: str = "") -> CallerConsent:
     """Return what answers for the callers of remote tools: their confirmation, by a receipt or in the inbox if set so.
+
+    ``upstream`` is the name of the upstream in the file of a gateway.
 
     Raises:
         DefinitionError: the keys of receipts, or a place, cannot be used.
@@ -795,6 +797,7 @@ def build_caller_consent(settings: ServeSettings) -> CallerConsent:
         inbox=find_inbox(settings),
         # GW-06: who decided what, for as long as the state is kept.
         audit=open_decisions(places.inbox) if settings.upstreams and places.inbox else None,
+        upstream=upstream,
     )
 
 

@@ -48,6 +48,7 @@ class Question:
     - ``consent_reasons``: the server asks only for consent, for these reasons. An approval of exactly this call that
       showed all of them answers it. None: only a new answer does.
     - ``receipt``: what the server wants signed if the user allows the call, or None.
+    - ``definition``: the digest of the tool's definition, with where and how a call of it is sent.
     """
 
     # XL-049, XL-050
@@ -74,6 +75,7 @@ class Question:
     files: Mapping[str, str] = field(default_factory=dict, repr=False)
     consent_reasons: tuple[str, ...] | None = field(default=None, repr=False)
     receipt: ReceiptTerms | None = field(default=None, repr=False)
+    definition: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

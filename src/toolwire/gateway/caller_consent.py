@@ -23,12 +23,11 @@ from hmac import compare_digest
 from pathlib import Path
 
 from toolwire.consent.decision_record import Audit, Decision
-from toolwire.consent.tool_definition import build_definition, definition_hash
 from toolwire.core.check import Answer, Question
 from toolwire.core.model import Kind
 from toolwire.framing import jsontext
 from toolwire.server.run.confirmation import Confirmations, ConfirmationWords
-from toolwire.server.run.inbox import Inbox
+from toolwire.server.run.inbox import Inbox, UpstreamTool
 from toolwire.server.run.receipts import ReceiptVerifier
 
 _CHANNEL = "caller"
@@ -52,11 +51,13 @@ class CallerConsent:
         receipts: ReceiptVerifier | None = None,
         inbox: Inbox | None = None,
         audit: Audit | None = None,
+        upstream: str = "",
     ) -> None:
         """Share ``confirmations``, a folder or the URL of a PostgreSQL, with the other processes of the same gateway.
 
         With ``receipts``, a caller must send a receipt too. In ``inbox``, the users of hosts that can confirm nothing
-        decide. ``audit`` keeps each decision, with the name of the caller.
+        decide. ``audit`` keeps each decision, with the name of the caller. ``upstream`` is what the gateway calls the
+        server: a confirmation for one upstream is none for another of the same site.
 
         Raises:
             DefinitionError: the place cannot be used.
@@ -65,6 +66,7 @@ class CallerConsent:
         self._confirmations = Confirmations(words, receipts=receipts, inbox=inbox)
         self._host_confirmation = host_confirmation.encode()
         self._audit = audit
+        self._upstream = upstream
 
     def __call__(self, question: Question) -> Answer | Awaitable[Answer]:
         """Allow a call whose caller has confirmed it; else let it end with what the caller is to confirm.
@@ -76,7 +78,7 @@ class CallerConsent:
         return self._answer(question)
 
     def _answer(self, question: Question) -> Answer:
-        call, subject = question.call, _digest(question)
+        call, subject = question.call, _digest(question, self._upstream)
         word = call.context.confirmation.encode()
         # CC-06: where receipts are required, what a host says of itself proves nothing.
         is_trusted = bool(self._host_confirmation) and self._confirmations.receipts is None
@@ -87,7 +89,12 @@ class CallerConsent:
         reasons = (*question.reasons, *question.changes)
         text = f"{call.tool.name} is a tool of {question.site}. {' '.join(reasons)} Do you allow this call?"
         problem = self._confirmations.find_refusal(
-            call, subject, text, reasons, site=question.site, always_allowed=question.always_allowed
+            call,
+            subject,
+            text,
+            reasons,
+            upstream=UpstreamTool(question.site, self._upstream, question.target, question.definition),
+            always_allowed=question.always_allowed,
         )
         decision = "allowed" if problem is None else "asked" if problem.kind is Kind.UNCONFIRMED else "refused"
         self._record(question, decision, _CHANNEL)
@@ -123,15 +130,16 @@ class CallerConsent:
         self._audit.append(record)
 
 
-def _digest(question: Question) -> bytes:
+def _digest(question: Question, upstream: str) -> bytes:
     call = question.call
     parts = [
         call.context.principal,
+        upstream,
         question.connection,
         question.site,
         question.target,
         call.tool.id,
-        definition_hash(build_definition(call.tool)),
+        question.definition,
         call.arguments,
         list(question.reasons),
         list(question.changes),

@@ -196,6 +196,7 @@ class Questions:
             binding=bound,
             can_keep_level=parties.preferences.can_keep,
             id=secrets.token_hex(8),
+            definition=self.agreements.grant_key(tool).definition,
         )
 
     def _is_always_allowed(self, prepared: PreparedCall, question: Question) -> bool:

@@ -29,7 +29,7 @@ from toolwire.framing import jsontext
 from toolwire.stores.consent.open import open_spent_words
 from toolwire.stores.consent.spent_words import SpentWords
 
-from .inbox import Inbox
+from .inbox import Inbox, UpstreamTool
 from .receipts import ReceiptVerifier
 
 CONFIRMATION = CONFIRMATION_FIELD
@@ -144,17 +144,17 @@ class Confirmations:
         question: str,
         reasons: Sequence[str] | None,
         *,
-        site: str = "",
+        upstream: UpstreamTool | None = None,
         always_allowed: bool = False,
     ) -> Problem | None:
         """Return None if ``call`` is confirmed, which then is spent, or the Problem that asks ``question``.
 
         ``subject`` is the digest of what a confirmation is for. ``reasons`` is given where the question is only
-        whether the user consents. ``site`` is the origin of a tool of another server. With ``always_allowed``, an
+        whether the user consents. ``upstream`` says whose tool it is, if another server's. With ``always_allowed``, an
         answer in the inbox may cover later calls too.
         """
         try:
-            return self._find_refusal(call, subject, question, reasons, site, always_allowed=always_allowed)
+            return self._find_refusal(call, subject, question, reasons, upstream, always_allowed=always_allowed)
         except ConnectionError as error:
             _log.error("A call of %s was refused: its confirmation cannot be checked (%s).", call.tool.id, error)
             return build_store_problem(call, "its confirmation cannot be checked now")
@@ -165,7 +165,7 @@ class Confirmations:
         subject: bytes,
         question: str,
         reasons: Sequence[str] | None,
-        site: str,
+        upstream: UpstreamTool | None,
         *,
         always_allowed: bool,
     ) -> Problem | None:
@@ -176,7 +176,7 @@ class Confirmations:
             return None
         if self._inbox is not None and context.needs_inbox:
             why = reasons if reasons is not None else (question,)
-            return self._inbox.find_refusal(call, subject, why, site=site, always_allowed=always_allowed)
+            return self._inbox.find_refusal(call, subject, why, upstream=upstream, always_allowed=always_allowed)
         return build_challenge(call, question, self.words.issue(subject), reasons=reasons)
 
     def _find_missing_proof(

@@ -41,7 +41,20 @@ CONNECTION: Final = "inbox"
 PAGE_URL: ContextVar[str] = ContextVar("PAGE_URL", default="")
 """The address of the inbox page, by which the caller of this request reached the server."""
 _MAX_CALLERS: Final = 1_000
+_HERE: Final = "this server"
 _log = logging.getLogger("toolwire")
+
+
+class UpstreamTool(NamedTuple):
+    """Whose tool a call is about, if another server's: the origin ``site`` of the upstream with this ``name``.
+
+    ``target`` is the method and URL of the call, and ``definition`` the digest of all that decides what a call sends.
+    """
+
+    site: str
+    name: str
+    target: str
+    definition: str
 
 
 class QuestionNotice(NamedTuple):
@@ -103,15 +116,21 @@ class Inbox:
         return self._on_question
 
     def find_refusal(
-        self, call: Call, subject: bytes, reasons: Sequence[str], *, site: str = "", always_allowed: bool = False
+        self,
+        call: Call,
+        subject: bytes,
+        reasons: Sequence[str],
+        *,
+        upstream: UpstreamTool | None = None,
+        always_allowed: bool = False,
     ) -> Problem | None:
         """Return None if the user has allowed ``call``, which then is spent, or why it does not run now.
 
-        ``subject`` is the digest of what the answer counts for. With ``always_allowed``, the policy of the tool lets an
-        answer cover later calls too.
+        ``subject`` is the digest of what the answer counts for, and ``upstream`` whose tool it is. With
+        ``always_allowed``, the policy of the tool lets an answer cover later calls too.
         """
         try:
-            return self._ask(call, subject.hex(), reasons, site or "this server", always_allowed=always_allowed)
+            return self._ask(call, subject.hex(), reasons, upstream, always_allowed=always_allowed)
         except (OSError, sqlite3.Error, DefinitionError) as error:
             _log.error("A call of %s was refused: its question cannot be kept (%s).", call.tool.id, error)
             text = f"{call.tool.name} did not run: the question to its user cannot be kept now."
@@ -144,10 +163,10 @@ class Inbox:
         self._approvals.remove_call(waiting)
 
     def _ask(
-        self, call: Call, binding: str, reasons: Sequence[str], site: str, *, always_allowed: bool
+        self, call: Call, binding: str, reasons: Sequence[str], upstream: UpstreamTool | None, *, always_allowed: bool
     ) -> Problem | None:
         name = call.tool.name
-        key = self._build_key(call, site) if always_allowed else None
+        key = self._build_key(call, upstream) if always_allowed else None
         if key is not None and self._spend_grant(key, call):
             return None
         id_ = self._approvals.find(binding)
@@ -155,7 +174,7 @@ class Inbox:
             if self._is_over_limit(call) or len(self._approvals.list_open()) >= MAX_WAITING:
                 text = f"{name} did not run: too many questions wait for its user. Call it again in a minute."
                 return Problem(kind=Kind.RATE_LIMITED, message=text, can_retry=True, retry_after_ms=60_000)
-            id_ = self._add_question(call, binding, reasons, site, always_allowed=always_allowed)
+            id_ = self._add_question(call, binding, reasons, upstream, always_allowed=always_allowed)
         answer = self._approvals.take(id_, binding)
         if answer is None:
             return self._build_refusal(name, id_)
@@ -170,13 +189,17 @@ class Inbox:
         )
 
     def _add_question(
-        self, call: Call, binding: str, reasons: Sequence[str], site: str, *, always_allowed: bool
+        self, call: Call, binding: str, reasons: Sequence[str], upstream: UpstreamTool | None, *, always_allowed: bool
     ) -> str:
         name, principal = call.tool.name, call.context.principal
+        site, where = _HERE, ""
+        if upstream is not None:
+            # Two upstreams may have one origin: the user sees which of them it is, and where the call goes.
+            site, where = upstream.site, f" at {upstream.name or upstream.site} ({upstream.target})"
         question = Question(
             call,
             site,
-            f"{name}, for {principal}",
+            f"{name}{where}, for {principal}",
             Approval.PER_CALL,
             always_allowed=always_allowed,
             reasons=tuple(reasons),
@@ -206,10 +229,15 @@ class Inbox:
         )
         return Problem(kind=Kind.UNCONFIRMED, message=text, details={"inbox": {"id": id_}})
 
-    def _build_key(self, call: Call, site: str) -> GrantKey:
-        from toolwire.consent.grant import grant_key  # brings all of consent, which few servers need
+    def _build_key(self, call: Call, upstream: UpstreamTool | None) -> GrantKey:
+        from toolwire.consent.grant import GrantKey, grant_key  # brings all of consent, which few servers need
 
-        return grant_key(site, call.tool, principal=call.context.principal, connection=CONNECTION)
+        principal = call.context.principal
+        if upstream is None:
+            return grant_key(_HERE, call.tool, principal=principal, connection=CONNECTION)
+        # XL-047: not of the description and the schemas alone, so that a site cannot move the tool to another path.
+        connection = f"{CONNECTION} of {upstream.name}" if upstream.name else CONNECTION
+        return GrantKey(principal, connection, upstream.site, call.tool.id, upstream.definition)
 
     def _spend_grant(self, key: GrantKey, call: Call) -> bool:
         """Return whether an earlier answer of the caller covers ``call``; one use of it is then spent."""
