@@ -221,6 +221,26 @@ def test_an_unknown_choice_of_sessions_is_refused() -> None:
         asgi(Desk().kit, sessions="some")  # type: ignore[arg-type]  # what an author may write
 
 
+@pytest.mark.parametrize("meta", [{}, {"progressToken": "p"}])
+def test_an_answer_that_nothing_precedes_is_json(meta: dict[str, str]) -> None:
+    kit = Toolkit("Desk")
+
+    @kit.tool(approval="auto")
+    async def look(context: Context) -> str:
+        """Look, and report nothing that this caller gets."""
+        await context.log("looking", level="debug")
+        return "done"
+
+    async def story(client: httpx2.AsyncClient) -> None:
+        session = await open_session(client)
+        params = {"name": "look", "arguments": {}, "_meta": meta}
+        response = await session.post({"id": 1, "method": "tools/call", "params": params})
+        assert response.headers["content-type"] == "application/json"
+        assert response.json()["result"]["structuredContent"] == {"result": "done"}
+
+    run(asgi(kit), story)
+
+
 @pytest.mark.requirement("CC-05", "MC-09")
 @pytest.mark.parametrize("answer", [ALLOW, {"action": "decline"}, {"action": "accept", "content": {}}, None])
 def test_a_client_is_asked_within_the_stream_of_its_call(answer: Any) -> None:

@@ -55,6 +55,7 @@ const onprogress = ({ progress, total, message }) => {
 };
 await call("count", { to: 3 }, { onprogress });
 await Promise.all(steps);
+said.quiet = (await call("count", { to: 0 })).structuredContent;
 said.deleted = [];
 for (const name of ["old.txt", "old.txt"]) said.deleted.push((await call("delete", { name })).content[0].text);
 const [image] = (await call("chart")).content;

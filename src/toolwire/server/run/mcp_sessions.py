@@ -26,7 +26,7 @@ from typing import Any, Final, TypeAlias
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import SessionOffer, Subscription
-from toolwire.core.http import Headers, Response
+from toolwire.core.http import JSON_HEADERS, Headers, Response
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.offered import Offered
 from toolwire.framing import jsontext, sse
@@ -430,7 +430,8 @@ class McpSessions:
 
         inner = InnerExchange(body, take_piece)
         await self._serve(_leave_session(scope), inner)
-        return inner.response._replace(body=last) if last else inner.response
+        # The answer came as an event. Whoever sends it decides between JSON and a stream.
+        return Response(inner.response.status, JSON_HEADERS, last) if last else inner.response
 
     async def _listen(
         self,
