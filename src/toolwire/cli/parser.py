@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NoReturn
 
 from toolwire.core.selection import DOCUMENT_BYTES
+from toolwire.core.suggestion import find_nearest
 from toolwire.core.url_display import show_urls
 
 from .exits import USAGE
@@ -19,6 +20,8 @@ _TARGET: Final = "URL | file.py | file.py:name | package.module:name | stdio:COM
 _CONVERTED: Final = ("opentool", "otc", "oxp", "openapi", "jsonschema", "mcp")
 _HOSTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "zed")
 EXAMPLES: Final = ("shop", "wallet")
+_MOST_OTHERS: Final = 4
+"""How many other commands with an option are named where it does not belong."""
 WITH_SETTINGS: Final = frozenset(
     (
         *("call", "calls", "chat", "conform", "convert", "diff", "explain", "install", "lock", "login", "logout"),
@@ -48,9 +51,24 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the usage and one sentence, and end the program."""
         self.print_usage(sys.stderr)
+        self.refuse(message)
+
+    def refuse(self, message: str) -> NoReturn:
+        """Print one sentence, which says all that the usage would, and end the program."""
         sentence = show_urls(message)
         self._print_message(f"toolwire: {sentence}\n", sys.stderr)
         raise CommandLineError(sentence)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            self.refuse(_explain_no_command(str(value), action.choices))
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            near = find_nearest(str(value), map(str, action.choices or ()))
+            if near:
+                error.message = f"{error.message}; did you mean {near!r}?"
+            raise
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Print a help text or the version. argparse itself would hide that standard output cannot be written."""
@@ -71,7 +89,7 @@ def read_command(argv: Sequence[str] | None, version: str) -> argparse.Namespace
     # argparse reads a list like KEY=VALUE... in one piece; the words behind a later option belong to it too.
     late = [text for text in rest if not text.startswith("-")]
     if len(late) < len(rest) or (late and "more" not in arguments):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        _refuse_words(parser, arguments.command, rest)
     if late:
         setattr(arguments, arguments.more, [*getattr(arguments, arguments.more), *late])
     if arguments.command is None:
@@ -89,13 +107,58 @@ def list_given(argv: Sequence[str], version: str) -> frozenset[str]:
     return frozenset(vars(parser.parse_known_args(argv)[0]))
 
 
-def list_commands(version: str) -> dict[str, argparse.ArgumentParser]:
+def list_commands(version: str) -> dict[str, Parser]:
     """Return the parser of each command, by its name."""
     return _find_commands(_build_parser(version))
 
 
-def _find_commands(parser: Parser) -> dict[str, argparse.ArgumentParser]:
+def _find_commands(parser: Parser) -> dict[str, Parser]:
     return next(one.choices for one in parser._actions if isinstance(one.choices, dict))
+
+
+def _explain_no_command(word: str, commands: Iterable[str]) -> str:
+    """Return why ``word`` cannot stand in the place of a command, and what was probably meant."""
+    target = show_urls(word)[:100]
+    if "://" in word:
+        return f"Name a command before the URL: `toolwire tools {target}` lists its tools."
+    if word.endswith(".py"):
+        return (
+            f"Name a command before the file: `toolwire serve {target}` serves it, `toolwire tools {target}` lists it."
+        )
+    near = find_nearest(word, commands)
+    hint = f" Did you mean {near}?" if near else ""
+    return f"There is no command {target!r}.{hint} `toolwire --help` lists them."
+
+
+def _refuse_words(parser: Parser, name: str | None, rest: Sequence[str]) -> NoReturn:
+    """End the program because of the words ``rest``, which the command called ``name`` does not have."""
+    commands = _find_commands(parser)
+    command = parser if name is None else commands[name]
+    help_ = f"`{command.prog} --help`"
+    # What follows the option may be a secret, and is not repeated.
+    option = next((word.partition("=")[0] for word in rest if word.startswith("-")), "")
+    known = command._option_string_actions
+    if not option:
+        command.error(f"{rest[0]!r} is too much: {help_} says what it takes.")
+    if option in known:
+        command.refuse(f"{option} stands behind the command: {command.prog} {option}.")
+    others = [other for other, one in commands.items() if option in one._option_string_actions]
+    names = [one for one in known if one.startswith("--")]
+    # An option of another command was not mistyped; only a name within a name is a likely slip then.
+    near = find_nearest(option, (one for one in names if not others or one[1:] in option))
+    if name == "gateway" and "serve" in others:
+        hint = f": it stands in the file, as {option[2:]}."
+    elif len(others) > _MOST_OTHERS:
+        hint = "; other commands have it."
+    else:
+        hint = f"; {_join_words(others)} {'have' if len(others) > 1 else 'has'} it." if others else "."
+    meant = f" Did you mean {near}?" if near else ""
+    command.refuse(f"{command.prog} has no option {option}{hint}{meant} {help_} lists its options.")
+
+
+def _join_words(words: Sequence[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _build_parser(version: str) -> Parser:
