@@ -13,11 +13,12 @@ import asyncio
 import json
 import re
 import statistics
+import sys
 import tempfile
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -49,6 +50,10 @@ PHASES = 15
 PHASE_S = 2.0
 RECORDED_S = 0.01
 """A recorded call comes every 10 ms."""
+CONNECTIONS = 200
+"""More calls do not wait for a database at the same time: after a second they are refused."""
+START_S = 1.0
+"""How long the process that sends recorded calls has to start before anything is measured."""
 READ_S = 0.002
 _LENGTH = re.compile(rb"content-length: (\d+)")
 
@@ -76,21 +81,28 @@ async def measure_route(port: int, request: bytes, until: float) -> list[float]:
     return took
 
 
-async def send_recorded(port: int, until: float, numbers: Callable[[], int]) -> Counter[int]:
-    """Send a call that must be recorded every 10 ms, whether or not the ones before were answered."""
-    statuses: Counter[int] = Counter()
-    idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+async def send_recorded(port: int, until: float, first: int) -> Counter[int]:
+    """Send a call that must be recorded every 10 ms, whether or not the ones before were answered.
 
-    async def send(body: bytes) -> None:
-        pair = idle.pop() if idle else await asyncio.open_connection("127.0.0.1", port)
+    ``first`` is the number of the first call. The connections are there before it, so that the server opens none while
+    it is measured.
+    """
+    statuses: Counter[int] = Counter()
+    idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(CONNECTIONS)]
+    body = json.dumps({"what": "tea"}).encode()
+
+    async def send(number: int) -> None:
+        pair = idle.pop()
         head = b"POST /api/order HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
-        key = b"idempotency-key: %d\r\ncontent-length: %d\r\n\r\n" % (numbers(), len(body))
+        key = b"idempotency-key: %d\r\ncontent-length: %d\r\n\r\n" % (number, len(body))
         statuses[await ask(*pair, head + key + body)] += 1
         idle.append(pair)
 
     tasks: list[Awaitable[None]] = []
-    while time.perf_counter() < until:
-        tasks.append(asyncio.create_task(send(json.dumps({"what": "tea"}).encode())))
+    for number in count(first):
+        if time.perf_counter() >= until:
+            break
+        tasks.append(asyncio.create_task(send(number)))
         await asyncio.sleep(RECORDED_S)
     await asyncio.gather(*tasks)
     for _, writer in idle:
@@ -98,9 +110,21 @@ async def send_recorded(port: int, until: float, numbers: Callable[[], int]) -> 
     return statuses
 
 
-async def run_phase(port: int, numbers: Callable[[], int]) -> tuple[dict[str, list[float]], Counter[int]]:
-    until = time.perf_counter() + PHASE_S
-    recorded = asyncio.create_task(send_recorded(port, until, numbers))
+async def send_beside(port: int, until: float) -> Counter[int]:
+    """Do ``send_recorded`` in a process of its own: in this one, its work would delay what is measured."""
+    arguments = ("--send", str(port), str(until), str(time.time_ns()))
+    sender = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bench.hanging_store", *arguments, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await sender.communicate()
+    return Counter({int(status): number for status, number in json.loads(said).items()})
+
+
+async def run_phase(port: int) -> tuple[dict[str, list[float]], Counter[int]]:
+    began = time.perf_counter() + START_S
+    until = began + PHASE_S
+    recorded = asyncio.create_task(send_beside(port, until))
+    await asyncio.sleep(START_S)
     took = await asyncio.gather(*(measure_route(port, request, until) for request in ROUTES.values()))
     return dict(zip(ROUTES, took, strict=True)), await recorded
 
@@ -112,13 +136,12 @@ def find_p99(took: Sequence[float]) -> float:
 async def compare(port: int, postgres: Postgres, phases: int) -> dict[str, list[tuple[list[float], list[float]]]]:
     """Return for each round the microseconds of each route while the database answers, and while it hangs."""
     found: dict[str, list[tuple[list[float], list[float]]]] = {name: [] for name in ROUTES}
-    numbers = count(1).__next__
-    await run_phase(port, numbers)  # until everything is loaded
+    await run_phase(port)  # until everything is loaded
     for _ in range(phases):
-        before, statuses = await run_phase(port, numbers)
+        before, statuses = await run_phase(port)
         assert set(statuses) == {200}, statuses
         with postgres.stopped():
-            hanging, statuses = await run_phase(port, numbers)
+            hanging, statuses = await run_phase(port)
         assert set(statuses) <= {200, 503}, statuses
         assert statuses[503], statuses
         for name in ROUTES:
@@ -126,7 +149,7 @@ async def compare(port: int, postgres: Postgres, phases: int) -> dict[str, list[
         until = time.perf_counter() + 30.0
         while time.perf_counter() < until:  # until calls are recorded again
             with suppress(ConnectionError):
-                if set(await send_recorded(port, time.perf_counter() + 0.5, numbers)) == {200}:
+                if set(await send_beside(port, time.perf_counter() + START_S)) == {200}:
                     break
     return found
 
@@ -134,7 +157,13 @@ async def compare(port: int, postgres: Postgres, phases: int) -> dict[str, list[
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--phases", type=int, default=PHASES)
-    phases: int = parser.parse_args().phases
+    parser.add_argument("--send", nargs=3, metavar=("PORT", "UNTIL", "FIRST"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.send:
+        port, until, first = arguments.send
+        print(json.dumps(asyncio.run(send_recorded(int(port), float(until), int(first)))))
+        return
+    phases: int = arguments.phases
     with tempfile.TemporaryDirectory() as folder, run_postgres() as postgres:
         wait_until_answering(postgres)
         kit = Path(folder, "shop.py")

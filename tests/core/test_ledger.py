@@ -1,6 +1,8 @@
 """The decision that all ledgers share, and what is remembered of an answer."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from toolwire.core.ledger import (
     CallKey,
@@ -13,6 +15,7 @@ from toolwire.core.ledger import (
     build_ending,
     build_interrupted,
     build_key,
+    compute_excess,
     decide_claim,
     is_replayed,
     mark_replayed,
@@ -105,3 +108,19 @@ def test_replayed_result_is_marked_as_replayed() -> None:
     assert is_replayed(Problem(kind=Kind.INTERNAL, message="No.", details=mark_replayed(None)))
     assert not is_replayed(Value(1))
     assert not is_replayed(Problem(kind=Kind.INTERNAL, message="No."))
+
+
+@pytest.mark.requirement("A-42", "D-34")
+@given(st.data(), st.integers(0, 60), st.integers(0, 70), st.integers(0, 8))
+def test_excess_is_the_least_that_a_caller_must_lose_for_room(
+    data: st.DataObject, most: int, total: int, more: int
+) -> None:
+    held = data.draw(st.integers(0, total))
+
+    def has_room(lost: int) -> bool:
+        free = most - (total - lost) - more
+        return free >= 0 and (lost == held or held - lost + more <= 3 * free)
+
+    excess = compute_excess(held, more, total, most)
+    assert excess > held or has_room(excess)
+    assert not any(has_room(lost) for lost in range(min(excess, held)))

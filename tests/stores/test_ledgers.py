@@ -5,7 +5,7 @@ import logging
 import random
 import sqlite3
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from itertools import pairwise
@@ -668,6 +668,35 @@ def test_claims_and_endings_that_come_together_are_as_if_made_one_by_one(make: O
     do(check())
     for name in ran:
         assert do(ledger.claim(claim(name))) == StoredResult(Value(name))
+
+
+@pytest.mark.requirement("A-42", "D-34")
+def test_full_ledger_makes_room_for_calls_that_come_together_from_their_own_callers_alone(make: Open) -> None:
+    ledger = make(rows=2_048)
+
+    async def record(principal: str, name: str) -> ClaimOutcome:
+        outcome = await ledger.claim(claim_of(principal, name))
+        if isinstance(outcome, Ticket):
+            await ledger.settle(outcome, CallEnding(CallState.DONE, ONE, pinned=True))
+        return outcome
+
+    async def flood(numbers: Iterable[int]) -> list[ClaimOutcome]:
+        calls = [(caller, f"flood-{number}") for number in numbers for caller in ("mallory", "mallet")]
+        return await asyncio.gather(*(record(*call) for call in calls))
+
+    async def check() -> None:
+        first = [await record("ada", str(number)) for number in range(200)]
+        for start in range(0, 2_000, 50):
+            first += await flood(range(start, start + 50))
+        assert all(isinstance(one, Ticket) for one in first), "each was new, and there was room for it"
+        kept = [await record("ada", str(number)) for number in range(200)]
+        assert kept == [StoredResult(ONE)] * 200, "no call of another caller was removed for them"
+        # Of 1,848 rows, two callers keep three sevenths each, less what is removed ahead at a time.
+        for caller in ("mallory", "mallet"):
+            last = [await ledger.claim(claim_of(caller, f"flood-{number}")) for number in range(1_300, 2_000)]
+            assert last == [StoredResult(ONE)] * 700
+
+    do(check())
 
 
 def test_together_settled_calls_count_only_the_rows_that_were_still_theirs(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ class LedgerLimits:
     """The limits of one ledger: ``rows`` and ``bytes`` in total, ``answer_bytes`` for one result.
 
     ``keep_s`` is the longest time that an ended call is kept. If the ledger is full, a caller who needs room loses the
-    oldest of their own ended calls earlier, never a call of another caller.
+    oldest of their own ended calls earlier, up to a thousandth of ``rows`` at a time, never a call of another caller.
     """
 
     rows: int = 100_000
@@ -108,13 +108,16 @@ class LedgerLimits:
     keep_s: float = 86_400.0
 
 
-def has_room(held: int, more: int, total: int, most: int) -> bool:
-    """Return whether a caller who holds ``held`` of ``total`` may take ``more``, if the limit for all is ``most``.
+def compute_excess(held: int, more: int, total: int, most: int) -> int:
+    """Return how much of ``held`` a caller must lose before it may take ``more``; 0 if it may take that now.
 
-    A caller holds at most three times what stays free, so that there is room for other callers, however many.
+    All callers hold ``total``, and may hold ``most``. One caller holds at most three times what stays free, so that
+    there is room for other callers, however many.
     """
     free = most - total - more
-    return free >= 0 and (not held or held + more <= _SHARE * free)
+    over = held + more - _SHARE * free
+    # What the caller loses becomes free, and counts three times on the other side. The division rounds up.
+    return max(-free, -(-over // (1 + _SHARE)) if held else 0, 0)
 
 
 class Ledger(Protocol):
@@ -173,7 +176,8 @@ def decide_claim(row: LedgerRow | None, claim: Claim) -> ClaimAction:
 
 def digest_fingerprint(claim: Claim) -> Claim:
     """Return ``claim`` with the SHA-256 of its fingerprint instead of the fingerprint."""
-    return claim._replace(fingerprint=sha256(claim.fingerprint).digest())
+    key, fingerprint, can_rerun, awaited_attempt = claim
+    return make_claim((key, sha256(fingerprint).digest(), can_rerun, awaited_attempt))
 
 
 def build_key(call: Call) -> CallKey:

@@ -29,9 +29,9 @@ from toolwire.core.ledger import (
     StoredResult,
     Ticket,
     build_conflict,
+    compute_excess,
     decide_claim,
     digest_fingerprint,
-    has_room,
     make_ticket,
     mark_replayed,
 )
@@ -47,6 +47,8 @@ _SHARE_BYTES = 700
 _ROWS_A_CALL = 64
 _SHARES_A_CALL = 4
 """How many rows of one caller, and how many callers, one call checks for rows that have expired."""
+_SPARE_PART = 1_024
+"""A full ledger is emptied by this part of its rows at a time."""
 _MAX_PLAIN_FINGERPRINT = 64
 """The longest fingerprint that is kept as it is, in bytes. A digest of it would take about as much."""
 _SMALL_TEXT = 1_000
@@ -82,9 +84,10 @@ class MemoryLedger:
 
     def __init__(self, limits: LedgerLimits = IN_MEMORY, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._max_rows, self._max_bytes = limits.rows, limits.bytes
-        # While at most three quarters are taken, every caller has room by the rule of has_room(), so it is not
-        # computed.
+        # While at most three quarters are taken, every caller has room by the rule of compute_excess(), so it is
+        # not computed.
         self._free_rows, self._free_bytes = limits.rows * 3 // 4, limits.bytes * 3 // 4
+        self._spare_rows = limits.rows // _SPARE_PART
         self._max_answer_bytes, self._keep_s = limits.answer_bytes, limits.keep_s
         self._clock = clock
         self._shares: OrderedDict[str, _Share] = OrderedDict()
@@ -184,24 +187,29 @@ class MemoryLedger:
     def _make_room(self, share: _Share, size: int, rows: int) -> bool:
         """Remove the caller's oldest ended calls until ``size`` and ``rows`` fit; return whether they do."""
         now = self._clock()
-        for _ in range(_SHARES_A_CALL):
+        for _ in range(min(_SHARES_A_CALL, len(self._shares))):
             self._expire_next(now)
         known, running = share.rows, 0
-        while not self._has_room(share, size, rows):
+        while excess := self._count_excess(share, size, rows):
             if running >= len(known):
                 return False
-            name, row = next(iter(known.items()))
-            if isinstance(row, Ticket):  # it still runs, and only ended calls are removed
-                known.move_to_end(name)
-                running += 1
-            else:
-                self._remove(share, name, row[2])
+            # A full ledger is the usual state of a busy server. So some more are removed than are in excess, and most
+            # calls remove none.
+            for _ in range(min(excess + self._spare_rows, len(known) - running)):
+                name = next(iter(known))
+                row = known[name]
+                if isinstance(row, Ticket):  # it still runs, and only ended calls are removed
+                    known.move_to_end(name)
+                    running += 1
+                else:
+                    self._remove(share, name, row[2])
         return True
 
-    def _has_room(self, share: _Share, size: int, rows: int) -> bool:
-        return has_room(share.size, size, self._bytes, self._max_bytes) and has_room(
-            len(share.rows), rows, self._rows, self._max_rows
-        )
+    def _count_excess(self, share: _Share, size: int, rows: int) -> int:
+        """Return how many calls the caller must lose before it may have more room; 0 if it may have that now."""
+        excess = compute_excess(len(share.rows), rows, self._rows, self._max_rows)
+        # How many calls hold the bytes in excess is known only after they have been removed, one by one.
+        return excess or int(compute_excess(share.size, size, self._bytes, self._max_bytes) > 0)
 
     def _expire_next(self, now: float) -> None:
         """Remove a few expired calls of one caller; the next time, those of the next caller."""

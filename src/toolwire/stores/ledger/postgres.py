@@ -19,7 +19,7 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
@@ -48,7 +48,7 @@ from . import postgres_tables as sql
 from . import result_bytes
 from .postgres_tables import POSTGRES
 from .sql_calls import SqlCalls, row_bytes
-from .tally import LedgerTally
+from .tally import NOTHING, LedgerTally, Room, sum_rooms
 
 LEASE_S = 3.0
 """How long after its last renewal a process still has its running calls, in seconds of the database's clock."""
@@ -285,7 +285,11 @@ class PostgresLedger:
         if self._new_calls >= _SWEEP_EVERY:
             self._new_calls = 0
             self._in_transaction(connection, lambda: self._sweep(connection))
-        if not self._tally.has_ample_room(len(claims), sum(sizes), self._limits):
+        needs: dict[str, Room] = {}
+        for claim, size in zip(claims, sizes, strict=True):
+            before = needs.get(claim.key.principal, NOTHING)
+            needs[claim.key.principal] = Room(before.rows + 1, before.size + size)
+        if not self._make_room(connection, needs):
             return {}
         # In the order of the keys: two processes that add the same calls in different orders would deadlock.
         rows = sorted(
@@ -301,7 +305,7 @@ class PostgresLedger:
         for names in added:
             key = CallKey(*names)
             tickets[key] = Ticket(key, self._owner, 1)
-            self._tally.add(key.principal, 1, row_bytes(key))
+            self._tally.add(key.principal, Room(1, row_bytes(key)))
         return tickets
 
     def _claim_alone(self, connection: PostgresConnection, claim: Claim) -> ClaimOutcome:
@@ -320,9 +324,13 @@ class PostgresLedger:
             for work in endings
             if work.ending is not None and work.ticket.attempt == 1
         ]
-        size = sum(len(answer) for _, _, answer in plain)
-        is_ample = bool(plain) and self._tally.has_ample_room(0, size, self._limits)
+        needs: dict[str, Room] = {}
+        for ticket, _, answer in plain:
+            size = needs.get(ticket.key.principal, NOTHING).size + len(answer)
+            needs[ticket.key.principal] = Room(0, size)
+        is_ample = bool(plain)
         if is_ample:
+            self._make_room(connection, needs)
             rows = [
                 (*ticket.key, ticket.attempt, ending.state.value, ending.pinned, answer)
                 for ticket, ending, answer in plain
@@ -335,8 +343,7 @@ class PostgresLedger:
                 self._raise_if_lost(connection, error)
                 is_ample = False
         if is_ample:
-            for ticket, _, answer in plain:
-                self._tally.add(ticket.key.principal, 0, len(answer))
+            self._tally.add_all(needs)
         for work in endings:
             if is_ample and work.ending is not None and work.ticket.attempt == 1:
                 self._live.discard(work.ticket)
@@ -347,6 +354,16 @@ class PostgresLedger:
                 self._raise_if_lost(connection, error)
                 self._keep_unsaved(work)
         return [None] * len(endings)
+
+    def _make_room(self, connection: PostgresConnection, needs: Mapping[str, Room]) -> bool:
+        """Return whether each caller has room for what it needs; if not, their oldest ended calls are removed first."""
+        if self._tally.has_ample_room(sum_rooms(needs.values()), self._limits):
+            return True
+        try:
+            return self._in_transaction(connection, lambda: self._calls.make_room(needs))
+        except psycopg.Error as error:  # others have locked the rows; each call is tried alone
+            self._raise_if_lost(connection, error)
+            return False
 
     def _settle_alone(self, connection: PostgresConnection, work: _Settlement) -> None:
         self._in_transaction(connection, lambda: self._calls.settle(*work))

@@ -7,7 +7,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from toolwire.core.ledger import (
     FULL,
@@ -30,13 +30,15 @@ from toolwire.core.ledger import (
 
 from . import result_bytes
 from .statements import LedgerStatements, StoredCall
-from .tally import LedgerTally, SqlConnection
+from .tally import NOTHING, LedgerTally, Room, SqlConnection, sum_rooms
 
 ROW_BYTES = 400
 """The bytes of a row and its index without its texts."""
 _SWEEP_EVERY = 64
 _MAX_REMOVED = 64
-"""How many rows one call removes at most, so that no call pays for many."""
+"""After how many rows a call removes no more, so that no call pays for many."""
+_SPARE_PART = 1_024
+"""A full ledger is emptied by this part of its rows at a time."""
 
 
 class SqlCalls:
@@ -109,31 +111,45 @@ class SqlCalls:
             earlier = len(found[2] or b"")
         elif ending is None:
             gone = self._connection.execute(self._sql.forget, mine).fetchall()
-            return self._tally.add(principal, -len(gone), -sum(size for (size,) in gone))
+            return self._tally.add(principal, Room(-len(gone), -sum(size for (size,) in gone)))
         answer = result_bytes.write_result(ending.result, self._limits.answer_bytes)
         more = len(answer) - earlier
         values = (ending.state.value, ending.pinned, answer, more, self._now() + self._limits.keep_s, *mine)
-        self._make_room(principal, 0, more)  # before this call ends: only ended calls are removed for room
+        self.make_room({principal: Room(0, more)})  # before this call ends: only ended calls are removed for room
         if self._connection.execute(self._sql.settle, values).rowcount:
-            self._tally.add(principal, 0, more)
+            self._tally.add(principal, Room(0, more))
         return None
 
-    def _make_room(self, principal: str, rows: int, size: int) -> bool:
-        """Remove the oldest ended calls of ``principal``; return whether there is room for ``rows`` and ``size``.
+    def make_room(self, needs: Mapping[str, Room]) -> bool:
+        """Remove the oldest ended calls of callers that have no room for what they need; return whether all have it.
 
         Only a few are removed at once, so a lowered limit is reached in steps. Until then it is enough to remove more
         than is added.
         """
-        removed = 0
-        for _ in range(_MAX_REMOVED):
-            if self._tally.has_room(self._connection, principal, rows, size, self._limits):
+        of_all = sum_rooms(needs.values())
+        if self._tally.has_ample_room(of_all, self._limits):
+            return True
+        has_room = True
+        for principal, own in needs.items():
+            has_room = self._make_room_of(principal, own, of_all) and has_room
+        return has_room
+
+    def _make_room_of(self, principal: str, own: Room, of_all: Room) -> bool:
+        removed, removed_size, at_once = 0, 0, max(_MAX_REMOVED, own.rows)
+        while removed < at_once:
+            excess = self._tally.count_excess(self._connection, principal, own, of_all, self._limits)
+            if excess == NOTHING:
                 return True
-            oldest = self._connection.execute(self._sql.find_oldest, (principal,)).fetchone()
-            if oldest is None:
+            # A full ledger is the usual state of a busy server. So some more are removed than are in excess, and most
+            # calls remove none.
+            most = min(max(excess.rows, 1), at_once) + self._limits.rows // _SPARE_PART
+            gone = self._connection.execute(self._sql.remove_oldest, (principal, most)).fetchall()
+            if not gone:
                 return False
-            self._remove(*oldest)
-            removed += oldest[-1]
-        return removed >= size
+            gone_size = sum(size for (size,) in gone)
+            self._tally.add(principal, Room(-len(gone), -gone_size))
+            removed, removed_size = removed + len(gone), removed_size + gone_size
+        return removed_size >= own.size
 
     def sweep(self) -> None:
         """Remove the oldest expired calls, and exchange the counts with the other processes."""
@@ -170,11 +186,11 @@ class SqlCalls:
             self.sweep()
         key, fingerprint, rerun, _ = claim
         size = row_bytes(key)
-        if not self._make_room(key.principal, 1, size):
+        if not self.make_room({key.principal: Room(1, size)}):
             return FULL
         if not self._connection.execute(self._sql.add, (*key, fingerprint, rerun, False, owner, 1, size)).rowcount:
             return InFlight(1)  # another process has just recorded this key; its caller waits and claims again
-        self._tally.add(key.principal, 1, size)
+        self._tally.add(key.principal, Room(1, size))
         return Ticket(key, owner, 1)
 
     def _restart_call(self, claim: Claim, found: StoredCall, owner: int) -> Ticket:
@@ -193,14 +209,14 @@ class SqlCalls:
 
     def _remove(self, number: int, principal: str, size: int) -> None:
         self._connection.execute(self._sql.remove, (number,))
-        self._tally.add(principal, -1, -size)
+        self._tally.add(principal, Room(-1, -size))
 
     def _interrupt(self, number: int, key: CallKey, size: int, *, rerun: bool) -> bytes:
         """Mark a call as interrupted: it is unknown whether it did its work. Return the answer to it."""
         answer = result_bytes.write_result(build_interrupted(key), self._limits.answer_bytes)
         until = self._now() + self._limits.keep_s
         self._connection.execute(self._sql.interrupt, (not rerun, answer, size + len(answer), until, number))
-        self._tally.add(key.principal, 0, len(answer))
+        self._tally.add(key.principal, Room(0, len(answer)))
         return answer
 
 

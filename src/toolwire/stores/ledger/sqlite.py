@@ -15,10 +15,10 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import MethodType
+from typing import Any, NamedTuple, cast
 
 from toolwire.core.ledger import (
     UNAVAILABLE,
@@ -29,6 +29,7 @@ from toolwire.core.ledger import (
     LedgerLimits,
     Ticket,
     digest_fingerprint,
+    make_ticket,
 )
 from toolwire.stores.group_commit import NOT_MADE, GroupCommit
 
@@ -38,7 +39,7 @@ from .clock import ClockMark, LedgerClock, read_boot_id
 from .process_lock import ProcessLock, find_owners, is_alive
 from .sql_calls import SqlCalls, row_bytes
 from .statements import AGE, FORGET_AGE, SAVE_AGE, SQLITE
-from .tally import LedgerTally
+from .tally import NOTHING, LedgerTally, Room
 
 ON_DISK = LedgerLimits()
 _BUSY_S = 1.0
@@ -47,8 +48,7 @@ _MAX_UNSAVED = 1_000
 _log = logging.getLogger("toolwire.ledger")
 
 
-@dataclass(frozen=True, slots=True)
-class _Claiming:
+class _Claiming(NamedTuple):
     """The change that ``claim`` asks for; ``make`` makes it in a transaction."""
 
     claim: Claim
@@ -58,8 +58,7 @@ class _Claiming:
         return self.make(self.claim)
 
 
-@dataclass(frozen=True, slots=True)
-class _Settling:
+class _Settling(NamedTuple):
     """The change that ``settle`` asks for; ``make`` makes it in a transaction."""
 
     ticket: Ticket
@@ -68,6 +67,12 @@ class _Settling:
 
     def __call__(self) -> None:
         return self.make(self.ticket, self.ending)
+
+
+_make_claiming = cast("Callable[[tuple[Claim, Any]], Callable[[], ClaimOutcome]]", MethodType(tuple.__new__, _Claiming))
+_make_settling = cast(
+    "Callable[[tuple[Ticket, CallEnding | None, Any]], Callable[[], None]]", MethodType(tuple.__new__, _Settling)
+)
 
 
 class SqliteLedger:
@@ -105,7 +110,8 @@ class SqliteLedger:
             commit=self._commit,
             roll_back=self._roll_back,
             busy_s=_BUSY_S,
-            at_once=(self._settle_many, self._add_many),  # endings first: a claim of the same key finds the result
+            # Endings first, so that a claim of the same key finds the result.
+            at_once={_Settling: self._settle_many, _Claiming: self._add_many},
         )
         self._is_open = False
         self._open_file()
@@ -127,60 +133,70 @@ class SqliteLedger:
         """Return the ticket for a call that may run now, or why it does not."""
         if self._unsaved:
             self._changes.post_change(self._save_endings)
-        return await self._changes.run_change(
-            _Claiming(digest_fingerprint(claim), self._claim), on_refusal=_refuse, on_abandon=self._give_back
-        )
+        work = _make_claiming((digest_fingerprint(claim), self._claim))
+        return await self._changes.run_change(work, on_refusal=_refuse, on_abandon=self._give_back)
 
     async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
         """Remember how the call of ``ticket`` ended; None forgets this run of it."""
-        await self._changes.run_change(
-            _Settling(ticket, ending, self._calls.settle), on_refusal=partial(self._keep_unsaved, ticket, ending)
-        )
+        work = _make_settling((ticket, ending, self._calls.settle))
+        await self._changes.run_change(work, on_refusal=partial(self._keep_unsaved, ticket, ending))
 
     # What the thread that commits does: many changes at once, or ``begin``, changes, and ``commit`` or ``roll_back``
 
-    def _settle_many(self, works: Sequence[Any]) -> list[Any]:
+    def _settle_many(self, works: Sequence[_Settling]) -> list[Any] | None:
         """Settle the first runs among ``works`` by one statement."""
         outcomes: list[Any] = [NOT_MADE] * len(works)
-        endings: dict[Ticket, tuple[int, CallEnding, bytes]] = {}
-        for place, work in enumerate(works):
-            if isinstance(work, _Settling) and work.ending is not None and work.ticket.attempt == 1:
-                answer = result_bytes.write_result(work.ending.result, self._limits.answer_bytes)
-                endings.setdefault(work.ticket, (place, work.ending, answer))  # the first ending of a call holds
-        size = sum(len(answer) for _, _, answer in endings.values())
-        if not endings or not self._tally.has_ample_room(0, size, self._limits):
-            return outcomes
-        until = self._age.now() + self._limits.keep_s
-        rows = [
-            (*ticket.key, ticket.owner, ending.state.value, ending.pinned, answer, len(answer), until)
-            for ticket, (_, ending, answer) in endings.items()
-        ]
+        places: dict[Ticket, int] = {}
+        rows: list[tuple[Any, ...]] = []
+        needs: dict[str, Room] = {}
+        until, most = self._age.now() + self._limits.keep_s, self._limits.answer_bytes
+        for place, (ticket, ending, _) in enumerate(works):
+            if ending is None or ticket.attempt != 1 or ticket in places:  # the first ending of a call holds
+                continue
+            key, owner, _ = ticket
+            state, result, pinned = ending
+            answer = result_bytes.write_result(result, most)
+            size = len(answer)
+            places[ticket] = place
+            rows.append((*key, owner, state.value, pinned, answer, size, until))
+            needs[key[0]] = Room(0, needs.get(key[0], NOTHING).size + size)
+        if not rows:
+            return None
+        self._calls.make_room(needs)  # before these calls end: only ended calls are removed for room
         settled = sqlite_batch.settle_calls(self._connection, rows)
-        for (ticket, (place, _, answer)), is_settled in zip(endings.items(), settled, strict=True):
+        for place in places.values():
             outcomes[place] = None
-            if is_settled:
-                self._tally.add(ticket.key.principal, 0, len(answer))
+        if not all(settled):
+            needs.clear()
+            for row, is_settled in zip(rows, settled, strict=True):
+                if is_settled:
+                    needs[row[0]] = Room(0, needs.get(row[0], NOTHING).size + row[7])
+        self._tally.add_all(needs)
         return outcomes
 
-    def _add_many(self, works: Sequence[Any]) -> list[Any]:
+    def _add_many(self, works: Sequence[_Claiming]) -> list[Any] | None:
         """Record the calls that ``works`` claim by one statement, if all of them are new."""
-        outcomes: list[Any] = [NOT_MADE] * len(works)
-        claims: dict[CallKey, tuple[int, Claim, int]] = {}
-        for place, work in enumerate(works):
-            if isinstance(work, _Claiming):
-                claims.setdefault(work.claim.key, (place, work.claim, row_bytes(work.claim.key)))
-        size = sum(size for _, _, size in claims.values())
         # With unsaved endings, a key may belong to a call whose ending the file does not know.
-        if not claims or self._unsaved or not self._tally.has_ample_room(len(claims), size, self._limits):
-            return outcomes
+        if self._unsaved:
+            return None
+        outcomes: list[Any] = [NOT_MADE] * len(works)
+        places: dict[CallKey, int] = {}
+        rows: list[tuple[Any, ...]] = []
+        needs: dict[str, Room] = {}
         owner = self._owner.number
-        rows = [(*key, claim.fingerprint, claim.can_rerun, owner, size) for key, (_, claim, size) in claims.items()]
-        if not sqlite_batch.add_calls(self._connection, rows):
-            return outcomes
-        for key, (place, _, size) in claims.items():
-            outcomes[place] = Ticket(key, owner, 1)
-            self._tally.add(key.principal, 1, size)
-        if self._calls.count_new(len(claims)):
+        for place, ((key, fingerprint, can_rerun, _), _) in enumerate(works):
+            if key not in places:
+                size = row_bytes(key)
+                places[key] = place
+                rows.append((*key, fingerprint, can_rerun, owner, size))
+                before = needs.get(key[0], NOTHING)
+                needs[key[0]] = Room(before.rows + 1, before.size + size)
+        if not (self._calls.make_room(needs) and sqlite_batch.add_calls(self._connection, rows)):
+            return None
+        self._tally.add_all(needs)
+        for key, place in places.items():
+            outcomes[place] = make_ticket((key, owner, 1))
+        if self._calls.count_new(len(rows)):
             self._changes.post_change(self._calls.sweep)
         return outcomes
 

@@ -37,7 +37,7 @@ class LedgerStatements:
     interrupt: str
     forget: str
     remove: str
-    find_oldest: str
+    remove_oldest: str
     find_expired: str
     count_share: str
     find_running: str
@@ -80,8 +80,8 @@ def write_statements(words: SqlWords) -> LedgerStatements:
         forget=f"DELETE FROM {calls} WHERE {mine} RETURNING bytes",
         remove=f"DELETE FROM {calls} WHERE number = {m}",
         # Rows that another transaction has locked are skipped, so that no two wait for each other's removals.
-        find_oldest=f"SELECT {listed} FROM {calls} WHERE principal = {m} AND until IS NOT NULL"
-        f" ORDER BY number LIMIT 1{free}",
+        remove_oldest=f"DELETE FROM {calls} WHERE number IN (SELECT number FROM {calls} WHERE principal = {m}"
+        f" AND until IS NOT NULL ORDER BY number LIMIT {m}{free}) RETURNING bytes",
         # Only the 64 oldest rows are read, so that no call pays for many.
         find_expired=f"SELECT {listed} FROM {calls} WHERE number IN (SELECT number FROM {calls} ORDER BY number"
         f" LIMIT 64) AND until <= {m}{free}",

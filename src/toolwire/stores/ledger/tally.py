@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
-from toolwire.core.ledger import LedgerLimits, has_room
+from toolwire.core.ledger import LedgerLimits, compute_excess
 
 from .statements import LedgerStatements
 
@@ -35,6 +35,22 @@ class SqlConnection(Protocol):
         ...
 
 
+class Room(NamedTuple):
+    """Rows and bytes that calls take."""
+
+    rows: int
+    size: int
+
+
+NOTHING: Final = Room(0, 0)
+
+
+def sum_rooms(rooms: Iterable[Room]) -> Room:
+    """Return the rows and bytes of all ``rooms``."""
+    rows, sizes = zip(*rooms, strict=True)
+    return Room(sum(rows), sum(sizes))
+
+
 class TallyDelta(NamedTuple):
     """Rows and bytes in all, and those that other processes do not know yet."""
 
@@ -55,29 +71,38 @@ class LedgerTally:
         self._sql = statements
         self.totals = TallyDelta()
         self._shares: dict[str, tuple[int, int]] = {}
+        self._exchanges = 0
 
-    def has_ample_room(self, rows: int, size: int, limits: LedgerLimits) -> bool:
-        """Return whether there is room for ``rows`` and ``size`` more, for any caller."""
+    def has_ample_room(self, room: Room, limits: LedgerLimits) -> bool:
+        """Return whether there is ``room`` more, for any caller."""
         held, held_size = self.totals[:2]
-        # Below three quarters every caller has room by the rule of has_room(), so no query is needed.
-        return 4 * (held + rows) <= 3 * limits.rows and 4 * (held_size + size) <= 3 * limits.bytes
+        # Below three quarters every caller has room by the rule of compute_excess(), so no query is needed.
+        return 4 * (held + room.rows) <= 3 * limits.rows and 4 * (held_size + room.size) <= 3 * limits.bytes
 
-    def has_room(self, db: SqlConnection, principal: str, rows: int, size: int, limits: LedgerLimits) -> bool:
-        """Return whether ``principal`` may have ``rows`` and ``size`` more."""
-        if self.has_ample_room(rows, size, limits):
-            return True
+    def count_excess(self, db: SqlConnection, principal: str, own: Room, of_all: Room, limits: LedgerLimits) -> Room:
+        """Return how much ``principal`` must lose to have room for ``own``.
+
+        ``of_all`` is what all callers are to get, with ``own``.
+        """
         held, held_size = self._count_share(db, principal)
-        return has_room(held, rows, self.totals.rows, limits.rows) and has_room(
-            held_size, size, self.totals.size, limits.bytes
+        rows, size = self.totals.rows + of_all.rows - own.rows, self.totals.size + of_all.size - own.size
+        return Room(
+            compute_excess(held, own.rows, rows, limits.rows), compute_excess(held_size, own.size, size, limits.bytes)
         )
 
-    def add(self, principal: str, rows: int, size: int) -> None:
+    def add(self, principal: str, room: Room) -> None:
         """Count rows and bytes of a caller in, or out."""
+        rows, size = room
         held, held_size, new, new_size = self.totals
         self.totals = TallyDelta(held + rows, held_size + size, new + rows, new_size + size)
         share = self._shares.get(principal)
         if share is not None:
             self._shares[principal] = (share[0] + rows, share[1] + size)
+
+    def add_all(self, rooms: Mapping[str, Room]) -> None:
+        """Count rows and bytes of several callers in."""
+        for principal, room in rooms.items():
+            self.add(principal, room)
 
     def forget_shares(self) -> None:
         """Forget how much each caller has. It is counted again when it is needed."""
@@ -89,9 +114,14 @@ class LedgerTally:
         self.totals = TallyDelta(
             *db.execute(self._sql.exchange_counts, (before.new_rows, before.new_size)).fetchall()[0]
         )
-        # Other processes have changed rows, and it is unknown whose.
+        # Other processes have changed rows, and it is unknown whose. Counting the rows of a caller with many takes some
+        # milliseconds, so those are counted again only at times.
         if self.totals[:2] != before[:2]:
-            self.forget_shares()
+            self._exchanges += 1
+            if self._exchanges % _RECOUNT_EVERY == 0:
+                self.forget_shares()
+            else:
+                self._shares = {name: share for name, share in self._shares.items() if share[0] >= _MANY_ROWS}
 
     def recount(self, db: SqlConnection) -> None:
         """Count all rows, and store the count for all processes."""
@@ -109,3 +139,6 @@ class LedgerTally:
 
 
 _MAX_SHARES = 1_000
+_MANY_ROWS = 1_000
+_RECOUNT_EVERY = 16
+"""How many exchanges with other processes the share of a caller with many rows lasts."""
