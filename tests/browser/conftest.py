@@ -18,8 +18,8 @@ from shutil import which
 from typing import Any
 
 import pytest
-import uvicorn
 from argon2 import PasswordHasher
+from uvicorn import Config
 
 try:
     from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
@@ -34,6 +34,7 @@ except ImportError:  # as above
 from examples.tasks.app import Settings, create_app
 from examples.tasks.store import Store
 from tests.programs import ON_DEBIAN
+from toolwire.server.http.prompt_server import PromptServer
 from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
 
@@ -143,7 +144,7 @@ def serve() -> Iterator[Callable[[Callable[[str], Any]], str]]:
         def start(make: Callable[[str], Any]) -> str:
             listener = ending.enter_context(socket.create_server(("127.0.0.1", 0)))
             base = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            server = uvicorn.Server(uvicorn.Config(make(base), log_config=None, timeout_graceful_shutdown=1))
+            server = PromptServer(Config(make(base), log_config=None, timeout_graceful_shutdown=1))
             thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
             thread.start()
 

@@ -18,10 +18,10 @@ from urllib.parse import parse_qs
 
 import httpx2
 import pytest
-import uvicorn
 from argon2 import PasswordHasher
 from joserfc import jwt
 from joserfc.jwk import OctKey
+from uvicorn import Config
 
 from tests.cli.conftest import Outcome
 from tests.cli.test_gateway import run_gateway
@@ -29,6 +29,7 @@ from toolwire import Context, Kind, Problem, Toolkit, Value, asgi, connect_sync
 from toolwire.client.login import SignInUser
 from toolwire.oauth import authorization_server
 from toolwire.protocols import BUILTIN
+from toolwire.server.http.prompt_server import PromptServer
 from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
 from toolwire.testing import background
@@ -90,7 +91,7 @@ def serve_site(title: str, folder: Path) -> Iterator[Site]:
             seen.extend(value for _, value in scope.get("headers", ()))
             await app(scope, receive, send)
 
-        running = uvicorn.Server(uvicorn.Config(recording, log_config=None, timeout_graceful_shutdown=1))
+        running = PromptServer(Config(recording, log_config=None, timeout_graceful_shutdown=1))
         thread = threading.Thread(target=running.run, args=([listener],), daemon=True)
         thread.start()
         yield Site(url, seen)

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
-import uvicorn
 from opentelemetry import metrics
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from uvicorn import Config
 
 from tests.programs import find_free_port
 from toolwire import Problem, Toolkit, Value, asgi, connect, connect_sync
@@ -21,6 +21,7 @@ from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind
+from toolwire.server.http.prompt_server import PromptServer
 from toolwire.telemetry import names
 from toolwire.testing.loopback import background
 
@@ -189,7 +190,7 @@ def test_recovered_server_is_used_again(clock: Clock) -> None:
     request = Request("GET", f"http://127.0.0.1:{port}/health")
     found = [network.send(request) for _ in range(3)]
     assert [one.details["reason"] for one in found if isinstance(one, Problem)] == ["refused", "refused", "breaker"]
-    server = uvicorn.Server(uvicorn.Config(asgi(kit()), port=port, log_config=None, timeout_graceful_shutdown=1))
+    server = PromptServer(Config(asgi(kit()), port=port, log_config=None, timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

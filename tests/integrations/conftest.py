@@ -9,8 +9,10 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
-import uvicorn
 from django.conf import settings
+from uvicorn import Config
+
+from toolwire.server.http.prompt_server import PromptServer
 
 if not settings.configured:  # before django-ninja is imported, which reads them
     settings.configure()
@@ -23,7 +25,7 @@ def loopback() -> Callable[[Any], AbstractContextManager[str]]:
     @contextmanager
     def serve(app: Any) -> Generator[str, None, None]:
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+            server = PromptServer(Config(app, log_level="warning"))
             thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
             thread.start()
             try:

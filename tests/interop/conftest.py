@@ -7,9 +7,10 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 import pytest
-import uvicorn
+from uvicorn import Config
 
 import toolwire
+from toolwire.server.http.prompt_server import PromptServer
 from toolwire.testing.loopback import background
 
 
@@ -28,7 +29,7 @@ def serve() -> Iterator[Callable[..., str]]:
 def run_app(app: Any) -> Iterator[str]:
     """Give the base URL of an ASGI application of somebody else, whose lifespan matters, until the block ends."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
+        server = PromptServer(Config(app, log_config=None, timeout_graceful_shutdown=1))
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:

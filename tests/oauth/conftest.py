@@ -16,8 +16,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx2
 import pytest
-import uvicorn
 from argon2 import PasswordHasher
+from uvicorn import Config
 
 from toolwire.auth.clients import Client, hash_secret
 from toolwire.auth.pkce import compute_challenge
@@ -25,6 +25,7 @@ from toolwire.client.login import SignInUser
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem
 from toolwire.oauth import authorization_server
+from toolwire.server.http.prompt_server import PromptServer
 from toolwire.server.oauth import AuthorizationServer
 from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import GrantEvent, OAuthStore
@@ -236,7 +237,7 @@ def serve() -> Iterator[Callable[[Callable[[str], Any]], str]]:
         def start(make: Callable[[str], Any]) -> str:
             listener = ending.enter_context(socket.create_server(("127.0.0.1", 0)))
             base = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            server = uvicorn.Server(uvicorn.Config(make(base), log_config=None, timeout_graceful_shutdown=1))
+            server = PromptServer(Config(make(base), log_config=None, timeout_graceful_shutdown=1))
             thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
             thread.start()
 

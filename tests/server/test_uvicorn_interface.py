@@ -44,14 +44,14 @@ def test_no_class_of_a_connection_inherits_from_uvicorn(ours: type) -> None:
     assert not theirs, f"{ours.__name__} inherits from {theirs}, which uvicorn may change in any release."
 
 
-def test_only_the_process_imports_uvicorn() -> None:
+def test_only_the_process_and_its_server_import_uvicorn() -> None:
     importers = set()
     for path in Path(toolwire.server.http.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             importers |= {path.name for name in names if name.split(".")[0] == "uvicorn"}
-    assert importers == {"process.py"}
+    assert importers == {"process.py", "prompt_server.py"}
 
 
 @pytest.mark.parametrize("name", attributes_of(UvicornConfig))
@@ -75,6 +75,9 @@ def test_uvicorn_server_state_has_the_attributes_a_connection_uses(name: str) ->
         (uvicorn.Config, "get_loop_factory"),
         (uvicorn.Server, "run"),
         (uvicorn.Server, "serve"),
+        (uvicorn.Server, "main_loop"),
+        (uvicorn.Server, "on_tick"),
+        (uvicorn.Server, "shutdown"),
         (uvicorn.config, "STARTUP_FAILURE"),
         (uvicorn.supervisors, "Multiprocess"),
         (uvicorn.supervisors.Multiprocess, "run"),

@@ -13,13 +13,12 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from uvicorn import Server
-
 from toolwire.core.errors import ToolwireError
 from toolwire.server import App, ServerLimits
 from toolwire.server.http.deadlines import DEADLINES, Deadlines
 from toolwire.server.http.lifespan import end_lifespan
 from toolwire.server.http.process import HOST, PORT, ServerConfig, build_url, open_listener
+from toolwire.server.http.prompt_server import PromptServer
 
 from .description import Given
 from .serve_object import build_app, build_toolbox
@@ -68,7 +67,7 @@ class OpenToolServer:
         )
         self._host, self._port, self._deadlines = host, port, deadlines
         self._app: App | None = None
-        self._server: Server | None = None
+        self._server: PromptServer | None = None
         self._thread: threading.Thread | None = None
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -138,7 +137,7 @@ class OpenToolServer:
         listener = open_listener(self._host, self._port)
         self.url = build_url(self._host, listener)
         self._app = self._app_anew()  # one that was told to stop takes no more calls
-        self._server = Server(ServerConfig(self._app, deadlines=self._deadlines))
+        self._server = PromptServer(ServerConfig(self._app, deadlines=self._deadlines))
         return listener
 
     def _serve_in_thread(self, listener: socket.socket) -> None:

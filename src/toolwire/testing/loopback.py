@@ -7,11 +7,10 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from uvicorn import Server
-
 from toolwire.server.http.deadlines import DEADLINES, Deadlines
 from toolwire.server.http.graceful_shutdown import StoppableApp
 from toolwire.server.http.process import HOST, ServerConfig, build_url, open_listener
+from toolwire.server.http.prompt_server import PromptServer
 
 _STOP_S = 10.0
 
@@ -46,7 +45,7 @@ def background(app: StoppableApp | Asgi, *, deadlines: Deadlines = DEADLINES) ->
     Raises:
         RuntimeError: the server failed, or it did not stop within 10 seconds after the block ended.
     """
-    server = Server(ServerConfig(_make_stoppable(app), deadlines=deadlines))
+    server = PromptServer(ServerConfig(_make_stoppable(app), deadlines=deadlines))
     failures: list[BaseException] = []
 
     def run() -> None:

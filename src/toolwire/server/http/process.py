@@ -17,7 +17,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
 
-from uvicorn import Config, Server
+from uvicorn import Config
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import ChangeReload, Multiprocess
 from uvicorn.supervisors.multiprocess import Process
@@ -28,6 +28,7 @@ from toolwire.telemetry.logs import is_json_log, log_json
 from .connection import Connection
 from .deadlines import DEADLINES, Deadlines
 from .graceful_shutdown import FLUSH_S, GracefulShutdown, StoppableApp
+from .prompt_server import PromptServer
 from .shared_listener import SharedListener, WorkerLoad
 
 HOST = "127.0.0.1"
@@ -209,7 +210,7 @@ def serve(
         _collect_less_often()
         with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises the signal again when it has stopped
             try:
-                Server(config).run(sockets=[listener])
+                PromptServer(config).run(sockets=[listener])
             except SystemExit as end:
                 raise ToolwireError("The server could not start; the line above says why.") from end
 
@@ -275,7 +276,7 @@ def serve_reloading(
     )
     with open_listener(host, port) as listener:
         announce(build_url(host, listener, secure=tls is not None))
-        reload = _AnnouncingReload(config, target=Server(config).run, sockets=[listener])
+        reload = _AnnouncingReload(config, target=PromptServer(config).run, sockets=[listener])
         reload.announce_reload = announce_reload
         reload.should_restart()  # records the files now, so that a change during the start is noticed
         reload.run()
