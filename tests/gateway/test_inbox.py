@@ -10,7 +10,7 @@ from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from toolwire.cli.serve_app import build_app, find_inbox, open_toolboxes
 from toolwire.core.check import Answer
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.stores.consent.approvals import Approvals
+from toolwire.stores.consent.open import open_decisions
 from toolwire.testing import background
 
 ANN, BOB, OPS = (f"{name}-key-000000000000000000000000" for name in ("ann", "bob", "ops"))
@@ -334,7 +335,7 @@ def test_cookie_is_bounded_holds_no_key_and_is_read_by_no_script(start: Callable
     cookie = reply.headers["set-cookie"]
     assert cookie.endswith("; Path=/inbox; HttpOnly; SameSite=Strict")
     text = cookie.partition("=")[2].partition(".")[0]
-    name, until, _ = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    name, until, _, _, _ = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     assert name == "key:ann"
     assert until <= time.time() + 12 * 3600
     assert ANN not in cookie
@@ -463,6 +464,20 @@ def test_permission_for_later_calls_ends_when_a_site_sends_them_to_another_path(
         with background(serve_upstreams({"shop": f"{url}/openapi.json"})) as at:
             assert Client(at, fields={"prefer": "wait=0"}).call("order", {"name": "tea"})[0] == 428
         assert site.done == ["/preview"] * 3
+
+
+@pytest.mark.requirement("GW-04")
+def test_caller_finds_the_own_answers_behind_thousands_of_others(start: Callable[..., Started]) -> None:
+    gateway = start()
+    assert Client(gateway.url, fields={"prefer": "wait=0"}).call("publish", {"name": "tea"})[0] == 428
+    ann = gateway.sign_in()
+    gateway.answer(ann, answer="deny")
+    log = open_decisions(gateway.state)
+    [own] = [one.record for one in log.entries() if one.record.channel == "inbox"]
+    for _ in range(6_000):
+        log.append(replace(own, principal="key:bob", tool="theirs"))
+    answers = ann.get("/inbox/answers").text
+    assert ("publish" in answers, "not allowed" in answers, "theirs" in answers) == (True, True, False)
 
 
 @pytest.mark.requirement("GW-04")

@@ -59,6 +59,10 @@ _MAX_FIELDS: Final = 5_000
 _THREADS: Final = 16
 _EVENT_HEADERS: Final = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
 _LEFT: Final = "You left this page. You are still signed in at this server with your account."
+_NO_SESSION: Final = ("Sign in first.", 401)
+_NO_ROOM: Final = ("Too many pages.", 503)
+_UNREADABLE: Final = (OSError, sqlite3.Error)
+"""What the stores raise where a file or a database cannot be asked."""
 _SAFE_PATH: Final = re.compile(r"/[A-Za-z0-9/_-]{0,100}")
 
 
@@ -163,7 +167,10 @@ class Console:
         if refusal is None and path == "/events" and scope["method"] == "GET":
             await self._serve_events(scope, exchange, fields)
             return
-        response = refusal or await self._answer(scope, exchange, fields, path)
+        try:
+            response = refusal or await self._answer(scope, exchange, fields, path)
+        except _UNREADABLE as error:
+            response = _refuse_unreadable(error)
         await send_response(scope, exchange, response)
 
     # Admission
@@ -196,20 +203,31 @@ class Console:
         # The system writes its table of connections anew for each reader.
         return await anyio.to_thread.run_sync(is_other_user, peer, own, limiter=self._find_limiter())
 
-    async def _find_session(self, scope: Scope, fields: Fields) -> tuple[str, OperatorSession | None]:
-        """Return the cookie of a request and its session, or None if it has ended."""
+    async def _find_session(self, scope: Scope, fields: Fields) -> OperatorSession | None:
+        """Return the session of a request, or None if it has none, or one that has ended.
+
+        Raises:
+            OSError, sqlite3.Error: it is not known whether it has ended.
+        """
         try:
             cookies = SimpleCookie(fields.get(b"cookie", b"").decode("latin-1"))
         except CookieError:
-            return "", None
+            return None
         found = cookies.get(self._name_cookie(scope))
         cookie = "" if found is None else found.value
         session = self._sessions.find(cookie) if cookie else None
+        if session is not None and await self._has_ended(session):
+            session = None
         if session is not None and session.by_account:
             # D-38: a person who signs out there, or is removed, is let in nowhere any more.
             user = await self._find_user(scope)
             session = session if user is not None and user.name == session.name else None
-        return cookie, session
+        return session
+
+    async def _has_ended(self, session: OperatorSession) -> bool:
+        # ST-01: in any process, so each request looks; only who has a valid cookie gets here.
+        ended = self._source.sign_outs
+        return await anyio.to_thread.run_sync(ended.has_ended, session.kept, limiter=self._find_limiter())
 
     async def _find_user(self, scope: Scope) -> SignedIn | None:
         find_user = self._tables.find_user
@@ -224,7 +242,7 @@ class Console:
             case "GET" | "HEAD" if path == SCRIPT_PATH:
                 return SCRIPT_RESPONSE
             case "GET" | "HEAD":
-                _, session = await self._find_session(scope, fields)
+                session = await self._find_session(scope, fields)
                 if session is None:
                     return await self._welcome(scope, fields, path)
                 query = {name: one[0] for name, one in _parse(scope["query_string"].decode("latin-1")).items()}
@@ -240,14 +258,14 @@ class Console:
         form = _parse(body.decode("utf-8", "replace"))
         if path == "/sign-in":
             return await self._sign_in(scope, fields, form)
-        cookie, session = await self._find_session(scope, fields)
+        session = await self._find_session(scope, fields)
         if session is None:
             return self._build_sign_in(path)
         request = PageRequest(session=session, root=self._root, path=path, form=form)
         if not session.owns(request.get("token")):
             return build_refusal("This form is too old, or is not from this page. Go back and load it again.", 403)
         if path == "/sign-out":
-            self._sessions.end(cookie)
+            await anyio.to_thread.run_sync(self._source.sign_outs.end, session.kept, limiter=self._find_limiter())
             gone = f"{self._name_cookie(scope)}=; Path={self._root or '/'}; Max-Age=0"
             # A redirect would begin a session for the same person again.
             response = self._build_sign_in("/", _LEFT, 200) if session.by_account else _redirect(f"{self._root}/")
@@ -316,9 +334,13 @@ class Console:
     # Events
 
     async def _serve_events(self, scope: Scope, exchange: Exchange, fields: Fields) -> None:
-        _, session = await self._find_session(scope, fields)
+        refusal: Response | None = None
+        try:
+            session = await self._find_session(scope, fields)
+        except _UNREADABLE as error:
+            session, refusal = None, _refuse_unreadable(error)
         if session is None or self._feed.is_full:
-            refusal = build_refusal("Sign in first.", 401) if session is None else build_refusal("Too many pages.", 503)
+            refusal = refusal or build_refusal(*_NO_SESSION if session is None else _NO_ROOM)
             await send_response(scope, exchange, refusal)
             return
         leaving = asyncio.ensure_future(_wait_for_disconnect(exchange))
@@ -329,7 +351,7 @@ class Console:
             await exchange.send({"type": "http.response.body", "body": b"retry: 2000\n\n", "more_body": True})
             while not self._draining:
                 await asyncio.wait((leaving, change), timeout=BEAT_S, return_when=asyncio.FIRST_COMPLETED)
-                if leaving.done() or (await self._find_session(scope, fields))[1] is None:
+                if leaving.done() or not await self._goes_on(scope, fields):
                     break
                 data = b": \n\n"
                 if change.done():
@@ -346,10 +368,23 @@ class Console:
             change.cancel()
             self._feed.close_stream()
 
+    async def _goes_on(self, scope: Scope, fields: Fields) -> bool:
+        """Return whether the session of a stream has not ended; a page whose stream ends asks for it again."""
+        try:
+            return await self._find_session(scope, fields) is not None
+        except _UNREADABLE:
+            return False
+
     def _select_topics(self, session: OperatorSession, topics: str) -> str:
         """Return those of ``topics`` that a session hears of."""
         own = self._tables.find_topics(session)
         return topics if own is None else " ".join(topic for topic in topics.split() if topic in own)
+
+
+def _refuse_unreadable(error: Exception) -> Response:
+    # A session of which nothing says that it goes on is none, and a sign-out that nobody keeps is none either.
+    _log.error("the sessions of the console cannot be read: %s", error)
+    return build_refusal("The sessions of this console cannot be read or ended now. Try it again.", 503)
 
 
 async def _wait_for_disconnect(exchange: Exchange) -> None:

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
-from itertools import islice
 from typing import Final
 
 from toolwire.consent.decision_record import ChainedDecision, Decision
@@ -38,8 +37,6 @@ _WORDS: Final = SignInWords(
     "This server does not know this key.",
 )
 _LAST: Final = 50
-_LOOK_BACK: Final = 5_000
-"""How many of the newest decisions of all callers are looked through for the own ones."""
 _KINDS: Final = {"allowed": "safe", "denied": "destroys"}
 _EMPTY: Final = (
     '<div class="card empty" data-key="empty"><p>Nothing waits for you.</p><p>When one of your programs calls a tool '
@@ -141,14 +138,11 @@ def name_topic(principal: str) -> str:
 
 def build_answers(source: ConsoleSource, request: PageRequest) -> Page:
     """Return the last answers of the caller."""
-    principal = request.session.name
-    newest = islice(source.audit.iterate_back(), _LOOK_BACK)
-    own = (one for one in newest if one.record.principal == principal and one.record.channel == CHANNEL)
-    rows = [_list_cells(one) for one in islice(own, _LAST)]
+    rows = [_list_cells(one) for one in source.audit.list_answers(request.session.name, _LAST)]
     about = f"The last answers that you gave here, at most {_LAST}."
     table = build_table(("When", "Tool", "Site", "Answer"), rows) if rows else '<p class="empty">None yet.</p>'
     html = f'{build_heading("Your answers", about)}<div class="card" data-part="answers">{table}</div>'
-    return Page("Your answers", html, (name_topic(principal),))
+    return Page("Your answers", html, (name_topic(request.session.name),))
 
 
 def _list_cells(one: ChainedDecision) -> list[str]:

@@ -3,6 +3,7 @@
 Rules:
 - The key of a start is good for one browser. It is in the fragment of a URL, which no browser sends.
 - A session ends after twelve hours. Its cookie is for this console only, and no script reads it.
+- A session that its user ends is over in all processes; ``EndedSessions`` keeps it.
 - A form carries the token of its session. Wrong keys are counted for each address.
 """
 # CO-02, D-19, D-22
@@ -21,6 +22,8 @@ from hashlib import sha256
 from hmac import compare_digest, digest
 from typing import Final, NamedTuple, TypeAlias
 
+from toolwire.stores.consent.ended_sessions import ConsoleSession
+
 Found: TypeAlias = "str | SignedIn | None"
 SignInKey: TypeAlias = Callable[[str], "Found | Awaitable[Found]"]
 """Returns the name of the user whose key it is, or None. It is called with what anyone typed."""
@@ -28,7 +31,8 @@ SignInKey: TypeAlias = Callable[[str], "Found | Awaitable[Found]"]
 SESSION_S: Final = 12 * 3_600.0
 _MAX_NAME: Final = 200
 """The characters of a name that a cookie holds: a browser drops a cookie above 4,096 bytes."""
-_MAX_ENDED: Final = 1_000
+_KEY, _ACCOUNT = "key", "account"
+_CONTENT: Final = 5
 _MAX_WRONG: Final = 10
 _WRONG_WINDOW_S: Final = 60.0
 _MAX_ADDRESSES: Final = 1_000
@@ -49,12 +53,13 @@ class SignedIn(NamedTuple):
 class OperatorSession:
     """A browser that has signed in: the operator's name, and the token that each form of it has.
 
-    ``by_account`` is that of ``SignedIn``.
+    ``by_account`` is that of ``SignedIn``. ``kept`` is what is kept when its user ends the session.
     """
 
     name: str
     form_token: str
-    by_account: bool = False
+    by_account: bool
+    kept: ConsoleSession
 
     def owns(self, token: str) -> bool:
         """Return whether a form with ``token`` came from a page of this session."""
@@ -98,7 +103,6 @@ class OperatorSessions:
         self._secret = secret or secrets.token_bytes(32)
         self._wall, self._clock = wall, clock
         self._lock = threading.Lock()
-        self._ended: OrderedDict[str, None] = OrderedDict()
         self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
 
     async def start(self, key: str, address: str) -> str | None:
@@ -120,26 +124,26 @@ class OperatorSessions:
 
     def start_for(self, user: SignedIn) -> str:
         """Return the value of the cookie for the browser of a user who is known."""
-        until = int(self._wall() + min(user.lasts_s, SESSION_S))
-        kind = ("account",) if user.by_account else ()
-        content = json.dumps([user.name[:_MAX_NAME], until, secrets.token_hex(16), *kind]).encode()
+        now = self._wall()
+        until = int(now + min(user.lasts_s, SESSION_S))
+        kind = _ACCOUNT if user.by_account else _KEY
+        content = json.dumps([user.name[:_MAX_NAME], until, secrets.token_hex(16), kind, now]).encode()
         text = urlsafe_b64encode(content).decode().rstrip("=")
         return f"{text}.{self._sign('cookie', text)}"
 
     def find(self, cookie: str) -> OperatorSession | None:
-        """Return the session of a cookie, or None."""
+        """Return the session of a cookie that is signed and not too old, or None. It may have been ended."""
         text, _, signature = cookie.partition(".")
-        if not compare_digest(signature.encode(), self._sign("cookie", text).encode()) or cookie in self._ended:
+        if not compare_digest(signature.encode(), self._sign("cookie", text).encode()):
             return None
-        name, until, _, *kind = json.loads(urlsafe_b64decode(f"{text}{'=' * (-len(text) % 4)}"))
-        return OperatorSession(name, self._sign("form", text), bool(kind)) if self._wall() < until else None
-
-    def end(self, cookie: str) -> None:
-        """End the session of a cookie."""
-        with self._lock:
-            self._ended[cookie] = None
-            if len(self._ended) > _MAX_ENDED:
-                self._ended.popitem(last=False)
+        content = json.loads(urlsafe_b64decode(f"{text}{'=' * (-len(text) % 4)}"))
+        if len(content) != _CONTENT:  # a cookie of an earlier version
+            return None
+        name, until, _, kind, began_at = content
+        if self._wall() >= until:
+            return None
+        kept = ConsoleSession(cookie, name, began_at, until)
+        return OperatorSession(name, self._sign("form", text), kind == _ACCOUNT, kept)
 
     def _sign(self, purpose: str, text: str) -> str:
         return digest(self._secret, f"{purpose} {text}".encode(), sha256).hex()

@@ -14,6 +14,7 @@ from typing import Literal
 from toolwire.core.health import UpstreamHealth
 from toolwire.core.model import Problem
 from toolwire.stores.consent.approvals import Approvals
+from toolwire.stores.consent.ended_sessions import EndedSessions
 from toolwire.stores.consent.grants import StoredGrants
 from toolwire.stores.consent.open import (
     Place,
@@ -21,6 +22,7 @@ from toolwire.stores.consent.open import (
     StoredLevels,
     open_approvals,
     open_decisions,
+    open_ended_sessions,
     open_grants,
     open_levels,
 )
@@ -123,10 +125,15 @@ class ConsoleSource:
         """The decisions."""
         return open_decisions(self.place)
 
+    @cached_property
+    def sign_outs(self) -> EndedSessions:
+        """The sessions of this console that were ended by their users."""
+        return open_ended_sessions(self.place)
+
     def open(self) -> None:
         """Open all stores.
 
         Raises:
             DefinitionError: the folder or the database cannot be used.
         """
-        _ = self.approvals, self.grants, self.preferences, self.audit
+        _ = self.approvals, self.grants, self.preferences, self.audit, self.sign_outs

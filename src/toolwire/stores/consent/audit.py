@@ -30,10 +30,16 @@ CREATE TRIGGER IF NOT EXISTS audit_is_not_changed BEFORE UPDATE ON audit
 CREATE TRIGGER IF NOT EXISTS audit_is_not_cut BEFORE DELETE ON audit
   BEGIN SELECT RAISE(ABORT, 'the audit log is only added to'); END;;
 CREATE TABLE IF NOT EXISTS begins (one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER, digest TEXT);;
-CREATE TABLE IF NOT EXISTS sealed (number INTEGER PRIMARY KEY)
+CREATE TABLE IF NOT EXISTS sealed (number INTEGER PRIMARY KEY);;
+CREATE INDEX IF NOT EXISTS audit_by_answerer ON audit (json_extract(record, '$.principal'), number)
+  WHERE json_extract(record, '$.channel') = 'inbox'
 """
 _LAST = "SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1"
 _NEWEST = "SELECT number, record, digest FROM audit WHERE number < ? ORDER BY number DESC LIMIT ?"
+_OWN_ANSWERS = (
+    "SELECT number, record, digest FROM audit WHERE json_extract(record, '$.channel') = 'inbox'"
+    " AND json_extract(record, '$.principal') = ? ORDER BY number DESC LIMIT ?"
+)
 _NO_END = 2**62
 _PIECE = 200
 _SIZE = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
@@ -94,6 +100,18 @@ class StoredAudit:
                     for number, text, digest in rows:
                         yield ChainedDecision(number, Decision(**json.loads(text)), digest)
                     end = rows[-1][0]
+
+    def list_answers(self, principal: str, most: int) -> list[ChainedDecision]:
+        """Return the last ``most`` answers that ``principal`` gave on the inbox page, the newest first."""
+        found: list[ChainedDecision] = []
+        for file in reversed(list_audit_files(self._folder)):
+            if len(found) < most:
+                with closing(Database(file, _SCHEMA)) as database:
+                    rows: list[Any] = database.select_rows(_OWN_ANSWERS, principal, most - len(found))
+                found += [
+                    ChainedDecision(number, Decision(**json.loads(text)), digest) for number, text, digest in rows
+                ]
+        return found
 
     def start(self) -> ChainStart:
         """Return what the first file that is here goes on from: other than FIRST if earlier files are elsewhere."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # each loads sqlite3 or the driver of PostgreSQL, or what onl
     from toolwire.consent.policy import Preferences
 
     from .approvals import Approvals
+    from .ended_sessions import EndedSessions
     from .grants import StoredGrants
     from .preferences import KeptLevel
 
@@ -42,6 +43,10 @@ class StoredDecisions(Protocol):
 
     def iterate_back(self, before: int | None = None) -> Iterator[ChainedDecision]:
         """Yield the records from the newest one back, or from the one before the number ``before``."""
+        ...
+
+    def list_answers(self, principal: str, most: int) -> list[ChainedDecision]:
+        """Return the last ``most`` answers that ``principal`` gave on the inbox page, the newest first."""
         ...
 
     def start(self) -> ChainStart:
@@ -91,6 +96,18 @@ def open_grants(place: Place) -> StoredGrants:
         rows = open_consent_rows(str(place))
         return StoredGrants(rows, clock=rows.clock)
     return StoredGrants(Path(place))
+
+
+def open_ended_sessions(place: Place) -> EndedSessions:
+    """Return the sessions of consoles that were ended. ``open_decisions`` lists the errors."""
+    from .ended_sessions import EndedSessions  # loads sqlite3
+
+    if is_in_database(place):
+        from .postgres import open_consent_rows  # only the extra brings its driver
+
+        rows = open_consent_rows(str(place))
+        return EndedSessions(rows, clock=rows.clock)
+    return EndedSessions(Path(place))
 
 
 def open_decisions(place: Place) -> StoredDecisions:

@@ -26,6 +26,9 @@ from .preferences import KEPT_LEVELS, KeptLevel, build_preferences
 
 _LAST = "SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1"
 _NEWEST = "SELECT number, record, digest FROM audit WHERE number < ? ORDER BY number DESC LIMIT ?"
+_OWN_ANSWERS = (
+    "SELECT number, record, digest FROM audit WHERE toolwire_find_answerer(record) = ? ORDER BY number DESC LIMIT ?"
+)
 _NO_END = 2**62
 _PIECE = 200
 _READ_AGAIN_S = 1.0
@@ -80,6 +83,11 @@ class PostgresAudit:
             for number, text, digest in rows:
                 yield ChainedDecision(number, Decision(**json.loads(text)), digest)
             end = rows[-1][0]
+
+    def list_answers(self, principal: str, most: int) -> list[ChainedDecision]:
+        """Return the last ``most`` answers that ``principal`` gave on the inbox page, the newest first."""
+        rows: list[Any] = self._rows.select_rows(_OWN_ANSWERS, principal, most)
+        return [ChainedDecision(number, Decision(**json.loads(text)), digest) for number, text, digest in rows]
 
     def _select_before(self, end: int) -> list[Any]:
         return list(self._rows.select_rows(_NEWEST, end, _PIECE))

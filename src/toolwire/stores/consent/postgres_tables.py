@@ -53,4 +53,28 @@ CREATE TABLE toolwire_question_calls (
   id text NOT NULL, principal text NOT NULL, call text NOT NULL, PRIMARY KEY (id, call))
 """
     ),
+    # What cannot be read, or is too long for an index, is nobody's answer: a record must never be refused for it.
+    Migration(
+        """
+CREATE TABLE toolwire_ended_sessions (
+  digest text PRIMARY KEY, owner text NOT NULL, began_at double precision NOT NULL, until double precision NOT NULL);
+CREATE INDEX toolwire_ended_sessions_by_owner ON toolwire_ended_sessions (owner);
+CREATE INDEX toolwire_ended_sessions_by_end ON toolwire_ended_sessions (until);
+CREATE FUNCTION toolwire_find_answerer(record text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  IF position('"channel": "inbox"' IN record) = 0 THEN
+    RETURN NULL;
+  END IF;
+  BEGIN
+    IF record::json->>'channel' = 'inbox' AND length(record::json->>'principal') <= 200 THEN
+      RETURN record::json->>'principal';
+    END IF;
+  EXCEPTION WHEN OTHERS THEN
+  END;
+  RETURN NULL;
+END $$;
+CREATE INDEX toolwire_audit_by_answerer ON toolwire_audit (toolwire_find_answerer(record), number)
+  WHERE toolwire_find_answerer(record) IS NOT NULL
+"""
+    ),
 )

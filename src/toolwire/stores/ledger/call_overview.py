@@ -24,6 +24,9 @@ _LIST = (
     " ORDER BY number DESC LIMIT ?"
 )
 _CANCEL = "UPDATE long_calls SET cancel_asked = 1, revision = revision + 1 WHERE id = ? AND until IS NULL"
+# A server without tools for long calls has not made their table.
+_IS_THERE = "SELECT 1 FROM sqlite_master WHERE name = 'long_calls'"
+_IS_IN_DATABASE = "SELECT to_regclass('toolwire_long_calls') IS NOT NULL"
 _BUSY_S = 2.0
 
 
@@ -51,24 +54,25 @@ class CallOverview:
     def ask_cancel(self, call_id: str) -> bool:
         """Ask to cancel a call, and return whether there is one that is not over."""
         if (rows := self._open_rows()) is not None:
-            return rows.change_row(_CANCEL, call_id) > 0
+            return _has_calls(rows) and rows.change_row(_CANCEL, call_id) > 0
         if not Path(self._where).exists():
             return False
         try:
             with closing(sqlite3.connect(self._where, timeout=_BUSY_S)) as connection, connection:
-                return connection.execute(_CANCEL, (call_id,)).rowcount > 0
+                is_there = connection.execute(_IS_THERE).fetchone() is not None
+                return is_there and connection.execute(_CANCEL, (call_id,)).rowcount > 0
         except sqlite3.Error as error:
             raise OSError(f"{self._where} cannot be written: {error}") from error
 
     def _select(self, limit: int) -> list[Any]:
         if (rows := self._open_rows()) is not None:
-            return list(rows.select_rows(_LIST, limit))
+            return list(rows.select_rows(_LIST, limit)) if _has_calls(rows) else []
         if not Path(self._where).exists():
             return []
         address = f"file:{quote(str(Path(self._where).absolute()))}?mode=ro"
         try:
             with closing(sqlite3.connect(address, uri=True, timeout=_BUSY_S)) as connection:
-                is_there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'long_calls'").fetchone()
+                is_there = connection.execute(_IS_THERE).fetchone()
                 return connection.execute(_LIST, (limit,)).fetchall() if is_there else []
         except sqlite3.Error as error:
             raise OSError(f"{self._where} cannot be read: {error}") from error
@@ -79,6 +83,10 @@ class CallOverview:
 
             self._rows = open_rows(self._where, "overview", ())
         return self._rows
+
+
+def _has_calls(rows: PostgresRows) -> bool:
+    return bool(rows.select_rows(_IS_IN_DATABASE)[0][0])
 
 
 def _build_call(row: Sequence[Any]) -> CallerCall:

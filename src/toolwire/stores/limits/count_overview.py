@@ -34,18 +34,23 @@ class CountOverview:
         Raises:
             OSError: they cannot be read.
         """
-        now = time.time()
+        rows = self._open_rows()
+        now = time.time() if rows is None else rows.clock()
         found: dict[str, list[float]] = {}
-        for key, at in self._select(now - within_s):
+        for key, at in self._select(rows, now - within_s):
             found.setdefault(str(key), []).append(now - float(at))
         return found
 
-    def _select(self, since: float) -> list[Any]:
-        if is_postgres_url(self._where):
+    def _open_rows(self) -> PostgresRows | None:
+        if self._rows is None and is_postgres_url(self._where):
             from toolwire.stores.postgres_rows import open_rows  # only the extra brings its driver
 
-            self._rows = self._rows or open_rows(self._where, "overview", ())
-            return list(self._rows.select_rows(_LIST, since, _MOST))
+            self._rows = open_rows(self._where, "overview", ())
+        return self._rows
+
+    def _select(self, rows: PostgresRows | None, since: float) -> list[Any]:
+        if rows is not None:
+            return list(rows.select_rows(_LIST, since, _MOST))
         file = Path(self._where) / "rates.sqlite3"
         if not file.exists():
             return []

@@ -1,0 +1,81 @@
+"""Remember which sessions of a console were ended by their users, for all processes that share a place.
+
+Rules:
+- A session is known by the digest of its cookie: who reads the table cannot use it.
+- It is remembered for a day longer than its cookie is valid, because clocks differ and can be set back.
+- One user has at most 1,000 of them. With one more, all sessions that this user began before it are over.
+"""
+# CO-02, ST-01
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from toolwire.stores.database import Database, SharedRows
+
+from .private_folder import check_folder
+
+ENDED_SESSIONS_FILE: Final = "ended_sessions.sqlite3"
+MAX_EACH: Final = 1_000
+_KEPT_S: Final = 86_400.0
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS ended_sessions (
+  digest TEXT PRIMARY KEY, owner TEXT NOT NULL, began_at REAL NOT NULL, until REAL NOT NULL);;
+CREATE INDEX IF NOT EXISTS ended_sessions_by_owner ON ended_sessions (owner);;
+CREATE INDEX IF NOT EXISTS ended_sessions_by_end ON ended_sessions (until)
+"""
+_FIND: Final = "SELECT 1 FROM ended_sessions WHERE digest = ? OR (digest = ? AND began_at >= ?)"
+_ADD: Final = (
+    "INSERT INTO ended_sessions VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (digest) DO UPDATE SET began_at = excluded.began_at, until = excluded.until"
+)
+
+
+class ConsoleSession(NamedTuple):
+    """A session: its cookie, whose it is, and from when until when it is valid, in seconds since 1970."""
+
+    cookie: str
+    name: str
+    began_at: float
+    until: float
+
+
+class EndedSessions:
+    """The sessions that were ended, in a folder or in the rows of a database. ``clock`` returns seconds since 1970.
+
+    Each method raises ConnectionError or sqlite3.Error if they cannot be read: it is unknown then whether a session
+    has ended.
+    """
+
+    def __init__(self, place: Path | SharedRows, *, clock: Callable[[], float] = time.time) -> None:
+        if isinstance(place, Path):
+            check_folder(place, ENDED_SESSIONS_FILE)
+            place = Database(place / ENDED_SESSIONS_FILE, _SCHEMA)
+        self._rows: SharedRows = place
+        self._clock = clock
+
+    def end(self, session: ConsoleSession) -> None:
+        """End ``session`` in all processes."""
+        owner = _digest("all of", session.name)
+        with self._rows.transaction() as cursor:
+            cursor.execute("DELETE FROM ended_sessions WHERE until < ?", (self._clock() - _KEPT_S,))
+            statement = "SELECT count(*), max(began_at), max(until) FROM ended_sessions WHERE owner = ?"
+            count, began_at, until = cursor.execute(statement, (owner,)).fetchone()
+            row = (_digest("cookie", session.cookie), owner, session.began_at, session.until)
+            if count >= MAX_EACH:
+                cursor.execute("DELETE FROM ended_sessions WHERE owner = ?", (owner,))
+                row = (owner, owner, max(began_at, session.began_at), max(until, session.until))
+            cursor.execute(_ADD, row)
+
+    def has_ended(self, session: ConsoleSession) -> bool:
+        """Return whether ``session`` was ended in any process."""
+        values = _digest("cookie", session.cookie), _digest("all of", session.name), session.began_at
+        return bool(self._rows.select_rows(_FIND, *values))
+
+
+def _digest(kind: str, text: str) -> str:
+    return sha256(f"{kind} {text}".encode("utf-8", "surrogatepass")).hexdigest()
