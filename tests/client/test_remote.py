@@ -263,6 +263,30 @@ def test_server_without_a_known_protocol_is_reported() -> None:
     assert failed.value.probes == probes
 
 
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [
+        ("http://127.0.0.1:8931/mcp", "or localhost in place of its address."),
+        ("http://localhost:8931/mcp", "or a sign-in (toolwire login)."),
+        ("https://a.example/mcp", "or a sign-in (toolwire login)."),
+    ],
+)
+def test_server_that_only_answers_403_is_said_to_refuse_access(url: str, hint: str) -> None:
+    found = Discovery(url=url, peer=None, probes=(Probe("mcp", url, 403, "needs a key"),))
+    sentence = explain_failure(found)
+    assert sentence.startswith(f"{url} refuses access with status 403: it may want a key")
+    assert sentence.endswith(hint)
+    assert explain_failure(found, keyed=True) == f"{url} does not accept this key."
+
+
+@pytest.mark.parametrize("path", ["/sse", "/mcp/sse/", "/sse?x=1"])
+def test_server_of_the_old_sse_transport_is_said_to_need_a_bridge(path: str) -> None:
+    url = f"https://a.example{path}"
+    found = Discovery(url=url, peer=None, probes=(Probe("mcp", url, 404, "shows no mark of MCP"),))
+    assert "HTTP+SSE transport" in explain_failure(found)
+    assert "mcp-remote https://a.example/" in explain_failure(found)
+
+
 def test_unknown_protocol_is_refused_before_connecting(url: str) -> None:
     for connecting in (connect, connect_sync):
         with pytest.raises(ValueError, match="'gopher' is no protocol"):

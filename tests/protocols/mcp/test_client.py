@@ -352,6 +352,36 @@ def test_at_most_20_skipped_tools_are_reported(drive):
     assert (finding.peer.catalog.tools, sum("leaves out" in probe.meaning for probe in finding.probes)) == ((), 20)
 
 
+# As the reference server "everything" 2026.8.31 lists it and declares it.
+TASK_TOOL = {
+    "name": "simulate-research-query",
+    "inputSchema": {"type": "object", "properties": {"topic": {"type": "string"}}, "required": ["topic"]},
+    "execution": {"taskSupport": "required"},
+}
+TASKS = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+
+
+@pytest.mark.parametrize(
+    ("version", "capabilities", "names"),
+    [
+        ("2025-11-25", {"tasks": TASKS}, ["get"]),
+        ("2025-11-25", {}, ["get", "simulate-research-query"]),
+        ("2025-11-25", {"tasks": {"requests": {}}}, ["get", "simulate-research-query"]),
+        ("2025-06-18", {"tasks": TASKS}, ["get", "simulate-research-query"]),
+    ],
+)
+def test_tool_that_runs_only_as_a_task_is_left_out_where_its_server_has_tasks(drive, version, capabilities, names):
+    server = old_server()
+    server.answers["initialize"] = build_initialize_result(version)
+    server.answers["initialize"]["result"]["capabilities"] = capabilities
+    server.answers["tools/list"]["result"]["tools"].append(TASK_TOOL)
+    finding = drive(CODEC.find(URL), server)
+    assert sorted(finding.peer.catalog.names) == names
+    told = [probe.meaning for probe in finding.probes if "leaves out" in probe.meaning]
+    reason = "leaves out the tool 'simulate-research-query': it runs only as a task of 2025-11-25"
+    assert told == ([reason] if names == ["get"] else [])
+
+
 def test_header_marks_are_ignored_before_the_stateless_revision(connect):
     server = old_server()
     server.answers["tools/list"] = {"result": {"tools": MARKED}}

@@ -304,11 +304,20 @@ def explain_failure(found: Discovery, *, keyed: bool = False) -> str:
         site = get_origin(probe.url)
         return _explain_unreachable(url, probe.meaning.removeprefix(site).strip())
     if any(probe.status in (401, 403) for probe in reached):
-        if keyed:
-            return f"{url} does not accept this key."
+        return f"{url} does not accept this key." if keyed else _explain_no_access(found)
+    return _explain_no_protocol(found)
+
+
+def _explain_no_access(found: Discovery) -> str:
+    url = show_url(found.url)
+    if any(probe.status == 401 for probe in found.probes):
         how = "give one with api_key=... or --key, or sign in with toolwire login"
         return f"{url} wants a key before it shows its tools: {how}."
-    return _explain_no_protocol(found)
+    host = get_host(found.url)
+    # A server on this machine may refuse each of its names but one, whoever asks.
+    other = ", or localhost in place of its address" if is_loopback_host(host) and host != "localhost" else ""
+    how = f"it may want a key (api_key=... or --key), or a sign-in (toolwire login){other}"
+    return f"{url} refuses access with status 403: {how}."
 
 
 def _explain_no_protocol(found: Discovery) -> str:
@@ -317,6 +326,12 @@ def _explain_no_protocol(found: Discovery) -> str:
         how = "connect to that document, or agree with approve_relocation=... or at a terminal"
         return f"{show_url(named.url)} {named.meaning.partition(':')[0]}: that is not used unless you trust it; {how}."
     url = show_url(found.url)
+    # MC-12: the transport of 2024-11-05 needs a stream beside each request; bridges for it are at hand.
+    if found.url.partition("?")[0].rstrip("/").endswith("/sse"):
+        how = (
+            f'use its other endpoint, which often ends with /mcp, or a bridge, such as "stdio:npx -y mcp-remote {url}"'
+        )
+        return f"{url} ends like an MCP server of the HTTP+SSE transport, which streamable HTTP has replaced: {how}."
     elsewhere = 'an MCP server at a path that does not end with /mcp is found with protocol="mcp" or --protocol mcp'
     return f"{url} speaks none of our protocols; `toolwire explain {url}` shows each request to it; {elsewhere}."
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from toolwire.core.codec import Flow, Probe, fetch
 from toolwire.core.http import Response, get_header
@@ -21,6 +21,7 @@ MAX_PAGES = 100
 MAX_TOOLS = 10_000
 MAX_FAULTS_TOLD = 20
 _MAX_SESSION_ID = 1_000
+REQUIRED_TASKS: Final = "tasks of 2025-11-25"
 _NEEDS_KEY = (401, 403)
 
 
@@ -67,8 +68,8 @@ def reopen_session(ended: Session) -> Flow[Session | None]:
 def list_tools(session: Session, probes: list[Probe]) -> Flow[list[Json] | None]:
     """Return what every page of ``tools/list`` holds, or None where a page cannot be read.
 
-    At most 100 pages and 10,000 tools are read, and no page twice. Since 2026-07-28 a tool whose schema marks
-    arguments for headers wrongly is left out.
+    At most 100 pages and 10,000 tools are read, and no page twice. Tools that this client may not call are left out:
+    since 2026-07-28 those whose schema marks arguments for headers wrongly, in 2025-11-25 those that run as tasks only.
     """
     entries: list[Json] = []
     seen: set[str] = set()
@@ -87,18 +88,19 @@ def list_tools(session: Session, probes: list[Probe]) -> Flow[list[Json] | None]
         seen.add(cursor)
         params = {"cursor": cursor}
         probes.append(_build_probe(session, answered.response.status, f"a page of tools, {len(entries)} so far"))
-    if session.version == STATELESS:
+    if session.version in _FAULTS:
         entries = _remove_faulty(session, entries, probes)
     probes.append(Probe("mcp", show_url(session.endpoint), 200, f"MCP {session.version}, tools: {len(entries)}", True))
     return entries
 
 
 def _remove_faulty(session: Session, entries: list[Json], probes: list[Probe]) -> list[Json]:
-    """Return ``entries`` without the tools that a proxy could be misled about; the first of them are told of."""
+    """Return ``entries`` without the tools that may not be called; the first of them are told of."""
+    find_why = _FAULTS[session.version]
     sound: list[Json] = []
     told = 0
     for entry in entries:
-        why = find_fault(entry.get("inputSchema")) if isinstance(entry, dict) else ""
+        why = find_why(session, entry) if isinstance(entry, dict) else ""
         if not why:
             sound.append(entry)
         elif told < MAX_FAULTS_TOLD:
@@ -106,6 +108,24 @@ def _remove_faulty(session: Session, entries: list[Json], probes: list[Probe]) -
             name = entry["name"] if isinstance(entry, dict) and isinstance(entry.get("name"), str) else ""
             probes.append(_build_probe(session, 200, f"leaves out the tool {str(name)[:100]!r}: {why}"))
     return sound
+
+
+def _find_header_fault(_: Session, entry: Mapping[str, Json]) -> str:
+    """Return why a proxy could be misled about a call of the tool, or an empty string."""
+    return find_fault(entry.get("inputSchema"))
+
+
+def _find_required_task(session: Session, entry: Mapping[str, Json]) -> str:
+    """Return why the tool cannot be called, if it runs only as a task as 2025-11-25 has them; else an empty string."""
+    is_required = get_object(entry, "execution").get("taskSupport") == "required"
+    return "it runs only as a task of 2025-11-25" if is_required and REQUIRED_TASKS in session.offers else ""
+
+
+_FAULTS: Final[Mapping[str, Callable[[Session, Mapping[str, Json]], str]]] = {
+    STATELESS: _find_header_fault,
+    HANDSHAKE[0]: _find_required_task,
+}
+"""What is wrong with a tool, for each revision that has rules about it."""
 
 
 def _list_revisions(refused: Refused) -> Sequence[Json]:
@@ -183,7 +203,8 @@ def _read_session_id(response: Response) -> bytes:
 def _read_offers(result: dict[str, Json]) -> frozenset[str]:
     """Return the capabilities that a server declares, of those that a client of ours uses.
 
-    ``listChanged`` is among them if the server tells of changes in any list, ``tasks`` if calls can go on as tasks.
+    ``listChanged`` is among them if the server tells of changes in any list, ``tasks`` if calls can go on as tasks,
+    and ``REQUIRED_TASKS`` if a tool may insist on one of 2025-11-25.
     """
     declared = get_object(result, "capabilities")
     offers = {name for name in ("resources", "prompts") if isinstance(declared.get(name), dict)}
@@ -191,6 +212,8 @@ def _read_offers(result: dict[str, Json]) -> frozenset[str]:
         offers.add("listChanged")
     if isinstance(get_object(declared, "extensions").get(TASKS), dict):
         offers.add("tasks")
+    if isinstance(get_object(get_object(get_object(declared, "tasks"), "requests"), "tools").get("call"), dict):
+        offers.add(REQUIRED_TASKS)
     return frozenset(offers)
 
 
