@@ -13,7 +13,8 @@ from toolwire.core.model import Json
 from .header_arguments import Mirror
 
 _PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?|")
-_MARK = "=?base64?"
+MARK = "=?base64?"
+"""What a value begins with that is written in base64."""
 _ENCODED = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
 _LEGAL = re.compile(r"[\x20-\x7e\t]*")
 _INTEGER = re.compile(r"(-?[0-9]{1,20})(?:\.0{1,20})?")
@@ -31,7 +32,7 @@ def write(text: str) -> bytes:
 
 def read(value: str) -> str | None:
     """Return the text of a header value, or None where it is marked as base64 and is not."""
-    match = _ENCODED.fullmatch(value) if value.startswith(_MARK) else None  # few values are marked, each call has one
+    match = _ENCODED.fullmatch(value) if value.startswith(MARK) else None  # few values are marked, each call has one
     if match is None:
         return value
     try:
