@@ -53,6 +53,7 @@ IN_DOCS = {
     "console-inbox",
     "console-log",
     "caller-inbox",
+    "call-asks",
     "chat",
 }
 CHROMIUM = next(filter(None, map(which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -1,7 +1,8 @@
-"""A long call on the page at ``/``: how far it is, with a script and without one, its end, and its cancellation."""
+"""A long call on the page at ``/`` and on its own: how far it is, what it asks, its end, and its cancellation."""
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -47,7 +48,7 @@ class Seats:
 class Counter:
     """A long tool that asks its user in the middle, in words that could be those of an upstream."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: str = "Which <img src=x onerror=alert(1)> seats?") -> None:
         kit = self.kit = toolwire.Toolkit("Counter")
         self.runs = 0
 
@@ -55,7 +56,7 @@ class Counter:
         async def book(context: Context) -> str:
             """Book a seat."""
             self.runs += 1
-            answer = await context.ask(Seats, "Which <img src=x onerror=alert(1)> seats?")
+            answer = await context.ask(Seats, words)
             return f"{answer.seats} in {answer.row} {answer.extras}" if isinstance(answer, Seats) else "nothing booked"
 
 
@@ -82,7 +83,7 @@ def test_a_page_shows_how_far_a_long_call_is_until_its_end(
     bureau.steps.release()
     bureau.steps.release()
     page.get_by_text("running: part <b>2</b>").wait_for()
-    assert page.get_by_role("progressbar").evaluate("(one) => one.value") == 0.5
+    assert page.get_by_role("progressbar").evaluate("(one) => one.value") == 50
     bureau.steps.release()
     bureau.steps.release()
     page.get_by_text("ended").wait_for()
@@ -186,3 +187,92 @@ def test_question_of_a_call_is_answered_without_a_script_by_its_caller_alone(
         page.get_by_role("button", name="Look again", exact=True).click()
     assert "nothing booked" in page.get_by_role("region", name="Call").inner_text()
     context.close()
+
+
+def open_call(page: Any, site: str) -> str:
+    """Begin a call on the page of its tool, follow the link to its own page, and return the address."""
+    begin(page, site)
+    page.get_by_role("link", name="page of its own").click()
+    page.get_by_role("heading", name="build is running").wait_for()
+    address: str = page.url
+    assert re.fullmatch(rf"{site}/calls/[0-9a-f]{{40}}", address)
+    return address
+
+
+@pytest.mark.requirement("LC-05", "CO-04")
+def test_address_of_a_call_is_a_page_that_follows_it_to_its_end(
+    page: Any, bureau: Bureau, serve: Callable[..., str], look: Callable[[str], None]
+) -> None:
+    site = serve(lambda _: toolwire.asgi(bureau.kit))
+    address = open_call(page, site)
+    page.get_by_text("part <b>0</b>").wait_for()
+    look("call")
+    bureau.steps.release()
+    bureau.steps.release()
+    page.get_by_text("part <b>2</b>").wait_for()
+    assert page.get_by_role("progressbar").evaluate("(one) => one.value") == 50
+    for _ in range(2):
+        bureau.steps.release()
+    page.get_by_role("heading", name="build has ended").wait_for()
+    assert page.title() == "build has ended"
+    assert "rows\n7" in page.get_by_role("region", name="Call").inner_text()
+    look("call-ended")
+    page.reload()
+    page.get_by_role("heading", name="build has ended").wait_for()
+    # a program gets data from the same address, as ever
+    answer = page.request.get(address, headers={"accept": "application/json"})
+    assert answer.json()["result"] == {"rows": 7}
+
+
+@pytest.mark.requirement("LC-05", "LC-04")
+def test_call_is_cancelled_on_its_own_page(page: Any, bureau: Bureau, serve: Callable[..., str]) -> None:
+    open_call(page, serve(lambda _: toolwire.asgi(bureau.kit)))
+    page.get_by_role("button", name="Cancel it", exact=True).click()
+    page.get_by_role("heading", name="build was cancelled").wait_for()
+    assert bureau.cancelled.wait(10)
+
+
+@pytest.mark.requirement("LC-05", "MC-09", "D-22", "CO-04")
+def test_call_asks_on_its_own_page_whoever_has_the_key(
+    page: Any, serve: Callable[..., str], look: Callable[[str], None]
+) -> None:
+    counter = Counter("Which seats do you want?")
+    keys = tuple(ApiKey(key=Secret(f"{name}-key-of-a-caller"), name=name) for name in ("ada", "bob"))
+    site = serve(lambda _: toolwire.asgi(counter.kit, api_keys=keys))
+    begin_booking(page, site, "ada-key-of-a-caller")
+    address = f"{site}{page.get_by_role('link', name='page of its own').get_attribute('href')}"
+    # a stranger and a caller with another key learn nothing, not even whether there is such a call
+    page.goto(address)
+    page.get_by_role("heading", name="A call, shown to its caller").wait_for()
+    assert "book" not in page.content()
+    look("call-key")
+    page.get_by_label("Your key or token").fill("a-wrong-key")
+    page.get_by_role("button", name="Show it").click()
+    page.get_by_role("alert").wait_for()
+    page.get_by_label("Your key or token").fill("bob-key-of-a-caller")
+    page.get_by_role("button", name="Show it").click()
+    page.get_by_role("heading", name="There is no such call here").wait_for()
+    look("call-not-there")
+    page.goto(address)
+    page.get_by_label("Your key or token").fill("ada-key-of-a-caller")
+    page.get_by_role("button", name="Show it").click()
+    page.get_by_role("heading", name="book asks you something").wait_for()
+    assert "ada-key" not in page.content()
+    look("call-asks")
+    form = page.get_by_role("form", name="Question")
+    form.get_by_label("row").select_option("back")
+    form.get_by_label("seats").fill("3")
+    form.get_by_label("Your key or token").fill("ada-key-of-a-caller")
+    form.get_by_role("button", name="Send the answer", exact=True).click()
+    for _ in range(50):
+        if page.get_by_role("heading", name="book has ended").count():
+            break
+        page.get_by_label("Your key or token").last.fill("ada-key-of-a-caller")
+        page.get_by_role("button", name="Look again", exact=True).click()
+    assert "3 in back []" in page.get_by_role("region", name="Call").inner_text()
+    page.goto(f"{site}/calls")
+    page.get_by_role("heading", name="Your calls").wait_for()
+    page.get_by_label("Your key or token").fill("ada-key-of-a-caller")
+    page.get_by_role("button", name="Show it").click()
+    page.get_by_role("link", name="book").wait_for()
+    look("calls")

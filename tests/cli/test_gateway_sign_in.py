@@ -267,6 +267,47 @@ def test_people_who_signed_in_decide_in_an_inbox_of_their_own(
             assert [person.browser.get(f"{url}/inbox/{path}").status_code for path in ("", "events")] == [401, 401]
 
 
+@pytest.mark.requirement("GW-02", "LC-05", "D-22")
+def test_people_who_signed_in_see_the_pages_of_their_own_long_calls(
+    toolwire: Any, folder: Path, tasks: Site, people: dict[str, Person]
+) -> None:
+    url = write_file(folder, tasks)
+    build = (
+        '@desk.tool(safe=True, approval="auto", long=True)\ndef build() -> str:\n    """Build."""\n    return "built"\n'
+    )
+    (folder / "desk.py").write_text(f"{DESK}\n\n{build}")
+    (folder / "kept").mkdir(mode=0o700)
+    add_people(str(folder / "kept" / "oauth.sqlite3"))
+    ann, bob = people["ann"], people["bob"]
+    page, own = {"accept": "text/html"}, {"accept": "text/html", "origin": url}
+    with run_gateway():
+        for person in (ann, bob):
+            asyncio.run(use(url, person))
+        assert ann.storage.tokens is not None
+        headers = {"authorization": f"Bearer {ann.storage.tokens.access_token}", "prefer": "respond-async"}
+        address = url + httpx2.get(f"{url}/api/build", headers=headers).headers["location"]
+        # a stranger is led to the page where people sign in, and back
+        with httpx2.Client() as stranger:
+            answer = stranger.get(address, headers=page)
+            assert answer.status_code == 401
+            assert f"/oauth/login?next=%2Fcalls%2F{address[-40:]}" in answer.text
+            assert "Your key" not in answer.text  # nobody has one here
+        assert "build" in ann.browser.get(address, headers=page).text
+        assert ann.browser.get(address).status_code == 401  # data is for the token, as ever
+        assert bob.browser.get(address, headers=page).status_code == 404
+        listed = ann.browser.get(f"{url}/calls", headers=page).text
+        assert address.removeprefix(url) in listed
+        assert address.removeprefix(url) not in bob.browser.get(f"{url}/calls", headers=page).text
+        # a form needs to say that it comes from here
+        assert ann.browser.post(address, data={"step": "cancel"}, headers=page).status_code == 403
+        foreign = {**page, "origin": "http://127.0.0.1:1"}
+        assert ann.browser.post(address, data={"step": "cancel"}, headers=foreign).status_code == 403
+        assert ann.browser.post(address, data={"step": "cancel"}, headers=own).status_code == 200
+        assert bob.browser.post(address, data={"step": "cancel"}, headers=own).status_code == 404
+        assert toolwire("users", "sign-out", "ann").code == 0
+        assert ann.browser.get(address, headers=page).status_code == 401
+
+
 def add_by_command(toolwire: Any, monkeypatch: pytest.MonkeyPatch, name: str, password: str = PASSWORD) -> Outcome:
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{password}\n"))
     outcome: Outcome = toolwire("users", "add", name)

@@ -78,7 +78,7 @@ class Client:
     """One caller of an application."""
 
     def __init__(self, app: App, key: str = "") -> None:
-        self._transport = AppTransport(app)
+        self.transport = AppTransport(app)
         self._key = key
 
     async def send(self, method: str, path: str, body: Any = None, **fields: str) -> tuple[Response, Any]:
@@ -86,7 +86,7 @@ class Client:
         if self._key:
             headers.append((b"authorization", f"Bearer {self._key}-key-of-a-caller".encode()))
         data = b"" if body is None else json.dumps(body).encode()
-        response = await self._transport.send(Request(method, HERE + path, headers, data))
+        response = await self.transport.send(Request(method, HERE + path, headers, data))
         return response, json.loads(response.body) if response.body.startswith((b"{", b"[")) else response.body
 
     async def listen(
@@ -104,7 +104,7 @@ class Client:
         if self._key:
             headers.append((b"authorization", f"Bearer {self._key}-key-of-a-caller".encode()))
         data = b"" if body is None else json.dumps(body).encode()
-        await self._transport.listen(Request(method, HERE + path, headers, data), hear)
+        await self.transport.listen(Request(method, HERE + path, headers, data), hear)
         return b"".join(heard)
 
     async def start(self, rows: int = 7, **fields: str) -> str:
@@ -245,6 +245,113 @@ def test_a_call_belongs_to_its_caller_alone() -> None:
         assert work.did[-1] == ("began", 7)
 
     run(scenario, api_keys=KEYS)
+
+
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+
+@pytest.mark.requirement("LC-05", "LC-02")
+@pytest.mark.parametrize(
+    "accept", ["", "*/*", "application/json", "application/json, text/html", "text/html;q=0.1, application/json"]
+)
+def test_programs_get_data_at_the_address_of_a_call(accept: str) -> None:
+    async def scenario(work: Work, caller: Callable[..., Client]) -> None:
+        fields = {"accept": accept} if accept else {}
+        call_id = await caller().start()
+        response, said = await caller().send("GET", f"/calls/{call_id}", **fields)
+        assert (get_header(response.headers, b"content-type"), said["id"]) == ("application/json", call_id)
+        assert get_header(response.headers, b"vary") == "accept"
+        assert not get_header(response.headers, b"etag")  # it changes without a word, so nothing may keep it
+        assert get_header(response.headers, b"cache-control") == "no-store"
+        refused, said = await caller().send("POST", f"/calls/{call_id}", {"input": {}}, **fields)
+        assert (refused.status, get_header(refused.headers, b"vary")) == (422, "accept")
+        stream = {"accept": "text/event-stream, text/html"}
+        await work.started.wait()
+        await caller().send("DELETE", f"/calls/{call_id}", **stream)
+        heard = await caller().listen("GET", f"/calls/{call_id}", None, b"status", asyncio.Event(), **stream)
+        assert heard.startswith(b"event:status")
+        assert (await caller().send("POST", "/calls", {}, **fields))[0].status == 405
+        assert work.did[-1] == ("cancelled", 7)
+
+    run(scenario)
+
+
+@pytest.mark.requirement("LC-05", "LC-01", "D-22", "D-25")
+def test_page_of_a_call_says_what_its_data_says_to_its_caller_alone() -> None:
+    async def scenario(work: Work, caller: Callable[..., Client]) -> None:
+        ada, bob, nobody = caller("ada"), caller("bob"), caller()
+        call_id = await ada.start()
+        await work.started.wait()
+        path = f"/calls/{call_id}"
+        response, body = await ada.send("GET", path, accept=BROWSER)
+        text = body.decode()
+        assert (response.status, get_header(response.headers, b"vary")) == (200, "accept")
+        assert get_header(response.headers, b"cache-control") == "no-store"
+        policy = get_header(response.headers, b"content-security-policy")
+        assert "default-src 'none'" in policy
+        assert "script-src 'self'; connect-src 'self'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "build is running" in text
+        assert "reading" in text
+        assert "25 %" in text
+        # others are told the same of this call as of none
+        elsewhere = f"/calls/{'0' * 40}"
+        of_bob = [await bob.send("GET", one, accept=BROWSER) for one in (path, elsewhere)]
+        assert {(one.status, one.body) for one, _ in of_bob} == {(404, of_bob[0][0].body)}
+        of_nobody = [await nobody.send("GET", one, accept=BROWSER) for one in (path, elsewhere)]
+        assert [one.status for one, _ in of_nobody] == [401, 401]
+        assert of_nobody[0][0].body.replace(call_id.encode(), b"0" * 40) == of_nobody[1][0].body
+        assert b"build" not in of_nobody[0][0].body.replace(call_id.encode(), b"")
+        # forms: only of our own page, with the key of the caller, and never by a link
+        form = {"content_type": "application/x-www-form-urlencoded", "accept": BROWSER}
+        assert (await post_form(caller, path, "step=cancel", **form)).status == 401
+        assert (await post_form(caller, path, "step=cancel&key=bob-key-of-a-caller", **form)).status == 404
+        mine = "step=cancel&key=ada-key-of-a-caller"
+        for foreign in ({"origin": "http://127.0.0.1:1"}, {"sec_fetch_site": "cross-site"}):
+            assert (await post_form(caller, path, mine, **form, **foreign)).status == 403
+        assert (await ada.read(call_id))["state"] == "running"
+        link = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "accept": BROWSER}
+        assert (await ada.send("GET", path, **link))[0].status == 200
+        assert (await ada.send("GET", path, **{**link, "accept": "*/*"}))[0].status == 403
+        done = await post_form(caller, path, mine, **form)
+        assert done.status == 200
+        assert b"ada-key" not in done.body
+        assert (await ada.read(call_id, prefer="wait=5"))["state"] == "cancelled"
+
+    run(scenario, api_keys=KEYS)
+
+
+async def post_form(caller: Callable[..., Client], path: str, body: str, **fields: str) -> Response:
+    """Send a form of a page without any other credentials."""
+    client = caller()
+    headers = [(name.replace("_", "-").encode(), value.encode()) for name, value in fields.items()]
+    return await client.transport.send(Request("POST", HERE + path, headers, body.encode()))
+
+
+@pytest.mark.requirement("LC-05")
+def test_page_of_calls_lists_those_of_a_named_caller_in_pages() -> None:
+    async def scenario(work: Work, caller: Callable[..., Client]) -> None:
+        ids = [await caller("ada").start(rows) for rows in range(51)]
+        form = {"content_type": "application/x-www-form-urlencoded", "accept": BROWSER}
+        first = (await post_form(caller, "/calls", "step=call&key=ada-key-of-a-caller", **form)).body.decode()
+        assert f"/calls/{ids[-1]}" in first
+        assert f"/calls/{ids[0]}" not in first
+        cursor = first.partition('name="cursor" value="')[2].partition('"')[0]
+        second = await post_form(caller, "/calls", f"cursor={cursor}&key=ada-key-of-a-caller", **form)
+        assert f"/calls/{ids[0]}".encode() in second.body
+        assert (await post_form(caller, "/calls", "step=call&key=wrong", **form)).status == 401
+        of_bob = await post_form(caller, "/calls", "step=call&key=bob-key-of-a-caller", **form)
+        assert b"You have started no long call" in of_bob.body
+        assert work.kit is not None
+
+    run(scenario, api_keys=KEYS)
+
+    async def unnamed(work: Work, caller: Callable[..., Client]) -> None:
+        response, body = await caller().send("GET", "/calls", accept=BROWSER)
+        assert (response.status, b"does not know its callers apart" in body) == (403, True)
+        assert work.kit is not None
+
+    run(unnamed)
 
 
 @pytest.mark.requirement("LC-03")

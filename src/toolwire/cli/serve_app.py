@@ -54,6 +54,7 @@ from toolwire.server import App, asgi
 from toolwire.server.access.api_keys import parse_api_key
 from toolwire.server.access.callers import Callers, CombinedCallers
 from toolwire.server.access.host_guard import HostGuard
+from toolwire.server.access.people import PeopleSignIn
 from toolwire.server.app import SessionUse
 from toolwire.server.asgi import apply_scopes, combine_callers, open_inbox
 from toolwire.server.run.host_consent import HostConsent
@@ -394,6 +395,8 @@ def _build_served(settings: ServeSettings, toolboxes: Sequence[Toolbox], engine:
         inbox=find_inbox(settings) or "",
         **{name: getattr(settings, name) for name in _PASSED_ON},
     )
+    if sign_in is not None:
+        app.people = PeopleSignIn(sign_in.find_user, sign_in.login_path, bool(keys or settings.tokens))
     known = apply_scopes(combine_callers(keys, callers), rules)
     is_personal = any(isinstance(toolbox, PersonalToolbox) for toolbox in toolboxes)
     if not is_personal and not settings.metrics_address and sign_in is None:

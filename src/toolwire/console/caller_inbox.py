@@ -13,9 +13,9 @@ from typing import Final
 
 from toolwire.core.errors import DefinitionError
 from toolwire.framing import jsontext
-from toolwire.gateway.sign_in_pages import FindUser
 from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
 from toolwire.server.access.callers import Caller, Callers
+from toolwire.server.access.people import FindUser
 from toolwire.server.asgi import combine_callers
 from toolwire.server.http.exchange import Scope
 from toolwire.server.run.inbox import PAGE_URL

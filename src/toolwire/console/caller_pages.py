@@ -19,12 +19,13 @@ from typing import Final
 from toolwire.consent.decision_record import ChainedDecision, Decision
 from toolwire.consent.grant import Grant
 from toolwire.core.check import Answer
+from toolwire.framing.html_call import build_moment
 from toolwire.framing.html_page import build_badge, build_table
 from toolwire.framing.visible_text import make_visible
 from toolwire.stores.consent.approvals import PendingQuestion
 
 from . import inbox_page, permissions_page
-from .page import Page, PageRequest, Redirect, SignInWords, build_heading, build_moment
+from .page import Page, PageRequest, Redirect, SignInWords, build_heading
 from .page_tables import PageTables
 from .source import ConsoleSource
 

@@ -23,10 +23,11 @@ from toolwire.consent.question_page import (
 from toolwire.consent.waiting_question import read_waiting_question
 from toolwire.core.check import Answer
 from toolwire.core.errors import DefinitionError
+from toolwire.framing.html_call import build_moment
 from toolwire.framing.html_page import build_fold, build_notice
 from toolwire.stores.consent.approvals import PendingQuestion
 
-from .page import Page, PageRequest, Redirect, build_heading, build_moment
+from .page import Page, PageRequest, Redirect, build_heading
 from .source import ConsoleSource
 
 _REASON_CHARS = 500

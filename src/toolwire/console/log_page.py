@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from html import escape
 
 from toolwire.consent.decision_record import ChainedDecision, Decision, find_chain_fault
+from toolwire.framing.html_call import build_moment
 from toolwire.framing.html_page import build_badge, build_facts, build_fold, build_notice, build_table
 from toolwire.framing.visible_text import make_visible
 
-from .page import Page, PageRequest, build_heading, build_moment, count_words
+from .page import Page, PageRequest, build_heading, count_words
 from .source import ConsoleSource
 
 ROWS = 50

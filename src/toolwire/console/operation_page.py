@@ -6,10 +6,11 @@ from __future__ import annotations
 from html import escape
 
 from toolwire.core.health import UpstreamHealth
+from toolwire.framing.html_call import build_moment, build_progress, build_state
 from toolwire.framing.html_page import build_badge, build_table
 from toolwire.framing.visible_text import make_visible
 
-from .page import Page, PageRequest, Redirect, build_heading, build_moment, count_words
+from .page import Page, PageRequest, Redirect, build_heading, count_words
 from .source import CallRow, ConsoleSource, LimitRow
 
 _HEALTH = {
@@ -17,14 +18,6 @@ _HEALTH = {
     "waiting": ("costs", "not reached yet"),
     "failing": ("destroys", "fails"),
     "paused": ("destroys", "paused"),
-}
-_STATES = {
-    "accepted": ("reads", "accepted"),
-    "running": ("changes", "running"),
-    "waiting": ("costs", "waits for an answer"),
-    "ended": ("safe", "ended"),
-    "cancelled": ("reads", "cancelled"),
-    "interrupted": ("destroys", "interrupted"),
 }
 _OVER = frozenset({"ended", "cancelled", "interrupted"})
 _TEXT_CHARS = 300
@@ -109,12 +102,9 @@ def _list_upstream_cells(row: UpstreamHealth) -> list[str]:
 
 def _list_call_cells(request: PageRequest, call: CallRow) -> list[str]:
     name = make_visible(call.tool)
-    state = build_badge(*_STATES.get(call.state, ("reads", make_visible(call.state))))
+    state = build_state(call.state)
     if call.state not in _OVER and call.progress is not None:
-        percent = round(max(0.0, min(call.progress, 1.0)) * 100)
-        state += (
-            f' <progress max="100" value="{percent}" aria-label="Progress of {escape(name)}"></progress> {percent} %'
-        )
+        state += f" {build_progress(call.progress, call.tool)}"
     if call.message:
         state += f" <small>{escape(make_visible(call.message[:_TEXT_CHARS]))}</small>"
     button = ""

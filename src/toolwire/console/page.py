@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from html import escape
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode
@@ -167,16 +166,6 @@ def build_refusal(sentence: str, status: int) -> Response:
         (*_COMMON, (b"content-security-policy", build_policy().encode())),
         page.encode("utf-8", "replace"),
     )
-
-
-def build_moment(seconds: float) -> str:
-    """Return a time, which is in seconds since 1970, as HTML: the day and the minute, the exact time on hover."""
-    try:
-        moment = datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, ValueError, OSError):
-        return "at no readable time"
-    exact = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return f'<time datetime="{exact}" title="{exact}">{moment.day} {moment:%b}, {moment:%H:%M:%S}</time>'
 
 
 def build_heading(words: str, about: str = "") -> str:

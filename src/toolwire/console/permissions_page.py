@@ -12,11 +12,12 @@ from toolwire.consent.grant import Grant, describe_bounds
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval
 from toolwire.core.url_origin import get_origin
+from toolwire.framing.html_call import build_moment
 from toolwire.framing.html_page import build_badge, build_notice, build_table
 from toolwire.framing.visible_text import make_visible
 from toolwire.stores.consent.preferences import EVERY_TOOL, EVERY_WRITE, KEPT_LEVELS
 
-from .page import Page, PageRequest, Redirect, build_heading, build_moment
+from .page import Page, PageRequest, Redirect, build_heading
 from .source import ConsoleSource
 
 _EVERY = {EVERY_TOOL: "every tool", EVERY_WRITE: "every tool that changes something"}

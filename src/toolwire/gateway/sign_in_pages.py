@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hmac import compare_digest
 from html import escape
 from time import time
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
 import anyio.to_thread
@@ -39,6 +39,7 @@ from toolwire.framing import jsontext
 from toolwire.framing.html_page import build_hidden_fields, build_html_page, build_notice, build_policy
 from toolwire.framing.visible_text import make_visible
 from toolwire.server.access.callers import Caller, Callers, Fields
+from toolwire.server.access.people import FindUser, SignedInUser
 from toolwire.server.page.form_fields import parse_form_fields
 from toolwire.stores.credentials.caller_vault import CallerVault
 from toolwire.stores.credentials.sealing import CredentialError
@@ -59,17 +60,6 @@ _FIELDS: Final = (
     (b"cache-control", b"no-store"),
 )
 _log = logging.getLogger("toolwire")
-
-
-class SignedInUser(NamedTuple):
-    """Who is signed in at the gateway itself: as which caller, and the name that pages show."""
-
-    caller: Caller
-    name: str
-
-
-FindUser: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[SignedInUser | None]]
-"""Returns who is signed in at the browser that sent these header fields, or None."""
 
 
 class PageRequest(NamedTuple):

@@ -35,7 +35,7 @@ from toolwire.core.codec import (
 )
 from toolwire.core.errors import DefinitionError
 from toolwire.core.health import UpstreamHealth, list_health
-from toolwire.core.http import Request, Response, make_request
+from toolwire.core.http import Headers, Request, Response, make_request
 from toolwire.core.ledger import Ledger
 from toolwire.core.long_call import CallEngine, LongCallStore
 from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Result, make_call
@@ -64,6 +64,7 @@ from . import calls_resource
 from .access.admission import Admission
 from .access.callers import ANONYMOUS_CALLER, Caller, Callers, Fields
 from .access.host_guard import HostGuard
+from .access.people import PeopleSignIn
 from .access.visibility import add_challenge, filter_reading, mark_private
 from .deadline_scheduler import DeadlineScheduler
 from .http.exchange import Exchange, Receive, Scope, Send, get_exchange
@@ -142,12 +143,14 @@ _CLIENT_FIELDS = Request("", "")[5:]
 class App:
     """The application. ``drain()`` begins a graceful stop; ``running`` is the number of calls in flight.
 
-    ``older_clients``, set to False before it begins, stops the recognition of clients by their User-Agent.
+    ``older_clients``, set to False before it begins, stops the recognition of clients by their User-Agent. ``people``
+    is where people sign in at this server, if they do: then pages about their calls know them.
     """
 
     # S-13: ``older_clients`` can be switched off, because a User-Agent proves nothing.
     takes_exchanges = True
     """Says to our own HTTP server that ``serve`` takes a whole exchange; a subclass does not inherit that."""
+    people: PeopleSignIn | None = None
 
     def __init__(
         self,
@@ -342,12 +345,13 @@ class App:
         if caller is None:
             caller = await self._admission.verify_caller(fields, entry)
         body: bytes | Problem | None = None
-        if isinstance(caller, Problem) and entry.takes_form_key and caller.kind is Kind.UNAUTHORIZED:
-            # Only the page at "/" pays for this: a refused form may have the key in it.
-            body = await self._receive_body(exchange, fields)
-            caller = await self._admit_form(scope, fields, entry, table, body) or caller
+        if isinstance(caller, Problem) and caller.kind is Kind.UNAUTHORIZED and _takes_people(entry, scope["headers"]):
+            # Only pages pay for this: a refused form may have the key in it, and a browser a session.
+            body = await self._receive_body(exchange, fields) if entry.takes_body else b""
+            caller, entry = await self._admit_person(scope, fields, entry, table, body, caller)
         if isinstance(caller, Problem):
-            await send_response(scope, exchange, add_challenge(entry.refuse(caller), caller, self._callers, path))
+            refusal = self._refuse_caller(scope, entry, caller)
+            await send_response(scope, exchange, add_challenge(refusal, caller, self._callers, path))
             return
         if body is None:
             # The body is usually here already; waiting for it costs a task switch.
@@ -368,7 +372,14 @@ class App:
             reading = read_after_work(entry, request)
         # Without scopes every caller sees the same tools, so nothing has to be filtered.
         if table.depends_on_caller and self._admission.needs_credentials:
-            reading = self._filter_for_caller(table, caller, path, request, reading)
+            # A page of calls is no other one for other scopes, and is read once: by who sent its form.
+            reading = (
+                self._filter_for_caller(table, caller, path, request, reading)
+                if entry.page is None
+                else mark_private(reading)
+                if isinstance(reading, Response)
+                else reading
+            )
         if not isinstance(reading, (Pending, Streaming)):
             await self._answer_without_call(scope, exchange, fields, reading, caller=caller, entry=entry)
             return
@@ -545,6 +556,29 @@ class App:
         body = take_limited_body(exchange, fields, self._limits)
         return body if body is not None else await receive_body(exchange.receive, self._limits, self._scheduler)
 
+    async def _admit_person(
+        self,
+        scope: Scope,
+        fields: Fields,
+        entry: RouteEntry,
+        table: RouteTable,
+        body: bytes | Problem,
+        refusal: Problem,
+    ) -> tuple[Caller | Problem, RouteEntry]:
+        """Return the caller whose key is in a form, or who is signed in at the browser, and the entry for them."""
+        caller = await self._admit_form(scope, fields, entry, table, body) if entry.takes_body else None
+        page, people = entry.page, self.people
+        if caller is not None or page is None or people is None or b"authorization" in fields:
+            return caller or refusal, entry
+        user = await people.find_user(scope["headers"])
+        return (refusal, entry) if user is None else (user.caller, replace(entry, read=page.build_reader(user.name)))
+
+    def _refuse_caller(self, scope: Scope, entry: RouteEntry, problem: Problem) -> Response:
+        page, people = entry.page, self.people
+        if page is None or not page.is_wanted(scope["headers"]):
+            return entry.refuse(problem)
+        return page.refuse(problem, *(("", True) if people is None else (people.login_path, people.takes_keys)))
+
     async def _admit_form(
         self, scope: Scope, fields: Fields, entry: RouteEntry, table: RouteTable, body: bytes | Problem
     ) -> Caller | Problem | None:
@@ -664,6 +698,11 @@ class App:
         if self._receipts is not None:
             documents = {**documents, f"{root}{KEYS_PATH}": self._receipts.publish}
         return RouteTable(catalog, self._codecs, site, documents)
+
+
+def _takes_people(entry: RouteEntry, headers: Headers) -> bool:
+    """Return whether the caller of a request may be known by its form or its browser: for pages alone."""
+    return entry.takes_form_key or (entry.page is not None and entry.page.is_wanted(headers))
 
 
 def _add_host_question(required: ConfirmationQuestion | None, ask_host: ConfirmationQuestion) -> ConfirmationQuestion:

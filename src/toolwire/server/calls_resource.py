@@ -30,12 +30,17 @@ _USUAL_LIMIT: Final = 50
 _MAX_QUERY: Final = 1_000
 _RETRY_AFTER: Final = (b"retry-after", b"1")
 _NO_STORE: Final = (b"cache-control", b"no-store")
+_VARY: Final = (b"vary", b"accept")
+"""The same address has a page for people: ``page/call_page.py``."""
 
 _WAIT: Final = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?([0-9]{1,6})(?![0-9.])", re.IGNORECASE)
 _ASYNC: Final = re.compile(r"(?:^|[,;\s])respond-async(?:$|[,;\s])", re.IGNORECASE)
 
-refuse = problems.write
-"""Writes a Problem that occurs before a reader gets the request."""
+
+def refuse(problem: Problem) -> Response:
+    """Return the response for a Problem that occurs before a reader gets the request."""
+    response = problems.write(problem)
+    return response._replace(headers=(*response.headers, _VARY))
 
 
 def read_preference(headers: Headers) -> tuple[float, bytes] | None:
@@ -112,7 +117,7 @@ def _is_answer(answer: Json) -> bool:
 def _reply_status(applied: bytes, outcome: CallStatus | CallPage | Problem) -> Response:
     if not isinstance(outcome, CallStatus):
         return _refuse_outcome(outcome)
-    headers = [*JSON_HEADERS, _NO_STORE]
+    headers = [*JSON_HEADERS, _NO_STORE, _VARY]
     if not outcome.is_over:
         headers.append(_RETRY_AFTER)
     if applied:
@@ -134,7 +139,7 @@ def _reply_page(outcome: CallStatus | CallPage | Problem) -> Response:
         "calls": [write_status(status) for status in outcome.calls],
         "next": outcome.next or None,
     }
-    return Response(200, (*JSON_HEADERS, _NO_STORE), jsontext.write(data))
+    return Response(200, (*JSON_HEADERS, _NO_STORE, _VARY), jsontext.write(data))
 
 
 def _refuse_outcome(outcome: CallStatus | CallPage | Problem) -> Response:

@@ -7,23 +7,36 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec, Reader, Reading, Site, Work
 from toolwire.core.gc_pause import pause_collection
-from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Request, Response
+from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Headers, Request, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.validation import filter_visible
 
 from . import calls_resource
+from .page.browser_request import is_page_form, wants_page
 from .page.page_script import SCRIPT_PATH, SCRIPT_RESPONSE
 
 Document: TypeAlias = Response | Callable[[], Response]
 """A response that needs no credentials, or the function that makes it."""
 NO_DOCUMENTS: Mapping[str, Document] = {}
 Refuse: TypeAlias = Callable[[Problem], Response]
+
+
+class PeoplePage(NamedTuple):
+    """The page of a path that has data for programs: whether a request wants it, its refusal, and its reader.
+
+    ``refuse`` gets a Problem, the path where people sign in (empty if they do not), and whether a key is taken.
+    ``build_reader`` gets the name of the person who is signed in at the browser, empty if there is none.
+    """
+
+    is_wanted: Callable[[Headers], bool]
+    refuse: Callable[[Problem, str, bool], Response]
+    build_reader: Callable[[str], Reader]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +46,7 @@ class RouteEntry:
     ``open``: it needs no credentials. ``takes_body``: a body is received. ``takes_any_host``: it answers to any name of
     this server. ``takes_form_key``: a field of the form may have the credentials. ``read_for_strangers`` reads the
     requests of an open path without credentials where only known callers may learn which tools there are.
-    ``has_sessions``: a request may belong to a session.
+    ``has_sessions``: a request may belong to a session. ``page``: the path has a page beside its data.
     """
 
     read: Reader
@@ -45,6 +58,7 @@ class RouteEntry:
     takes_form_key: bool = False
     read_for_strangers: Reader | None = None
     has_sessions: bool = False
+    page: PeoplePage | None = None
 
 
 def has_long_tools(catalog: Catalog) -> bool:
@@ -105,7 +119,7 @@ class RouteTable:
         self._entries["GET", SCRIPT_PATH] = _build_document_entry(SCRIPT_RESPONSE)
         self._has_calls = has_long_tools(catalog)
         if self._has_calls:
-            self._entries["GET", calls_resource.PATH] = _build_calls_entry(calls_resource.read_list, takes_body=False)
+            self._entries["GET", calls_resource.PATH] = self._build_calls_entry("GET", calls_resource.PATH)
         self._methods: dict[str, list[str]] = {}
         for method, path in self._entries:
             self._methods.setdefault(path, []).append(method)
@@ -133,7 +147,9 @@ class RouteTable:
     def _build_missing_entry(self, method: str, path: str) -> RouteEntry:
         allowed = self._methods.get(path)
         if allowed is None and self._has_calls and (call_id := calls_resource.find_call_id(path)):
-            return _find_call_entry(method, call_id)
+            return self._find_call_entry(method, path, call_id)
+        if self._has_calls and method == "POST" and path == calls_resource.PATH:  # a key cannot be in the query
+            return self._build_calls_entry(method, path)
         if allowed is None:
             refuse = self._segments.get(_first_segment(path), build_plain_refusal)
             return RouteEntry(lambda _: refuse(_NOTHING_HERE), not self._site.private, refuse, False)
@@ -145,27 +161,60 @@ class RouteTable:
         is_open = not self._site.private or any(self._entries[one, path].open for one in allowed)
         return RouteEntry(lambda _: _build_wrong_method(refuse, allow), is_open, refuse, False)
 
+    def _find_call_entry(self, method: str, path: str, call_id: str) -> RouteEntry:
+        """Return the entry for the long call at ``/calls/ID``."""
+        if method in ("GET", "HEAD", "POST", "DELETE"):
+            return self._build_calls_entry(method, path, call_id)
+        refuse = calls_resource.refuse
+        allow = "GET, HEAD, POST, DELETE"
+        return RouteEntry(lambda _: _build_wrong_method(refuse, allow), True, refuse, False)
+
+    def _build_calls_entry(self, method: str, path: str, call_id: str = "") -> RouteEntry:
+        """Return the entry for a request about long calls: of the list, or of the call ``call_id``."""
+        read_data = _find_data_reader(method, call_id)
+        page = None if method == "DELETE" else self._build_call_page(method, path, call_id, read_data)
+        read = read_data if page is None else page.build_reader("")
+        return RouteEntry(read, False, calls_resource.refuse, method == "POST", "calls", page=page)
+
+    def _build_call_page(self, method: str, path: str, call_id: str, read_data: Reader) -> PeoplePage:
+        # LC-05
+        is_wanted = is_page_form if method == "POST" else wants_page
+
+        def load_pages(person: str) -> Any:
+            site = self._site
+            return _load_page("call_page").CallPages(self.catalog, root=site.root, needs_key=site.keys, person=person)
+
+        def build_reader(person: str) -> Reader:
+            def read(request: Request) -> Reading | Work:
+                if not is_wanted(request.headers):
+                    return read_data(request)
+                reading: Reading = load_pages(person).read(call_id, request)
+                return reading
+
+            return read
+
+        def refuse(problem: Problem, login_path: str, takes_keys: bool) -> Response:  # noqa: FBT001 - as PeoplePage says
+            pages, was_tried = load_pages(""), method == "POST"
+            response: Response = pages.refuse(path, problem, login_path, takes_keys=takes_keys, was_tried=was_tried)
+            return response
+
+        return PeoplePage(is_wanted, refuse, build_reader)
+
 
 _NOTHING_HERE = Problem(kind=Kind.NOT_FOUND, message="There is nothing at this path; GET / lists what is here.")
 
 
-def _find_call_entry(method: str, call_id: str) -> RouteEntry:
-    """Return the entry for the long call at ``/calls/ID``."""
+def _find_data_reader(method: str, call_id: str) -> Reader:
+    """Return the reader of data about long calls: of the call ``call_id``, or of the list."""
     match method:
-        case "GET" | "HEAD":
-            return _build_calls_entry(partial(calls_resource.read_one, call_id), takes_body=False)
         case "DELETE":
-            return _build_calls_entry(partial(calls_resource.read_cancellation, call_id), takes_body=False)
+            return partial(calls_resource.read_cancellation, call_id)
+        case "POST" if call_id:
+            return partial(calls_resource.read_answer, call_id)
         case "POST":
-            return _build_calls_entry(partial(calls_resource.read_answer, call_id), takes_body=True)
+            return lambda _: _build_wrong_method(calls_resource.refuse, "GET, HEAD")
         case _:
-            refuse = calls_resource.refuse
-            allow = "GET, HEAD, POST, DELETE"
-            return RouteEntry(lambda _: _build_wrong_method(refuse, allow), True, refuse, False)
-
-
-def _build_calls_entry(read: Reader, *, takes_body: bool) -> RouteEntry:
-    return RouteEntry(read, False, calls_resource.refuse, takes_body, "calls")
+            return partial(calls_resource.read_one, call_id) if call_id else calls_resource.read_list
 
 
 def build_plain_refusal(problem: Problem) -> Response:
@@ -184,9 +233,9 @@ def _defer_reader(make: Callable[[], Reader]) -> Reader:
     return read
 
 
-def _load_page() -> ModuleType:
-    """Return the module of the page: most servers only serve clients, which need none of it."""
-    return import_module("toolwire.server.page.page_reader")
+def _load_page(name: str = "page_reader") -> ModuleType:
+    """Return a module of pages: most servers only serve clients, which need none of it."""
+    return import_module(f"toolwire.server.page.{name}")
 
 
 def _refuse_form(problem: Problem) -> Response:

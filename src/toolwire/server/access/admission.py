@@ -58,7 +58,7 @@ class Admission:
         # RFC 9112, 3.2: two Host fields are refused, because two programs could each believe another one.
         if len(fields) != len(scope["headers"]) and _has_two_hosts(scope):
             return _TWO_HOSTS
-        if not entry.open and _FETCH_SITE in fields:
+        if not entry.open and _FETCH_SITE in fields and not _is_link_to_page(scope, fields, entry):
             problem = self._guard.check_cross_site(address, fields)
             if problem is not None:
                 return problem
@@ -69,6 +69,12 @@ class Admission:
         """Return the caller, after asking a store or the network, or a Problem that refuses the request."""
         caller = await self._callers.verify(fields)
         return ANONYMOUS_CALLER if entry.open and isinstance(caller, Problem) else caller
+
+
+def _is_link_to_page(scope: Scope, fields: Fields, entry: RouteEntry) -> bool:
+    """Return whether a user followed a link to a page: it may be on any site, which cannot read what comes."""
+    is_link = scope["method"] in ("GET", "HEAD") and fields.get(b"sec-fetch-mode") == b"navigate"
+    return is_link and entry.page is not None and entry.page.is_wanted(scope["headers"])
 
 
 _TWO_HOSTS = Problem(kind=Kind.MALFORMED, message="The request has more than one Host header.")

@@ -14,11 +14,8 @@ from urllib.parse import quote
 from toolwire.consent.question_page import build_tool_badges
 from toolwire.core.call_status import CallStatus
 from toolwire.core.catalog import Catalog
-from toolwire.core.content import has_content
 from toolwire.core.http import STATUS_BY_KIND, Response
 from toolwire.core.model import Json, Problem, Tool, Value
-from toolwire.core.user_input import FieldKind, InputRequest
-from toolwire.framing.html_content import build_content, shorten_content
 from toolwire.framing.html_form import build_form_fields, has_lists
 from toolwire.framing.html_page import (
     build_code_block,
@@ -27,14 +24,20 @@ from toolwire.framing.html_page import (
     build_hidden_fields,
     build_html_page,
     build_notice,
-    build_policy,
 )
-from toolwire.framing.html_value import build_value
-from toolwire.framing.input_form import FormError, write_fields
-from toolwire.framing.input_words import read_input_request
-from toolwire.framing.jsontext import get_object
 from toolwire.framing.visible_text import make_visible
 
+from .call_part import (
+    AnswerForm,
+    CallForm,
+    build_call_question,
+    build_key_field,
+    build_open_part,
+    build_problem,
+    build_result,
+    link_call,
+)
+from .page_headers import NO_STORE, build_page_headers
 from .page_script import SCRIPT_PATH
 from .wire_exchange import WireExchange, Wires, write_python
 
@@ -42,16 +45,6 @@ _MOST_LISTED = 200
 _MOST_REQUESTS = 4
 _NOTHING: Mapping[str, Json] = {}
 _NO_FAULTS: Mapping[str, str] = {}
-_OTHER_FIELDS = (
-    (b"content-type", b"text/html; charset=utf-8"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"same-origin"),
-)
-_FIELDS = ((b"content-security-policy", build_policy(script="'self'").encode()), *_OTHER_FIELDS)
-_LIVE_FIELDS = ((b"content-security-policy", build_policy(script="'self'", is_live=True).encode()), *_OTHER_FIELDS)
-"""For a page with a long call that goes on, whose script asks how it stands."""
-_MEDIA_FIELDS = ((b"content-security-policy", build_policy(script="'self'", shows_media=True).encode()), *_OTHER_FIELDS)
-"""For a page with an answer that has an image or a sound: only there may a page show what a tool returned."""
 
 
 class Answer(NamedTuple):
@@ -118,9 +111,9 @@ class IndexPage:
         # Only the page without any input may be stored: every other one can have arguments or results of a user.
         is_plain = view == View(base=view.base)
         tag = b'"' + sha256(body).hexdigest()[:32].encode() + b'"'
-        fields = _LIVE_FIELDS if view.is_live else _FIELDS
-        fields = _MEDIA_FIELDS if view.answer is not None and view.answer.shows_media else fields
-        return Response(status, (*fields, (b"etag", tag) if is_plain else (b"cache-control", b"no-store")), body)
+        shows_media = view.answer is not None and view.answer.shows_media
+        fields = build_page_headers(is_live=view.is_live, shows_media=shows_media)
+        return Response(status, (*fields, (b"etag", tag) if is_plain else NO_STORE), body)
 
     def _build_intro(self) -> str:
         about = "".join(f"<p>{escape(line)}</p>" for line in self._catalog.description.split("\n") if line.strip())
@@ -194,66 +187,30 @@ class IndexPage:
 
     def build_call(self, status: CallStatus, name: str) -> str:
         """Return how a long call stands, with a form that answers what it asks, and one that looks again."""
-        # LC-05: the script submits this form once a second, where no key has to be typed for it.
         said = ": ".join(part for part in (status.state.value, make_visible(status.message)) if part)
+        state = f'<p role="status">{escape(said)}</p>'
+        own = f'<a href="{escape(link_call(self._root, status.id))}">page of its own</a>'
         if status.is_over:
             result = status.result
             end = "" if result is None else build_problem(result) if isinstance(result, Problem) else ""
             end = build_result(result.value) if isinstance(result, Value) else end
-            state = f'<p role="status">{escape(said)}</p>'
-            return f'<section aria-label="Call" data-call="over"><h2>Long call</h2>{state}{end}</section>'
-        value = "" if status.progress is None else f' value="{status.progress:.4f}"'
-        part = "" if status.progress is None else f" {status.progress:.0%}"
-        question = next(iter(status.input.items()), None)
-        asked = "" if question is None else self.build_call_question(name, status.id, *question)
-        hidden = build_hidden_fields([("tool", name), ("call", status.id)])
-        asks = escape("" if question is None else question[0])
+            kept = f'<p class="muted">It is kept for a while, on a {own}.</p>'
+            return f'<section aria-label="Call" data-call="over"><h2>Long call</h2>{state}{end}{kept}</section>'
+        form = self._find_call_form(status.id, name)
+        asks = escape(next(iter(status.input), ""))
         return (
-            f'<section aria-label="Call" data-call="open" data-asks="{asks}">'
-            "<h2>Long call</h2>"
-            f'<p data-progress><progress max="1"{value} aria-label="Progress"></progress>{part}</p>'
-            f'<p role="status">{escape(said)}</p>{asked}'
-            f'<p class="muted">It goes on if you leave this page. Its id is <code>{escape(status.id)}</code>.</p>'
-            f'<form method="post" action="{escape(self._root)}/" autocomplete="off" data-look>{hidden}'
-            f"{self.build_key_field()}"
-            '<div class="actions bar"><button class="danger" name="step" value="cancel">Cancel it</button>'
-            '<button class="primary" name="step" value="call">Look again</button></div></form></section>'
+            f'<section aria-label="Call" data-call="open" data-asks="{asks}"><h2>Long call</h2>{state}'
+            f"{build_open_part(status, name, form)}"
+            f'<p class="muted">It goes on if you leave this page. It has a {own}. Its id is'
+            f" <code>{escape(status.id)}</code>.</p></section>"
         )
 
-    def build_call_question(
-        self,
-        name: str,
-        call_id: str,
-        asked: str,
-        params: Json,
-        values: Mapping[str, Json] = _NOTHING,
-        faults: Mapping[str, str] = _NO_FAULTS,
-    ) -> str:
-        """Return the form of what a waiting call asks its user under the name ``asked``, filled with ``values``."""
-        # LC-05, MC-09: the words may be those of an upstream: they are cleaned, and only a flat form is shown.
-        send = ""
-        try:
-            question = read_input_request(params if isinstance(params, Mapping) else {})
-        except FormError as error:
-            fields = build_notice(f"This question cannot be shown here: {error}.", "destroys")
-        else:
-            send = "I have done it" if question.url else "Send the answer"
-            fields = f"<p>{escape(question.message)}</p>" if question.message else ""
-            if question.url:
-                fields += (
-                    f'<p><a href="{escape(question.url)}" rel="noopener noreferrer" target="_blank">Open the page at'
-                    f" {escape(question.host)}</a>, and then say so here.</p>"
-                )
-            fields += build_form_fields(write_question_schema(question), values, faults)
-        hidden = [("tool", name), ("call", call_id), ("asked", asked), ("question", json.dumps(params))]
-        button = f'<button class="primary" name="step" value="accept">{send}</button>' if send else ""
-        return (
-            f'<form method="post" action="{escape(self._root)}/" autocomplete="off" aria-label="Question">'
-            f"{build_hidden_fields(hidden)}<fieldset><legend>It asks you</legend>{fields}</fieldset>"
-            f"{self.build_key_field('key-of-answer')}"
-            '<div class="actions bar"><button name="step" value="decline" formnovalidate>Do not answer</button>'
-            f"{button}</div></form>"
-        )
+    def build_answer_form(self, call_id: str, name: str, answer: AnswerForm) -> str:
+        """Return the form of an answer to a call, which is shown again."""
+        return build_call_question(self._find_call_form(call_id, name), answer)
+
+    def _find_call_form(self, call_id: str, name: str) -> CallForm:
+        return CallForm(f"{self._root}/", [("tool", name), ("call", call_id)], self.build_key_field)
 
     def build_key_form(self, fields: Mapping[str, str]) -> Response:
         """Return the page that asks for a key and names no tool; ``fields`` come back with the key."""
@@ -266,16 +223,11 @@ class IndexPage:
         page = build_html_page(
             "Tools for known callers", f'<div class="card">{html}</div>', home=f"{self._root}/", width="narrow"
         )
-        return Response(200, (*_FIELDS, (b"cache-control", b"no-store")), page.encode("utf-8", "replace"))
+        return Response(200, (*build_page_headers(), NO_STORE), page.encode("utf-8", "replace"))
 
     def build_key_field(self, field_id: str = "key") -> str:
         """Return the field for the key of a server that needs one; the page never shows a key again."""
-        if not self._needs_key:
-            return ""
-        return (
-            f'<div class="field"><label for="{field_id}">Your key or token for this server</label>'
-            f'<input id="{field_id}" type="password" name="key" autocomplete="off"></div>'
-        )
+        return build_key_field(field_id) if self._needs_key else ""
 
     def _build_answer(self, answer: Answer) -> str:
         took = f'<p class="muted">{answer.duration_ms:.1f} ms</p>'
@@ -326,29 +278,11 @@ class IndexPage:
         return "<br>".join([*links, *shown, *more])
 
 
-def write_question_schema(question: InputRequest) -> dict[str, Json]:
-    """Return the schema of a question's form as the forms of tools have it: a choice is an ``enum``."""
-    schema = write_fields(question.fields)
-    properties: dict[str, Json] = {}
-    for one in question.fields:
-        values: list[Json] = [choice.value for choice in one.choices]
-        titles = "; ".join(f"{choice.value}: {choice.title}" for choice in one.choices if choice.title != choice.value)
-        words = " ".join(part for part in (one.description, titles) if part)
-        own: dict[str, Json] = {**get_object(get_object(schema, "properties"), one.name)}
-        if one.kind is FieldKind.CHOICE:
-            own = {"type": "string", "enum": values, "title": one.title, "description": words}
-        elif one.kind is FieldKind.CHOICES:
-            items: dict[str, Json] = {"type": "string", "enum": values}
-            own = {"type": "array", "items": items, "title": one.title, "description": words}
-        properties[one.name] = own
-    return {**schema, "properties": properties}
-
-
 def build_refusal_page(problem: Problem) -> Response:
     """Return the page that says why a form was not taken."""
     html = f'<div class="card"><h1>This did not work</h1>{build_problem(problem)}<p>Go back, and try again.</p></div>'
     page = build_html_page("This did not work", html, width="narrow")
-    fields = (*_FIELDS, (b"cache-control", b"no-store"))
+    fields = (*build_page_headers(), NO_STORE)
     return Response(STATUS_BY_KIND[problem.kind], fields, page.encode("utf-8", "replace"))
 
 
@@ -358,19 +292,6 @@ _NO_TOOLS = "There is no tool here yet. Add a function with @toolkit.tool and st
 def asks_first(tool: Tool) -> bool:
     """Return whether the page asks before a call of ``tool``: always, unless it only reads and its author allows it."""
     return not (tool.approval == "auto" and tool.safe and str(tool.cost or "free") == "free")
-
-
-def build_result(value: Json) -> str:
-    """Return the value of a call as people read it, with the JSON one click away."""
-    is_media = has_content(value)
-    text = json.dumps(shorten_content(value) if is_media else value, ensure_ascii=False, indent=1)
-    fold = "" if isinstance(value, bool | int | float) else build_fold("As JSON", build_code_block(text, "JSON"))
-    return f'<div role="status">{build_content(value) if is_media else build_value(value)}</div>{fold}'
-
-
-def build_problem(problem: Problem) -> str:
-    """Return why a call has no value."""
-    return build_notice(f"{problem.kind.value}: {make_visible(problem.message)}", "destroys", role="alert")
 
 
 def _sort_key(path: str) -> tuple[int, str]:

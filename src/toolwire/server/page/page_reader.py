@@ -31,26 +31,22 @@ from toolwire.core.codec import CallAction, CallQuery, Codec, Pending, Reader, R
 from toolwire.core.content import has_content
 from toolwire.core.http import Request, Response
 from toolwire.core.model import ANONYMOUS, Approval, Call, Json, Kind, Problem, Result, Tool
-from toolwire.core.url_origin import has_same_origin
-from toolwire.core.user_input import InputAction, InputRequest, InputResponse
 from toolwire.framing import jsontext
 from toolwire.framing.call_document import is_call_id, read_status
 from toolwire.framing.html_form import change_items, read_form
 from toolwire.framing.html_page import build_hidden_fields, build_notice
-from toolwire.framing.input_words import read_input_request, write_input_response
 from toolwire.framing.jsontext import get_object
 from toolwire.validation import build_arguments_check
 
+from .browser_request import FOREIGN_FORM, is_from_here
+from .call_part import NO_QUESTION, AnswerForm, build_problem, build_result, read_call_answer, write_answers
 from .form_fields import parse_form_fields
 from .index_page import (
     Answer,
     IndexPage,
     View,
     asks_first,
-    build_problem,
     build_refusal_page,
-    build_result,
-    write_question_schema,
 )
 from .wire_exchange import Wires, build_exchanges
 
@@ -88,8 +84,8 @@ class PageReader:
 
     def read_post(self, request: Request) -> Reading:
         """Return the call that a form of the page asks for, or the page that says what is needed first."""
-        if not _is_from_here(request):
-            return build_refusal_page(_FOREIGN)
+        if not is_from_here(request.headers):
+            return build_refusal_page(FOREIGN_FORM)
         view = View(base=self._find_base(request))
         fields = parse_form_fields(request.body.decode("utf-8", "replace"))
         tool = self._catalog.names.get(fields.get("tool", ""))
@@ -113,26 +109,15 @@ class PageReader:
 
     def _read_reply(self, view: View, fields: Mapping[str, str]) -> Reading:
         """Return the query with the user's answer to what a waiting call asks, or the page that says what is wrong."""
-        # LC-05: the question comes back in the form, to read the fields by. A changed one lets the user answer nothing
-        # that they could not send to the call itself.
         name, asked = fields.get("tool", ""), fields.get("asked", "")
-        content: dict[str, Json] | None = None
-        if fields.get("step") != "decline":
-            try:
-                params = json.loads(fields.get("question", ""))
-                question = read_input_request(params if isinstance(params, dict) else {})
-            except (ValueError, RecursionError):
-                return build_refusal_page(_NO_QUESTION)
-            if not question.url:
-                changed = change_items(fields)
-                content = read_form(write_question_schema(question), fields if changed is None else changed)
-                faults = _find_faults(question, content) if changed is None else {}
-                if faults or changed is not None:
-                    html = self._page.build_call_question(name, fields["call"], asked, params, content, faults)
-                    view = replace(view, name=name if name in self._catalog.names else "", html=html)
-                    return self._page.build(view, (422 if faults else 200) if view.name else 404)
-        answer = InputResponse(InputAction.DECLINE if fields.get("step") == "decline" else InputAction.ACCEPT, content)
-        answers: dict[str, Json] = {asked: write_input_response(answer)}
+        answer = read_call_answer(fields)
+        if answer is None:
+            return build_refusal_page(NO_QUESTION)
+        if isinstance(answer, AnswerForm):
+            html = self._page.build_answer_form(fields["call"], name, answer)
+            view = replace(view, name=name if name in self._catalog.names else "", html=html)
+            return self._page.build(view, (422 if answer.faults else 200) if view.name else 404)
+        answers = write_answers(asked, answer)
         return CallQuery(CallAction.ANSWER, partial(self._show_call, view, name), fields["call"], answers=answers)
 
     def _read_arguments(self, view: View, name: str, tool: Tool, fields: Mapping[str, str]) -> Reading:
@@ -262,8 +247,6 @@ class PageReader:
         return f"{scheme}://{host}{self._site.root}/"
 
 
-_FOREIGN = Problem(kind=Kind.FORBIDDEN, message="This form came from another site. Open the page itself to try a tool.")
-_NO_QUESTION = Problem(kind=Kind.INVALID_ARGUMENTS, message="This answer is to no question. Look at the call again.")
 _LOOK_AGAIN = "This question is not from here, or the tool has changed since. Look at it again."
 
 
@@ -273,29 +256,6 @@ def build_page_readers(
     """Return the readers of GET and POST, and that of a GET without credentials where tools are private."""
     reader = PageReader(catalog, codecs, wires, site)
     return reader.read_get, reader.read_post, reader.read_for_strangers
-
-
-def _is_from_here(request: Request) -> bool:
-    """Return whether the page itself sent the form: browsers say where a form comes from."""
-    fields = dict(request.headers)
-    origin = fields.get(b"origin", b"").decode("latin-1")
-    # Read in the same way on both sides, so that the host's case and the scheme's own port make no difference.
-    host = f"{origin.partition('://')[0]}://{fields.get(b'host', b'').decode('latin-1')}"
-    same = b"origin" not in fields or has_same_origin(origin, host)
-    return same and fields.get(b"sec-fetch-site", b"same-origin") == b"same-origin"
-
-
-def _find_faults(question: InputRequest, content: Mapping[str, Json]) -> dict[str, str]:
-    """Return what is wrong with the answers, by the name of the field."""
-    faults: dict[str, str] = {}
-    for field in question.fields:
-        if field.name not in content:
-            fault = "is needed" if field.is_required else ""
-        else:
-            fault = field.find_fault(content[field.name])
-        if fault:
-            faults[field.name] = fault
-    return faults
 
 
 def _sign(tool: Tool, text: str) -> str:

@@ -28,12 +28,15 @@ const look = async () => {
   const fields = new URLSearchParams(new FormData(form));
   fields.set("step", "call");
   try {
-    const answer = await fetch(form.action, { method: "POST", body: fields });
+    const answer = await fetch(form.action, { method: "POST", headers: { accept: "text/html" }, body: fields });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.querySelector("section[data-call]");
     if (!answer.ok || !fresh) return;
-    if (fresh.dataset.call === "over" || fresh.dataset.asks !== call.dataset.asks) call.replaceWith(fresh);
-    else
+    if (fresh.dataset.call === "over" || fresh.dataset.asks !== call.dataset.asks) {
+      call.replaceWith(fresh);
+      document.title = page.title;
+      for (const field of fresh.querySelectorAll("input[name=key]")) if (key) field.value = key.value;
+    } else
       for (const part of ["[data-progress]", "[role=status]"])
         call.querySelector(part).replaceWith(fresh.querySelector(part));
   } catch {} // the server is away: the next look may find it again

@@ -14,7 +14,11 @@ from toolwire.server.http.messages import send_response
 
 from .long_calls import LongCalls
 
-_STREAM_HEADERS: Final = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+_STREAM_HEADERS: Final = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-store"),
+    (b"vary", b"accept"),
+]
 _KEEP_ALIVE_S: Final = 15.0
 _LONGEST_S: Final = 3_600.0
 _NO_LIST: Final = Problem(

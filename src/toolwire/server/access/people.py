@@ -1,0 +1,31 @@
+"""Define how a server finds the person who is signed in at a browser, where people sign in at the server itself."""
+# GW-02, LC-05
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from .callers import Caller
+
+
+class SignedInUser(NamedTuple):
+    """Who is signed in at the server itself: as which caller, and the name that pages show."""
+
+    caller: Caller
+    name: str
+
+
+FindUser: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[SignedInUser | None]]
+"""Returns who is signed in at the browser that sent these header fields, or None."""
+
+
+class PeopleSignIn(NamedTuple):
+    """Where people sign in at a server: what finds them, and the path of the page.
+
+    Without ``takes_keys``, no caller has a key or a token to type into a page.
+    """
+
+    find_user: FindUser
+    login_path: str
+    takes_keys: bool = True

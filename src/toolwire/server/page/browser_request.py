@@ -1,0 +1,69 @@
+"""Tell what a browser asks for: a page or data, and whether one of our own pages sent its form.
+
+Rules:
+- Data is the rule. A page is for a client that names HTML, and names neither JSON as high nor a stream of events.
+"""
+# LC-05, D-22
+
+from __future__ import annotations
+
+from typing import Final
+
+from toolwire.core.http import Headers, get_header
+from toolwire.core.model import Kind, Problem
+from toolwire.core.url_origin import has_same_origin
+
+VARY: Final = (b"vary", b"accept")
+"""The field that tells caches that a path has a page and data."""
+FOREIGN_FORM: Final = Problem(
+    kind=Kind.FORBIDDEN, message="This form came from another site. Open the page itself to try a tool."
+)
+_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+_JSON: Final = frozenset({"application/json", "application/problem+json"})
+_MAX_ACCEPT: Final = 1_000
+_FORM: Final = "application/x-www-form-urlencoded"
+
+
+def wants_page(headers: Headers) -> bool:
+    """Return whether the client of a request wants a page, by its ``Accept``."""
+    # RFC 9110, 12.5.1. "*/*" is what programs send that take whatever comes: they get data, as ever.
+    weights = {"html": 0.0, "json": 0.0}
+    for part in get_header(headers, b"accept")[:_MAX_ACCEPT].lower().split(","):
+        name, _, rest = part.partition(";")
+        kind = name.strip()
+        if kind == "text/event-stream":
+            return False
+        group = "html" if kind in _HTML else "json" if kind in _JSON else ""
+        if group:
+            weights[group] = max(weights[group], _read_weight(rest))
+    return weights["html"] > weights["json"]
+
+
+def is_page_form(headers: Headers) -> bool:
+    """Return whether a request is the form of a page: it wants a page back, and has the media type of forms."""
+    return wants_page(headers) and get_header(headers, b"content-type").lower().startswith(_FORM)
+
+
+def is_from_here(headers: Headers, *, strictly: bool = False) -> bool:
+    """Return whether a page of this very server sent the form: browsers say where a form comes from.
+
+    ``strictly`` refuses a client that does not say it.
+    """
+    fields = dict(headers)
+    origin = fields.get(b"origin", b"").decode("latin-1")
+    # Read in the same way on both sides, so that the host's case and the scheme's own port make no difference.
+    host = f"{origin.partition('://')[0]}://{fields.get(b'host', b'').decode('latin-1')}"
+    same = b"origin" not in fields or has_same_origin(origin, host)
+    is_told = b"origin" in fields or b"sec-fetch-site" in fields
+    return same and fields.get(b"sec-fetch-site", b"same-origin") == b"same-origin" and (is_told or not strictly)
+
+
+def _read_weight(text: str) -> float:
+    for part in text.split(";"):
+        name, _, value = part.partition("=")
+        if name.strip() == "q":
+            try:
+                return min(max(float(value), 0.0), 1.0)
+            except ValueError:
+                return 0.0
+    return 1.0

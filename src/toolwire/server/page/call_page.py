@@ -1,0 +1,283 @@
+"""Show ``/calls/ID`` and ``/calls`` as pages: how a long call of a caller stands, what it asks, and its end.
+
+Rules:
+- A page says what the data at the same address says, to the same callers. An id of another caller is answered like one
+  that does not exist.
+- A GET changes nothing. A form is taken from a page of this server only.
+- The caller is known by a key in the form, which the page does not keep, or as the person who is signed in.
+"""
+# LC-05, D-22
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from html import escape
+from typing import Final
+from urllib.parse import urlencode
+
+from toolwire.core.call_status import CallPage, CallStatus, LongCallState
+from toolwire.core.catalog import Catalog
+from toolwire.core.codec import CallAction, CallQuery, Reading
+from toolwire.core.content import has_content
+from toolwire.core.http import STATUS_BY_KIND, Request, Response
+from toolwire.core.model import Kind, Problem, Value
+from toolwire.framing.html_call import build_moment, build_progress, build_state
+from toolwire.framing.html_page import (
+    build_code_block,
+    build_facts,
+    build_fold,
+    build_hidden_fields,
+    build_html_page,
+    build_notice,
+    build_table,
+)
+from toolwire.framing.visible_text import make_visible
+
+from .browser_request import FOREIGN_FORM, VARY, is_from_here
+from .call_part import (
+    NO_QUESTION,
+    AnswerForm,
+    CallForm,
+    build_key_field,
+    build_open_part,
+    build_problem,
+    build_result,
+    link_call,
+    read_call_answer,
+    write_answers,
+)
+from .form_fields import parse_form_fields
+from .page_headers import NO_STORE, build_page_headers
+from .page_script import SCRIPT_PATH
+
+_PAGE_CALLS: Final = 50
+_SENTENCES: Final = {
+    LongCallState.ACCEPTED: "waits for its turn",
+    LongCallState.RUNNING: "is running",
+    LongCallState.WAITING: "asks you something",
+    LongCallState.ENDED: "has ended",
+    LongCallState.CANCELLED: "was cancelled",
+    LongCallState.INTERRUPTED: "was interrupted",
+}
+_EMPTY: Final = (
+    '<p class="empty">You have started no long call that is still kept. A call of a tool that takes long is one.</p>'
+)
+_FOOT: Final = "Served by toolwire. Only the caller who started a call sees it."
+
+
+@dataclass(frozen=True, slots=True)
+class CallPages:
+    """The pages about the long calls of one catalog.
+
+    ``root`` is the mount path. ``needs_key``: callers need credentials. ``person`` is the name of who is signed in at
+    the browser, empty without; they need no key.
+    """
+
+    catalog: Catalog
+    _: KW_ONLY
+    root: str = ""
+    needs_key: bool = False
+    person: str = ""
+
+    def read(self, call_id: str, request: Request) -> Reading:
+        """Return what a request asks for: the page of the call ``call_id``, or the list without an id."""
+        if not call_id:
+            return self._read_list(request)
+        if request.method == "POST":
+            return self._read_form(call_id, request)
+        return CallQuery(CallAction.READ, partial(self._show, call_id, None), call_id)
+
+    def _read_form(self, call_id: str, request: Request) -> Reading:
+        """Return the query that a form of the page of ``call_id`` asks for: look again, cancel, or answer."""
+        if not is_from_here(request.headers, strictly=bool(self.person)):
+            return self._build_refusal(FOREIGN_FORM)
+        fields = parse_form_fields(request.body.decode("utf-8", "replace"))
+        if "asked" not in fields:
+            action = CallAction.CANCEL if fields.get("step") == "cancel" else CallAction.READ
+            return CallQuery(action, partial(self._show, call_id, None), call_id)
+        answer = read_call_answer(fields)
+        if answer is None:
+            return self._build_refusal(NO_QUESTION)
+        if isinstance(answer, AnswerForm):
+            return CallQuery(CallAction.READ, partial(self._show, call_id, answer), call_id)
+        show = partial(self._show, call_id, None)
+        return CallQuery(CallAction.ANSWER, show, call_id, answers=write_answers(fields["asked"], answer))
+
+    def _read_list(self, request: Request) -> Reading:
+        """Return the query for the page with the calls of the caller, newest first."""
+        is_form = request.method == "POST"
+        if is_form and not is_from_here(request.headers, strictly=bool(self.person)):
+            return self._build_refusal(FOREIGN_FORM)
+        text = request.body.decode("utf-8", "replace") if is_form else request.url.partition("?")[2]
+        cursor = parse_form_fields(text).get("cursor", "")[:100]
+        return CallQuery(CallAction.LIST, self._show_list, limit=_PAGE_CALLS, cursor=cursor)
+
+    def refuse(self, path: str, problem: Problem, login_path: str, *, takes_keys: bool, was_tried: bool) -> Response:
+        """Return the page for ``problem``, which arose before the caller was known: it asks who they are.
+
+        It is the same whether the call exists or not. ``login_path`` is where people sign in at this server, if they
+        do; without ``takes_keys`` that is the only way. ``was_tried``: a form brought a key, or should have.
+        """
+        if problem.kind is not Kind.UNAUTHORIZED:
+            return self._build_refusal(problem)
+        title = "Your calls" if path == "/calls" else "A call, shown to its caller"
+        action = f"{self.root}{path}"
+        login = f"{login_path}?{urlencode({'next': action})}"
+        about = "Only the caller who started a call sees it, so say who you are."
+        about = f"{about} The page does not keep your key." if takes_keys else about
+        notice = build_notice(make_visible(problem.message), "destroys", role="alert") if was_tried else ""
+        parts = [f"<h1>{title}</h1>{notice}<p>{about}</p>"]
+        if login_path:
+            style = "" if takes_keys else ' class="button primary"'
+            parts.append(f'<p><a{style} href="{escape(login)}">Sign in with your account</a></p>')
+        if takes_keys:
+            hidden = build_hidden_fields([("step", "call")])
+            parts.append(
+                f'<form method="post" action="{escape(action)}" autocomplete="off">{hidden}{build_key_field("key")}'
+                '<div class="actions bar"><button class="primary">Show it</button></div></form>'
+            )
+        return self._build(title, f'<div class="card">{"".join(parts)}</div>', 401, width="narrow")
+
+    # One call
+
+    def _show(self, call_id: str, again: AnswerForm | None, outcome: CallStatus | CallPage | Problem) -> Response:
+        if not isinstance(outcome, CallStatus):
+            return self._build_refusal(outcome if isinstance(outcome, Problem) else _FAILED)
+        name = make_visible(self._find_name(outcome.tool))
+        shows_media = isinstance(outcome.result, Value) and has_content(outcome.result.value)
+        is_open = not outcome.is_over
+        asks = "" if again is not None and not is_open else next(iter(outcome.input), "")
+        sentence = self._write_sentence(outcome, name)
+        form = CallForm(link_call(self.root, call_id), [], self._build_key_field)
+        html = (
+            f'<section class="card" aria-label="Call" data-call="{"open" if is_open else "over"}"'
+            f' data-asks="{escape(f"{outcome.state.value} {outcome.cancel_asked} {asks}")}">'
+            f"<h1>{escape(sentence)}</h1>{self._build_state(outcome)}"
+            f"{build_open_part(outcome, name, form, again) if is_open else _build_end(outcome)}"
+            f"{self._build_facts(outcome)}{_build_advice(outcome)}</section>{self._build_programs(call_id)}"
+        )
+        status = 422 if again is not None and again.faults and is_open else 200
+        # A page that looks again may get the image of the end by that.
+        return self._build(sentence, html, status, is_live=is_open, shows_media=shows_media or is_open)
+
+    def _write_sentence(self, status: CallStatus, name: str) -> str:
+        if isinstance(status.result, Problem) and status.state is LongCallState.ENDED:
+            return f"{name} failed"
+        if status.cancel_asked and not status.is_over:
+            return f"{name} is told to end"
+        return f"{name} {_SENTENCES[status.state]}"
+
+    def _build_state(self, status: CallStatus) -> str:
+        badge = build_state(status.state.value, has_failed=isinstance(status.result, Problem))
+        said = make_visible(status.message)
+        told = f' <span class="muted">It says:</span> {escape(said)}' if said else ""
+        return f'<p role="status">{badge}{told}</p>'
+
+    def _build_facts(self, status: CallStatus) -> str:
+        name = self._find_name(status.tool)
+        shown = f"<code>{escape(make_visible(name))}</code>"
+        if name in self.catalog.names:
+            shown = f'<a href="{escape(self.root)}/?{escape(urlencode({"tool": name}))}">{shown}</a>'
+        rows = [("Tool", shown), ("Began", build_moment(status.created_at))]
+        rows.append(("Ended" if status.is_over else "Last change", build_moment(status.updated_at)))
+        if status.expires_at is not None:
+            rows.append(("Kept until", build_moment(status.expires_at)))
+        rows.append(("Id", f"<code>{escape(status.id)}</code>"))
+        return build_facts(rows)
+
+    def _build_programs(self, call_id: str) -> str:
+        text = f"GET {link_call(self.root, call_id)}\nAccept: application/json\nPrefer: wait=20"
+        about = "<p>The same as JSON, at this address: it answers when the call is over, or after 20 seconds.</p>"
+        return build_fold("For a program", f"{about}{build_code_block(text, 'Request')}")
+
+    # The list
+
+    def _show_list(self, outcome: CallStatus | CallPage | Problem) -> Response:
+        if not isinstance(outcome, CallPage):
+            return self._build_refusal(outcome if isinstance(outcome, Problem) else _FAILED)
+        rows = [self._list_cells(status) for status in outcome.calls]
+        table = build_table(("Call", "State", "Began", "Last change"), rows) if rows else _EMPTY
+        html = f'<h1>Your calls</h1><p class="muted">Long calls, newest first.</p><div class="card">{table}</div>'
+        return self._build("Your calls", f"{html}{self._build_more(outcome.next)}", 200, width="wide")
+
+    def _list_cells(self, status: CallStatus) -> list[str]:
+        name = self._find_name(status.tool)
+        state = build_state(status.state.value)
+        if not status.is_over and status.progress is not None:
+            state += f" {build_progress(status.progress, name)}"
+        if status.message:
+            state += f" <small>{escape(make_visible(status.message))}</small>"
+        link = f'<a href="{escape(link_call(self.root, status.id))}"><code>{escape(make_visible(name))}</code></a>'
+        return [link, state, build_moment(status.created_at), build_moment(status.updated_at)]
+
+    def _build_more(self, cursor: str) -> str:
+        if not cursor:
+            return ""
+        action = f"{self.root}/calls"
+        if not self._asks_key:
+            return f'<p><a href="{escape(action)}?{escape(urlencode({"cursor": cursor}))}">Older calls</a></p>'
+        return (
+            f'<form method="post" action="{escape(action)}" autocomplete="off">'
+            f"{build_hidden_fields([('cursor', cursor)])}{build_key_field('key')}"
+            '<div class="actions bar"><button>Older calls</button></div></form>'
+        )
+
+    # Parts of both
+
+    @property
+    def _asks_key(self) -> bool:
+        return self.needs_key and not self.person
+
+    def _build_key_field(self, field_id: str) -> str:
+        return build_key_field(field_id) if self._asks_key else ""
+
+    def _find_name(self, tool_id: str) -> str:
+        return next((name for name, tool in self.catalog.names.items() if tool.id == tool_id), tool_id)
+
+    def _build_refusal(self, problem: Problem) -> Response:
+        title = _TITLES.get(problem.kind, "This did not work")
+        notice = build_notice(make_visible(problem.message), "costs", role="alert")
+        html = f'<div class="card"><h1>{title}</h1>{notice}</div>'
+        return self._build(title, html, STATUS_BY_KIND[problem.kind], width="narrow")
+
+    def _build(
+        self,
+        title: str,
+        html: str,
+        status: int,
+        *,
+        width: str = "",
+        is_live: bool = False,
+        shows_media: bool = False,
+    ) -> Response:
+        account = f'<span class="muted">{escape(make_visible(self.person))}</span>' if self.person else ""
+        page = build_html_page(
+            title,
+            html,
+            product=make_visible(self.catalog.title),
+            home=f"{self.root}/",
+            place="calls",
+            account_html=account,
+            foot=_FOOT,
+            width=width,
+            script=f"{self.root}{SCRIPT_PATH}",
+        )
+        headers = (*build_page_headers(is_live=is_live, shows_media=shows_media), NO_STORE, VARY)
+        return Response(status, headers, page.encode("utf-8", "replace"))
+
+
+_TITLES: Final[Mapping[Kind, str]] = {Kind.NOT_FOUND: "There is no such call here"}
+_FAILED: Final = Problem(kind=Kind.INTERNAL, message="The server failed.")
+
+
+def _build_end(status: CallStatus) -> str:
+    if isinstance(status.result, Value):
+        return build_result(status.result.value)
+    return "" if status.result is None else build_problem(status.result)
+
+
+def _build_advice(status: CallStatus) -> str:
+    text = "It goes on if you leave this page. Come back to this address at any time."
+    return "" if status.is_over else f'<p class="muted">{text}</p>'

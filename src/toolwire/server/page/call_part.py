@@ -1,0 +1,179 @@
+"""Build the parts of a page that show one long call: how far it is, what it asks, how it ended, and its buttons."""
+# LC-05, MC-09
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+from toolwire.core.call_status import CallStatus
+from toolwire.core.content import has_content
+from toolwire.core.model import Json, Kind, Problem
+from toolwire.core.user_input import FieldKind, InputAction, InputRequest, InputResponse
+from toolwire.framing.html_call import build_progress
+from toolwire.framing.html_content import build_content, shorten_content
+from toolwire.framing.html_form import build_form_fields, change_items, read_form
+from toolwire.framing.html_page import build_code_block, build_fold, build_hidden_fields, build_notice
+from toolwire.framing.html_value import build_value
+from toolwire.framing.input_form import FormError, write_fields
+from toolwire.framing.input_words import read_input_request, write_input_response
+from toolwire.framing.jsontext import get_object
+from toolwire.framing.visible_text import make_visible
+
+NO_QUESTION: Final = Problem(
+    kind=Kind.INVALID_ARGUMENTS, message="This answer is to no question. Look at the call again."
+)
+_NOTHING: Final[Mapping[str, Json]] = {}
+_NO_FAULTS: Final[Mapping[str, str]] = {}
+
+
+class CallForm(NamedTuple):
+    """Where the forms about a call lead, what they carry, and the field for a key, which is made for an id."""
+
+    action: str
+    hidden: Sequence[tuple[str, str]]
+    build_key_field: Callable[[str], str]
+
+
+class AnswerForm(NamedTuple):
+    """A form that answers a question of a call, which has to be shown again: with ``content``, and ``faults`` in it."""
+
+    asked: str
+    params: Json
+    content: Mapping[str, Json]
+    faults: Mapping[str, str]
+
+
+def link_call(root: str, call_id: str) -> str:
+    """Return the address of the page of a call below ``root``."""
+    return f"{root}/calls/{quote(call_id, safe='')}"
+
+
+def build_open_part(status: CallStatus, name: str, form: CallForm, again: AnswerForm | None = None) -> str:
+    """Return how far a call is, with a form that answers what it asks, and one that looks again or cancels it.
+
+    ``again`` is an answer that could not be taken, in place of the question.
+    """
+    # LC-05: the script submits the last form once a second, where no key has to be typed for it.
+    progress = "" if status.input else '<progress max="100" aria-label="Progress"></progress>'
+    progress = progress if status.progress is None else build_progress(status.progress, name)
+    question = next(iter(status.input.items()), None)
+    asked = "" if question is None else build_call_question(form, AnswerForm(*question, _NOTHING, _NO_FAULTS))
+    asked = asked if again is None else build_call_question(form, again)
+    style = "actions" if asked else "actions bar"  # on a phone, one bar stays at the bottom
+    cancel = '<button class="danger" name="step" value="cancel">Cancel it</button>'
+    cancel = "" if status.cancel_asked else cancel
+    return (
+        f"<p data-progress>{progress}</p>{asked}"
+        f'<form method="post" action="{escape(form.action)}" autocomplete="off" data-look>'
+        f'{build_hidden_fields(form.hidden)}{form.build_key_field("key")}<div class="{style}">{cancel}'
+        '<button class="primary" name="step" value="call">Look again</button></div></form>'
+    )
+
+
+def build_call_question(form: CallForm, answer: AnswerForm) -> str:
+    """Return the form of what a waiting call asks its user."""
+    # LC-05, MC-09: the words may be those of an upstream: they are cleaned, and only a flat form is shown.
+    send = ""
+    try:
+        question = read_input_request(answer.params if isinstance(answer.params, Mapping) else {})
+    except FormError as error:
+        fields = build_notice(f"This question cannot be shown here: {error}.", "destroys")
+    else:
+        send = "I have done it" if question.url else "Send the answer"
+        fields = f"<p>{escape(question.message)}</p>" if question.message else ""
+        if question.url:
+            fields += (
+                f'<p><a href="{escape(question.url)}" rel="noopener noreferrer" target="_blank">Open the page at'
+                f" {escape(question.host)}</a>, and then say so here.</p>"
+            )
+        fields += build_form_fields(write_question_schema(question), answer.content, answer.faults)
+    hidden = [*form.hidden, ("asked", answer.asked), ("question", json.dumps(answer.params))]
+    button = f'<button class="primary" name="step" value="accept">{send}</button>' if send else ""
+    return (
+        f'<form method="post" action="{escape(form.action)}" autocomplete="off" aria-label="Question">'
+        f"{build_hidden_fields(hidden)}<fieldset><legend>It asks you</legend>{fields}</fieldset>"
+        f"{form.build_key_field('key-of-answer')}"
+        '<div class="actions bar"><button name="step" value="decline" formnovalidate>Do not answer</button>'
+        f"{button}</div></form>"
+    )
+
+
+def read_call_answer(fields: Mapping[str, str]) -> InputResponse | AnswerForm | None:
+    """Return the user's answer to what a waiting call asks, a form to show again, or None if it answers no question."""
+    # LC-05: the question comes back in the form, to read the fields by. A changed one lets the user answer nothing that
+    # they could not send to the call itself.
+    content: dict[str, Json] | None = None
+    if fields.get("step") != "decline":
+        try:
+            params = json.loads(fields.get("question", ""))
+            question = read_input_request(params if isinstance(params, dict) else {})
+        except (ValueError, RecursionError):
+            return None
+        if not question.url:
+            changed = change_items(fields)
+            content = read_form(write_question_schema(question), fields if changed is None else changed)
+            faults = _find_faults(question, content) if changed is None else {}
+            if faults or changed is not None:
+                return AnswerForm(fields.get("asked", ""), params, content, faults)
+    return InputResponse(InputAction.DECLINE if fields.get("step") == "decline" else InputAction.ACCEPT, content)
+
+
+def write_answers(asked: str, answer: InputResponse) -> dict[str, Json]:
+    """Return the answer to the question ``asked`` in the words of the calls resource."""
+    return {asked: write_input_response(answer)}
+
+
+def write_question_schema(question: InputRequest) -> dict[str, Json]:
+    """Return the schema of a question's form as the forms of tools have it: a choice is an ``enum``."""
+    schema = write_fields(question.fields)
+    properties: dict[str, Json] = {}
+    for one in question.fields:
+        values: list[Json] = [choice.value for choice in one.choices]
+        titles = "; ".join(f"{choice.value}: {choice.title}" for choice in one.choices if choice.title != choice.value)
+        words = " ".join(part for part in (one.description, titles) if part)
+        own: dict[str, Json] = {**get_object(get_object(schema, "properties"), one.name)}
+        if one.kind is FieldKind.CHOICE:
+            own = {"type": "string", "enum": values, "title": one.title, "description": words}
+        elif one.kind is FieldKind.CHOICES:
+            items: dict[str, Json] = {"type": "string", "enum": values}
+            own = {"type": "array", "items": items, "title": one.title, "description": words}
+        properties[one.name] = own
+    return {**schema, "properties": properties}
+
+
+def build_key_field(field_id: str) -> str:
+    """Return the field for the key of a server that needs one; no page ever shows a key again."""
+    return (
+        f'<div class="field"><label for="{field_id}">Your key or token for this server</label>'
+        f'<input id="{field_id}" type="password" name="key" autocomplete="off"></div>'
+    )
+
+
+def build_result(value: Json) -> str:
+    """Return the value of a call as people read it, with the JSON one click away."""
+    is_media = has_content(value)
+    text = json.dumps(shorten_content(value) if is_media else value, ensure_ascii=False, indent=1)
+    fold = "" if isinstance(value, bool | int | float) else build_fold("As JSON", build_code_block(text, "JSON"))
+    return f'<div role="status">{build_content(value) if is_media else build_value(value)}</div>{fold}'
+
+
+def build_problem(problem: Problem) -> str:
+    """Return why a call has no value."""
+    return build_notice(f"{problem.kind.value}: {make_visible(problem.message)}", "destroys", role="alert")
+
+
+def _find_faults(question: InputRequest, content: Mapping[str, Json]) -> dict[str, str]:
+    """Return what is wrong with the answers, by the name of the field."""
+    faults: dict[str, str] = {}
+    for field in question.fields:
+        if field.name not in content:
+            fault = "is needed" if field.is_required else ""
+        else:
+            fault = field.find_fault(content[field.name])
+        if fault:
+            faults[field.name] = fault
+    return faults
