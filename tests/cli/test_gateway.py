@@ -470,3 +470,137 @@ def test_scopes_of_a_caller_in_the_file_stand_for_those_of_its_key(folder: Path,
         for protocol in ("mcp", "openapi"):
             assert list_tools(url, protocol, "key-of-ann") == ["tell_second"]
             assert list_tools(url, protocol, "key-of-bob") == ["tell_first"]
+
+
+@pytest.mark.requirement("GW-01")
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("metrics-address = 'x'", "--metrics-address is a host with a port"),
+        ("metrics-address = '127.0.0.1:9464'\nworkers = 2", "--metrics-address goes with one worker."),
+        ("tls-cert = 'no.pem'", "--tls-cert and --tls-key belong together"),
+        ("tls-cert = 'no.pem'\ntls-key = 'no.pem'", "no.pem"),
+        ("ledger = 'no/ledger.sqlite3'", "cannot be used as the ledger of calls"),
+        ("rates = 'nosuch://x'", "Rate limits cannot be kept at this URL"),
+        ("jwks = 'https://127.0.0.1/keys'", "--jwks needs --jwt-audience"),
+        ("no-work = true", "--wake and --no-work leave calls to other processes"),
+        ("key-file = 'no.key'\n[upstreams.t]\ntarget = 'https://127.0.0.1:1'\ncredentials = 'caller'", "need keys or"),
+    ],
+)
+def test_check_says_whatever_would_keep_the_gateway_from_beginning(
+    folder: Path, sites: tuple[str, str], toolwire: Callable[..., Outcome], line: str, sentence: str
+) -> None:
+    write_file(folder, sites, line)
+    for action in ("check", "run"):
+        outcome = toolwire("gateway", action)
+        assert (outcome.code, outcome.out) == (2, ""), action
+        assert sentence in outcome.err, action
+
+
+@pytest.mark.requirement("GW-01")
+def test_option_that_switches_off_has_its_own_name_in_the_file(
+    folder: Path, sites: tuple[str, str], toolwire: Callable[..., Outcome]
+) -> None:
+    file = write_file(folder, sites, "no-work = true\nstate = 'state'")
+    assert toolwire("gateway", "check").code == 0
+    assert read_gateway_file(file).arguments.works is False
+    write_file(folder, sites, "no-work = false")
+    assert read_gateway_file(file).arguments.works is True
+    write_file(folder, sites, "works = false")
+    assert 'there is no option "works" here' in toolwire("gateway", "check").err
+
+
+@pytest.mark.requirement("GW-01")
+def test_table_with_a_mistyped_name_is_found_where_it_stands(folder: Path, toolwire: Callable[..., Outcome]) -> None:
+    (folder / "toolwire.toml").write_text("port = 0\n\n[upstream.a]\ntarget = 'a.py'\n")
+    sentence = 'toolwire.toml:3:1: there is no option "upstream" here; did you mean "upstreams"?'
+    assert toolwire("gateway", "check").err == f"toolwire: {sentence}\n"
+
+
+@pytest.mark.requirement("GW-01")
+def test_second_upstream_of_a_name_is_refused_by_that_name(folder: Path, toolwire: Callable[..., Outcome]) -> None:
+    assert toolwire("gateway", "add", "https://notes.example", "--name", "notes").code == 0
+    again = toolwire("gateway", "add", "https://more.example", "--name", "Notes")
+    assert (again.code, again.err) == (
+        2,
+        "toolwire: toolwire.toml has an upstream notes already: choose another name with --name.\n",
+    )
+
+
+@pytest.mark.requirement("GW-01")
+def test_reload_takes_no_settings_that_a_new_process_could_not_begin_with(folder: Path) -> None:
+    (folder / "tools.py").write_text(
+        'from toolwire import Toolkit\nkit = Toolkit("K")\nkit.tool(approval="auto")(abs)\n'
+    )
+    file = folder / "toolwire.toml"
+    good = 'port = 0\n[upstreams.own]\ntarget = "tools.py"\n'
+    file.write_text(good)
+    with run_gateway() as (process, url):
+        for line in ("ledger = 'no/ledger.sqlite3'", "rates = 'nosuch://x'", "metrics-address = 'x'"):
+            file.write_text(f"{line}\n{good}")
+            process.send_signal(signal.SIGHUP)
+            assert "The settings are not taken" in wait_for_line(process, "")
+        file.write_text(good)
+        process.send_signal(signal.SIGHUP)
+        assert "Reloaded" in wait_for_line(process, "")
+        assert list_tools(url, "otc", "") == ["abs"]
+
+
+@pytest.mark.requirement("GW-01", "LC-01")
+def test_long_call_is_still_known_after_a_reload(
+    folder: Path, write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    monkeypatch.delenv("TOOLWIRE_STATE", raising=False)
+    write(
+        "tools.py",
+        """
+        from toolwire import Toolkit
+
+        kit = Toolkit("Long")
+
+
+        @kit.tool(approval="auto", long=True)
+        async def build() -> str:
+            "Build something."
+            return "built"
+
+
+        @kit.tool(approval="auto")
+        def identify() -> int:
+            "Return the process that answers."
+            import os
+            return os.getpid()
+        """,
+    )
+    (folder / "toolwire.toml").write_text('port = 0\n[upstreams.own]\ntarget = "tools.py"\nagree = true\n')
+    with run_gateway() as (process, url):
+        with connect_sync(url, protocol="openapi", agree=lambda _: True) as remote:
+            handle = remote.start("build")
+            assert handle.result(timeout_s=60) == Value("built")
+        first = httpx2.get(f"{url}/api/identify").json()
+        process.send_signal(signal.SIGHUP)
+        wait_for_line(process, "Reloaded")
+        while httpx2.get(f"{url}/api/identify").json() == first:
+            pass
+        with connect_sync(url, protocol="openapi") as remote:
+            assert remote.handle(handle.id).result(timeout_s=60) == Value("built")
+
+
+@pytest.mark.requirement("GW-01")
+def test_added_paths_mean_files_of_the_working_folder(folder: Path, toolwire: Callable[..., Outcome]) -> None:
+    (folder / "own.py").write_text('from toolwire import Toolkit\nkit = Toolkit("K")\nkit.tool(approval="auto")(abs)\n')
+    (folder / "api.json").write_text(
+        json.dumps({"openapi": "3.1.0", "info": {"title": "A", "version": "1"}, "paths": {}, "servers": [{"url": "/"}]})
+    )
+    (folder / "over.json").write_text(json.dumps({"overlay": "1.0.0", "info": {}, "actions": []}))
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"git": {"command": "git"}}}))
+    (folder / "conf").mkdir()
+    file = "conf/toolwire.toml"
+    for target, name in (("own.py:kit", "own"), ("https://a.example", "far"), ("mcp.json:git", "program")):
+        assert toolwire("gateway", "add", target, "--name", name, "--file", file).code == 0
+    assert toolwire("gateway", "add", "api.json", "--name", "api", "--overlay", "over.json", "--file", file).code == 0
+    rows = json.loads(toolwire("gateway", "list", "--json", "--file", file).out)
+    assert [one["target"] for one in rows] == ["../own.py:kit", "https://a.example", "../mcp.json:git", "../api.json"]
+    os.chdir(folder)  # the command works in the folder of the file
+    assert 'overlay = "../over.json"' in (folder / file).read_text()

@@ -63,6 +63,7 @@ _OF_A_GATEWAY: Final = (
 """The members of an upstream that are no options of ``toolwire serve``."""
 _OF_THE_SERVER: Final = ("key-file", "public-url", "webhook")
 """The members above the upstreams that are no options of ``toolwire serve``."""
+_OF_THE_FILE: Final = (_UPSTREAMS, _CALLERS, _SIGN_IN, *_OF_THE_SERVER)
 _OF_AN_EXCHANGE: Final = ("token-url", "client-id", "client-secret-env", "audience", "resource", "scopes")
 _OF_A_WEBHOOK: Final = ("url", "secret-env", "arguments")
 _OF_AN_UPSTREAM: Final = frozenset({*REMOTE_OPTIONS, "agree"})
@@ -115,12 +116,12 @@ class _Reader:
         parser = list_commands(__version__)["serve"]
         options = {action.dest: action for action in parser._actions if action.dest not in _NOT_IN_A_FILE}
         self._defaults = vars(parser.parse_args([]))
-        self._own = {_name(dest): one for dest, one in options.items() if dest in _OF_AN_UPSTREAM}
-        self._server = {_name(dest): one for dest, one in options.items() if dest not in _OF_AN_UPSTREAM}
+        self._own = {_name(one): one for dest, one in options.items() if dest in _OF_AN_UPSTREAM}
+        self._server = {_name(one): one for dest, one in options.items() if dest not in _OF_AN_UPSTREAM}
 
     def read(self) -> GatewayFile:
         content = self._file.content
-        others = SETTINGS_TABLES | {_UPSTREAMS, _CALLERS, _SIGN_IN, *_OF_THE_SERVER}
+        others = SETTINGS_TABLES | {*_OF_THE_FILE}
         server = {name: value for name, value in content.items() if name not in others}
         arguments = Namespace(**self._defaults | self._read_options((), server, self._server))
         tables = content.get(_UPSTREAMS, {})
@@ -423,7 +424,7 @@ class _Reader:
             action = known.get(member)
             if action is None:
                 others = self._own if known is self._server else self._server
-                near = get_close_matches(member, (*known, *(_OF_A_GATEWAY if known is self._own else ())), 1)
+                near = get_close_matches(member, (*known, *(_OF_A_GATEWAY if known is self._own else _OF_THE_FILE)), 1)
                 hint = f'; did you mean "{near[0]}"?' if near else ""
                 if member in others:
                     hint = (
@@ -440,5 +441,5 @@ class _Reader:
             self._fail(here, str(error))
 
 
-def _name(dest: str) -> str:
-    return dest.replace("_", "-")
+def _name(option: Action) -> str:
+    return option.option_strings[-1].lstrip("-")

@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
         raise CommandLineError(sentence)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+        if isinstance(action.choices, dict) and value not in action.choices:  # the place of a command
             self.refuse(_explain_no_command(str(value), action.choices))
         try:
             super()._check_value(action, value)

@@ -550,18 +550,19 @@ def _open_upstreams(settings: ServeSettings) -> Sequence[Toolbox]:
     for thread in threads:
         thread.join(max(0.0, until - monotonic()))
     boxes = [_keep_opened(one, upstreams[number], settings) for number, one in enumerate(opened)]
-    return _add_callers(settings, boxes)
+    return add_callers(settings, boxes)
 
 
-def _add_callers(settings: ServeSettings, boxes: Sequence[Toolbox]) -> Sequence[Toolbox]:
-    """Return ``boxes``; each whose upstream is called with the credentials of its callers connects for each of them."""
+def add_callers(settings: ServeSettings, boxes: Sequence[Toolbox]) -> Sequence[Toolbox]:
+    """Return ``boxes``; each whose upstream is called with the credentials of its callers connects for each of them.
+
+    Raises:
+        UsageError: callers would have no names.
+    """
     # GW-02
-    personal = [upstream for upstream in settings.upstreams if upstream.account != "gateway"]
-    if not personal:
+    refuse_nameless_callers(settings)
+    if all(upstream.account == "gateway" for upstream in settings.upstreams):
         return boxes
-    if not settings.api_keys and not settings.tokens and settings.sign_in is None:
-        text = "is called with the credentials of its callers, so callers need keys or tokens: api-key-file or jwks."
-        raise UsageError(f"The upstream {personal[0].name} {text} Or people sign in: [sign-in].")
     scopes = {one.name: frozenset(one.scopes or ()) for one in settings.upstreams}
     vault = open_caller_vault(settings.key_file, settings.state)
     notices = SignInNotices(
@@ -572,6 +573,19 @@ def _add_callers(settings: ServeSettings, boxes: Sequence[Toolbox]) -> Sequence[
         box if upstream.account == "gateway" else _build_personal(settings, upstream, box, vault, notices)
         for upstream, box in zip(settings.upstreams, boxes, strict=True)
     ]
+
+
+def refuse_nameless_callers(settings: ServeSettings) -> None:
+    """Check that callers have names where an upstream is called with their credentials.
+
+    Raises:
+        UsageError: they have none.
+    """
+    if settings.api_keys or settings.tokens or settings.sign_in is not None:
+        return
+    if personal := next((upstream for upstream in settings.upstreams if upstream.account != "gateway"), None):
+        text = "is called with the credentials of its callers, so callers need keys or tokens: api-key-file or jwks."
+        raise UsageError(f"The upstream {personal.name} {text} Or people sign in: [sign-in].")
 
 
 def _build_personal(

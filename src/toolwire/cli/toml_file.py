@@ -79,6 +79,8 @@ class TomlFile:
         for number, line in enumerate(self.text.splitlines(), 1):
             if header := _HEADER.match(line):
                 here = table = _split(header[1])
+                # A fault of all tables [a.x] and [a.y] together is one of the first.
+                found.setdefault(here[:1], (number, len(line) - len(line.lstrip()) + 1))
             elif member := _MEMBER.match(line):
                 here = (*table, *_split(member[1]))
             else:
@@ -132,7 +134,7 @@ def read_option_value(name: str, action: Action, value: Any) -> Any:
     if action.nargs == 0:
         if not isinstance(value, bool):
             raise ValueError(f"{name} is true or false, not {describe_type(value)}")
-        return value
+        return value is not (action.const is False)  # an option such as --no-work sets what it names to false
     if isinstance(action.default, list):
         several = value if isinstance(value, list) else [value]
         if not all(isinstance(one, str) for one in several):

@@ -6,12 +6,14 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from toolwire.cli.commands.serve import build_settings, serve_arguments
+from toolwire.cli.commands.serve import build_settings, check_server, serve_arguments
 from toolwire.cli.exits import NOT_FOUND, OK, UsageError
 from toolwire.cli.gateway_file import UPSTREAM_NAME, GatewayFile, parse_gateway_file, read_gateway_file
 from toolwire.cli.gateway_sign_in import check_sign_in
@@ -20,20 +22,23 @@ from toolwire.cli.serve_app import (
     ServeSettings,
     UpstreamSettings,
     count_asking_tools,
-    merge_targets,
     open_upstream,
+    refuse_nameless_callers,
 )
-from toolwire.cli.targets.target import UrlTarget, read_target
+from toolwire.cli.targets.target import FileTarget, UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.toml_file import SECRET_FIELD
+from toolwire.client.discovery.local_files import file_url
 from toolwire.core.errors import ToolwireError
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
 from toolwire.server.run.host_consent import count_own_asking_tools
 
+_FILES: Final = frozenset({"overlay", "ca_file"})
+"""The options of an upstream that name a file."""
 _HEAD = """\
 # The file of a gateway: `toolwire gateway run` serves its upstreams. Options stand here as in `toolwire serve`.
 """
@@ -70,21 +75,23 @@ def _build_settings(file: GatewayFile) -> ServeSettings:
 def _check(file: GatewayFile, *, as_json: bool) -> int:
     """Connect to each upstream and print what it offers; none hides what is wrong with another."""
     settings = _build_settings(file)
-    boxes: list[Toolbox] = []
+    refuse_nameless_callers(settings)
+    opened: dict[int, Toolbox] = {}
     rows: list[dict[str, Any]] = []
-    for upstream in file.upstreams:
+    for number, upstream in enumerate(file.upstreams):
         row: dict[str, Any] = {"name": upstream.name, "target": _show_target(upstream), "ok": True, "fault": ""}
         try:
             with announce_if_slow(f"Connecting to {upstream.name}"):
                 box = open_upstream(upstream, settings)
-            boxes.append(box)
+            opened[number] = box
             asking = count_asking_tools([box]) + count_own_asking_tools([box])
             row |= {"tools": len(box.catalog().tools), "asking": asking}
         except ToolwireError as error:
             row |= {"ok": False, "tools": 0, "asking": 0, "fault": str(error)}
         rows.append(row)
-    if len(boxes) == len(rows):
-        merge_targets(settings, boxes)
+    # What keeps `gateway run` from beginning is said here, also while an upstream cannot be reached.
+    some = replace(settings, upstreams=[file.upstreams[number] for number in opened])
+    check_server(file.arguments, some, list(opened.values()))
     if as_json:
         print(json_text(rows, indent=2))
     else:
@@ -93,7 +100,7 @@ def _check(file: GatewayFile, *, as_json: bool) -> int:
             for one in rows
         ]
         print_table(("upstream", "target", "tools", "need consent", "state"), cells, sys.stdout)
-    return OK if len(boxes) == len(rows) else NOT_FOUND
+    return OK if len(opened) == len(rows) else NOT_FOUND
 
 
 def _list(file: GatewayFile, *, as_json: bool) -> int:
@@ -132,11 +139,14 @@ def _add(path: Path, arguments: argparse.Namespace) -> int:
     name = arguments.name or _make_name(arguments.target)
     if UPSTREAM_NAME.fullmatch(name) is None:
         raise UsageError(f"{name!r} is no name of an upstream: a letter, then up to 31 letters, digits, - and _.")
-    lines = [f"[upstreams.{name}]", f"target = {_write_text(arguments.target)}"]
+    _refuse_second(path, name)
+    move = partial(_move, folder=path.parent)
+    lines = [f"[upstreams.{name}]", f"target = {_write_text(_move_target(arguments.target, move))}"]
     defaults = vars(parse_gateway_file(b'[upstreams.a]\ntarget = "b"', path.name).arguments)
     for dest in (*REMOTE_OPTIONS, "agree"):
         value = getattr(arguments, dest)
         if value != defaults[dest]:
+            value = move(value) if dest in _FILES else value
             lines.append(f"{dest.replace('_', '-')} = {_write_value(value)}")
     try:
         before = path.read_text(encoding="utf-8")
@@ -157,6 +167,36 @@ def _add(path: Path, arguments: argparse.Namespace) -> int:
         raise UsageError(f"{path} cannot be written: {error.strerror}.") from error
     print(f"{escaped(str(path))}: added {name}. `toolwire gateway check` connects to it.")
     return OK
+
+
+def _move_target(text: str, move: Callable[[str], str]) -> str:
+    """Return the target ``text`` for the file of the gateway; ``move`` does so for a path."""
+    target = read_target(text)
+    match target:
+        case FileTarget(path, name):
+            return move(str(path)) + (f":{name}" if name else "")
+        case UrlTarget() if file_url(text) and "://" not in text:
+            return move(text)
+        case UrlTarget() if "://" not in text and ".json:" in text:
+            file, _, name = text.rpartition(":")
+            return f"{move(file)}:{name}"
+        case _:
+            return text
+
+
+def _move(path: str, *, folder: Path) -> str:
+    """Return ``path``, which means a file of the working folder, as a gateway's file in ``folder`` names it."""
+    if os.path.isabs(path) or folder.resolve() == Path.cwd():
+        return path
+    return os.path.relpath(path, folder)
+
+
+def _refuse_second(path: Path, name: str) -> None:
+    if not path.exists():
+        return
+    file = read_gateway_file(path)
+    if taken := next((one for one in file.upstreams if one.name.casefold() == name.casefold()), None):
+        raise UsageError(f"{path} has an upstream {taken.name} already: choose another name with --name.")
 
 
 def _refuse_secrets(arguments: argparse.Namespace) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, TypedDict
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.serve_app import (
@@ -21,12 +21,12 @@ from toolwire.cli.serve_app import (
     CallerSettings,
     ServeSettings,
     UpstreamSettings,
+    add_callers,
     build_app,
     build_served_app,
     choose_lasting_state,
     count_asking_tools,
     list_remote_options,
-    merge_targets,
     open_toolboxes,
 )
 from toolwire.cli.targets.load_code import find_import_folder
@@ -50,6 +50,10 @@ try:
     from toolwire.server.stdio import run_stdio
 except ModuleNotFoundError as error:
     raise UsageError(f"Serving needs {error.name}: pip install 'toolwire[server]'.") from error
+
+if TYPE_CHECKING:
+    from toolwire.console.front import ConsoleFront
+    from toolwire.gateway.gateway_app import GatewayApp
 
 _NAMED: Final = 8
 NO_CALLERS: Final[Mapping[str, CallerSettings]] = {}
@@ -157,20 +161,10 @@ def build_settings(
 
 
 def _serve(arguments: argparse.Namespace, renew: Callable[[], ServeSettings] | None, *, confirmations: str = "") -> int:
-    tls = _read_tls(arguments)
-    if arguments.metrics_address and arguments.workers > 1:
-        raise UsageError("Each worker counts alone, and one has the address: --metrics-address goes with one worker.")
+    tls = _read_listening(arguments)
     read_settings = partial(build_settings, arguments) if renew is None else renew
-    settings = replace(read_settings(), confirmations=confirmations)
+    settings, boxes, app = _prepare(replace(read_settings(), confirmations=confirmations), stdio=arguments.stdio)
     targets = [read_target(text) for text in settings.targets]
-    if settings.receipts:
-        settings = choose_lasting_state(settings)
-    # Made here even if other processes serve: what is wrong with it is said before anything listens.
-    boxes = open_toolboxes(settings)
-    if any(is_long(tool) for box in boxes for tool in box.catalog().tools):
-        settings = choose_lasting_state(settings)
-    # Pages are for HTTP alone.
-    app = build_served_app(settings, boxes, None) if arguments.stdio else build_app(settings, boxes)
     _warn(arguments.host, settings, count_asking_tools(boxes))
     places = find_state_places(settings.state)
     if arguments.workers > 1 and settings.ledger is None and places.ledger is None:
@@ -207,11 +201,39 @@ def _serve(arguments: argparse.Namespace, renew: Callable[[], ServeSettings] | N
     return OK
 
 
+class _Prepared(NamedTuple):
+    """What is served: the settings with a state that lasts as long as the tools need it, the toolboxes, the app."""
+
+    settings: ServeSettings
+    boxes: Sequence[Toolbox]
+    app: App | GatewayApp | ConsoleFront
+
+
+def _prepare(settings: ServeSettings, *, stdio: bool = False) -> _Prepared:
+    # Made here even if other processes serve: what is wrong with it is said before anything listens, or is renewed.
+    if settings.receipts:
+        settings = choose_lasting_state(settings)
+    boxes = open_toolboxes(settings)
+    if any(is_long(tool) for box in boxes for tool in box.catalog().tools):
+        settings = choose_lasting_state(settings)
+    # Pages are for HTTP alone.
+    return _Prepared(settings, boxes, build_served_app(settings, boxes, None) if stdio else build_app(settings, boxes))
+
+
+def check_server(arguments: argparse.Namespace, settings: ServeSettings, opened: Sequence[Toolbox]) -> None:
+    """Check all that ``arguments`` and ``settings`` say about the server of ``opened``, one for each upstream.
+
+    Raises:
+        ToolwireError: a server would not begin with them.
+    """
+    _read_listening(arguments)
+    build_app(settings, add_callers(settings, opened))
+
+
 def _renew_settings(renew: Callable[[], ServeSettings], confirmations: str) -> bool:
     """Give new workers the settings as they are now, and return True; if they cannot be served, say why."""
     try:
-        settings = replace(renew(), confirmations=confirmations)
-        merge_targets(settings, open_toolboxes(settings))
+        settings = _prepare(replace(renew(), confirmations=confirmations)).settings
     except ToolwireError as error:
         print_warning(f"The settings are not taken, and all goes on as before. {error}")
         return False
@@ -240,7 +262,10 @@ def _list_folders(targets: Iterable[Target]) -> Sequence[Path]:
     return [find_import_folder(target) for target in local]
 
 
-def _read_tls(arguments: argparse.Namespace) -> TlsFiles | None:
+def _read_listening(arguments: argparse.Namespace) -> TlsFiles | None:
+    """Return the files for TLS, if any, after a check of all that says how the server listens."""
+    if arguments.metrics_address and arguments.workers > 1:
+        raise UsageError("Each worker counts alone, and one has the address: --metrics-address goes with one worker.")
     if arguments.tls_cert is None and arguments.tls_key is None:
         return None
     if arguments.tls_cert is None or arguments.tls_key is None:
