@@ -252,6 +252,10 @@ def test_sign_in_ends_only_in_the_browser_where_its_caller_began_it(folder: Path
             (onward,) = re.findall(r'href="(http[^"]*)"', chosen.text)
             state = parse_qs(html.unescape(onward).partition("?")[2])["state"][0]
             back = f"{url}/sign-in/return?code=x&state={state}"
+            # another gateway at another port of this host has a cookie of its own
+            assert [re.fullmatch("toolwire-sign-in-[0-9a-f]{12}", name) is not None for name in client.cookies] == [
+                True
+            ]
             assert httpx2.get(back).status_code == 400  # another browser has no cookie of it
             assert client.get(back).status_code == 400  # and it was good for one return
             assert httpx2.get(f"{url}/sign-in/return?state=guess").status_code == 400

@@ -45,6 +45,10 @@ def test_cookie_is_for_this_console_alone_and_no_script_reads_it(start: Callable
     cookie = Browser(console.url).sign_in(console.key.key).headers["set-cookie"]
     assert cookie.startswith(f"toolwire_console_{urlsplit(console.url).port}=")
     assert cookie.endswith("; Path=/; HttpOnly; SameSite=Strict")
+    # behind a proxy, the port of the browser is another one
+    form = urlencode({"key": console.key.key, "next": "/"})
+    public = Browser(console.url).send("POST", "/sign-in", form, host="127.0.0.1:7")
+    assert public.headers["set-cookie"].startswith("toolwire_console_7=")
 
 
 @pytest.mark.requirement("CO-02", "D-19")

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -31,6 +32,7 @@ from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import GrantEvent, OAuthStore
 
 ISSUER = "https://tasks.example"
+COOKIE = f"__Host-toolwire-{sha256(ISSUER.encode()).hexdigest()[:12]}"
 SCOPES = {"tasks:read": "See your tasks", "tasks:write": "Change your tasks", "tasks:delete": "Delete your tasks"}
 CALLBACK = "https://app.example/callback"
 CLIENTS = (

@@ -14,7 +14,7 @@ from toolwire.auth.grants import CodeExchange
 from toolwire.auth.oauth_error import OAuthError
 from toolwire.server.oauth.token_issuing import redeem_code
 
-from .conftest import CALLBACK, ISSUER, VERIFIER, Site
+from .conftest import CALLBACK, COOKIE, ISSUER, VERIFIER, Site
 
 
 @pytest.mark.requirement("AS-05", "AS-06", "AS-07", "XL-110")
@@ -205,7 +205,7 @@ def test_database_contains_no_usable_code_token_or_session(site: Site) -> None:
     code = site.code()
     tokens = site.redeem(code).json()
     site.browser.get(site.ask(prompt="consent"))
-    session = dict(site.browser.cookies)["__Host-toolwire"]
+    session = dict(site.browser.cookies)[COOKIE]
     site.store.close()
     dump = b"".join(path.read_bytes() for path in site.path.parent.iterdir())
     for secret in (code, tokens["access_token"], tokens["refresh_token"], session, VERIFIER, "correct horse"):

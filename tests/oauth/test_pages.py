@@ -13,7 +13,7 @@ import pytest
 from toolwire.auth.clients import Client
 from toolwire.core.errors import DefinitionError
 
-from .conftest import CALLBACK, CLIENTS, ISSUER, Site
+from .conftest import CALLBACK, CLIENTS, COOKIE, ISSUER, Site
 
 PAGES = [
     "/oauth/login",
@@ -69,12 +69,12 @@ def test_sign_in_creates_a_new_session_in_a_host_only_cookie(site: Site) -> None
     assert entered.status_code == 303
     assert entered.headers["location"] == "/oauth/authorize?x=1"
     for cookie in (before, after):
-        assert cookie.startswith("__Host-toolwire=")
+        assert cookie.startswith(f"{COOKIE}=")
         assert {"Path=/", "Secure", "HttpOnly", "SameSite=Lax"} <= set(cookie.split("; "))
         assert "Domain" not in cookie
     assert before.split(";")[0] != after.split(";")[0]
     old = site.new_browser()
-    old.cookies.set("__Host-toolwire", before.split(";")[0].split("=")[1])
+    old.cookies.set(COOKIE, before.split(";")[0].split("=")[1])
     assert old.get(site.ask()).headers["location"].startswith("/oauth/login")
 
 
@@ -190,10 +190,10 @@ def test_consent_request_can_be_answered_once_by_its_own_user(site: Site) -> Non
 def test_signing_out_ends_the_session(site: Site) -> None:
     site.browser.sign_in()
     token = site.browser.fields(site.browser.get(site.ask()))["token"]
-    kept = dict(site.browser.cookies)["__Host-toolwire"]
+    kept = dict(site.browser.cookies)[COOKIE]
     assert site.browser.post("/oauth/logout", {"token": token}).status_code == 303
     again = site.new_browser()
-    again.cookies.set("__Host-toolwire", kept)
+    again.cookies.set(COOKIE, kept)
     assert again.get(site.ask()).headers["location"].startswith("/oauth/login")
 
 
@@ -241,7 +241,7 @@ def test_an_https_server_does_not_answer_http(site: Site) -> None:
 @pytest.mark.requirement("AS-21", "D-24")
 def test_loopback_server_can_use_http_only_under_its_own_name(open_site: Callable[..., Site]) -> None:
     site = open_site(issuer="http://127.0.0.1:8000", clients=CLIENTS)
-    assert site.browser.sign_in().headers["set-cookie"].startswith("toolwire-session=")
+    assert site.browser.sign_in().headers["set-cookie"].startswith("toolwire-session-")
     assert site.browser.get(site.ask()).status_code == 200
     rebound = type(site.browser)(site.server, "http://evil.example:8000", site.runner)
     assert rebound.get(site.ask()).status_code == 421

@@ -63,6 +63,7 @@ _NO_SESSION: Final = ("Sign in first.", 401)
 _NO_ROOM: Final = ("Too many pages.", 503)
 _UNREADABLE: Final = (OSError, sqlite3.Error)
 """What the stores raise where a file or a database cannot be asked."""
+_PORT: Final = re.compile(r":([0-9]{1,5})\Z")
 _SAFE_PATH: Final = re.compile(r"/[A-Za-z0-9/_-]{0,100}")
 
 
@@ -319,8 +320,11 @@ class Console:
         return build_sign_in_page(self._root, wanted, self._tables.words, notice, status, login_path=login)
 
     def _name_cookie(self, scope: Scope) -> str:
-        # Cookies are shared by all ports of a host; two consoles of one machine must not sign each other out.
-        return f"toolwire_{self._tables.name}_{(scope.get('server') or ('', 0))[1]}"
+        # Cookies are shared by all ports of a host; two consoles of one machine must not sign each other out. The port
+        # is that of the browser: behind proxies, two servers may listen at the same one.
+        port = _PORT.search(dict(scope["headers"]).get(b"host", b"").decode("latin-1"))
+        own = port[1] if port is not None else (scope.get("server") or ("", 0))[1]
+        return f"toolwire_{self._tables.name}_{own}"
 
     async def _sign_in(self, scope: Scope, fields: Fields, form: Mapping[str, Sequence[str]]) -> Response:
         wanted, key = ((form.get(name) or ("",))[0] for name in ("next", "key"))

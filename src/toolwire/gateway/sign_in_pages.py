@@ -14,6 +14,7 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from hmac import compare_digest
 from html import escape
 from time import time
@@ -49,7 +50,6 @@ from .sign_in_notice import SIGN_IN_PATH
 from .started_sign_in import VALID_S, KeptSignIn, digest_cookie, keep_sign_in, take_sign_in
 
 RETURN_PATH: Final = f"{SIGN_IN_PATH}return"
-_COOKIE: Final = "toolwire-sign-in"
 _MAX_KEY: Final = 16_384
 _FIELDS: Final = (
     (b"content-type", b"text/html; charset=utf-8"),
@@ -207,7 +207,8 @@ class SignInPages:
             f"Continue to {escape(host)}</a></div>"
         )
         secure = "; Secure" if request.base.startswith("https:") else ""
-        text = f"{_COOKIE}={cookie}; Path={SIGN_IN_PATH}; HttpOnly; SameSite=Lax; Max-Age={int(VALID_S)}{secure}"
+        bounds = f"Path={SIGN_IN_PATH}; HttpOnly; SameSite=Lax; Max-Age={int(VALID_S)}{secure}"
+        text = f"{_name_cookie(request.base)}={cookie}; {bounds}"
         page = _build_page(f"Sign in to {name}", html)
         return page._replace(headers=(*page.headers, (b"set-cookie", text.encode())))
 
@@ -225,7 +226,7 @@ class SignInPages:
         """Store the credential that the authorization server grants, and say so."""
         state = parse_form_fields(request.query).get("state", "")
         kept = await anyio.to_thread.run_sync(take_sign_in, self._vault, state, time()) if state else None
-        cookie = _read_cookie(request.fields)
+        cookie = _read_cookie(request)
         if kept is None or not compare_digest(digest_cookie(cookie), kept.browser):
             text = "<p>This sign-in did not begin in this browser, is over, or took longer than ten minutes.</p>"
             return _build_page("This did not work", text, 400)
@@ -300,10 +301,17 @@ def _replace_credential(vault: CallerVault, principal: str, upstream: SignInUpst
         network.close()
 
 
-def _read_cookie(fields: Fields) -> str:
-    for part in fields.get(b"cookie", b"").decode("latin-1").split(";"):
+def _name_cookie(base: str) -> str:
+    """Return the name of the cookie of a gateway: all ports of a host share their cookies."""
+    prefix = "__Secure-" if base.startswith("https:") else ""
+    return f"{prefix}toolwire-sign-in-{sha256(base.encode()).hexdigest()[:12]}"
+
+
+def _read_cookie(request: PageRequest) -> str:
+    wanted = _name_cookie(request.base)
+    for part in request.fields.get(b"cookie", b"").decode("latin-1").split(";"):
         name, _, value = part.strip().partition("=")
-        if name == _COOKIE:
+        if name == wanted:
             return value
     return ""
 

@@ -56,10 +56,9 @@ async def find_session(context: ServerContext, request: OAuthRequest) -> Browser
 def build_cookie(context: ServerContext, secret: str) -> tuple[bytes, bytes]:
     """Return the header field that sets the session cookie. It is for https only, except on this machine."""
     # AS-19
-    text = (
-        f"{_cookie_name(context)}={secret}; Path=/; HttpOnly; SameSite=Lax; Max-Age={int(context.settings.session_s)}"
-    )
-    return b"set-cookie", (text + "; Secure" if context.settings.is_secure else text).encode()
+    settings = context.settings
+    text = f"{settings.cookie_name}={secret}; Path=/; HttpOnly; SameSite=Lax; Max-Age={int(settings.session_s)}"
+    return b"set-cookie", (text + "; Secure" if settings.is_secure else text).encode()
 
 
 def begin_session(context: ServerContext, user: Account, old: BrowserSession) -> BrowserSession:
@@ -113,13 +112,8 @@ def read_form(text: str) -> dict[str, list[str]] | OAuthError:
 def _load_session(context: ServerContext, cookies: str) -> BrowserSession:
     for part in cookies.split(";"):
         name, _, value = part.strip().partition("=")
-        if name == _cookie_name(context) and _ID.fullmatch(value):
+        if name == context.settings.cookie_name and _ID.fullmatch(value):
             with context.store.read_transaction() as rows:
                 user_id = rows.find_session(hash_secret(value), context.now())
             return BrowserSession(secret=value, user=None if user_id is None else context.users.find(user_id))
     return BrowserSession(secret=context.make_secret(), is_new=True)
-
-
-def _cookie_name(context: ServerContext) -> str:
-    # Browsers accept a ``__Host-`` cookie only by https and from this very host, so that no subdomain can set it.
-    return "__Host-toolwire" if context.settings.is_secure else "toolwire-session"

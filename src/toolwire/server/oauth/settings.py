@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from urllib.parse import urlsplit
 
 from toolwire.auth.authorization_request import OfferedScopes
@@ -33,7 +34,8 @@ class OAuthSettings:
     database may take to answer. ``key`` makes access tokens JWTs. ``login_url`` is the sign-in page of your
     application, and ``connected_url`` its page of grants; without it, this server has one. ``sign_up_url`` is the page
     where a user creates an account; the sign-in page links to it. ``find_scopes`` returns which scopes the user with an
-    id may give to apps, or None for all; without it, each user may give all.
+    id may give to apps, or None for all; without it, each user may give all. ``cookie_name`` is that of the session
+    cookie of this issuer.
 
     Raises:
         DefinitionError: a URL is not https (http is allowed on this machine only), or a scope is not a single word.
@@ -65,6 +67,7 @@ class OAuthSettings:
     sign_up_url: str = ""
     find_scopes: Callable[[str], frozenset[str] | None] | None = None
     offered_scopes: OfferedScopes = field(init=False)
+    cookie_name: str = field(init=False)
 
     @property
     def grants_url(self) -> str:
@@ -87,6 +90,11 @@ class OAuthSettings:
             drop_unknown=self.drop_unknown_scopes,
         )
         object.__setattr__(self, "offered_scopes", offered)
+        # AS-19: all ports of a host share their cookies, so a name that two servers had would sign users out of one.
+        # Browsers accept a ``__Host-`` cookie only by https and from this very host, so that no subdomain can set it.
+        prefix = "__Host-toolwire" if self.is_secure else "toolwire-session"
+        own = sha256(canonical_uri(self.issuer).encode()).hexdigest()[:12]
+        object.__setattr__(self, "cookie_name", f"{prefix}-{own}")
 
     @property
     def is_local(self) -> bool:
