@@ -11,12 +11,14 @@ MEASURED := server,cli,limits,oauth,jwt,telemetry,overlay,yaml
 # The lock names every package, so nothing is resolved, and two halves of it can be installed at a time.
 LOCKED := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement
 
-# Tests with real processes under load depend on time: nothing else may run beside them. Nor may much beside a browser.
-ALONE := tests/process
+# Tests that kill and stall real processes have bounds of time, and wait most of it: two files of them at a time, each in
+# one process, and none beside other tests. Nor may much run beside a browser.
+PROCESSES := tests/process
+IN_PROCESSES := --numprocesses 2 --dist loadfile --no-loadscope-reorder $(PROCESSES)
 BROWSERS := $(wildcard tests/browser)
 IN_BROWSERS := --numprocesses 2 --dist loadfile $(BROWSERS)
 # Most tests wait for other processes most of their time, so four at a time keep two cores busy.
-TOGETHER := --numprocesses 4 --dist worksteal $(patsubst %,--ignore=%,$(ALONE) $(BROWSERS))
+TOGETHER := --numprocesses 4 --dist worksteal $(patsubst %,--ignore=%,$(PROCESSES) $(BROWSERS))
 
 .PHONY: lock long demo test newcomer programs hunt corpus test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs changelog release bench short overload scale clean
 .DEFAULT_GOAL := test
@@ -39,9 +41,12 @@ demo: $(READY)           ## serve the examples, then use them by their URLs
 	@$(BIN)/python examples/demo.py $(if $(ASK),--ask)
 
 test: export TOOLWIRE_NOT_RUN = .cache/not-run.txt
-test: $(READY) programs  ## every test: four at a time, then those in browsers, then one by one those that need the whole machine; then a newcomer's path; then what did not run
+test: $(READY) programs  ## every test: four at a time, then those in browsers, then those that kill processes; a newcomer's path beside them; then what did not run
 	@mkdir -p .cache && : >$$TOOLWIRE_NOT_RUN
-	$(BIN)/pytest $(TOGETHER) && $(BIN)/pytest $(IN_BROWSERS) && $(BIN)/pytest $(ALONE) && $(BIN)/python newcomer/walk.py; passed=$$?; sort -u $$TOOLWIRE_NOT_RUN; exit $$passed
+	$(BIN)/pytest $(TOGETHER) && $(BIN)/pytest $(IN_BROWSERS) && ( \
+	  $(BIN)/python newcomer/walk.py >.cache/newcomer.txt 2>&1 & walk=$$!; trap "kill $$walk" INT TERM; \
+	  $(BIN)/pytest $(IN_PROCESSES); passed=$$?; wait $$walk || passed=1; cat .cache/newcomer.txt; exit $$passed \
+	); passed=$$?; sort -u $$TOOLWIRE_NOT_RUN; exit $$passed
 
 newcomer: $(READY)       ## install the built wheel in an empty environment, and do there what a newcomer does
 	@$(BIN)/python newcomer/walk.py $(ARGS)
@@ -113,7 +118,7 @@ coverage: $(READY)       ## run the tests with line and branch coverage, also of
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest $(TOGETHER)
 	$(BIN)/coverage run -m pytest $(IN_BROWSERS)
-	$(BIN)/coverage run -m pytest $(ALONE)
+	$(BIN)/coverage run -m pytest $(IN_PROCESSES)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --fail-under=100 --include='src/toolwire/core/*,src/toolwire/framing/*,src/toolwire/validation/*,src/toolwire/define/*,src/toolwire/consent/*,src/toolwire/limits/*,src/toolwire/auth/*,src/toolwire/protocols/*'

@@ -13,6 +13,19 @@ from hypothesis import HealthCheck, settings
 from tests import canaries
 from tests.requirement_results import RequirementResults, note_requirements
 
+LONGEST = (
+    "tests/acceptance/test_huge_definitions.py",
+    "tests/adapters/frameworks/test_frameworks.py",
+    "tests/console/test_events.py",
+    "tests/docs/test_blocks.py::test_every_code_block_does_what_its_page_states[docs/how-to/agent-frameworks.md]",
+    "tests/docs/test_site.py",
+    "tests/interop/test_mcp_conformance.py",
+    "tests/spec/test_mistakes.py",
+    "tests/stores/test_ledger_machine.py",
+    "tests/stores/test_long_call_machine.py",
+)
+"""Tests of ten seconds and more, and files whose tests wait for one thing of that length."""
+
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
 settings.register_profile("same", deadline=None, print_blob=True, derandomize=True, suppress_health_check=SLOW)
@@ -59,7 +72,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let each test report the requirements that it proves."""
+    """Begin with what takes longest, and let each test report the requirements that it proves."""
+    # Of several processes, each would otherwise wait at the end for the one that came upon such a test last.
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
     note_requirements(items)
 
 
