@@ -187,6 +187,37 @@ def test_revocation_revokes_the_refresh_token_then_the_access_token() -> None:
     assert run(revoke_credential(old), build_transport({}, 503)) is False
 
 
+@pytest.mark.requirement("AC-12")
+@pytest.mark.parametrize(
+    ("refresh", "status", "error", "is_done"),
+    [
+        ("rt", 400, "unsupported_token_type", True),
+        ("rt", 400, "invalid_request", False),
+        ("rt", 503, "unsupported_token_type", False),
+        (None, 400, "unsupported_token_type", False),
+    ],
+)
+def test_revocation_is_done_where_a_server_revokes_refresh_tokens_alone(
+    refresh: str | None, status: int, error: str, is_done: bool
+) -> None:
+    def answer(request: Request) -> Response:
+        if form(request)["token_type_hint"] == "refresh_token":
+            return Response(200, (), b"")
+        # As node-oidc-provider 9.13.3 says it of an access token that is a JWT.
+        text = "Structured JWT Tokens cannot be revoked via the revocation_endpoint"
+        return Response(status, (), json.dumps({"error": error, "error_description": text}).encode())
+
+    old = Credential(
+        kind="oauth",
+        resource=SITE,
+        access=Secret("at"),
+        refresh=None if refresh is None else Secret(refresh),
+        revocation_url=f"{ISSUER}/r",
+        client_id="me",
+    )
+    assert run(revoke_credential(old), CannedTransport(answer)) is is_done
+
+
 @pytest.mark.requirement("AC-04", "XL-113")
 def test_client_id_comes_from_setting_then_document_then_registration_then_user() -> None:
     both = server(accepts_documents=True, registration_url=f"{ISSUER}/r")

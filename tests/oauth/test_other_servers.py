@@ -24,13 +24,16 @@ from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 from werkzeug.serving import make_server
 
+from toolwire import Toolkit, asgi
 from toolwire.auth.authorization_code import renew_credential
+from toolwire.auth.caller_token import ExpectedClaims, read_secret
 from toolwire.auth.client_identity import ClientIdentity
 from toolwire.auth.credential import Credential
 from toolwire.client.login import SignInOptions, find_sign_in, sign_in, sign_out
 from toolwire.client.transport.drivers import run
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.model import Problem
+from toolwire.server.access.signed_tokens import SignedTokenCallers
 
 from .conftest import Walker
 
@@ -280,3 +283,28 @@ def test_our_client_signs_in_to_a_server_made_with_authlib_on_flask(flask_site: 
     unknown = sign_in(place, SignInOptions(), Walker().person(), transport)
     assert isinstance(unknown, Problem)
     assert "--client-id" in unknown.message
+
+
+@pytest.mark.reveals_secrets  # the log of that server has its request lines
+@pytest.mark.requirement("AS-14", "AS-15", "AC-01", "AC-07")
+def test_our_client_finds_the_issuer_of_a_server_that_takes_its_tokens(
+    flask_site: str, serve: Callable[[Callable[[str], Any]], str]
+) -> None:
+    kit = Toolkit("Desk")
+
+    @kit.tool(scopes=["a"])
+    def look() -> str:
+        """Look."""
+        return "tea"
+
+    def make(base: str) -> Any:
+        expected = ExpectedClaims(issuer=flask_site, audience=f"{base}/mcp")
+        return asgi(kit, callers=SignedTokenCallers(read_secret(b"a secret of at least thirty-two bytes"), expected))
+
+    transport = SyncNetwork()
+    place = find_sign_in(f"{serve(make)}/mcp", transport)
+    assert not isinstance(place, Problem), place
+    assert (place.server.issuer, place.scopes, place.sends_resource) == (flask_site, ("a",), True)
+    signed_in = sign_in(place, SignInOptions(identity=ClientIdentity(client_id="native")), Walker().person(), transport)
+    assert isinstance(signed_in, Credential), signed_in
+    assert signed_in.resource == place.resource

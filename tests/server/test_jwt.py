@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
-from toolwire import Secret
+from toolwire import Secret, Toolkit, asgi
 from toolwire.auth.caller_token import ExpectedClaims, Keyring, read_jwks, read_secret
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Response, get_header
@@ -409,3 +409,59 @@ def test_missing_or_invalid_token_gets_a_bearer_challenge(
     }
     good = {"authorization": f"bearer {sign_with_secret({'sub': 'ada'}).decode()}"}
     assert [ask(app, "GET", "/tools", good).status for _ in range(2)] == [200, 200]
+
+
+@pytest.mark.requirement("AS-14", "AS-15")
+def test_server_that_takes_tokens_of_an_issuer_says_where_they_come_from(
+    ask: Callable[..., Response], build_served_app: Callable[..., App]
+) -> None:
+    here = ExpectedClaims(issuer="https://login.example/realms/a/", audience="https://tools.example/mcp")
+    app = build_served_app(callers=SignedTokenCallers(read_secret(SECRET), here))
+    paths = ("/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource")
+    for path in paths:
+        said = json.loads(ask(app, "GET", path, {}).body)
+        assert (said["resource"], said["authorization_servers"]) == (here.audience, [here.issuer])
+    hint = f'resource_metadata="https://tools.example{paths[0]}"'
+    challenges = [
+        get_header(ask(app, "GET", "/tools", {"authorization": sent} if sent else {}).headers, b"www-authenticate")
+        for sent in ("", "Bearer a.b.c")
+    ]
+    assert challenges == [f"Bearer {hint}", f'Bearer error="invalid_token", {hint}']
+
+
+@pytest.mark.requirement("AS-14")
+@pytest.mark.parametrize("is_private", [False, True])
+def test_metadata_of_a_server_lists_its_scopes_unless_it_is_private(
+    is_private: bool, ask: Callable[..., Response]
+) -> None:
+    kit = Toolkit("Mail")
+
+    @kit.tool(scopes=["mail.read"])
+    def read() -> str:
+        """Read the mail."""
+        return ""
+
+    app = asgi(kit, callers=SignedTokenCallers(read_secret(SECRET), HERE), private=is_private)
+    said = json.loads(ask(app, "GET", "/.well-known/oauth-protected-resource", {}).body)
+    assert said["scopes_supported"] == ([] if is_private else ["mail.read"])
+    assert said["resource_name"] == "Mail"
+
+
+@pytest.mark.requirement("AS-14")
+@pytest.mark.parametrize(
+    ("audience", "issuer", "is_published"),
+    [
+        ("https://tools.example", "https://login.example", True),
+        ("http://127.0.0.1:9627/mcp", "http://localhost:8080", True),
+        ("http://tools.example", "https://login.example", False),
+        ("https://tools.example", "http://login.example", False),
+        ("https://tools.example?a=1", "https://login.example", False),
+        ("https://tools.example", 'https://login.example/"', False),
+        ("https://tools.example", "https://user:pw@login.example", False),
+        ("office", "https://login.example", False),
+        ("", "", False),
+    ],
+)
+def test_only_claims_that_are_urls_are_published(audience: str, issuer: str, is_published: bool) -> None:
+    callers = SignedTokenCallers(read_secret(SECRET), ExpectedClaims(issuer=issuer, audience=audience))
+    assert (callers.protected_resource is not None) is is_published

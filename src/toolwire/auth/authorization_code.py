@@ -16,7 +16,9 @@ from hmac import compare_digest
 from urllib.parse import urlencode
 
 from toolwire.core.codec import Flow, fetch
+from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem, Secret
+from toolwire.framing import jsontext
 
 from .client_identity import ClientIdentity
 from .credential import Credential, TokenSet
@@ -159,7 +161,10 @@ def renew_credential(old: Credential, now: float, prover: Prover | None = None) 
 
 
 def revoke_credential(old: Credential) -> Flow[bool]:
-    """Return whether the server revoked the tokens: the refresh token first, then the access token."""
+    """Return whether the server revoked the tokens: the refresh token first, then the access token.
+
+    A server that revokes no access tokens, because they say themselves how long they are valid, is done with the first.
+    """
     # AC-12
     if not old.revocation_url:
         return False
@@ -168,8 +173,18 @@ def revoke_credential(old: Credential) -> Flow[bool]:
         if secret is not None:
             form = {"token": secret.reveal(), "token_type_hint": hint}
             response = yield from fetch(build_form_request(old.revocation_url, _client_identity(old), form))
-            done = done and not isinstance(response, Problem) and response.status == 200
+            is_ended = not isinstance(response, Problem) and (
+                response.status == 200
+                # RFC 7009, section 2.2.1
+                or (secret is not old.refresh and old.refresh is not None and _revokes_no_such_token(response))
+            )
+            done = done and is_ended
     return done
+
+
+def _revokes_no_such_token(response: Response) -> bool:
+    said = jsontext.read(response.body)
+    return response.status == 400 and isinstance(said, dict) and said.get("error") == "unsupported_token_type"
 
 
 def _belongs_to(started: StartedSignIn, answer: RequestParameters) -> bool:

@@ -80,7 +80,7 @@ from .http.messages import (
 )
 from .limits import ServerLimits
 from .page.form_fields import find_form_key
-from .route_table import NO_DOCUMENTS, Document, RouteEntry, RouteTable, has_long_tools
+from .route_table import NO_DOCUMENTS, Document, RouteEntry, RouteTable, has_long_tools, list_scopes
 from .run.call_queries import answer_query
 from .run.change_stream import ChangeStreams
 from .run.confirmation import (
@@ -121,9 +121,10 @@ from .run.responses import (
 from .run.service import RunningCall, Service
 from .run.user_asker import InputStates
 
-if TYPE_CHECKING:  # few servers keep sessions
+if TYPE_CHECKING:  # few servers keep sessions, or take tokens of others
     from toolwire.stores.sessions.session_rows import SessionRows
 
+    from .access.protected_resource import ProtectedResource
     from .run.mcp_sessions import McpSessions
 
 _log = logging.getLogger("toolwire")
@@ -168,6 +169,7 @@ class App:
         debug: bool = False,
         require_confirmation: ConfirmationQuestion | None = None,
         documents: Mapping[str, Document] = NO_DOCUMENTS,
+        resource: ProtectedResource | None = None,
         host_confirmation: str = "",
         confirmations: Path | str = "",
         ask_hosts: bool = True,
@@ -196,7 +198,7 @@ class App:
         self.older_clients = True
         self._toolbox = toolbox
         self._codecs = codecs
-        self._documents = documents
+        self._documents, self._resource = documents, resource
         # CC-06: where receipts are required, what a host says of itself proves nothing.
         self._host_confirmation = host_confirmation if receipts is None else ""
         self._consent, self._asks_hosts = consent, ask_hosts
@@ -697,6 +699,10 @@ class App:
         documents = self._documents
         if self._receipts is not None:
             documents = {**documents, f"{root}{KEYS_PATH}": self._receipts.publish}
+        if self._resource is not None:
+            # The names of scopes may say which tools there are.
+            scopes = () if self._private else list_scopes(catalog)
+            documents = {**documents, **self._resource.build_documents(scopes, catalog.title)}
         return RouteTable(catalog, self._codecs, site, documents)
 
 

@@ -46,6 +46,8 @@ from .run.receipts import Receipts, open_receipt_verifier
 if TYPE_CHECKING:
     from toolwire.stores.sessions.session_rows import SessionRows
 
+    from .access.protected_resource import ProtectedResource
+
 NO_CALLER_RULES: Mapping[str, CallerRules] = {}
 _CACHED_FOR_AN_HOUR = (b"cache-control", b"public, max-age=3600")
 
@@ -191,6 +193,7 @@ def asgi(
         debug=debug,
         require_confirmation=require_confirmation,
         documents=documents,
+        resource=_find_resource(callers),
         host_confirmation=host_confirmation,
         confirmations=confirmations or places.confirmations,
         ask_hosts=ask_hosts,
@@ -309,6 +312,12 @@ def open_inbox(place: Path | str = "", *, page_url: str = "", on_question: TellQ
     own = find_decisions_place()
     chosen = own if not str(place) else str(place) if is_in_database(place) else Path(place)
     return Inbox(chosen, is_default=chosen == own, page_url=page_url, on_question=on_question)
+
+
+def _find_resource(callers: Callers | None) -> ProtectedResource | None:
+    """Return what ``callers`` say of where their tokens come from, as signed tokens do."""
+    resource: ProtectedResource | None = getattr(callers, "protected_resource", None)
+    return resource
 
 
 def _build_documents(client_document: str) -> Mapping[str, Document]:

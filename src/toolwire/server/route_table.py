@@ -81,8 +81,7 @@ class RouteTable:
         self, catalog: Catalog, codecs: Sequence[Codec], site: Site, documents: Mapping[str, Document] = NO_DOCUMENTS
     ) -> None:
         self.catalog = catalog
-        readers = catalog.offered.readers
-        self.scopes = frozenset(scope for tool in (*catalog.tools, *readers) for scope in tool.scopes)
+        self.scopes = list_scopes(catalog)
         self._codecs, self._site, self._documents = codecs, site, documents
         self.depends_on_caller = bool(self.scopes) or site.private
         self._owners: dict[str, Codec] = {}
@@ -241,6 +240,11 @@ def _load_page(name: str = "page_reader") -> ModuleType:
 def _refuse_form(problem: Problem) -> Response:
     response: Response = _load_page().build_refusal_page(problem)
     return response
+
+
+def list_scopes(catalog: Catalog) -> frozenset[str]:
+    """Return all scopes of the tools, resources and prompts of ``catalog``."""
+    return frozenset(scope for one in (*catalog.tools, *catalog.offered.readers) for scope in one.scopes)
 
 
 def _build_document_entry(document: Document) -> RouteEntry:

@@ -20,6 +20,7 @@ from toolwire.core.http import Headers
 from toolwire.core.model import Kind, Problem
 
 from .callers import Caller, Fields, build_scope_challenge, read_credential
+from .protected_resource import find_protected_resource
 
 Fetch: TypeAlias = Callable[[], Awaitable[bytes | Problem]]
 """Fetches the published JWK Set; returns a Problem if it cannot be fetched."""
@@ -100,6 +101,13 @@ class SignedTokenCallers:
         self._max_cached = max_cached
         self._clock = clock
         self._cached: OrderedDict[bytes, _CachedCaller] = OrderedDict()
+        self.protected_resource = find_protected_resource(expected.audience, expected.issuer)
+        """What clients may know of where tokens come from; None if the claims do not say it by URLs."""
+        metadata = (
+            "" if self.protected_resource is None else f'resource_metadata="{self.protected_resource.metadata_url}"'
+        )
+        self._hint = f", {metadata}" if metadata else ""
+        self._asks = ((b"www-authenticate", f"Bearer {metadata}".encode()),) if metadata else ()
 
     def find_caller(self, fields: Fields) -> Caller | Problem | None:
         """Return the caller of a verified token, None if the token must be verified, a Problem if it is not one."""
@@ -135,9 +143,10 @@ class SignedTokenCallers:
 
     def challenge(self, problem: Problem, _path: str, /) -> Headers:
         """Return the challenge of RFC 6750; no error code for a request without a token."""
+        # AS-15: a client learns from each refusal where it gets a token.
         if problem.kind is Kind.UNAUTHORIZED and problem is not _NO_TOKEN:
-            return ((b"www-authenticate", b'Bearer error="invalid_token"'),)
-        return build_scope_challenge(problem)
+            return ((b"www-authenticate", f'Bearer error="invalid_token"{self._hint}'.encode()),)
+        return build_scope_challenge(problem, self._hint) or (self._asks if problem.kind is Kind.UNAUTHORIZED else ())
 
     def _remember(self, digest: bytes, cached: _CachedCaller) -> None:
         # The oldest is removed, so that a caller with many tokens cannot exceed the limit of memory.
