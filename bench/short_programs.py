@@ -138,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for end, count in sorted(ends.items()):
             print(f"  {count:>6}  {end}")
         found = {"programs": options.number, "ended badly": sum(find_bad(ends).values())}
-        record_run("short", "make short", {f"CPython {read_version(interpreter)}": found})
+        record_run("short", "make short", {f"CPython {read_version(interpreter)}": found}, passed=not bad)
     return 1 if bad else 0
 
 

@@ -61,9 +61,11 @@ def main() -> int:
     print(text)
     if whole:
         (ROOT / "docs/reference/corpus.md").write_text(text)
-        record_run("corpus", "make test-corpus", page.summarize(judged))
     guided = _guided() if whole else 0
-    return 1 if guided or any(one["faults"] for one in (*judged, *called)) else 0
+    good = not guided and not any(one["faults"] for one in (*judged, *called))
+    if whole:
+        record_run("corpus", "make test-corpus", page.summarize(judged), passed=good)
+    return 0 if good else 1
 
 
 def _chosen(options: argparse.Namespace) -> list[Path]:

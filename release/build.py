@@ -88,7 +88,7 @@ def read_version() -> str:
         ReleaseError: they do not agree.
     """
     project: str = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    package = (ROOT / "src" / "toolwire" / "__init__.py").read_text(encoding="utf-8")
+    package = (ROOT / "src" / "toolwire" / "core" / "version.py").read_text(encoding="utf-8")
     if f'__version__ = "{project}"' not in package:
         raise ReleaseError(f"pyproject.toml has the version {project}, and toolwire.__version__ another one.")
     if f"\n## {project} " not in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"):

@@ -5,9 +5,9 @@
   on a test, on its class, on one of its parameters, or in ``pytestmark``. Both are only read: nothing is imported.
 - A test that is always skipped, or expected to fail, proves nothing.
 - A requirement is in one of five states. *proved*: a test of it passed in the last run, and none failed. *recorded*: a
-  long run proves it, whose figures stand in ``spec/runs``. *partial*: ``gap`` says what is not proved, and ``since``
-  when that was found. *not run*: all its tests were skipped, or a long run that it names has no record. *missing*: it
-  has neither a test nor a gap.
+  long run that passed proves it, whose figures stand in ``spec/runs``. *partial*: ``gap`` says what is not proved, and
+  ``since`` when that was found. *not run*: all its tests were skipped, or a long run that it names has no record that
+  proves it. *missing*: it has neither a test nor a gap.
 - What passed and what was skipped is read from ``.cache/requirements.json``, which each test run on this machine
   writes; without it, from ``spec/runs/tests.json``, the summary of the last run that was recorded (``--record``).
 """
@@ -327,9 +327,25 @@ def state(ledger: Ledger, requirement: Requirement) -> State:
     tested = name in ledger.proofs
     if tested and (name in results.not_run or (results.known is not None and name not in results.known)):
         return "not run"
-    if any(run not in ledger.runs for run in requirement.runs):
+    if any(_find_fault_of_run(ledger, run, name) for run in requirement.runs):
         return "not run"
     return "recorded" if requirement.runs else "proved"
+
+
+def _find_fault_of_run(ledger: Ledger, run: str, name: str) -> str:
+    """Return why the record of ``run`` does not prove the requirement ``name``, or ``""`` if it does.
+
+    Where several tests of one run record figures, each figure begins with the id of its requirement.
+    """
+    if run not in ledger.runs:
+        return f"no record of the run {run!r}"
+    record = ledger.runs[run]
+    if not record.get("passed", True):
+        return f"the run {run!r} of {record['date']} on {record['commit']} did not pass"
+    owners = {figure.partition(" ")[0] for figure in record["figures"]}
+    if owners & ledger.requirements.keys() and name not in owners:
+        return f"the record of the run {run!r} has no figures of {name}"
+    return ""
 
 
 def reason(ledger: Ledger, requirement: Requirement) -> str:
@@ -341,13 +357,10 @@ def reason(ledger: Ledger, requirement: Requirement) -> str:
         return f"{results.failed[name]} failed"
     if name in results.not_run:
         return results.not_run[name]
-    runs = [
-        f"{run} of {ledger.runs[run]['date']} on {ledger.runs[run]['commit']}"
+    return "; ".join(
+        _find_fault_of_run(ledger, run, name) or f"{run} of {ledger.runs[run]['date']} on {ledger.runs[run]['commit']}"
         for run in requirement.runs
-        if run in ledger.runs
-    ]
-    absent = [f"no record of the run {run!r}" for run in requirement.runs if run not in ledger.runs]
-    return "; ".join([*runs, *absent])
+    )
 
 
 def missing(ledger: Ledger) -> list[str]:

@@ -1,8 +1,9 @@
 """Record what a long run found, so that the ledger of requirements can name it.
 
 A run that takes minutes or hours is no part of ``make test``. It writes ``spec/runs/NAME.json`` itself when
-``TOOLWIRE_RECORD=1`` is set: when it ran, on which commit, by which command, and its figures. A row of
-``spec/requirements.toml`` names such runs in ``runs``. Nobody writes these files by hand.
+``TOOLWIRE_RECORD=1`` is set: when it ran, on which commit, by which command, its figures, and whether they are as
+good as they must be. A row of ``spec/requirements.toml`` names such runs in ``runs``. Nobody writes these files by
+hand.
 """
 
 from __future__ import annotations
@@ -31,28 +32,31 @@ def read_commit(root: Path = ROOT) -> str:
     return commit.stdout.strip() + ("+" if changes else "")
 
 
-def describe_run(command: str, figures: Mapping[str, Any], root: Path = ROOT) -> dict[str, Any]:
+def describe_run(command: str, figures: Mapping[str, Any], root: Path = ROOT, *, passed: bool = True) -> dict[str, Any]:
     """Return the record of a run that ends now."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "commit": read_commit(root),
         "command": command,
         "machine": f"{os.cpu_count()} cores, CPython {platform.python_version()}",
+        "passed": passed,
         "figures": dict(figures),
     }
 
 
-def record_run(name: str, command: str, figures: Mapping[str, Any], root: Path = ROOT) -> Path | None:
+def record_run(
+    name: str, command: str, figures: Mapping[str, Any], root: Path = ROOT, *, passed: bool = True
+) -> Path | None:
     """Write the record of a run and return its path; without ``TOOLWIRE_RECORD=1``, write nothing and return None.
 
     The figures of an earlier part of the same run on the same commit are kept, so that several tests of one run each
-    add theirs.
+    add theirs. The record of a run that did not pass says so, and proves nothing.
     """
     if os.environ.get("TOOLWIRE_RECORD") != "1":
         return None
     path = root / "spec" / "runs" / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
-    record = describe_run(command, figures, root)
+    record = describe_run(command, figures, root, passed=passed)
     if path.exists():
         before = json.loads(path.read_text(encoding="utf-8"))
         if (before["commit"], before["command"]) == (record["commit"], command):

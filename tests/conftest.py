@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import canaries
+from tests.process import amounts
 from tests.requirement_results import RequirementResults, note_requirements
 
 LONGEST = (
@@ -53,7 +54,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Fail a test that let a secret out."""
+    """Fail a test that let a secret out, and record what a long test measured that passed."""
     # R20
     report = yield
     if report.when == "teardown" and report.passed and item.get_closest_marker("reveals_secrets") is None:
@@ -61,6 +62,10 @@ def pytest_runtest_makereport(
         if leaks := canaries.find_leaks(report.sections, folder):
             report.outcome = "failed"
             report.longrepr = f"A secret of this test can be read in: {', '.join(leaks)}"
+    if not report.passed:
+        amounts.forget_measured()
+    elif report.when == "teardown":
+        amounts.record_measured()
     return report
 
 

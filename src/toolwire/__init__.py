@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolwire.core.lazy_import import export_lazily
+from toolwire.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from .client import (
@@ -57,8 +58,6 @@ if TYPE_CHECKING:
     from .limits import ClientRateLimits
     from .server import ApiKey, App, ServerLimits, asgi
     from .validation import GrantPage, GrantPages
-
-__version__ = "1.0.0rc1"
 
 _HOME = {
     **dict.fromkeys(("Cache", "Handle", "Remote", "Selection", "Session", "SyncHandle", "SyncRemote"), "client"),

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from toolwire import __version__
 from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import Network, SyncNetwork
 from toolwire.client.transport.request_rules import RequestRules
@@ -36,7 +37,7 @@ def test_request_arrives_as_it_was_built(listen: Any, open_network: Any, encode_
     assert seen.line == "POST /tools/call?a=%20b HTTP/1.1"
     assert seen.body == b'{"a":1}'
     assert [value for name, value in seen.fields if name == "x-call"] == ["7", "8"]
-    assert seen.headers["user-agent"] == "toolwire/0.1"
+    assert seen.headers["user-agent"] == f"toolwire/{__version__}"
     assert (answer.status, answer.body) == (201, b'{"result":3}')
     assert [value for name, value in answer.headers if name == b"x-trace"] == [b"1", b"2"]
 

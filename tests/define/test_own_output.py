@@ -194,6 +194,15 @@ def test_naive_datetime_and_time_have_no_format_in_the_schema() -> None:
     }
 
 
+def test_only_a_result_that_always_has_an_offset_is_a_date_time() -> None:
+    def aware() -> pydantic.AwareDatetime: ...
+    def either() -> dt.datetime: ...
+
+    kit = Toolkit("Types")
+    assert kit.add(aware).tool.output_schema == {"type": "string", "format": "date-time"}
+    assert kit.add(either).tool.output_schema == {"type": "string"}
+
+
 def test_tool_without_docstring_gets_no_generated_description() -> None:
     def nodoc(n: int, when: dt.date) -> int:
         return n

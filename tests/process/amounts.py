@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 
-from spec.runs import record_run
+from spec.runs import ROOT, record_run
 
 LONG = os.environ.get("TOOLWIRE_LONG") == "1"
 REQUESTS = 1_000_000 if LONG else 20_000
@@ -26,7 +27,22 @@ def quantile(figures: Iterable[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
+_measured: list[tuple[str, dict[str, float]]] = []
+
+
 def report(requirement: str, run: str = "long", **figures: float) -> None:
-    """Print what a test measured; a long run records it."""
+    """Print what a test measured; a long run records it once the test has passed."""
     print(f"\n{requirement}: " + ", ".join(f"{name} {figure:,.5g}" for name, figure in figures.items()))
-    record_run(run, f"make {run}", {f"{requirement} {name}": round(figure, 3) for name, figure in figures.items()})
+    _measured.append((run, {f"{requirement} {name}": round(figure, 3) for name, figure in figures.items()}))
+
+
+def forget_measured() -> None:
+    """Forget what a test reported that failed."""
+    _measured.clear()
+
+
+def record_measured(root: Path = ROOT) -> None:
+    """Record what a test reported that has passed, and forget it."""
+    for run, figures in _measured:
+        record_run(run, f"make {run}", figures, root)
+    _measured.clear()

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spec import runs
+from tests.process import amounts
 
 ROOT = Path(__file__).resolve().parents[2]
 _spec = importlib.util.spec_from_file_location("ledger", ROOT / "spec" / "ledger.py")
@@ -265,9 +266,10 @@ def write_results(project: Path, **test: object) -> None:
     (project / ".cache/requirements.json").write_text(text)
 
 
-def write_run(project: Path, name: str, figures: dict[str, object]) -> None:
+def write_run(project: Path, name: str, figures: dict[str, object], *, passed: bool = True) -> None:
     (project / "spec/runs").mkdir(exist_ok=True)
-    run = {"date": "2026-11-22", "commit": "b", "command": "make it", "machine": "", "figures": figures}
+    run = {"date": "2026-11-22", "commit": "b", "command": "make it", "machine": "", "passed": passed}
+    run["figures"] = figures
     (project / f"spec/runs/{name}.json").write_text(json.dumps(run))
 
 
@@ -334,6 +336,18 @@ def test_requirement_of_a_long_run_needs_its_record(settled_project: Path) -> No
     assert find_state(settled_project) == ("recorded", "kills of 2026-11-22 on b")
 
 
+def test_run_that_did_not_pass_or_lacks_the_figures_of_a_requirement_does_not_prove_it(settled_project: Path) -> None:
+    write_results(settled_project, passed=1)
+    rows = settled_project / "spec/requirements.toml"
+    rows.write_text(rows.read_text().replace('003"\n', '003"\nruns = ["kills"]\n', 1))
+    write_run(settled_project, "kills", {"lost": 3}, passed=False)
+    assert find_state(settled_project) == ("not run", "the run 'kills' of 2026-11-22 on b did not pass")
+    write_run(settled_project, "kills", {"OTC-002 lost": 0})
+    assert find_state(settled_project) == ("not run", "the record of the run 'kills' has no figures of OTC-001")
+    write_run(settled_project, "kills", {"OTC-002 lost": 0, "OTC-001 lost": 0})
+    assert find_state(settled_project) == ("recorded", "kills of 2026-11-22 on b")
+
+
 def test_a_gap_without_a_date_is_a_fault(project: Path) -> None:
     (project / "spec/requirements.toml").write_text(SMALL.replace("since = 2026-11-23\n", ""))
     [fault] = ledger.faults(ledger.read_ledger(project))
@@ -358,6 +372,17 @@ def test_long_run_writes_its_own_record(project: Path, monkeypatch: pytest.Monke
     record = json.loads(path.read_text())
     assert record["figures"] == {"lost": 0, "doubled": 0}
     assert record["command"] == "make kills"
+
+
+def test_figures_of_a_test_that_fails_are_not_recorded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLWIRE_RECORD", "1")
+    amounts.report("OTC-001", "kills", lost=3)
+    amounts.forget_measured()
+    amounts.report("OTC-002", "kills", lost=0)
+    amounts.record_measured(project)
+    amounts.record_measured(project)
+    record = json.loads((project / "spec/runs/kills.json").read_text())
+    assert (record["passed"], record["figures"]) == (True, {"OTC-002 lost": 0})
 
 
 def test_settle_removes_only_the_default_gap_of_proved_requirements() -> None:

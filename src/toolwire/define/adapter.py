@@ -36,8 +36,13 @@ class JsonSchemaGenerator(GenerateJsonSchema):
     """
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
-        """Return the schema of a date and time; as an argument it has an offset unless it must not."""
-        return self._drop_unmet_format(super().datetime_schema(schema), naive=schema.get("tz_constraint") == "naive")
+        """Return the schema of a date and time; as an argument it has an offset unless it must not.
+
+        As a result only pydantic's ``AwareDatetime`` always has one.
+        """
+        zone = schema.get("tz_constraint")
+        written = super().datetime_schema(schema)
+        return written if zone == "aware" else self._drop_unmet_format(written, naive=zone == "naive")
 
     def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:
         """Return the schema of a time of day, whose offset is hardly ever given."""

@@ -97,7 +97,7 @@ def test_text_is_written_as_utf_8_without_escapes() -> None:
     assert '"title":"图书馆 📚"'.encode() in write_text(made)
 
 
-@pytest.mark.requirement("OT-001", "OT-008", "A-05")
+@pytest.mark.requirement("OT-001", "OT-007", "OT-008", "A-05")
 def test_document_built_in_python_has_the_latest_version_and_no_fault() -> None:
     assert BY_HAND.opentool == "1.1.0"
     assert check(write_text(BY_HAND)) == ()

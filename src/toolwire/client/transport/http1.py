@@ -12,6 +12,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from toolwire.core.http import Response
 from toolwire.core.model import Problem
+from toolwire.core.version import __version__
 
 from .failures import bad_response, early_close
 from .limits import TransportLimits
@@ -20,7 +21,7 @@ from .response_reader import ResponseCollector
 if TYPE_CHECKING:
     from .request_rules import SendRequest
 
-_USER_AGENT = "toolwire/0.1"
+_USER_AGENT = f"toolwire/{__version__}"
 _METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 _FRAMING_PER_BODY_BYTE = 16
 """How many bytes of framing, such as chunk sizes, are allowed for each byte of a body. A one-byte chunk needs five."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from toolwire.core.http import Headers, Request, Response, get_header
 from toolwire.core.model import Json, Kind, Problem
+from toolwire.core.version import __version__
 from toolwire.framing import jsontext, sse
 from toolwire.framing.jsonrpc import INVALID_PARAMS
 from toolwire.framing.rate_headers import read_retry_after_ms
@@ -28,7 +29,7 @@ from .revision import (
     VERSION_META,
 )
 
-CLIENT: dict[str, Json] = {"name": "toolwire", "version": "1.0.0"}
+CLIENT: dict[str, Json] = {"name": "toolwire", "version": __version__}
 
 _HEADERS: Headers = (
     (b"accept", b"application/json, text/event-stream"),
