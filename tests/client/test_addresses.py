@@ -46,6 +46,9 @@ DISGUISED = [
     "64:ff9b::7f00:1",
     "64:ff9b::a00:5",
     "64:ff9b::a9fe:a9fe",
+    "::ffff:168.63.129.16",
+    "64:ff9b::a83f:8110",
+    "2002:a83f:8110::1",
     "2002:7f00:1::1",
     "2002:a9fe:a9fe::1",
     "2001:0:7f00:1::",  # Teredo, whose server is this machine

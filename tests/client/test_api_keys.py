@@ -9,7 +9,18 @@ from typing import Any
 
 import pytest
 
-from toolwire import Answer, Approval, Preferences, Question, Secret, Session, Value, connect, connect_sync
+from toolwire import (
+    Answer,
+    Approval,
+    DefinitionLock,
+    Preferences,
+    Question,
+    Secret,
+    Session,
+    Value,
+    connect,
+    connect_sync,
+)
 
 SCHEMES = {
     "head": {"type": "apiKey", "in": "header", "name": "X-Key"},
@@ -178,6 +189,24 @@ def test_adding_a_key_is_no_change_of_the_site_definition(listen: Any, encode_re
     assert "You approved this tool with another credential, or with none." in after.reasons
     assert not [reason for reason in after.reasons if "site has changed" in reason]
     assert after.changes == ('credential (wider): "none" -> "the key of `head` in the header X-Key"',)
+
+
+@pytest.mark.requirement("FU-01")
+def test_lock_made_without_a_key_holds_with_one(listen: Any, encode_response: Callable[..., bytes]) -> None:
+    site = listen(
+        lambda seen: [
+            encode_response(document([{"head": []}]), "content-type: application/json")
+            if seen.line.split()[1] == "/openapi.json"
+            else encode_response(b'"pong"', "content-type: application/json")
+            if seen.line.split()[1].startswith("/ping")
+            else encode_response(b"", status="404 Not Found")
+        ]
+    )
+    with connect_sync(site.origin, preferences=ALL) as remote:
+        lock = DefinitionLock().with_connection(remote.url, remote.definitions())
+    with connect_sync(site.origin, api_key="pasted/secret", locked=lock, approve=lambda _: True) as remote:
+        assert lock.find_differences(remote.url, remote.definitions()) == ()
+        assert remote.call("ping", {"a": "1"}) == Value("pong")
 
 
 @pytest.mark.requirement("XL-112", "D-26", "XL-049")

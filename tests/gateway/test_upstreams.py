@@ -46,6 +46,8 @@ class HostileServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), HostileHandler)
         self.name = name
         self.asked = 0
+        self.running = self.most_running = 0
+        self.lock = threading.Lock()
         self.done = threading.Event()
         schema = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
         answer = {"description": "done", "content": {"application/json": {"schema": schema}}}
@@ -67,14 +69,30 @@ class HostileHandler(BaseHTTPRequestHandler):
             self.wfile.write(self.server.document.encode())
             return
         self.server.asked += 1
+        with self.server.lock:
+            self.server.running += 1
+            self.server.most_running = max(self.server.most_running, self.server.running)
         if self.server.name == "hang":
-            self.server.done.wait()
+            # A client that has left is noticed here by the end of its connection, as by any server.
+            self.connection.settimeout(0.02)
+            while not self.server.done.is_set() and self._is_waited_for():
+                pass
+        with self.server.lock:
+            self.server.running -= 1
         while self.server.name == "flood" and not self.server.done.is_set():
             try:
                 self.wfile.write(b" " * 65_536)
             except OSError:
                 return
         self.wfile.write(b'{"sum": "no number"')
+
+    def _is_waited_for(self) -> bool:
+        try:
+            return self.connection.recv(1) != b""
+        except TimeoutError:
+            return True
+        except OSError:
+            return False
 
     def log_message(self, *_: Any) -> None:
         """Write no line for a request."""
@@ -152,6 +170,28 @@ def test_hung_upstream_takes_only_its_own_places_and_is_paused_by_its_breaker() 
         assert bad["failures_in_row"] >= 5
         assert "did not answer" in bad["last_failure"] or "time" in bad["last_failure"]
         assert call(url, "double", number=4) == Value(8)
+
+
+@pytest.mark.requirement("GW-01", "GW-05")
+def test_upstream_runs_no_more_calls_at_a_time_than_its_limit() -> None:
+    with serve_gateway("hang", UpstreamLimits(running=2)) as (url, server):
+        results: list[Any] = []
+        start = threading.Barrier(6)
+
+        def run() -> None:
+            with connect_sync(url, protocol="otc", api_key="key-of-all", agree=lambda _: True, retries=0) as remote:
+                start.wait()
+                results.append(remote.call("hang"))
+
+        callers = [threading.Thread(target=run) for _ in range(6)]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join()
+        assert server.most_running <= 2
+        refused = [one for one in results if isinstance(one, Problem) and one.kind is Kind.OVERLOADED]
+        assert refused
+        assert all(one.can_retry and "runs as many calls as it may (2)" in one.message for one in refused)
 
 
 @pytest.mark.requirement("GW-05")

@@ -190,7 +190,7 @@ def test_an_answer_that_is_used_too_late_is_none(tmp_path: Path) -> None:
     assert late.details["inbox"]["id"] != asked.details["inbox"]["id"]
 
 
-@pytest.mark.requirement("CC-05")
+@pytest.mark.requirement("CC-05", "D-19")
 def test_a_caller_who_floods_leaves_room_for_others(tmp_path: Path) -> None:
     now = 0.0
     inbox = Inbox(tmp_path / "inbox", is_default=True, clock=lambda: now)
