@@ -114,7 +114,7 @@ for argv in json.loads(sys.argv[1]):
 """
 
 
-@pytest.mark.requirement("D-17", "D-15")
+@pytest.mark.requirement("D-17", "D-15", "AT-02")
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_cost_of_a_document_is_proportional_to_its_size(bomb: str, tmp_path: Path) -> None:
     commands: list[list[str]] = []

@@ -241,7 +241,7 @@ NULLS: dict[str, Any] = {
 }
 
 
-@pytest.mark.requirement("C-4")
+@pytest.mark.requirement("C-4", "I-10")
 @pytest.mark.parametrize("kind", NULLS)
 def test_null_optional_members_give_one_warning(
     kind: str, put: Callable[[str, str], str], toolwire: Callable[..., Any]

@@ -12,7 +12,7 @@ import pytest
 CANARY = "canary-4711"
 
 
-@pytest.mark.requirement("D-26")
+@pytest.mark.requirement("D-26", "AT-19")
 @pytest.mark.parametrize("protocol", ["openapi", "otc", "opentool", "mcp"])
 @pytest.mark.parametrize("part", ["?api_key={}", "#{}", "?x=1&token={}#{}"])
 def test_a_key_in_a_url_is_neither_printed_nor_kept(

@@ -507,7 +507,7 @@ def _build_doubling_schema(keyword: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.requirement("D-17")
+@pytest.mark.requirement("D-17", "AT-02")
 def test_a_gateway_to_a_schema_bomb_goes_on_serving_and_stops() -> None:
     with background(asgi(Bombs())) as site, start_serve(site) as (process, said):
         connection = http.client.HTTPConnection(url_in(said).rstrip("/").removeprefix("http://"), timeout=30)

@@ -230,7 +230,7 @@ TAGGED = {
 }
 
 
-@pytest.mark.requirement("CV-26")
+@pytest.mark.requirement("CV-26", "O-12")
 @pytest.mark.parametrize("command", ["tools", "size"])
 def test_unknown_tag_is_refused_with_the_existing_tags(
     tmp_path: Path, toolwire: Callable[..., Any], command: str
@@ -245,7 +245,7 @@ def test_unknown_tag_is_refused_with_the_existing_tags(
     assert toolwire("tools", file, "--include", "all", "--tag", "admin").code == 0
 
 
-@pytest.mark.requirement("CV-26")
+@pytest.mark.requirement("CV-26", "O-12")
 def test_tags_are_listed_with_the_number_of_their_tools(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
     file = tmp_path / "pets.json"
     file.write_text(json.dumps(TAGGED), encoding="utf-8")
@@ -255,6 +255,7 @@ def test_tags_are_listed_with_the_number_of_their_tools(tmp_path: Path, toolwire
     assert json.loads(listed) == {"admin": 1, "pets": 2}
 
 
+@pytest.mark.requirement("O-12")
 @pytest.mark.parametrize(
     ("servers", "reason"),
     [
@@ -279,7 +280,7 @@ def test_document_without_a_usable_server_url_names_the_cause(
     assert toolwire("tools", file, "--include", "all", "--server", "https://pets.example").code == 0
 
 
-@pytest.mark.requirement("XL-088")
+@pytest.mark.requirement("XL-088", "O-12")
 def test_tools_table_counts_findings_and_each_one_names_its_place(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
     wide = {"type": "object", "properties": {f"p{n}": {"type": "string", "pattern": "(?=x)"} for n in range(3)}}
     answer = {"200": {"description": "", "content": {"application/json": {"schema": wide}}}}

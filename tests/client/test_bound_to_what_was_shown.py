@@ -95,7 +95,7 @@ def bank(listen: Callable[..., Any], encode_response: Callable[..., bytes]) -> B
     return Bank(listen, encode_response)
 
 
-@pytest.mark.requirement("D-20", "XL-050")
+@pytest.mark.requirement("D-20", "XL-050", "AT-08")
 @pytest.mark.parametrize("status", [307, 308])
 @pytest.mark.parametrize("answers", [[True, False], [True, True]])
 def test_redirect_after_approval_is_asked_about_with_its_own_url(bank: Bank, status: int, answers: list[bool]) -> None:
@@ -174,7 +174,7 @@ EDITS: Mapping[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
 }
 
 
-@pytest.mark.requirement("XL-047", "D-04")
+@pytest.mark.requirement("XL-047", "D-04", "AT-17")
 @pytest.mark.parametrize("edit", EDITS)
 def test_allow_always_ends_with_any_change_of_what_is_sent(bank: Bank, edit: str) -> None:
     asked: list[Question] = []
@@ -196,7 +196,7 @@ def test_allow_always_ends_with_any_change_of_what_is_sent(bank: Bank, edit: str
     assert asked[1].changes
 
 
-@pytest.mark.requirement("D-21", "XL-049")
+@pytest.mark.requirement("D-21", "XL-049", "AT-08")
 def test_site_cannot_mask_arguments_in_a_question(bank: Bank) -> None:
     schema = bank.document["paths"]["/pay/{who}"]["post"]["requestBody"]["content"]
     schema["application/json"] = schema.pop("application/x-www-form-urlencoded")
@@ -225,7 +225,7 @@ def test_site_cannot_mask_arguments_in_a_question(bank: Bank) -> None:
     assert (masked["note"], masked["whole"]) == ("********", '{"to": "mallory"}')
 
 
-@pytest.mark.requirement("D-19")
+@pytest.mark.requirement("D-19", "AT-08")
 @pytest.mark.parametrize("name", ["n", "y", "yes", "no", "a", "allow"])
 def test_typed_confirmation_differs_from_every_habitual_answer(name: str) -> None:
     question = Question(Call(Tool(name=name, destructive=True), {}), "https://x.example", "", Approval.PER_CALL)
@@ -233,7 +233,7 @@ def test_typed_confirmation_differs_from_every_habitual_answer(name: str) -> Non
     assert confirmation_text(question) == f"{name} yes"
 
 
-@pytest.mark.requirement("D-33")
+@pytest.mark.requirement("D-33", "AT-07")
 def test_data_flow_tracks_errors_and_read_results_of_a_site(bank: Bank, listen: Any, encode_response: Any) -> None:
     other = Bank(listen, encode_response)
     secret = "the vault opens at noon on the third of may"
@@ -266,7 +266,7 @@ def test_data_flow_tracks_errors_and_read_results_of_a_site(bank: Bank, listen: 
 KEY = GrantKey("me", "bank", "https://bank.example", "pay", "digest")
 
 
-@pytest.mark.requirement("XL-047")
+@pytest.mark.requirement("XL-047", "AT-21")
 @pytest.mark.parametrize("kept", ["memory", "file"])
 def test_clock_set_back_ends_grants_instead_of_extending_them(kept: str, tmp_path: Path) -> None:
     now = [1_000_000.0]
@@ -322,7 +322,7 @@ def device_at(url: str, code: str = "ABCD-EFGH") -> DeviceCode | Problem:
     raise AssertionError("it asked for more")
 
 
-@pytest.mark.requirement("D-29", "AC-13")
+@pytest.mark.requirement("D-29", "AC-13", "AT-18")
 @pytest.mark.parametrize(
     "url",
     [
@@ -344,7 +344,7 @@ def test_device_sign_in_page_must_be_https(url: str) -> None:
     assert isinstance(device_at(url), Problem)
 
 
-@pytest.mark.requirement("D-29", "AC-13")
+@pytest.mark.requirement("D-29", "AC-13", "AT-18")
 def test_device_sign_in_page_on_another_host_has_a_warning() -> None:
     own, login, foreign = (device_at(f"https://{host}.example/device") for host in ("auth", "login", "evil"))
     assert isinstance(own, DeviceCode) and isinstance(login, DeviceCode) and isinstance(foreign, DeviceCode)  # noqa: PT018

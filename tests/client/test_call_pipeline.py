@@ -535,7 +535,7 @@ def test_locked_connection_refuses_changed_and_added_tools(session: Session) -> 
     assert result.details == {"locked": True}
 
 
-@pytest.mark.requirement("D-33", "OQ-5")
+@pytest.mark.requirement("D-33", "OQ-5", "AT-07")
 def test_text_of_one_site_sent_to_another_is_asked_about_with_its_source(session: Session) -> None:
     mail, notes = Site(READ, url="https://mail.example"), Site(ADD, WATER, READ, url=HOME)
     secret = "The meeting is moved to the cellar of the old mill."

@@ -43,6 +43,7 @@ async def listen_to(network: Network, request: Request) -> Response | Problem:
     return await network.listen(request, hear)
 
 
+@pytest.mark.requirement("I-02")
 @pytest.mark.parametrize("new_loop", LOOPS)
 @pytest.mark.parametrize(
     ("send", "pieces"),
@@ -190,6 +191,7 @@ async def reply(send: Any, status: int, body: bytes, *more: tuple[bytes, bytes])
     await send({"type": "http.response.body", "body": body})
 
 
+@pytest.mark.requirement("I-02")
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
 def test_mcp_server_is_notified_of_a_cancelled_call(version: str) -> None:
     server = Patient(version)

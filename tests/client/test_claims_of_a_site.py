@@ -92,7 +92,7 @@ def bank(request: pytest.FixtureRequest, listen: Callable[..., Any], encode_resp
     return Bank(request.param, listen, encode_response)
 
 
-@pytest.mark.requirement("XL-044", "XL-043")
+@pytest.mark.requirement("XL-044", "XL-043", "AT-01")
 def test_claimed_read_only_tool_is_never_called_without_a_question(bank: Bank) -> None:
     with connect_sync(bank.url, protocol=bank.wire) as remote:
         (tool,) = remote.tools
@@ -103,7 +103,7 @@ def test_claimed_read_only_tool_is_never_called_without_a_question(bank: Bank) -
     assert bank.sent == []
 
 
-@pytest.mark.requirement("XL-044")
+@pytest.mark.requirement("XL-044", "AT-01")
 def test_asynchronous_client_also_asks_for_a_claimed_read_only_tool(bank: Bank) -> None:
     async def call() -> Result:
         async with connect(bank.url, protocol=bank.wire) as remote:
@@ -113,7 +113,7 @@ def test_asynchronous_client_also_asks_for_a_claimed_read_only_tool(bank: Bank) 
     assert bank.sent == []
 
 
-@pytest.mark.requirement("XL-044", "XL-050")
+@pytest.mark.requirement("XL-044", "XL-050", "AT-01")
 def test_approved_call_is_sent_once_despite_a_claim_of_idempotence(bank: Bank) -> None:
     asked: list[Question] = []
 
@@ -132,7 +132,7 @@ def test_approved_call_is_sent_once_despite_a_claim_of_idempotence(bank: Bank) -
         assert any("sent again" in reason for reason in question.reasons)
 
 
-@pytest.mark.requirement("XL-044", "XL-048", "D-04")
+@pytest.mark.requirement("XL-044", "XL-048", "D-04", "AT-01")
 def test_agreement_is_asked_once_and_ends_with_another_definition(bank: Bank, tmp_path: Path) -> None:
     lists: list[tuple[Tool, ...]] = []
 

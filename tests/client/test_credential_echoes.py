@@ -94,7 +94,7 @@ def readable(result: Value | Problem) -> str:
     return repr(result) + str(result)
 
 
-@pytest.mark.requirement("D-26", "R20")
+@pytest.mark.requirement("D-26", "R20", "AT-11")
 @pytest.mark.parametrize("scheme", ["head", "query", "cookie", "basic", "bearer"])
 def test_key_echoed_by_a_site_is_removed(site: str, scheme: str) -> None:
     keys = {scheme: PLAIN if scheme != "basic" else f"user:{PLAIN}"}
@@ -154,7 +154,7 @@ WAYS: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.mark.requirement("D-26")
+@pytest.mark.requirement("D-26", "AT-11")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("field", ["{}", "Bearer {}"])
 def test_every_usual_way_to_write_a_key_is_found(way: str, field: str) -> None:

@@ -147,6 +147,7 @@ def test_a_call_opens_a_new_connection_where_the_server_has_left_the_old_one(
         assert len(listener.requests) == listener.connections == number
 
 
+@pytest.mark.requirement("P-04")
 def test_tls_roots_are_read_once_and_never_for_http(listen: Any, open_network: Any) -> None:
     _make_context.cache_clear()
     transport = open_network(resolve=lambda host, port: ["127.0.0.1"])

@@ -34,7 +34,7 @@ def pad_document(size: int) -> bytes:
     return json.dumps({**DOCUMENT, "x-text": "x" * size}).encode()
 
 
-@pytest.mark.requirement("XL-012")
+@pytest.mark.requirement("XL-012", "P-05")
 @pytest.mark.parametrize("keyed", [False, True], ids=["without a key", "with a key"])
 def test_document_may_be_larger_than_the_response_limit(listen: Any, encode_response: Any, keyed: bool) -> None:
     refused = encode_response(b"", status="401 Unauthorized")
@@ -50,7 +50,7 @@ def test_document_may_be_larger_than_the_response_limit(listen: Any, encode_resp
         assert [tool.name for tool in remote.tools] == ["list_pets"]
 
 
-@pytest.mark.requirement("XL-012")
+@pytest.mark.requirement("XL-012", "O-12")
 def test_document_above_its_limit_is_refused_with_the_option_to_raise_it(
     listen: Any, encode_response: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -85,6 +85,7 @@ class Marker(list[Any]):
         return []
 
 
+@pytest.mark.requirement("P-05")
 def test_connecting_converts_a_document_in_another_thread(tmp_path: Path) -> None:
     (tmp_path / "api.json").write_bytes(pad_document(10))
     marker = Marker()

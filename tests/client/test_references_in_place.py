@@ -34,7 +34,7 @@ def tools_of(
         return {tool.name: tool for tool in remote.tools}, remote.findings()
 
 
-@pytest.mark.requirement("CV-17", "XL-088")
+@pytest.mark.requirement("CV-17", "XL-088", "O-06")
 @pytest.mark.parametrize(
     ("files", "paths"),
     [
@@ -82,7 +82,7 @@ def test_a_pointer_may_lead_through_a_reference(tmp_path: Path) -> None:
     assert findings == ()
 
 
-@pytest.mark.requirement("XL-088", "CV-30")
+@pytest.mark.requirement("XL-088", "CV-30", "O-06")
 @pytest.mark.parametrize(
     ("node", "reason"),
     [
@@ -127,6 +127,7 @@ def test_every_command_reads_such_a_document(
     assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.requirement("O-09")
 def test_a_property_that_is_called_ref_is_no_reference(tmp_path: Path) -> None:
     text = """\
 openapi: 3.0.3
@@ -153,7 +154,7 @@ paths:
         ]
 
 
-@pytest.mark.requirement("CV-34", "XL-088")
+@pytest.mark.requirement("CV-34", "XL-088", "O-09")
 def test_operation_dropped_for_its_method_is_reported(tmp_path: Path) -> None:
     item = {method: {"operationId": method} for method in ("get", "head", "options", "trace")}
     item["post"] = {"operationId": "post", "x-mcp": False}

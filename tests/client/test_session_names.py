@@ -70,6 +70,7 @@ def count_calls(work: Any) -> int:
     return calls
 
 
+@pytest.mark.requirement("P-03")
 def test_naming_the_thousandth_connection_costs_as_much_as_the_tenth() -> None:
     session, costs = Session(), list[int]()
     for _ in range(1_000):

@@ -20,6 +20,7 @@ def notes() -> Toolkit:
     return tools
 
 
+@pytest.mark.requirement("I-10")
 @pytest.mark.parametrize(("rules", "most"), [(ClientRules(), 10), (ClientRules(questions_a_minute=3), 3)])
 def test_refusal_for_too_many_questions_names_the_setting_that_raises_the_limit(rules: ClientRules, most: int) -> None:
     with background(asgi(notes())) as url:

@@ -63,7 +63,7 @@ def tools(remote: Any) -> list[str]:
     return [tool.name for tool in remote.tools]
 
 
-@pytest.mark.requirement("XL-013")
+@pytest.mark.requirement("XL-013", "O-03")
 @pytest.mark.parametrize(
     "media",
     [
@@ -79,7 +79,7 @@ def test_yaml_document_is_read_with_any_content_type(listen: Any, encode_respons
         assert tools(remote) == ["list_pets"]
 
 
-@pytest.mark.requirement("XL-013")
+@pytest.mark.requirement("XL-013", "O-03")
 @pytest.mark.parametrize(
     "start",
     [
@@ -114,7 +114,7 @@ def test_every_command_reads_a_yaml_file(
     assert "api.yaml" in capsys.readouterr().out
 
 
-@pytest.mark.requirement("XL-013")
+@pytest.mark.requirement("XL-013", "O-05")
 def test_yaml_aliases_and_merge_keys_are_resolved(tmp_path: Path) -> None:
     (tmp_path / "api.yaml").write_text(ALIASED, encoding="utf-8")
     with connect_sync(str(tmp_path / "api.yaml"), selection=EVERY) as remote:
@@ -123,7 +123,7 @@ def test_yaml_aliases_and_merge_keys_are_resolved(tmp_path: Path) -> None:
         assert remote.findings() == ()
 
 
-@pytest.mark.requirement("D-16")
+@pytest.mark.requirement("D-16", "O-05")
 def test_yaml_document_with_exploding_aliases_is_refused_in_one_sentence(tmp_path: Path) -> None:
     levels = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
     (tmp_path / "api.yaml").write_text(f"openapi: 3.0.3\na0: &a0 [x]\n{levels}paths: {{}}\n", encoding="utf-8")
@@ -131,7 +131,7 @@ def test_yaml_document_with_exploding_aliases_is_refused_in_one_sentence(tmp_pat
         connect_sync(str(tmp_path / "api.yaml"), selection=EVERY).__enter__()
 
 
-@pytest.mark.requirement("XL-013", "CV-17")
+@pytest.mark.requirement("XL-013", "CV-17", "O-03")
 @pytest.mark.parametrize(
     ("name", "fragment"),
     [
@@ -171,6 +171,7 @@ overlay: 1.0.0
 """
 
 
+@pytest.mark.requirement("O-03")
 @pytest.mark.parametrize("name", ["overlay.yaml", "overlay.yml", "overlay"])
 def test_an_overlay_may_be_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     (tmp_path / "api.yaml").write_text(SORTED, encoding="utf-8")

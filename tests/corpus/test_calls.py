@@ -287,6 +287,7 @@ SHORT: dict[str, tuple[dict[str, Any], Guided]] = {
 }
 
 
+@pytest.mark.requirement("O-10")
 @pytest.mark.parametrize("name", SHORT)
 def test_call_is_accepted_sent_as_in_its_guide_and_visible(name: str) -> None:
     written, call = SHORT[name]

@@ -150,7 +150,7 @@ def define_returning(annotation: Any) -> Any:
     return Toolkit("Types").add(give)
 
 
-@pytest.mark.requirement("OTC-012")
+@pytest.mark.requirement("OTC-012", "I-05")
 @pytest.mark.parametrize("name", TYPES)
 def test_result_matches_the_declared_output_schema(name: str) -> None:
     annotation, values = TYPES[name]
@@ -183,6 +183,7 @@ def test_input_schema_uses_only_formats_known_to_validators(name: str) -> None:
     assert set(formats(Toolkit("Types").add(take).tool.input_schema)) <= AJV_FORMATS
 
 
+@pytest.mark.requirement("I-05")
 def test_naive_datetime_and_time_have_no_format_in_the_schema() -> None:
     def take(value: pydantic.NaiveDatetime, at: dt.time) -> None: ...
 
@@ -194,6 +195,7 @@ def test_naive_datetime_and_time_have_no_format_in_the_schema() -> None:
     }
 
 
+@pytest.mark.requirement("I-05")
 def test_only_a_result_that_always_has_an_offset_is_a_date_time() -> None:
     def aware() -> pydantic.AwareDatetime: ...
     def either() -> dt.datetime: ...

@@ -225,6 +225,7 @@ def test_page_reports_form_errors(ada: Visitor) -> None:
     assert (short.status_code, "A password must have 8 to 1,024 characters" in short.text) == (422, True)
 
 
+@pytest.mark.requirement("AT-15")
 @pytest.mark.parametrize(
     ("body", "status"),
     [

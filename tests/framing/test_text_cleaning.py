@@ -129,7 +129,7 @@ def list_ignorable() -> list[str]:
     return found
 
 
-@pytest.mark.requirement("D-01", "D-03")
+@pytest.mark.requirement("D-01", "D-03", "AT-06")
 @pytest.mark.parametrize(
     ("before", "after"), [("a", "b"), ("7", "8"), ("\u304b", "\u306a"), ("\u4e2d", "\u6587"), ("", "")]
 )

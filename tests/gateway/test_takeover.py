@@ -73,7 +73,7 @@ ATTACKS = {
 }
 
 
-@pytest.mark.requirement("D-32")
+@pytest.mark.requirement("D-32", "AT-03")
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
 @pytest.mark.parametrize("is_first", [True, False], ids=["evil first", "evil last"])
@@ -109,7 +109,7 @@ def test_call_by_name_never_reaches_another_site(attack: str, protocol: str, is_
         asyncio.run(calls((bank_url, evil_url)))
 
 
-@pytest.mark.requirement("D-32")
+@pytest.mark.requirement("D-32", "AT-03")
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_site_tool_names_cannot_capture_names_of_another_site(attack: str) -> None:
     bank, evil = Site("Bank", *BANK), Site("Evil", *ATTACKS[attack])
@@ -160,7 +160,7 @@ def test_local_function_keeps_its_toolkit_name() -> None:
         asyncio.run(calls(url))
 
 
-@pytest.mark.requirement("D-32")
+@pytest.mark.requirement("D-32", "AT-03")
 def test_name_of_a_removed_tool_is_not_reassigned_to_another_site() -> None:
     bank, evil = Site("Bank", *BANK), Site("Evil", tool("other", "Evil"))
 

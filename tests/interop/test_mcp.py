@@ -125,6 +125,7 @@ class SumOutput(BaseModel):
     result: int
 
 
+@pytest.mark.requirement("I-10")
 def test_result_wrapped_by_the_sdk_is_unwrapped_and_an_object_is_kept() -> None:
     server = MCPServer("Wrapping")
 
@@ -158,6 +159,7 @@ def test_result_wrapped_by_the_sdk_is_unwrapped_and_an_object_is_kept() -> None:
         assert remote.call("free") == Value({"result": 42})
 
 
+@pytest.mark.requirement("I-10")
 def test_fastmcp_wrap_mark_is_written_for_non_object_results(serve: Callable[..., str]) -> None:
     async def talk() -> None:
         async with Client(f"{serve(calculator())}/mcp") as client:

@@ -115,7 +115,7 @@ def call_async(url: str, name: str, heard: list[Progress]) -> Result:
     return asyncio.run(calling())
 
 
-@pytest.mark.requirement("MC-06")
+@pytest.mark.requirement("MC-06", "I-04")
 @pytest.mark.parametrize("call", [call_blocking, call_async])
 @pytest.mark.parametrize(
     ("name", "said"), [("ping", "answered"), ("roots", "refused -32601"), ("elicit", "refused -32601")]

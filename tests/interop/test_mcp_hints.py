@@ -54,6 +54,7 @@ def hints() -> dict[str, dict[str, Any]]:
         return asyncio.run(list_annotations(gateway))
 
 
+@pytest.mark.requirement("I-10")
 def test_gateway_keeps_titles_and_hints_except_read_only(hints: dict[str, dict[str, Any]]) -> None:
     assert hints["find"] == {
         "title": "Look it up",

@@ -44,6 +44,7 @@ def url() -> Iterator[str]:
         yield base
 
 
+@pytest.mark.requirement("I-08")
 def test_tool_is_called_by_its_original_or_legal_name(url: str) -> None:
     with connect_sync(url, approve=lambda question: True) as remote:
         listed = {tool.original_name or tool.name: tool.name for tool in remote.tools}
@@ -57,6 +58,7 @@ def test_tool_is_called_by_its_original_or_legal_name(url: str) -> None:
             assert all(repr(name) in one for one in told)
 
 
+@pytest.mark.requirement("I-08")
 def test_asynchronous_client_also_finds_the_original_name(url: str) -> None:
     async def calling() -> object:
         async with connect(url, approve=lambda question: True) as remote:
@@ -65,6 +67,7 @@ def test_asynchronous_client_also_finds_the_original_name(url: str) -> None:
     assert asyncio.run(calling()) == Value("admin.tools.list")
 
 
+@pytest.mark.requirement("I-08")
 def test_model_can_use_the_original_or_the_legal_name(url: str) -> None:
     with connect_sync(url, approve=lambda question: True) as remote:
         for name in ("admin.tools.list", "admin_tools_list"):
@@ -72,12 +75,14 @@ def test_model_can_use_the_original_or_the_legal_name(url: str) -> None:
             assert json.loads(told)["result"] == "admin.tools.list"
 
 
+@pytest.mark.requirement("I-08")
 def test_command_line_reports_renamed_tools(url: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["tools", url, "--findings"]) == 0
     said = capfd.readouterr()
     assert "'admin.tools.list' is called 'admin_tools_list' here" in " ".join((said.out + said.err).split())
 
 
+@pytest.mark.requirement("I-08")
 @pytest.mark.parametrize("codec", BUILTIN, ids=lambda codec: codec.name)
 def test_a_gateway_passes_a_call_on_by_either_name(url: str, codec: Codec) -> None:
     async def calling() -> None:

@@ -102,6 +102,7 @@ def url(server: Restarting) -> Iterator[str]:
         yield base
 
 
+@pytest.mark.requirement("I-09")
 @pytest.mark.parametrize("call", [call_blocking, call_async])
 def test_a_call_goes_on_in_a_new_session_with_one_question(call: Any, server: Restarting, url: str) -> None:
     person = Person()
@@ -111,6 +112,7 @@ def test_a_call_goes_on_in_a_new_session_with_one_question(call: Any, server: Re
     assert len(server.sessions) == 2
 
 
+@pytest.mark.requirement("I-09")
 @pytest.mark.parametrize("call", [call_blocking, call_async])
 def test_closing_the_connection_deletes_the_session(call: Any, server: Restarting, url: str) -> None:
     call(url, Person(), lambda: None)
@@ -118,6 +120,7 @@ def test_closing_the_connection_deletes_the_session(call: Any, server: Restartin
     assert server.asked[-1] == ("DELETE", session)
 
 
+@pytest.mark.requirement("I-09")
 @pytest.mark.parametrize("call", [call_blocking, call_async])
 def test_a_server_that_answers_get_with_405_is_found_by_post(call: Any, server: Restarting, url: str) -> None:
     server.refused = {"GET"}
@@ -136,6 +139,7 @@ def test_explain_lists_post_probes_and_deletes_its_session(
     assert server.asked[-1][0] == "DELETE"
 
 
+@pytest.mark.requirement("I-09")
 def test_failed_discovery_explains_how_to_name_an_mcp_server() -> None:
     async def nothing(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 404, "headers": []})

@@ -42,7 +42,7 @@ class SlowPeople:
         return None
 
 
-@pytest.mark.requirement("D-34", "AS-19")
+@pytest.mark.requirement("D-34", "AS-19", "AT-09")
 def test_sign_in_flood_uses_few_threads_and_leaves_others_responsive(open_site: Callable[..., Site]) -> None:
     people = SlowPeople()
     site = open_site(users=people)
@@ -79,7 +79,7 @@ def wrong(site: Site, address: str, name: str = "Ada", password: str = "wrong ho
     return site.new_browser(address).sign_in(name=name, password=password)
 
 
-@pytest.mark.requirement("AS-19")
+@pytest.mark.requirement("AS-19", "AT-20")
 def test_wrong_passwords_from_others_do_not_lock_an_account(site: Site) -> None:
     waits: list[float] = []
 
@@ -109,7 +109,7 @@ def test_one_address_tries_few_names_a_minute(site: Site, addresses: list[str], 
     assert "Too many attempts" not in wrong(site, others, name="name-31").text
 
 
-@pytest.mark.requirement("AS-18")
+@pytest.mark.requirement("AS-18", "AT-20")
 def test_one_address_cannot_block_registrations_of_others(open_site: Callable[..., Site]) -> None:
     site = open_site(registration=True)
     assert [register_app(site).status_code for _ in range(21)][-1] == 429
@@ -134,7 +134,7 @@ def test_unused_apps_are_deleted_for_new_ones(open_site: Callable[..., Site], mo
     assert known == [True, False, False, True, True, True]
 
 
-@pytest.mark.requirement("AS-16", "D-34")
+@pytest.mark.requirement("AS-16", "D-34", "AT-14")
 @pytest.mark.parametrize(
     "spelled",
     [
@@ -162,7 +162,7 @@ def test_one_address_cannot_cause_unlimited_fetches_from_many_sites(site: Site) 
     assert site.new_browser("192.0.2.9").get(site.ask(URL)).status_code == 303
 
 
-@pytest.mark.requirement("AS-16", "D-34")
+@pytest.mark.requirement("AS-16", "D-34", "AT-14")
 def test_many_domains_with_one_address_share_its_fetch_limit(
     open_site: Callable[..., Site], serve: Callable[[Callable[[str], Any]], str]
 ) -> None:
@@ -208,7 +208,7 @@ def document_of(url: str) -> Response:
     return Response(200, ((b"content-type", b"application/json"),), json.dumps(body).encode())
 
 
-@pytest.mark.requirement("AS-01", "AS-03")
+@pytest.mark.requirement("AS-01", "AS-03", "AT-13")
 @pytest.mark.parametrize(
     "mistake", [{"code_challenge_method": "plain"}, {"scope": "nonsense"}, {"response_type": "token"}]
 )
@@ -231,6 +231,7 @@ def test_unverified_app_cannot_redirect_without_user_consent(
     assert "error" in site.answer(site.browser.get(asked)), "the person has allowed it before"
 
 
+@pytest.mark.requirement("AT-15")
 @pytest.mark.parametrize("path", ["/oauth/login", "/oauth/consent", "/oauth/logout"])
 def test_form_with_too_many_fields_is_refused_in_one_sentence(site: Site, path: str) -> None:
     fields = {f"f{number}": "x" for number in range(150)}
@@ -255,6 +256,7 @@ def test_consent_page_links_to_the_page_that_revokes(open_site: Callable[..., Si
     assert '<a href="/connected">what you allowed</a>' in site.browser.get(site.ask()).text
 
 
+@pytest.mark.requirement("AT-09")
 def test_correct_password_still_works_after_a_flood(site: Site) -> None:
     assert isinstance(site.people, Accounts)
     assert site.browser.sign_in().status_code == 303

@@ -63,7 +63,7 @@ def test_any_body_is_answered_or_is_a_call(routes: Any, path: str, body: bytes) 
 
 
 @given(name=st.text(min_size=1), arguments=st.dictionaries(st.text(), VALUES), id_=st.text())
-@pytest.mark.requirement("OTRPC-006", "OTRPC-014")
+@pytest.mark.requirement("OTRPC-006", "OTRPC-014", "I-06")
 def test_any_name_and_arguments_reach_a_tool_without_a_document(name: str, arguments: dict[str, Any], id_: str) -> None:
     body = json.dumps({"jsonrpc": "2.0", "method": name, "params": arguments, "id": id_}, ensure_ascii=False)
     try:

@@ -24,7 +24,7 @@ def load_document(url: str) -> dict[str, Any]:
     return data
 
 
-@pytest.mark.requirement("OTRPC-013", "OT-005", "A-01")
+@pytest.mark.requirement("OTRPC-013", "OT-005", "A-01", "I-07")
 def test_served_document_is_complete_without_references(serve: Serve) -> None:
     document = deepcopy(DOCUMENT)
     document["schemas"]["Book"] = BOOK

@@ -96,7 +96,7 @@ def served_record(request: pytest.FixtureRequest) -> Iterator[tuple[Record, Call
         record.go_on.set()
 
 
-@pytest.mark.requirement("D-34", "MC-05")
+@pytest.mark.requirement("D-34", "MC-05", "I-03")
 @pytest.mark.parametrize("tool", ["wait", "hold"])
 @pytest.mark.parametrize("wire", CALLS)
 def test_disconnected_client_cancels_its_call(
@@ -139,7 +139,7 @@ def stateless(tool: str) -> bytes:
     return message("POST", "/mcp", json.dumps(body).encode(), *fields)
 
 
-@pytest.mark.requirement("MC-05", "MC-06")
+@pytest.mark.requirement("MC-05", "MC-06", "I-03")
 def test_disconnected_stateless_mcp_client_cancels_its_call(
     served_record: tuple[Record, Callable[[], socket.socket]],
 ) -> None:
@@ -172,7 +172,7 @@ def test_disconnected_stream_is_cancelled_unless_recorded(
     assert not record.cancelled.is_set()
 
 
-@pytest.mark.requirement("A-42")
+@pytest.mark.requirement("A-42", "I-03")
 @pytest.mark.parametrize("tool", ["wait", "hold"])
 def test_recorded_call_continues_after_a_disconnect_and_is_replayed(
     served_record: tuple[Record, Callable[[], socket.socket]], tool: str

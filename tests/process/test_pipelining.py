@@ -79,7 +79,7 @@ class Held(Echo):
         await super().__call__(scope, receive, send)
 
 
-@pytest.mark.requirement("R10", "D-34")
+@pytest.mark.requirement("R10", "D-34", "AT-12")
 @pytest.mark.parametrize("chunk", [len(SMALL), 1_000, 100_000])
 def test_pipelined_requests_are_buffered_up_to_a_limit(chunk: int) -> None:
     async def story() -> None:

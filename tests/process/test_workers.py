@@ -93,7 +93,7 @@ def kill_one_of_two(server: Running, make_call: Callable[[str, int], bytes]) -> 
     asyncio.run(story())
 
 
-@pytest.mark.requirement("R15")
+@pytest.mark.requirement("R15", "AT-16")
 def test_busy_workers_end_with_their_killed_parent(start: Start) -> None:
     async def story() -> None:
         server = start(workers=2)

@@ -92,12 +92,15 @@ def test_ledger_has_every_numbered_requirement_once_and_in_order() -> None:
         *(f"AC-{n:02}" for n in range(1, 15)),  # the OAuth client
         *(f"D-{n:02}" for n in range(1, 40)),  # the threat model
         *(f"R{n}" for n in range(1, 21)),  # the reliability goals
+        *(f"O-{n:02}" for n in range(1, 13)),  # defects of OpenAPI documents as tools
+        *(f"AT-{n:02}" for n in range(1, 22)),  # attacks that worked once
+        *(f"I-{n:02}" for n in range(1, 11)),  # defects beside clients, servers and SDKs of others; I-11 is MC-11
+        *(f"P-{n:02}" for n in range(1, 11)),  # cost that grew as it should not
     ]
     found = list(read_own_ledger().requirements)
     assert found[: len(expected)] == expected
     # The rows of these lists come one by one, each when a user has it.
     later = [
-        *(f"P-{n:02}" for n in range(1, 10)),  # defects of speed under load
         *(f"MC-{n:02}" for n in range(1, 13)),  # MCP in full
         *(f"CC-{n:02}" for n in range(1, 9)),  # consent that holds everywhere
         *(f"LC-{n:02}" for n in range(1, 6)),  # long calls

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 
+import pytest
+
 import toolwire
 from toolwire.core.codec import Site
 from toolwire.protocols import BUILTIN
@@ -46,6 +48,7 @@ def test_garbage_collection_is_paused_while_route_tables_are_built() -> None:
     assert collections.count("start") < 5
 
 
+@pytest.mark.requirement("P-09")
 def test_each_tool_adds_few_objects_for_the_garbage_collector() -> None:
     many()  # whatever is made once is made
     gc.collect()

@@ -235,7 +235,7 @@ def own_log() -> Generator[io.StringIO]:
 
 
 @pytest.mark.reveals_secrets  # at its end, to show that nothing is kept of them
-@pytest.mark.requirement("R20", "D-26")
+@pytest.mark.requirement("R20", "D-26", "AT-11")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("secret", [ODD, "plain-zebra-81f2"])
 def test_secret_is_removed_from_every_log_in_any_notation(own_log: io.StringIO, way: str, secret: str) -> None:

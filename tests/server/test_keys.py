@@ -1,6 +1,7 @@
 """Callers told apart by API keys."""
 
 import asyncio
+import sys
 
 import pytest
 
@@ -81,3 +82,25 @@ def test_caller_without_a_key_is_told_how_to_send_one() -> None:
 def test_different_keys_are_different_principals() -> None:
     keys = ApiKeyCallers(["K1", "K2"])
     assert keys.find_caller({b"x-api-key": b"K1"}) != keys.find_caller({b"x-api-key": b"K2"})
+
+
+@pytest.mark.requirement("P-08")
+def test_a_key_among_many_is_found_in_as_many_steps_as_among_few() -> None:
+    def count_calls(number: int) -> int:
+        keys = ApiKeyCallers([f"K{n}" for n in range(number)])
+        fields = {b"x-api-key": b"K%d" % (number - 1)}
+        counted = 0
+
+        def count(_frame: object, event: str, _arg: object) -> None:
+            nonlocal counted
+            counted += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        try:
+            found = keys.find_caller(fields)
+        finally:
+            sys.setprofile(None)
+        assert isinstance(found, Caller)
+        return counted
+
+    assert count_calls(10_000) == count_calls(10)

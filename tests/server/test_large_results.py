@@ -75,6 +75,7 @@ def call(name: str, **arguments: Any) -> Call:
     return Call(tool=tool, arguments=arguments, call_id="c1")
 
 
+@pytest.mark.requirement("P-07")
 def test_another_call_is_answered_in_the_middle_of_a_large_result() -> None:
     result = asyncio.run(_call_beside_a_large_result())
     assert isinstance(result, Value)
@@ -155,7 +156,7 @@ class ForeignToolbox:
         return Value({"found": {"rows": [OneRow(number) for number in range(LARGE_ITEMS + 10)]}})
 
 
-@pytest.mark.requirement("D-34")
+@pytest.mark.requirement("D-34", "P-07")
 def test_another_call_is_answered_while_a_large_result_is_written(codec: Codec) -> None:
     _other_was_answered.clear()
     _is_written.clear()

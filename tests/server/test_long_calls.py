@@ -631,7 +631,7 @@ def test_the_document_describes_the_resource_and_gives_no_tool_another_argument(
     )
 
 
-@pytest.mark.requirement("LC-01")
+@pytest.mark.requirement("LC-01", "LC-03")
 def test_a_tool_with_a_long_time_limit_is_long_and_times_are_checked() -> None:
     kit = Toolkit("Times")
 
@@ -644,7 +644,7 @@ def test_a_tool_with_a_long_time_limit_is_long_and_times_are_checked() -> None:
         """Take less."""
 
     assert {tool.name: tool.long for tool in kit.catalog().tools} == {"slow": True, "quick": False}
-    for keep_s in (0, -1, 31 * 86_400, float("nan")):
+    for keep_s in (0, -1, 30 * 86_400 + 1, 31 * 86_400, float("nan")):
         with pytest.raises(DefinitionError, match="keep_s"):
             kit.tool(long=True, keep_s=keep_s)(lambda: None)
 

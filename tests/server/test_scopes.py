@@ -204,7 +204,7 @@ def many_tools() -> Toolkit:
     "asked",
     [("GET", "/tools"), ("GET", "/openapi.json"), ("GET", "/opentool/load"), ("POST", "/mcp"), ("GET", "/uts/tools")],
 )
-@pytest.mark.requirement("D-30", "D-34")
+@pytest.mark.requirement("D-30", "D-34", "P-01")
 def test_new_scope_set_reuses_the_derived_data_of_each_tool(asked: tuple[str, str]) -> None:
     cache = CountingCache()
     table = RouteTable(many_tools().catalog(), BUILTIN, Site(keys=True, cache=cache))
@@ -223,6 +223,7 @@ def test_new_scope_set_reuses_the_derived_data_of_each_tool(asked: tuple[str, st
     assert cache.derived == before
 
 
+@pytest.mark.requirement("P-01", "P-09")
 def test_added_tool_reuses_the_derived_data_of_the_others(ask: Ask) -> None:
     tools = many_tools()
     app = asgi(tools)

@@ -196,7 +196,7 @@ def test_generator_exit_is_passed_on_and_leaves_no_deadline() -> None:
     assert asyncio.run(leave()) == 0
 
 
-@pytest.mark.requirement("D-34")
+@pytest.mark.requirement("D-34", "AT-04")
 def test_one_caller_cannot_occupy_all_running_calls() -> None:
     def of(principal: str) -> Call:
         return Call(Tool(name="wait"), {}, "c", Context(principal=principal))

@@ -59,7 +59,7 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(within())
 
 
-@pytest.mark.requirement("D-34")
+@pytest.mark.requirement("D-34", "AT-04")
 def test_slow_jobs_of_one_caller_leave_threads_to_others() -> None:
     async def story() -> None:
         pool, gate = ThreadPool(SIZE), Gate()
@@ -309,7 +309,7 @@ def test_deadline_of_a_call_starts_at_its_acceptance() -> None:
     assert ran == []
 
 
-@pytest.mark.requirement("D-34")
+@pytest.mark.requirement("D-34", "AT-04")
 def test_one_callers_slow_calls_over_the_network_leave_threads_to_another() -> None:
     gate, kit = Gate(), Toolkit("Gate")
     kit.add(gate.pass_through, name="slow", approval="auto")

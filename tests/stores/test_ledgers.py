@@ -211,7 +211,7 @@ def pay(ledger: Ledger, principal: str, name: str, answer: str = "paid") -> Clai
     return standing
 
 
-@pytest.mark.requirement("A-42", "D-34")
+@pytest.mark.requirement("A-42", "D-34", "AT-05")
 @pytest.mark.parametrize("limits", [{"rows": 100}, {"bytes": 100_000}])
 def test_one_caller_cannot_evict_calls_of_another_caller(make: Open, limits: dict[str, int]) -> None:
     ledger = make(**limits)
@@ -236,7 +236,7 @@ def test_late_callers_get_room_beside_earlier_callers(make: Open) -> None:
         assert isinstance(pay(ledger, f"caller-{caller}", "99"), StoredResult)
 
 
-@pytest.mark.requirement("A-42")
+@pytest.mark.requirement("A-42", "P-02")
 def test_a_lowered_limit_is_reached_by_a_few_rows_a_call(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "calls.sqlite"
     before = SqliteLedger(path, clock=clock, boot="one")
@@ -282,7 +282,7 @@ class Tasks:
         self.other.execute("ROLLBACK")
 
 
-@pytest.mark.requirement("R13")
+@pytest.mark.requirement("R13", "AT-10")
 def test_locked_ledger_file_delays_only_calls_that_write_to_it(tmp_path: Path) -> None:
     ledger = SqliteLedger(tmp_path / "calls.sqlite")
     others = Tasks(tmp_path / "calls.sqlite")

@@ -242,6 +242,17 @@ def test_a_call_is_kept_for_its_time_after_its_end(make: Open, clock: Clock) -> 
 
 
 @pytest.mark.requirement("LC-03")
+def test_one_caller_has_at_most_a_hundred_calls_that_are_not_over_where_nothing_is_set(make: Open) -> None:
+    store = make()
+    for number in range(100):
+        accept(store, f"c{number}")
+    refused = do(store.accept(new("c100")))
+    assert isinstance(refused, Problem)
+    assert refused.kind is Kind.RATE_LIMITED
+    accept(store, "bobs", principal="bob")
+
+
+@pytest.mark.requirement("LC-03")
 def test_one_caller_has_a_bound_of_calls_and_loses_only_own_ended_ones(make: Open) -> None:
     store = make(each=3, open_each=2)
     accept(store, "bobs", principal="bob")

@@ -54,6 +54,7 @@ def site(served_shop: tuple[list[str], str]) -> Iterator[str]:
     assert deleted == []
 
 
+@pytest.mark.requirement("O-04")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_client_refuses_an_undeclared_argument_without_a_question(site: str, protocol: str) -> None:
     asked: list[Any] = []
@@ -78,6 +79,7 @@ def answer(url: str, body: Any = None) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
+@pytest.mark.requirement("O-04")
 def test_server_refuses_an_undeclared_argument_of_any_client(site: str) -> None:
     wrong = {"tag": "old"}
     mcp = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "delete_orders", "arguments": wrong}}
@@ -107,6 +109,7 @@ def test_session_id_argument_of_the_typescript_sdk_is_accepted(site: str) -> Non
     assert (status, json.loads(text)["result"]) == (200, {"result": 3})
 
 
+@pytest.mark.requirement("O-04")
 def test_model_receives_the_refusal_through_each_sdk(site: str) -> None:
     from anthropic.types import ToolUseBlock
     from google.genai.types import FunctionCall

@@ -24,6 +24,7 @@ def kinds(url: str, **options: str) -> set[Kind | None]:
     return {refused.value.kind, asyncio.run(connecting())}
 
 
+@pytest.mark.requirement("I-10")
 @pytest.mark.parametrize("protocol", ["opentool", "otc", "mcp"])
 def test_a_missing_and_a_wrong_key_are_unauthorized(protocol: str) -> None:
     with background(asgi(Toolkit("Closed"), api_keys=["right"])) as url:

@@ -139,7 +139,7 @@ def test_invalid_tool_function_is_refused_by_name() -> None:
     assert [function.tool.name for function in toolkit.functions] == ["add"]
 
 
-@pytest.mark.requirement("FU-06")
+@pytest.mark.requirement("FU-06", "I-05")
 def test_duration_result_matches_its_schema_in_every_protocol() -> None:
     kit = Toolkit("Kitchen")
 

@@ -152,7 +152,7 @@ def test_nullable_enum_with_only_null_is_accepted_unchanged() -> None:
     assert notes == ""
 
 
-@pytest.mark.requirement("CV-19", "CV-25")
+@pytest.mark.requirement("CV-19", "CV-25", "O-02")
 def test_one_of_with_equal_branches_becomes_any_of() -> None:
     event = {"type": "object", "required": ["kind"], "properties": {"kind": {"type": "string"}}}
     branches = [

@@ -58,7 +58,7 @@ def parts(request: Request) -> list[tuple[str, str, bytes]]:
     ]
 
 
-@pytest.mark.requirement("CV-13", "CV-11")
+@pytest.mark.requirement("CV-13", "CV-11", "O-07")
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0", "3.2.0"])
 @pytest.mark.parametrize(
     "content_type",
@@ -91,7 +91,7 @@ def test_string_without_binary_format_is_sent_as_text(send_operation: Sent, vers
     assert parts(request) == [("offer", content_type.replace("; ", ";"), b"v=0\r\no=- 1")]
 
 
-@pytest.mark.requirement("CV-13", "CV-14")
+@pytest.mark.requirement("CV-13", "CV-14", "O-07")
 @pytest.mark.parametrize(
     ("schema", "encoding"),
     [

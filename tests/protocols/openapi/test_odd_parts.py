@@ -42,7 +42,7 @@ def test_file_is_sent_with_a_safe_file_name(name: str, otherwise: str, sent: str
     assert choose_file_name(Resource(data=b"", name=name), otherwise) == sent
 
 
-@pytest.mark.requirement("CV-19")
+@pytest.mark.requirement("CV-19", "O-01")
 def test_discriminator_without_matching_branches_changes_nothing() -> None:
     schemas = {"Cat": {"type": "object"}, "Dog": {"properties": {"kind": {"enum": ["dog"]}}}, "Eel": {}}
     references = References({"components": {"schemas": schemas}})

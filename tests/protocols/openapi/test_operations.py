@@ -578,7 +578,7 @@ def test_every_dropped_operation_leaves_a_finding(peer: Read) -> None:
         assert any(f"{path}:" in finding for finding in found.memo.findings)
 
 
-@pytest.mark.requirement("CV-15")
+@pytest.mark.requirement("CV-15", "O-08")
 @pytest.mark.parametrize(
     ("version", "method", "required", "kept"),
     [

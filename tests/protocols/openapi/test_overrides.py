@@ -22,6 +22,7 @@ def tool(peer: Any, document: Any) -> Any:
     return tool, "\n".join(found.memo.findings)
 
 
+@pytest.mark.requirement("AT-21")
 @pytest.mark.parametrize(
     ("place", "name"),
     [
@@ -54,6 +55,7 @@ def test_tool_with_an_argument_that_overrides_the_method_asks_each_time(
     assert f"{name} can make it another request than a {method.upper()}: each call asks" in findings
 
 
+@pytest.mark.requirement("AT-21")
 @pytest.mark.parametrize(
     "parameter",
     [

@@ -358,7 +358,7 @@ def test_a_body_without_json_is_written_in_the_next_best_type(
         assert tool(found).parameters["f"]["contentEncoding"] == "base64"
 
 
-@pytest.mark.requirement("CV-19")
+@pytest.mark.requirement("CV-19", "O-01")
 def test_discriminator_labels_branches_without_refusing_values(read: Callable[..., Peer]) -> None:
     refs = [{"$ref": f"#/components/schemas/{name}"} for name in ("Cat", "Dog", "Fish")]
     mapping = {"cat": "Cat", "kitty": "#/components/schemas/Cat", "dog": "Dog"}

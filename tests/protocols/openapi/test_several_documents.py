@@ -150,7 +150,7 @@ def test_invalid_overlay_is_reported_at_its_document(drive: Drive, site: Any) ->
     assert "is a document, but the overlay cannot be used" in finding.probes[0].meaning
 
 
-@pytest.mark.requirement("CV-17", "D-26")
+@pytest.mark.requirement("CV-17", "D-26", "O-09")
 def test_definition_names_reveal_no_folders_or_hosts(drive: Drive) -> None:
     beside = {"a": {"$ref": "parts/a.json"}, "b": {"$ref": "parts/b/a.json#/x"}}
     files = {

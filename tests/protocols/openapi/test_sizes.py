@@ -66,7 +66,7 @@ AT_LENGTH = f"How many there are. {TALK} It must be a whole number, and the defa
 BRIEF = "How many there are. It must be a whole number, and the default is `100`.\u2026"
 
 
-@pytest.mark.requirement("CV-25")
+@pytest.mark.requirement("CV-25", "O-10")
 @pytest.mark.parametrize("required", [False, True])
 def test_large_tool_keeps_rules_and_drops_long_talk_in_descriptions(peer: Read, one: One, required: bool) -> None:
     schema = {"type": "object", "properties": {"in": {"type": "string", "description": AT_LENGTH}}}
@@ -255,7 +255,7 @@ def _cut_in(schema: Any) -> set[str]:
     return {name for name, one in schema["$defs"].items() if one == {"description": "Cut short."}}
 
 
-@pytest.mark.requirement("CV-25")
+@pytest.mark.requirement("CV-25", "O-10")
 def test_cutting_removes_reported_fields_before_fields_a_call_needs(peer: Read) -> None:
     conditions = {f"Condition{number}": _wide() for number in range(40)}
     reported = _wide(**{f"c{number}": _to(name) for number, name in enumerate(conditions)})
@@ -282,7 +282,7 @@ def test_cutting_removes_reported_fields_before_fields_a_call_needs(peer: Read) 
     assert cut <= {"Status", "Old", *conditions}
 
 
-@pytest.mark.requirement("CV-25")
+@pytest.mark.requirement("CV-25", "O-10")
 @pytest.mark.parametrize("shown", [True, False])
 def test_cutting_keeps_fields_used_by_an_example_longest(peer: Read, shown: bool) -> None:
     names = [f"Option{number:02}" for number in range(60)]
@@ -300,7 +300,7 @@ def test_cutting_keeps_fields_used_by_an_example_longest(peer: Read, shown: bool
     assert ({"Option57", "Option57Inner"} <= kept) is shown
 
 
-@pytest.mark.requirement("CV-25")
+@pytest.mark.requirement("CV-25", "O-10")
 def test_cutting_drops_descriptions_before_parts(peer: Read) -> None:
     talk = "It is what it is, and we like it a lot, as you will too once you have seen how it does what it does. "
     schemas = {

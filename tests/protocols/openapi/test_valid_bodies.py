@@ -31,7 +31,7 @@ def body_of(document: Any) -> Any:
     return document
 
 
-@pytest.mark.requirement("CV-19", "CV-20", "CV-21", "CV-25")
+@pytest.mark.requirement("CV-19", "CV-20", "CV-21", "CV-25", "O-02")
 @given(
     document=documents(),
     values=st.lists(VALUES, min_size=4, max_size=12),

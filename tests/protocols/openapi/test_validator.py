@@ -73,7 +73,7 @@ def test_root_x_llm_and_misplaced_x_llm_are_checked() -> None:
     assert list_faults([]) == {("error", "CV-29", "")}
 
 
-@pytest.mark.requirement("XL-004", "XL-009", "XL-088")
+@pytest.mark.requirement("XL-004", "XL-009", "XL-088", "O-12")
 def test_document_without_offers_is_checked_as_if_it_offered_everything() -> None:
     data = document(parameters=[7])
     del data["x-llm"]
@@ -155,7 +155,7 @@ def test_next_step_may_name_any_operation_of_the_document() -> None:
     assert found == {("warning", "XL-075", f"{AT}/x-llm/next/1/operationId")}
 
 
-@pytest.mark.requirement("XL-088", "CV-29")
+@pytest.mark.requirement("XL-088", "CV-29", "O-12")
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
