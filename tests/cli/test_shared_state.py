@@ -83,7 +83,7 @@ def test_a_confirmation_word_of_one_gateway_is_valid_once_on_another(site: str, 
     assert answers == [[200, 428, 428]] * 6
 
 
-@pytest.mark.requirement("ST-01", "XL-055")
+@pytest.mark.requirement("ST-01", "XL-055", "CC-07")
 def test_decisions_in_a_database_are_listed_and_verified(
     shared_postgres: Postgres, toolwire: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

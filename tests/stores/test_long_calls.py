@@ -339,6 +339,21 @@ def test_a_process_that_died_leaves_its_calls_to_others(make: Open, can_rerun: b
     assert read(second, "runs").result != Value("late")
 
 
+@pytest.mark.requirement("LC-04")
+def test_a_call_that_was_to_be_cancelled_does_not_run_again_after_its_process_died(make: Open) -> None:
+    first = make()
+    accept(first, can_rerun=True)
+    claim(first)
+    assert read(first).state is LongCallState.RUNNING
+    do(first.cancel("ada", "one"))
+    second = make()
+    do(first.end())
+    assert do(second.find_ready(10)) == ["one"]
+    assert do(second.claim("one")) is None
+    assert read(second).state is LongCallState.CANCELLED
+    do(first.begin())
+
+
 def test_an_offered_call_may_be_claimed_by_any_process(make: Open) -> None:
     first, second = make(), make()
     accept(first, is_offered=True)

@@ -201,6 +201,11 @@ DOG = {"properties": {"kind": {"const": "dog"}, "name": {"type": "string"}}, "re
             ),
         ),
         ({"anyOf": [{"type": "integer", "minimum": 5}, {"type": "null"}]}, 3, "3 is less than the minimum of 5"),
+        (
+            {"anyOf": [{"type": "integer"}, {"enum": ["a", "b"], "type": "string"}, {"type": "null"}]},
+            "zzz",
+            '"zzz" is not one of "a" or "b"; or another type: integer',
+        ),
         ({"anyOf": [{"anyOf": [{"type": "null"}, {"type": "array"}]}, {"type": "null"}]}, 3, None),
     ],
 )

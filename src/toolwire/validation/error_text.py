@@ -30,11 +30,13 @@ def describe_error(error: Any) -> str:
     if types:
         return f"{_show_value(error)} is not of type {' or '.join(types)}"
     forms = list(dict.fromkeys(_describe_branch(one, error) for one in branches))
+    others = _list_other_types(error)
+    other = f"; or another type: {' or '.join(others)}" if others else ""
     if len(forms) == 1:
-        return forms[0]
+        return forms[0] + other
     more = f"; or {len(forms) - _SHOWN_BRANCHES} more forms" if len(forms) > _SHOWN_BRANCHES else ""
     listed = "; or ".join(forms[:_SHOWN_BRANCHES])
-    return f"{_show_value(error)} fits none of {len(branches)} forms: {listed}{more}"
+    return f"{_show_value(error)} fits none of {len(branches)} forms: {listed}{more}{other}"
 
 
 def _list_apt_branches(error: Any) -> Sequence[Sequence[Any]]:
@@ -42,6 +44,15 @@ def _list_apt_branches(error: Any) -> Sequence[Sequence[Any]]:
     branches: list[list[Any]] = [one for one in error.kind.context if one]
     apt = [one for one in branches if not _is_of_other_type(one, error)]
     return apt or branches
+
+
+def _list_other_types(error: Any) -> list[str]:
+    """Return the types of the branches that are left out because they are for another type, without null."""
+    branches = [one for one in error.kind.context if one]
+    others = [one for one in branches if _is_of_other_type(one, error)]
+    if len(others) == len(branches):
+        return []
+    return [name for name in _list_types(others, error) if name != "null"]
 
 
 def _is_of_other_type(branch: Sequence[Any], error: Any) -> bool:
