@@ -268,7 +268,9 @@ def test_a_file_without_a_key_is_refused(tmp_path: Path, data: bytes, sentence: 
 
 
 def test_settings_survive_json_and_hide_keys() -> None:
-    settings = ServeSettings(targets=["a.py"], api_keys=["canary"], hosts=["h"], origins=["https://o"])
+    settings = ServeSettings(
+        targets=["a.py"], api_keys=["canary"], hosts=["h"], origins=["https://o"], limits=["tool_s=3"]
+    )
     assert read_settings(settings.to_json()) == settings
     assert "canary" not in repr(settings)
 

@@ -272,6 +272,7 @@ def _add_serve(parser: Parser) -> None:
     parser.add_argument(
         "--ledger", metavar="WHERE", help="store calls with an idempotency key in this SQLite file or PostgreSQL"
     )
+    _add_limit(parser)
     parser.add_argument(
         "--client-document", default="", metavar="URL", help="publish the client metadata document at this URL"
     )
@@ -380,11 +381,23 @@ def _add_state(parser: Parser) -> None:
     )
 
 
+def _add_limit(parser: Parser) -> None:
+    parser.add_argument(
+        "--limit",
+        action="append",
+        type=_limit,
+        default=[],
+        metavar="NAME=VALUE",
+        help="change a limit of the server, such as tool_s=300 or body_bytes=16777216 (see 'Limits' in the docs)",
+    )
+
+
 def _add_work(parser: Parser) -> None:
     parser.set_defaults(more="targets")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"{_TARGET}; the same ones that the servers have")
     parser.add_argument("--connections", metavar="FILE", help="also the connections in this file")
     _add_state(parser)
+    _add_limit(parser)
     parser.add_argument("--jobs", type=_workers, default=10, metavar="N", help="how many calls run at a time (10)")
     parser.add_argument(
         "--grace",
@@ -943,6 +956,15 @@ def _port(text: str) -> int:
     if text.isascii() and text.isdigit() and int(text) < 65_536:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to 65535")
+
+
+def _limit(text: str) -> str:
+    from .limit_options import check_limit  # brings the server, which few commands need
+
+    try:
+        return check_limit(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _ask_wait(text: str) -> int:

@@ -57,6 +57,7 @@ from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.access.people import PeopleSignIn
 from toolwire.server.app import SessionUse
 from toolwire.server.asgi import apply_scopes, combine_callers, open_inbox
+from toolwire.server.limits import THREADS
 from toolwire.server.run.host_consent import HostConsent
 from toolwire.server.run.inbox import Inbox
 from toolwire.server.run.receipt_keys import KeyFetcher
@@ -78,6 +79,7 @@ from toolwire.telemetry.logs import log_json
 from .exits import UsageError
 from .gateway_callers import open_caller_vault, read_exchange, read_identity
 from .gateway_sign_in import ClientSettings, OpenSignIn, SignInSettings, open_sign_in
+from .limit_options import read_server_limits
 from .metrics_address import build_metrics_services
 from .operators import find_operators
 from .targets.local_target import open_code
@@ -213,6 +215,7 @@ class ServeSettings:
     workflows: str | None = None
     state: str = field(default="", repr=False)
     ledger: str | None = None
+    limits: Sequence[str] = ()
     rates: str = ""
     rates_fail: RatesFail = "open"
     rates_replicas: int = 1
@@ -393,6 +396,7 @@ def _build_served(settings: ServeSettings, toolboxes: Sequence[Toolbox], engine:
         receipt_keys=_find_receipt_keys(settings),
         rates=settings.rates or settings.wake,
         inbox=find_inbox(settings) or "",
+        limits=read_server_limits(settings.limits),
         **{name: getattr(settings, name) for name in _PASSED_ON},
     )
     if sign_in is not None:
@@ -507,6 +511,7 @@ def open_toolboxes(settings: ServeSettings) -> Sequence[Toolbox]:
     if settings.upstreams:
         return _open_upstreams(settings)
     targets = [read_target(text) for text in settings.targets]
+    threads = read_server_limits(settings.limits).threads
     if settings.document is None:
         urls = [target.text for target in targets if isinstance(target, UrlTarget)]
         options = read_url_options(Namespace(**settings.remote), urls) if settings.remote else None
@@ -520,12 +525,13 @@ def open_toolboxes(settings: ServeSettings) -> Sequence[Toolbox]:
                 asking=asking,
                 receipts=receipts,
                 holds_calls=settings.holds_calls,
+                threads=threads,
             )
             for target in targets
         ]
     if len(targets) > 1:
         raise UsageError("--document describes one class: serve that alone, or give each class a load().")
-    return [open_toolbox(targets[0], Path(settings.document))]
+    return [open_toolbox(targets[0], Path(settings.document), threads=threads)]
 
 
 def _open_upstreams(settings: ServeSettings) -> Sequence[Toolbox]:
@@ -715,6 +721,7 @@ def open_toolbox(
     holds_calls: bool = True,
     timeout_s: float = DEFAULT_LIMITS.total_s,
     retries: int = DEFAULT_RETRIES.retries,
+    threads: int = THREADS,
 ) -> Toolbox:
     """Return the toolbox of ``target``. A call of a remote tool that needs consent must be confirmed by its caller.
 
@@ -722,6 +729,7 @@ def open_toolbox(
     ``asking`` answers for the callers. ``receipts`` is the folder that keeps those that the gateway signs. With
     ``holds_calls``, what a server asks in the middle of a call is passed on to its caller.
     ``timeout_s`` is how long one request of a call may take, ``retries`` how often it is repeated where that is safe.
+    Code has at most ``threads`` threads for its plain functions.
 
     Raises:
         ConnectError: nothing was found at a URL.
@@ -729,7 +737,7 @@ def open_toolbox(
         UsageError: a file or a module cannot be loaded, or is no class that a document describes.
     """
     if not isinstance(target, UrlTarget):
-        return open_code(target, document)
+        return open_code(target, document, threads=threads)
     if document is not None:
         raise UsageError("--document is for a class on this machine; a server describes itself.")
     options = options or UrlOptions()

@@ -45,7 +45,7 @@ SETTABLE: Final = OF_URLS | {
     *("ask", "consent", "receipts", "receipt-keys", "receipt-audience", "host", "port", "workers", "log", "access-log"),
     *("api-key-file", "jwt-secret-file", "jwks", "jwt-issuer", "jwt-audience", "allow-host", "allow-origin"),
     *("tls-cert", "tls-key", "state", "wake", "ledger", "rates", "rates-fail", "rates-replicas", "strict-jsonrpc"),
-    *("private", "sessions"),
+    *("private", "sessions", "limit"),
     *("model", "api", "base-url", "model-key-env"),
 }
 """The options that settings may have."""

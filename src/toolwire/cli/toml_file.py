@@ -139,19 +139,23 @@ def read_option_value(name: str, action: Action, value: Any) -> Any:
         several = value if isinstance(value, list) else [value]
         if not all(isinstance(one, str) for one in several):
             raise ValueError(f"{name} is a string or an array of strings")
-        return several
+        return several if action.type is None else [_apply_type(name, action, one) for one in several]
     if action.type is not None:
         if isinstance(value, bool) or not isinstance(value, int):
             raise ValueError(f"{name} is a whole number, not {describe_type(value)}")
-        try:
-            return action.type(str(value))  # type: ignore[operator]  # a function, as our parser has no file types
-        except (ArgumentTypeError, ValueError) as error:
-            raise ValueError(f"{name}: {error}") from error
+        return _apply_type(name, action, str(value))
     if not isinstance(value, str):
         raise ValueError(f"{name} is a string, not {describe_type(value)}")
     if action.choices is not None and value not in action.choices:
         raise ValueError(f"{name} is one of {', '.join(map(str, action.choices))}, not {value[:40]!r}")
     return value
+
+
+def _apply_type(name: str, action: Action, text: str) -> Any:
+    try:
+        return action.type(text)  # type: ignore[operator, misc]  # a function, as our parser has no file types
+    except (ArgumentTypeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from error
 
 
 def _split(dotted: str) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from toolwire.server.asgi import (
     combine_callers,
     open_session_rows,
 )
+from toolwire.server.limits import THREADS
 from toolwire.server.run.host_consent import HostConsent
 from toolwire.server.run.idempotency import open_ledger
 from toolwire.server.run.inbox import Inbox, TellQuestion
@@ -42,10 +43,11 @@ from .wire import add_stop, build_codec
 Box: TypeAlias = ObjectToolbox | MethodToolbox
 
 
-def build_toolbox(target: Any, document: Given | None = None, *, version: str = "1.0.0") -> Box:
+def build_toolbox(target: Any, document: Given | None = None, *, version: str = "1.0.0", threads: int = THREADS) -> Box:
     """Return the Toolbox of ``target``: a Tool, an object with a method for each function, or a class of either.
 
-    The ``document`` beside it counts, else the one that it loads. ``version`` is that of a tool without any.
+    The ``document`` beside it counts, else the one that it loads. ``version`` is that of a tool without any. Plain
+    functions run in at most ``threads`` threads.
 
     Raises:
         DefinitionError: it cannot be made without arguments, has nothing to call, or does not fit its document; the
@@ -60,7 +62,8 @@ def build_toolbox(target: Any, document: Given | None = None, *, version: str = 
     if faults:
         raise DefinitionError("The code and its document do not fit.\n" + "\n".join(f"- {fault}" for fault in faults))
     description = describe(given, version=version, title=type(tool).__name__)
-    return ObjectToolbox(tool, description) if has_call(tool) else MethodToolbox(tool, description)
+    kind = ObjectToolbox if has_call(tool) else MethodToolbox
+    return kind(tool, description, threads=threads)
 
 
 def build_app(
@@ -112,7 +115,7 @@ def build_app(
         guard=guard,
         limits=limits,
         codecs=codecs,
-        ledger=open_ledger(places.ledger if ledger is None else ledger),
+        ledger=open_ledger(places.ledger if ledger is None else ledger, limits),
         rates=open_windows(rates or places.rates, fail=rates_fail),
         local_rates=local_rates,
         debug=debug,

@@ -45,7 +45,6 @@ from toolwire.limits import LocalRates, RulesByCaller, Windows
 from toolwire.protocols import BUILTIN
 from toolwire.protocols.mcp.resource_subscriptions import can_subscribe
 from toolwire.protocols.mcp.revision import SESSION_HEADER, STATELESS, VERSION_HEADER
-from toolwire.stores.ledger.memory import MemoryLedger
 from toolwire.stores.limits.open import open_windows
 from toolwire.telemetry.arrival import Arrival
 from toolwire.telemetry.calls import Observer, Telemetry, create_observer
@@ -208,7 +207,9 @@ class App:
         self._changes = ChangeStreams(toolbox.catalog, lambda: self._service.draining)
         # Calls that only read are recorded in memory, so that no disk and no full ledger stops them
         # (docs/decisions/0012).
-        self._idempotency = IdempotencyRunner(open_ledger(ledger), MemoryLedger(), wait_s=limits.repeat_s)
+        self._idempotency = IdempotencyRunner(
+            open_ledger(ledger, limits), open_ledger(None, limits), wait_s=limits.repeat_s
+        )
         scopes = (check_scopes,) if callers.needs_credentials else ()
         required = check_requirements if authorizer is None else build_requirements_check(authorizer)
         self._rates = rates if rates is not None else open_windows("")

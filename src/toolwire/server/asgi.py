@@ -185,7 +185,7 @@ def asgi(
         guard=guard,
         limits=limits,
         codecs=STRICT_JSONRPC if strict_jsonrpc else BUILTIN,
-        ledger=open_ledger(place),
+        ledger=open_ledger(place, limits),
         rates=open_windows(rates or wake or places.rates, fail=rates_fail),
         local_rates=local_rates,
         authorizer=authorizer,

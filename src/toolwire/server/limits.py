@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+THREADS = 40
+"""The usual number of worker threads for plain functions."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
@@ -16,6 +19,10 @@ class ServerLimits:
     ``repeat_s``: how long a repeated call with the same key waits while the first one runs, and how long a caller waits
     for a long call. ``long_s``: how long a long call may run if its tool names no limit; ``long_running``: how many run
     at the same time in one process; ``keep_s``: how long its result is kept.
+
+    ``recorded_calls``: how many calls with an idempotency key are remembered. ``recorded_bytes``: their size; None is
+    256 MiB in a file or a database, and 64 MiB in memory. ``recorded_s``: for how long. A caller who needs more room
+    loses the oldest of their own.
 
     ``sessions``: how many MCP sessions there may be, ``sessions_each``: how many of one caller, or of one address if
     callers have no names. ``session_idle_s`` and ``session_s``: how long a session lasts without use, and at most.
@@ -30,7 +37,7 @@ class ServerLimits:
     tool_s: float = 60.0
     running: int = 512
     running_each: int | None = None
-    threads: int = 40
+    threads: int = THREADS
     repeat_s: float = 10.0
     sessions: int = 1_000
     sessions_each: int = 50
@@ -42,3 +49,6 @@ class ServerLimits:
     long_s: float = 86_400.0
     long_running: int = 100
     keep_s: float = 86_400.0
+    recorded_calls: int = 100_000
+    recorded_bytes: int | None = None
+    recorded_s: float = 86_400.0

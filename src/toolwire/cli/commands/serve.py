@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
 from toolwire.cli.exits import OK, UsageError
+from toolwire.cli.limit_options import read_deadlines
 from toolwire.cli.serve_app import (
     FACTORY,
     SETTINGS,
@@ -45,6 +46,7 @@ from toolwire.stores.paths import WAKE_VARIABLE, find_state_places
 
 try:
     from toolwire.server.app import App
+    from toolwire.server.http.deadlines import Deadlines
     from toolwire.server.http.process import TlsFiles, serve, serve_reloading, serve_workers
     from toolwire.server.run.host_consent import count_own_asking_tools, describe_host_consent
     from toolwire.server.stdio import run_stdio
@@ -67,6 +69,7 @@ class ListenAddress(TypedDict):
     announce: Callable[[str], object]
     access_log: bool
     tls: TlsFiles | None
+    deadlines: Deadlines
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -131,6 +134,7 @@ def build_settings(
         workflows=arguments.workflows,
         state=arguments.state,
         ledger=arguments.ledger,
+        limits=arguments.limit,
         rates=arguments.rates,
         rates_fail=arguments.rates_fail,
         rates_replicas=arguments.rates_replicas or arguments.workers,
@@ -188,6 +192,7 @@ def _serve(arguments: argparse.Namespace, renew: Callable[[], ServeSettings] | N
         "announce": announce,
         "access_log": arguments.access_log,
         "tls": tls,
+        "deadlines": read_deadlines(arguments.limit),
     }
     if not arguments.reload and arguments.workers == 1 and renew is None:
         serve(app, **place)

@@ -17,6 +17,7 @@ from toolwire.core.errors import ToolwireError
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
 from toolwire.opentool.serve_object import build_toolbox
+from toolwire.server.limits import THREADS
 
 from .target import FileTarget, ModuleTarget
 
@@ -32,11 +33,13 @@ def find_import_folder(target: FileTarget | ModuleTarget) -> Path:
     return path.parent if inside is None else inside[0] / inside[1].partition(".")[0]
 
 
-def load_code(target: FileTarget | ModuleTarget, document: Path | None = None) -> Toolkit | Toolbox:
+def load_code(
+    target: FileTarget | ModuleTarget, document: Path | None = None, *, threads: int = THREADS
+) -> Toolkit | Toolbox:
     """Return the toolkit or toolbox that ``target`` names. The user's code runs, as in an import.
 
-    A class with ``call`` or ``load``, as in the OpenTool SDKs, is instantiated and becomes a toolbox. With an OpenTool
-    ``document``, any class can be used.
+    A class with ``call`` or ``load``, as in the OpenTool SDKs, is instantiated and becomes a toolbox, with ``threads``
+    threads for its plain functions. With an OpenTool ``document``, any class can be used.
 
     Raises:
         DefinitionError: a class cannot be served, or does not fit its document; the text names every difference.
@@ -56,7 +59,7 @@ def load_code(target: FileTarget | ModuleTarget, document: Path | None = None) -
         return found
     if document is None and not _is_tool(found):
         raise UsageError(f"{name!r} in {where} is no Toolkit, but of the type {type(found).__name__}.")
-    return _wrap_object(found, document, f"{name!r} in {where}")
+    return _wrap_object(found, document, f"{name!r} in {where}", threads)
 
 
 def _is_toolbox(found: object) -> TypeGuard[Toolkit | Toolbox]:
@@ -70,9 +73,9 @@ def _is_tool(found: object) -> bool:
     return callable(getattr(found, "call", None)) or callable(getattr(found, "load", None))
 
 
-def _wrap_object(found: object, document: Path | None, where: str) -> Toolbox:
+def _wrap_object(found: object, document: Path | None, where: str, threads: int) -> Toolbox:
     try:
-        return build_toolbox(found, document)
+        return build_toolbox(found, document, threads=threads)
     except ToolwireError:
         raise
     except Exception as error:

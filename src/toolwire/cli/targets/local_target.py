@@ -46,6 +46,7 @@ from toolwire.define import Toolkit
 from toolwire.framing.input_form import read_fields
 from toolwire.framing.input_words import write_input_response
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
+from toolwire.server.limits import THREADS
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.validation import build_arguments_check
 from toolwire.validation.requirements import check_requirements
@@ -56,10 +57,13 @@ from .target import FileTarget, ModuleTarget
 _NO_CALLS: Final = "The calls of code end with their program: name the URL of a server."
 
 
-def open_code(target: FileTarget | ModuleTarget, document: Path | None = None) -> Toolbox:
-    """Return the code that ``target`` names, as a Toolbox. ``load_code`` explains ``document`` and the errors."""
-    found = load_code(target, document)
-    return FunctionToolbox(found) if isinstance(found, Toolkit) else found
+def open_code(target: FileTarget | ModuleTarget, document: Path | None = None, *, threads: int = THREADS) -> Toolbox:
+    """Return the code that ``target`` names, as a Toolbox with ``threads`` threads for its plain functions.
+
+    ``load_code`` explains ``document`` and the errors.
+    """
+    found = load_code(target, document, threads=threads)
+    return FunctionToolbox(found, threads=threads) if isinstance(found, Toolkit) else found
 
 
 class LocalTarget:

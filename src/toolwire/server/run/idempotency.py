@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,6 +23,7 @@ from toolwire.core.ledger import (
     ClaimOutcome,
     InFlight,
     Ledger,
+    LedgerLimits,
     StoredResult,
     Ticket,
     build_abandoned_ending,
@@ -35,7 +37,8 @@ from toolwire.core.model import Call, Kind, Problem, Progress, Result, Tool, Val
 from toolwire.core.toolbox import Notify
 from toolwire.framing import jsontext
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
-from toolwire.stores.ledger.memory import MemoryLedger
+from toolwire.server.limits import ServerLimits
+from toolwire.stores.ledger.memory import IN_MEMORY, MemoryLedger
 from toolwire.stores.paths import is_postgres_url
 
 from .large_results import is_large_result, write_in_parts
@@ -52,23 +55,30 @@ _LONGEST_PAUSE_S = 0.1
 _MAX_TOOLS = 10_000
 
 
-def open_ledger(ledger: Ledger | Path | str | None) -> Ledger:
+def open_ledger(ledger: Ledger | Path | str | None, limits: ServerLimits) -> Ledger:
     """Return ``ledger``, the ledger of an SQLite file or a PostgreSQL URL, or for None a ledger in memory.
+
+    A ledger that is opened here remembers as many calls as ``limits`` say.
 
     Raises:
         DefinitionError: the file or database is no ledger, or cannot be opened.
     """
     if ledger is None:
-        return MemoryLedger()
+        return MemoryLedger(_build_limits(IN_MEMORY, limits))
     if isinstance(ledger, str) and is_postgres_url(ledger):
         from toolwire.stores.ledger.postgres import PostgresLedger  # only the extra brings its driver
 
-        return PostgresLedger(ledger)
+        return PostgresLedger(ledger, _build_limits(LedgerLimits(), limits))
     if isinstance(ledger, str | Path):
         from toolwire.stores.ledger.sqlite import SqliteLedger  # most servers do not need sqlite3
 
-        return SqliteLedger(ledger)
+        return SqliteLedger(ledger, _build_limits(LedgerLimits(), limits))
     return ledger
+
+
+def _build_limits(usual: LedgerLimits, limits: ServerLimits) -> LedgerLimits:
+    size = usual.bytes if limits.recorded_bytes is None else limits.recorded_bytes
+    return replace(usual, rows=limits.recorded_calls, bytes=size, keep_s=limits.recorded_s)
 
 
 _ToolFacts: TypeAlias = tuple[Tool, str, str, bool, Ledger]
