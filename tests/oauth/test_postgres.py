@@ -18,6 +18,7 @@ import pytest
 
 from tests import canaries
 from tests.oauth import test_codes, test_tokens
+from tests.postgres import build_template, choose_place
 from tests.programs import postgres_user, require_postgres
 from toolwire.auth.clients import Client
 from toolwire.auth.grants import CodeExchange, TokenRefresh
@@ -35,8 +36,8 @@ _T = TypeVar("_T")
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Path]:
     """A server of its own on a socket in a new folder; PostgreSQL refuses to run as root, so then as its own user."""
-    initdb, pg_ctl, user = require_postgres("initdb"), require_postgres("pg_ctl"), postgres_user()
-    folder = Path(tempfile.mkdtemp(prefix="toolwire-pg-"))
+    pg_ctl, user = require_postgres("pg_ctl"), postgres_user()
+    folder = Path(tempfile.mkdtemp(prefix="toolwire-pg-", dir=choose_place()))
 
     def do(*command: str) -> None:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, user=user, timeout=60)
@@ -45,7 +46,7 @@ def cluster() -> Iterator[Path]:
     try:
         if user is not None:
             shutil.chown(folder, user)
-        do(initdb, "--no-sync", "--auth=trust", "--username=toolwire", "--encoding=UTF8", "--locale=C", "-D", data)
+        subprocess.run(["cp", "-a", build_template(user), data], check=True, timeout=60)
         do(pg_ctl, "-w", "-D", data, "-l", str(folder / "log"), "-o", settings, "start")
         try:
             yield folder
