@@ -11,11 +11,12 @@ import pytest
 from toolwire.auth.authorization_code import (
     StartedSignIn,
     finish_sign_in,
+    push_sign_in,
     renew_credential,
     revoke_credential,
     start_sign_in,
 )
-from toolwire.auth.client_identity import ClientIdentity, identify_client
+from toolwire.auth.client_identity import DEVICE_GRANT, ClientIdentity, identify_client
 from toolwire.auth.credential import Credential, read_credential, write_credential
 from toolwire.auth.device_authorization import DeviceCode, poll_device_sign_in, start_device_sign_in
 from toolwire.auth.metadata_discovery import AuthorizationServerMetadata, SignInTarget
@@ -169,6 +170,82 @@ def test_refresh_uses_the_original_token_endpoint_and_keeps_unchanged_fields() -
     assert isinstance(refused, Problem)
     assert refused.details["error"] == "invalid_grant"
     assert "rt" not in refused.message
+
+
+# As node-oidc-provider 9.13.3 answers where it requires pushed requests.
+PUSHED = b'{"expires_in":60,"request_uri":"urn:ietf:params:oauth:request_uri:1vjRGWz8aFCwPVy2hFyMX"}'
+
+
+@pytest.mark.requirement("AC-06")
+@pytest.mark.parametrize("page", [f"{ISSUER}/a", f"{ISSUER}/a?tenant=x&y=%20"])
+def test_request_is_pushed_where_the_server_takes_no_other(page: str) -> None:
+    where = place(authorization_url=page, pushed_url=f"{ISSUER}/push")
+    me = ClientIdentity(client_id="me", secret=Secret("pw"), method="client_secret_post")
+    started = begin_sign_in(where, me)
+    door = CannedTransport(lambda _: Response(201, (), PUSHED))
+    pushed = run(push_sign_in(started), door)
+    assert isinstance(pushed, StartedSignIn)
+    base, _, query = pushed.url.rpartition("&client_id=" if "?" in page else "?client_id=")
+    assert base == page
+    assert query == "me&request_uri=urn%3Aietf%3Aparams%3Aoauth%3Arequest_uri%3A1vjRGWz8aFCwPVy2hFyMX"
+    (request,) = door.sent
+    assert (request.method, request.url) == ("POST", f"{ISSUER}/push")
+    assert form(request) == {
+        "response_type": "code",
+        "client_id": "me",
+        "client_secret": "pw",
+        "redirect_uri": BACK,
+        "state": "s" * 43,
+        "code_challenge": compute_challenge("v" * 43),
+        "code_challenge_method": "S256",
+        "scope": "a b",
+        "resource": SITE,
+    }
+
+
+@pytest.mark.requirement("AC-06")
+@pytest.mark.parametrize(
+    ("body", "status", "why"),
+    [
+        (b'{"error":"invalid_target"}', 400, "invalid_target"),
+        (b"<html>", 502, "status 502"),
+        (b'{"request_uri":"a b"}', 201, "status 201"),
+        (b'{"request_uri":7}', 201, "status 201"),
+    ],
+)
+def test_request_that_is_not_taken_opens_no_page(body: bytes, status: int, why: str) -> None:
+    started = begin_sign_in(place(pushed_url=f"{ISSUER}/push"))
+    refused = run(push_sign_in(started), CannedTransport(lambda _: Response(status, (), body)))
+    assert isinstance(refused, Problem)
+    assert refused.message == f"{ISSUER} did not take the request for a sign-in: {why}."
+
+
+def test_request_stays_in_the_url_where_it_need_not_be_pushed() -> None:
+    started = begin_sign_in()
+    door = build_transport({})
+    assert run(push_sign_in(started), door) is started
+    assert door.sent == []
+
+
+@pytest.mark.requirement("AC-04", "AC-13")
+def test_registration_for_a_sign_in_on_another_device_names_its_grant() -> None:
+    door = build_transport({"client_id": "new"}, 201)
+    here = server(registration_url=f"{ISSUER}/r")
+    run(identify_client(here, (BACK,), grants=(DEVICE_GRANT,)), door)
+    run(identify_client(here, (BACK,)), door)
+    usual = ["authorization_code", "refresh_token"]
+    assert [json.loads(one.body)["grant_types"] for one in door.sent] == [
+        [*usual, "urn:ietf:params:oauth:grant-type:device_code"],
+        usual,
+    ]
+
+
+@pytest.mark.requirement("AC-13")
+def test_refused_device_sign_in_says_why() -> None:
+    where, me = place(device_url=f"{ISSUER}/d"), ClientIdentity(client_id="me")
+    refused = run(start_device_sign_in(where, me, (), 0.0), build_transport({"error": "invalid_request"}, 400))
+    assert isinstance(refused, Problem)
+    assert refused.message == f"{ISSUER} did not give a code for another device: invalid_request."
 
 
 @pytest.mark.requirement("AC-12")

@@ -57,6 +57,20 @@ RESOURCE = "/.well-known/oauth-protected-resource"
 SERVER = "/.well-known/oauth-authorization-server"
 
 
+@pytest.mark.requirement("AC-01")
+@pytest.mark.parametrize(("required", "pushed"), [(True, "https://login.example/push"), (False, ""), (None, "")])
+def test_requests_are_pushed_only_where_the_server_requires_it(required: bool | None, pushed: str) -> None:
+    said = {
+        "pushed_authorization_request_endpoint": "https://login.example/push",
+        "require_pushed_authorization_requests": required,
+    }
+    place, _ = find_target(
+        {f"{SITE}{RESOURCE}": resource(SITE), f"https://login.example{SERVER}/tenant": server(**said)}
+    )
+    assert not isinstance(place, Problem), place
+    assert place.server.pushed_url == pushed
+
+
 @pytest.mark.requirement("AC-01", "AC-08", "OQ-10")
 def test_challenge_names_the_metadata_url_and_the_needed_scopes() -> None:
     pages = {f"{SITE}/meta": resource(), f"https://login.example{SERVER}/tenant": server()}

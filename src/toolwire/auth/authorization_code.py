@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hmac import compare_digest
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from toolwire.core.codec import Flow, fetch
 from toolwire.core.http import Response
@@ -26,9 +26,16 @@ from .dpop import SCHEME, Prover
 from .metadata_discovery import SignInTarget
 from .pkce import METHOD, compute_challenge
 from .request_parameters import RequestParameters, read_parameters
-from .token_request import build_form_request, exchange_form, resource_parameters, scope_parameters
+from .token_request import (
+    build_form_request,
+    exchange_form,
+    read_error_code,
+    resource_parameters,
+    scope_parameters,
+)
 
 _ERROR_CODE = re.compile(r"[a-z_]{1,40}")
+_REQUEST_URI = re.compile(r"[!-~]{1,2000}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +91,31 @@ def start_sign_in(
         scopes=tuple(scopes),
         proof_key=proof_key,
     )
+
+
+def push_sign_in(started: StartedSignIn) -> Flow[StartedSignIn | Problem]:
+    """Return ``started`` with its request pushed, if its server takes no other; else as it is.
+
+    The URL for the browser then names the request, and holds nothing else of it.
+    """
+    # AC-06, RFC 9126
+    server = started.target.server
+    if not server.pushed_url:
+        return started
+    # After a page with a query of its own, which is not part of the request.
+    own = started.url[len(server.authorization_url) + 1 :]
+    response = yield from fetch(build_form_request(server.pushed_url, started.identity, dict(parse_qsl(own))))
+    if isinstance(response, Problem):
+        return response
+    said = jsontext.read(response.body)
+    said = said if isinstance(said, dict) else {}
+    name = said.get("request_uri")
+    if response.status not in (200, 201) or not isinstance(name, str) or _REQUEST_URI.fullmatch(name) is None:
+        why = read_error_code(said) or f"status {response.status}"
+        text = f"{server.issuer} did not take the request for a sign-in: {why}."
+        return Problem(kind=Kind.BAD_ANSWER, message=text, details={"error": why})
+    pushed = urlencode({"client_id": started.identity.client_id, "request_uri": name})
+    return replace(started, url=f"{server.authorization_url}{'&' if '?' in server.authorization_url else '?'}{pushed}")
 
 
 def finish_sign_in(

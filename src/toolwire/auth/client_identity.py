@@ -25,6 +25,8 @@ DOCUMENT_PATH = "/.well-known/oauth-client.json"
 # OQ-11
 LOOPBACK_REDIRECTS = ("http://127.0.0.1/callback", "http://[::1]/callback")
 """The redirect URIs of a program. It cannot know its port beforehand, and servers accept any port for these."""
+DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+"""The grant of a sign-in on another device (RFC 8628)."""
 _POST: Headers = ((b"accept", b"application/json"), (b"content-type", b"application/json"))
 
 
@@ -66,13 +68,13 @@ def write_document(address: str) -> Mapping[str, Json]:
     return {"client_id": address, "client_uri": origin, **write_metadata(LOOPBACK_REDIRECTS)}
 
 
-def write_metadata(redirect_uris: Sequence[str]) -> Mapping[str, Json]:
+def write_metadata(redirect_uris: Sequence[str], more_grants: Sequence[str] = ()) -> Mapping[str, Json]:
     """Return the metadata of a program on the machine of a user, which cannot keep a secret."""
     return {
         "client_name": "toolwire",
         "application_type": "native",
         "redirect_uris": list(redirect_uris),
-        "grant_types": ["authorization_code", "refresh_token"],
+        "grant_types": ["authorization_code", "refresh_token", *more_grants],
         "response_types": ["code"],
         "token_endpoint_auth_method": "none",
     }
@@ -84,21 +86,27 @@ def identify_client(
     *,
     configured: ClientIdentity | None = None,
     document_url: str = "",
+    grants: Sequence[str] = (),
 ) -> Flow[ClientIdentity | Problem]:
-    """Return who we are there: as configured, else our metadata document, else newly registered."""
+    """Return who we are there: as configured, else our metadata document, else newly registered.
+
+    ``grants`` are those that a registration has to name beside the usual ones.
+    """
     # AC-04, XL-113
     if configured is not None:
         return configured
     if document_url and server.accepts_documents:
         return ClientIdentity(client_id=document_url)
     if server.registration_url:
-        return (yield from _register(server, redirect_uris))
+        return (yield from _register(server, redirect_uris, grants))
     text = f"{server.issuer} does not know toolwire: register it there, and give the id you get with --client-id."
     return Problem(kind=Kind.UNAUTHORIZED, message=text)
 
 
-def _register(server: AuthorizationServerMetadata, redirect_uris: Sequence[str]) -> Flow[ClientIdentity | Problem]:
-    body = jsontext.write(write_metadata(redirect_uris))
+def _register(
+    server: AuthorizationServerMetadata, redirect_uris: Sequence[str], grants: Sequence[str]
+) -> Flow[ClientIdentity | Problem]:
+    body = jsontext.write(write_metadata(redirect_uris, grants))
     response = yield from fetch(Request("POST", server.registration_url, _POST, body))
     if isinstance(response, Problem):
         return response

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from toolwire.core.codec import Flow, fetch
+from toolwire.core.codec import Flow
 from toolwire.core.model import Kind, Problem, Secret
 from toolwire.core.url_origin import get_host
-from toolwire.framing import jsontext
 
 from .authorization_code import build_credential
-from .client_identity import ClientIdentity
+from .client_identity import DEVICE_GRANT, ClientIdentity
 from .credential import Credential
 from .dpop import Prover
 from .metadata_discovery import AuthorizationServerMetadata, SignInTarget, is_safe_endpoint
-from .token_request import build_form_request, exchange_form, scope_parameters
+from .token_request import exchange_form, scope_parameters, send_form
 
 _USER_CODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 -]{0,38}[A-Za-z0-9])?")
-_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +43,7 @@ def start_device_sign_in(
     if not target.server.device_url:
         text = f"{target.server.issuer} cannot be signed in to from another device: run this where a browser is."
         return Problem(kind=Kind.UNAUTHORIZED, message=text)
-    response = yield from fetch(
-        build_form_request(target.server.device_url, identity, dict(scope_parameters(target, scopes)))
-    )
-    data = None if isinstance(response, Problem) or response.status != 200 else jsontext.read(response.body)
+    data = yield from send_form(target.server.device_url, identity, scope_parameters(target, scopes))
     match data:
         case {"device_code": str(code), "user_code": str(user_code), "verification_uri": str(url), **more}:
             interval, lasts = more.get("interval", 5), more.get("expires_in", 600)
@@ -62,6 +57,10 @@ def start_device_sign_in(
             return DeviceCode(
                 code=Secret(code), user_code=user_code, url=url, interval_s=pause, expires_at=until, warning=warning
             )
+        case Problem():
+            error = data.details.get("error")
+            why = f"{target.server.issuer} did not give a code for another device"
+            return replace(data, message=f"{why}: {error}.") if error else data
         case _:
             text = f"{target.server.issuer} did not give a code for another device."
             return Problem(kind=Kind.BAD_ANSWER, message=text)
@@ -85,6 +84,6 @@ def poll_device_sign_in(
     prover: Prover | None = None,
 ) -> Flow[Credential | Problem]:
     """Return the credential once the person has signed in; ``authorization_pending`` in details means: look again."""
-    form = {"grant_type": _GRANT, "device_code": device.code.reveal()}
+    form = {"grant_type": DEVICE_GRANT, "device_code": device.code.reveal()}
     tokens = yield from exchange_form(target.server.token_url, identity, form, now, prover)
     return tokens if isinstance(tokens, Problem) else build_credential(target, identity, tokens, scopes, prover)

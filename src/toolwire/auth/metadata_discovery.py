@@ -38,7 +38,8 @@ class AuthorizationServerMetadata:
 
     ``accepts_documents``: takes metadata documents as client ids. ``sends_issuer``: promises ``iss`` in its answers.
     ``is_proven``: its own metadata says that it does PKCE with S256; the document of another site cannot say so.
-    ``proof_algorithms`` are those that it accepts proofs with (RFC 9449), empty if it names none.
+    ``proof_algorithms`` are those that it accepts proofs with (RFC 9449), empty if it names none. ``pushed_url`` is
+    where requests must be pushed before a user comes (RFC 9126), empty where they need not be.
     """
 
     issuer: str
@@ -48,6 +49,7 @@ class AuthorizationServerMetadata:
     registration_url: str = ""
     device_url: str = ""
     refresh_url: str = ""
+    pushed_url: str = ""
     scopes: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     accepts_documents: bool = False
@@ -184,6 +186,7 @@ def read_server_metadata(
         endpoints[name] = given
     if "token_url" not in endpoints:
         return _build_problem(f"{issuer} names no token endpoint.")
+    needs_push = data.get("require_pushed_authorization_requests") is True
     return AuthorizationServerMetadata(
         issuer=str(data["issuer"]),
         authorization_url=endpoints.get("authorization_url", ""),
@@ -191,6 +194,7 @@ def read_server_metadata(
         revocation_url=endpoints.get("revocation_url", ""),
         registration_url=endpoints.get("registration_url", ""),
         device_url=endpoints.get("device_url", ""),
+        pushed_url=endpoints.get("pushed_url", "") if needs_push else "",
         scopes=_read_texts(data.get("scopes_supported")),
         methods=_read_texts(data.get("token_endpoint_auth_methods_supported")),
         accepts_documents=data.get("client_id_metadata_document_supported") is True,
@@ -216,6 +220,7 @@ _ENDPOINTS = {
     "revocation_url": "revocation_endpoint",
     "registration_url": "registration_endpoint",
     "device_url": "device_authorization_endpoint",
+    "pushed_url": "pushed_authorization_request_endpoint",
 }
 
 

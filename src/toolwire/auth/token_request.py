@@ -44,12 +44,17 @@ def send_form(
         return response
     data = jsontext.read(response.body)
     if response.status != 200 or not isinstance(data, dict):
-        error = data.get("error") if isinstance(data, dict) else None
-        word = error if isinstance(error, str) and _ERROR_CODE.fullmatch(error) else f"status {response.status}"
+        word = (read_error_code(data) if isinstance(data, dict) else "") or f"status {response.status}"
         return Problem(
             kind=Kind.UNAUTHORIZED, message=f"The authorization server refused: {word}.", details={"error": word}
         )
     return data
+
+
+def read_error_code(said: Mapping[str, Json]) -> str:
+    """Return the error that a server names, or an empty string."""
+    error = said.get("error")
+    return error if isinstance(error, str) and _ERROR_CODE.fullmatch(error) else ""
 
 
 def _fetch_with_proof(request: Request, prover: Prover) -> Flow[Response | Problem]:

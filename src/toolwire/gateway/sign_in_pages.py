@@ -23,7 +23,13 @@ from urllib.parse import quote, unquote
 
 import anyio.to_thread
 
-from toolwire.auth.authorization_code import finish_sign_in, revoke_credential, start_sign_in
+from toolwire.auth.authorization_code import (
+    StartedSignIn,
+    finish_sign_in,
+    push_sign_in,
+    revoke_credential,
+    start_sign_in,
+)
 from toolwire.auth.client_identity import ClientIdentity, identify_client
 from toolwire.auth.credential import Credential
 from toolwire.auth.metadata_discovery import SignInTarget
@@ -194,6 +200,8 @@ class SignInPages:
                 target, identity, redirect_uri, target.scopes, state=state, verifier=verifier, proof_key=key
             )
         )
+        if isinstance(started, StartedSignIn) and target.server.pushed_url:
+            started = await anyio.to_thread.run_sync(_push_in_thread, upstream, started)
         if isinstance(started, Problem):
             return _build_key_page(name, upstream.toolbox.url, started, key_field)
         kept = KeptSignIn(caller.name, name, digest_cookie(cookie), started)
@@ -274,6 +282,14 @@ def _find_place(upstream: SignInUpstream, redirect_uri: str) -> tuple[SignInTarg
             problem = Problem(kind=Kind.UNAUTHORIZED, message=f"{text} client-id in the file of the gateway.")
             return problem if identity.kind is Kind.UNAUTHORIZED else identity
         return target, identity
+    finally:
+        network.close()
+
+
+def _push_in_thread(upstream: SignInUpstream, started: StartedSignIn) -> StartedSignIn | Problem:
+    network = upstream.open_network()
+    try:
+        return run(push_sign_in(started), network)
     finally:
         network.close()
 

@@ -12,11 +12,12 @@ from time import sleep, time
 from toolwire.auth.authorization_code import (
     StartedSignIn,
     finish_sign_in,
+    push_sign_in,
     revoke_credential,
     start_sign_in,
 )
 from toolwire.auth.challenge import Challenge
-from toolwire.auth.client_identity import ClientIdentity, identify_client
+from toolwire.auth.client_identity import DEVICE_GRANT, ClientIdentity, identify_client
 from toolwire.auth.credential import Credential
 from toolwire.auth.device_authorization import DeviceCode, poll_device_sign_in, start_device_sign_in
 from toolwire.auth.dpop import Prover, find_token_challenge
@@ -219,6 +220,8 @@ def sign_in(
             verifier=user.secret(),
             proof_key=key,
         )
+        if isinstance(started, StartedSignIn):
+            started = run(push_sign_in(started), transport)
         return started if isinstance(started, Problem) else _await_redirect(started, listener, user, transport)
     finally:
         listener.close()
@@ -324,6 +327,7 @@ def _sign_in_on_device(
             ("http://127.0.0.1/callback",),
             configured=options.identity,
             document_url=options.document_url,
+            grants=(DEVICE_GRANT,),
         ),
         transport,
     )
