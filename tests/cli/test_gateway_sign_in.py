@@ -204,6 +204,8 @@ def test_people_sign_in_from_a_foreign_program_and_are_callers(
         assert "You are signed in to this gateway as <b>ann</b>" in entry
         done = walk(ann, f"{url}/sign-in/tasks", f"{url}/sign-in/return", name="Ada")
         assert "You are signed in to tasks" in ann.browser.get(done.headers["location"]).text
+        # the authorization server of the upstream, at another port of this host, has signed nobody out here
+        assert "signed in to this gateway as <b>ann</b>" in ann.browser.get(f"{url}/sign-in/tasks").text
         at_tasks = asyncio.run(use(url, ann, "who_am_i_at_tasks"))
         assert re.fullmatch(r"[0-9a-f]{32}", at_tasks)
         assert bob.browser.post(f"{url}/sign-in/tasks", data={}).status_code == 404  # not in his catalog
@@ -348,6 +350,32 @@ def sign_in_at(browser: httpx2.Client, url: str, name: str, password: str, onwar
     page = browser.get(f"{url}/oauth/login", params={"next": onward})
     form = dict(read_fields(page.text)) | {"name": name, "password": password} | more
     return browser.post(f"{url}/oauth/login", data=form)
+
+
+@pytest.mark.requirement("D-09", "D-38", "GW-02")
+def test_nobody_signs_in_at_an_upstream_for_a_caller_who_planted_a_cookie(
+    folder: Path, tasks: Site, people: dict[str, Person]
+) -> None:
+    url = write_file(folder, tasks)
+    text = (folder / "toolwire.toml").read_text()
+    (folder / "toolwire.toml").write_text(text.replace('scopes = ["desk"]\nmembers', 'scopes = ["tasks"]\nmembers'))
+    (folder / "kept").mkdir()
+    add_people(str(folder / "kept" / "oauth.sqlite3"))
+    ann, bob = people["ann"], people["bob"]
+    with run_gateway(), httpx2.Client(timeout=30) as stranger:
+        for person in (ann, bob):
+            assert sign_in_at(person.browser, url, person.name, PASSWORD).status_code == 303
+        # Bob begins, and has others go on: his cookie comes from another port of this host, or another name of it.
+        for victim in (ann.browser, stranger):
+            begun = bob.browser.post(f"{url}/sign-in/tasks", data={})
+            onward = html.unescape(re.findall(r'class="button primary" href="([^"]*)"', begun.text)[0])
+            [(name, value)] = [one for one in bob.browser.cookies.items() if "sign-in" in one[0]]
+            victim.cookies.set(name, value, domain="127.0.0.1")
+            done = walk(Person("Ada", victim, Storage()), onward, f"{url}/sign-in/return")
+            refused = victim.get(done.headers["location"])
+            assert (refused.status_code, "did not begin in this browser" in refused.text) == (400, True)
+        done = walk(bob, f"{url}/sign-in/tasks", f"{url}/sign-in/return", name="Bob")
+        assert "You are signed in to tasks" in bob.browser.get(done.headers["location"]).text
 
 
 @pytest.mark.requirement("D-38", "GW-02", "AS-19")

@@ -126,6 +126,31 @@ def test_signing_out_ends_the_session(start: Callable[..., Started]) -> None:
     assert browser.get("/").status == 401
 
 
+@pytest.mark.requirement("CO-02", "D-22")
+def test_cookie_that_came_by_https_can_be_set_by_no_other_host(start: Callable[..., Started]) -> None:
+    console = start()
+    host = urlsplit(console.url).netloc
+    browser = Browser(console.url)
+    form = urlencode({"key": console.key.key, "next": "/"})
+    text = browser.send("POST", "/sign-in", form, origin=f"https://{host}").headers["set-cookie"]
+    name, _, rest = text.partition("=")
+    assert name == f"__Host-toolwire_console_{urlsplit(console.url).port}"
+    assert rest.endswith("; Path=/; HttpOnly; SameSite=Strict; Secure")
+    # One that a host of the same domain has planted does not take its place.
+    mine, theirs = rest.partition(";")[0], console.browser().cookie
+    browser.cookie = f"{theirs}; {name}={mine}"
+    foreign = Browser(console.url, theirs).get("/inbox").text.partition('name="token" value="')[2].partition('"')[0]
+    assert foreign
+    assert foreign not in browser.get("/inbox").text
+
+
+@pytest.mark.requirement("CO-02")
+def test_cookies_of_other_programs_at_this_host_sign_nobody_out(start: Callable[..., Started]) -> None:
+    browser = start().browser()
+    browser.cookie = f'seen={{"a": [1]}}; "; ü=1; {browser.cookie}; x'
+    assert browser.get("/").status == 200
+
+
 @pytest.mark.requirement("CO-02")
 @pytest.mark.parametrize(("method", "status"), [("PUT", 405), ("DELETE", 405), ("HEAD", 200)])
 def test_other_methods_do_nothing(method: str, status: int, start: Callable[..., Started]) -> None:

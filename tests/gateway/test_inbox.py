@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import threading
 import time
 from base64 import urlsafe_b64decode
@@ -371,6 +372,24 @@ def test_always_makes_a_permission_of_this_caller_which_they_take_back(start: Ca
     answers = ann.get("/inbox/answers").text
     assert "allowed, and later calls" in answers
     assert "allowed, and later calls" not in bob.get("/inbox/answers").text
+
+
+@pytest.mark.requirement("GW-04", "D-34")
+def test_one_caller_cannot_take_the_event_streams_of_the_others(start: Callable[..., Started]) -> None:
+    gateway = start()
+    parts = urlsplit(gateway.url)
+    ann, bob = gateway.sign_in(), gateway.sign_in(BOB)
+    with ExitStack() as ending:
+
+        def listen(browser: Browser) -> bytes:
+            stream = ending.enter_context(socket.create_connection((parts.hostname, parts.port), timeout=20))
+            fields = f"Host: {parts.netloc}\r\nCookie: {browser.cookie}"
+            stream.sendall(f"GET /inbox/events HTTP/1.1\r\n{fields}\r\n\r\n".encode())
+            return stream.recv(12)
+
+        assert {listen(ann) for _ in range(20)} == {b"HTTP/1.1 200"}
+        assert listen(ann) == b"HTTP/1.1 503"
+        assert listen(bob) == b"HTTP/1.1 200"
 
 
 class ChangingSite:

@@ -125,6 +125,20 @@ def test_message_is_signed_as_standard_webhooks_says_and_has_no_argument(
     wait_for(lambda: webhooks.counts == {"sent": 1, "failed": 0, "dropped": 0})
 
 
+@pytest.mark.requirement("GW-04", "D-39")
+@pytest.mark.parametrize(
+    ("principal", "path"),
+    [("key:ann", "/ann"), ("jwt:ann", "/ann"), ("user:ann:0a1b2c3d4e5f", "/ann"), ("key:bob", "/others")],
+)
+def test_question_of_a_caller_goes_to_their_webhook_alone_however_they_sign_in(
+    principal: str, path: str, receiver: Receiver, open_webhooks: Callable[..., Webhooks]
+) -> None:
+    hooks = {name: Webhook(url=f"{receiver.url}/{name}", secret=Secret(KEY)) for name in ("all", "ann", "others")}
+    webhooks = open_webhooks(hooks["all"], callers={"ann": hooks["ann"], "*": hooks["others"]})
+    webhooks(build_notice(principal=principal))
+    assert receiver.take()[0] == path
+
+
 @pytest.mark.requirement("GW-04")
 def test_arguments_are_sent_where_the_setting_says_so_and_each_caller_has_their_webhook(
     receiver: Receiver, open_webhooks: Callable[..., Webhooks]

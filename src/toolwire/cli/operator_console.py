@@ -44,12 +44,13 @@ def add_console(
     find_limit: FindLimit,
     hosts: Sequence[str],
     find_faults: Callable[[], Sequence[str]] = tuple,
+    public_url: str = "",
 ) -> ConsoleFront:
     """Return ``app`` with the console for ``operators``.
 
     ``upstreams`` are the targets of a gateway and their tools. ``rates`` is where calls are counted, empty for the
     memory of the process; ``find_limit`` returns what a key of a count means, and its limit. ``find_faults`` returns
-    what is wrong with the server now, as sentences.
+    what is wrong with the server now, as sentences. ``public_url`` is its address for its users.
     """
     calls = CallOverview(ledger) if ledger else None
     is_counted = bool(rates) and (not _is_url(rates) or is_postgres_url(rates))
@@ -80,9 +81,15 @@ def add_console(
     )
     # Workers share the keys, and so the secret: each of them knows the sessions of the others.
     secret = sha256("\0".join(["console", *sorted(operators)]).encode()).digest()
-    return ConsoleFront(
-        app, Console(source, lambda key: operators.get(digest_key(key)), root=ROOT, hosts=hosts, secret=secret)
+    console = Console(
+        source,
+        lambda key: operators.get(digest_key(key)),
+        root=ROOT,
+        hosts=hosts,
+        secret=secret,
+        public_url=public_url,
     )
+    return ConsoleFront(app, console)
 
 
 def build_limit_finder(

@@ -334,6 +334,7 @@ def build_app(
         find_limit=build_limit_finder(app.catalog, rules, limits),
         hosts=settings.hosts,
         find_faults=partial(_find_webhook_faults, find_inbox(settings)),
+        public_url=settings.public_url,
     )
 
 

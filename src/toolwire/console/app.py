@@ -13,11 +13,11 @@ import asyncio
 import logging
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from http.cookies import CookieError, SimpleCookie
 from typing import Final, TypeAlias
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 import anyio.to_thread
 
@@ -28,6 +28,7 @@ from toolwire.core.model import Problem
 from toolwire.core.url_origin import has_same_origin
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.deadline_scheduler import DeadlineScheduler
+from toolwire.server.http.cookies import build_cookie, find_cookie
 from toolwire.server.http.exchange import Exchange, Receive, Scope, Send, get_exchange
 from toolwire.server.http.lifespan import run_lifespan
 from toolwire.server.http.messages import close_websocket, read_body, send_response
@@ -93,6 +94,7 @@ class Console:
     stands before the application of a server. ``hosts`` are names of this server besides those of this machine. With
     ``own_user_only``, programs of other users of this machine are refused, where the system can tell. ``secret`` signs
     the sessions: workers of one server need the same one. ``tables`` are other pages than those of an operator.
+    ``public_url`` is the address of the server for its users, if it is known.
     """
 
     active_calls = 0
@@ -108,12 +110,14 @@ class Console:
         secret: bytes = b"",
         groups: Sequence[PageGroup] = (),
         tables: PageTables | None = None,
+        public_url: str = "",
     ) -> None:
         self._source = source
         self._root = root
         self._sessions = OperatorSessions(sign_in, secret=secret)
         self._guard = HostGuard(hosts=hosts)
         self._own_user_only = own_user_only
+        self._secure_host = urlsplit(public_url).netloc.lower() if public_url.startswith("https://") else ""
         self._scheduler = DeadlineScheduler()
         self._limiters: list[anyio.CapacityLimiter] = []
         self._groups = groups
@@ -121,6 +125,7 @@ class Console:
         self._pages, self._actions = self._tables.pages, self._tables.actions
         self._feed = ChangeFeed(self._tables.look)
         self._draining = False
+        self._streams: Counter[str] = Counter()
         for group in groups:
             group.attach(self._feed.notify)
 
@@ -210,12 +215,9 @@ class Console:
         Raises:
             OSError, sqlite3.Error: it is not known whether it has ended.
         """
-        try:
-            cookies = SimpleCookie(fields.get(b"cookie", b"").decode("latin-1"))
-        except CookieError:
-            return None
-        found = cookies.get(self._name_cookie(scope))
-        cookie = "" if found is None else found.value
+        name, is_secure = self._name_cookie(scope), self._is_secure(scope, fields)
+        # Behind a proxy, the address of a page does not always tell that the browser came by https.
+        cookie = find_cookie(fields, name, is_secure=True) or ("" if is_secure else find_cookie(fields, name))
         session = self._sessions.find(cookie) if cookie else None
         if session is not None and await self._has_ended(session):
             session = None
@@ -267,10 +269,10 @@ class Console:
             return build_refusal("This form is too old, or is not from this page. Go back and load it again.", 403)
         if path == "/sign-out":
             await anyio.to_thread.run_sync(self._source.sign_outs.end, session.kept, limiter=self._find_limiter())
-            gone = f"{self._name_cookie(scope)}=; Path={self._root or '/'}; Max-Age=0"
             # A redirect would begin a session for the same person again.
             response = self._build_sign_in("/", _LEFT, 200) if session.by_account else _redirect(f"{self._root}/")
-            return response._replace(headers=(*response.headers, (b"set-cookie", gone.encode())))
+            gone = self._build_cookie(scope, fields, "", "SameSite=Strict; Max-Age=0")
+            return response._replace(headers=(*response.headers, gone))
         return await self._make(self._actions.get(path), request)
 
     async def _make(self, handler: Action | None, request: PageRequest) -> Response:
@@ -308,11 +310,20 @@ class Console:
         return self._redirect_with_cookie(scope, fields, wanted, self._sessions.start_for(user))
 
     def _redirect_with_cookie(self, scope: Scope, fields: Fields, path: str, cookie: str) -> Response:
-        is_secure = scope.get("scheme") == "https" or fields.get(b"origin", b"").startswith(b"https:")
-        secure = "; Secure" if is_secure else ""
-        text = f"{self._name_cookie(scope)}={cookie}; Path={self._root or '/'}; HttpOnly; SameSite=Strict{secure}"
         response = _redirect(f"{self._root}{path}")
-        return response._replace(headers=(*response.headers, (b"set-cookie", text.encode())))
+        return response._replace(headers=(*response.headers, self._build_cookie(scope, fields, cookie)))
+
+    def _build_cookie(
+        self, scope: Scope, fields: Fields, value: str, more: str = "SameSite=Strict"
+    ) -> tuple[bytes, bytes]:
+        is_secure = self._is_secure(scope, fields)
+        return build_cookie(self._name_cookie(scope), value, is_secure=is_secure, path=self._root or "/", more=more)
+
+    def _is_secure(self, scope: Scope, fields: Fields) -> bool:
+        """Return whether the browser came by https, perhaps to a proxy in front."""
+        if scope.get("scheme") == "https" or fields.get(b"origin", b"").startswith(b"https:"):
+            return True
+        return bool(self._secure_host) and fields.get(b"host", b"").decode("latin-1").lower() == self._secure_host
 
     def _build_sign_in(self, path: str, notice: str = "", status: int = 401) -> Response:
         wanted = path if path in self._pages else "/"
@@ -343,12 +354,13 @@ class Console:
             session = await self._find_session(scope, fields)
         except _UNREADABLE as error:
             session, refusal = None, _refuse_unreadable(error)
-        if session is None or self._feed.is_full:
+        if session is None or self._feed.is_full or self._streams[session.name] >= self._tables.streams_each:
             refusal = refusal or build_refusal(*_NO_SESSION if session is None else _NO_ROOM)
             await send_response(scope, exchange, refusal)
             return
         leaving = asyncio.ensure_future(_wait_for_disconnect(exchange))
         change = self._feed.wait_for_change()
+        self._streams[session.name] += 1
         try:
             await self._feed.open_stream()
             await exchange.send({"type": "http.response.start", "status": 200, "headers": _EVENT_HEADERS})
@@ -371,6 +383,9 @@ class Console:
             leaving.cancel()
             change.cancel()
             self._feed.close_stream()
+            self._streams[session.name] -= 1
+            if not self._streams[session.name]:
+                del self._streams[session.name]
 
     async def _goes_on(self, scope: Scope, fields: Fields) -> bool:
         """Return whether the session of a stream has not ended; a page whose stream ends asks for it again."""

@@ -72,6 +72,7 @@ def add_caller_inbox(
             find_user=None if find_user is None else partial(_find_signed_in, find_user),
             login_path=login_path,
         ),
+        public_url=public_url,
     )
     return ConsoleFront(app, console, announce=build_announcer(public_url))
 

@@ -38,6 +38,7 @@ _WORDS: Final = SignInWords(
     "This server does not know this key.",
 )
 _LAST: Final = 50
+_STREAMS_EACH: Final = 20
 _KINDS: Final = {"allowed": "safe", "denied": "destroys"}
 _EMPTY: Final = (
     '<div class="card empty" data-key="empty"><p>Nothing waits for you.</p><p>When one of your programs calls a tool '
@@ -129,6 +130,7 @@ def build_caller_tables(source: ConsoleSource) -> PageTables:
         find_topics=lambda session: (name_topic(session.name),),
         name="inbox",
         words=_WORDS,
+        streams_each=_STREAMS_EACH,
     )
 
 

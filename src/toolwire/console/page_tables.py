@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from .events import MAX_STREAMS
 from .page import Action, PageRequest, SignInWords
 from .sessions import OperatorSession, SignedIn
 
@@ -33,6 +34,7 @@ class PageTables:
     ``find_user`` finds a person who is signed in at the server itself, at ``login_path``: they need no key.
     ``look`` returns for each topic something that is equal as long as nothing changes; it runs in a thread.
     ``find_topics`` returns the topics that a session hears of, None for all. ``name`` begins the name of the cookie.
+    One user has at most ``streams_each`` open pages that hear of changes.
     """
 
     pages: Mapping[str, Action]
@@ -44,3 +46,4 @@ class PageTables:
     words: SignInWords = OPERATOR_WORDS
     find_user: FindSignedIn | None = None
     login_path: str = ""
+    streams_each: int = MAX_STREAMS

@@ -3,7 +3,8 @@
 Rules:
 - A page says nothing before it knows the caller: by the caller's key or token in its form, or by a session at the
   gateway's own authorization server. So nobody can make another caller sign in for them.
-- A sign-in ends in the browser where it began: a cookie of that browser belongs to it, once, for ten minutes.
+- A sign-in ends in the browser where it began: a cookie of that browser belongs to it, once, for ten minutes. Who is
+  signed in there at the gateway itself must be the person who began.
 - The user sees at which host they sign in before they go there.
 """
 # GW-02, GW-03
@@ -45,8 +46,10 @@ from toolwire.core.url_origin import get_host, get_origin
 from toolwire.framing import jsontext
 from toolwire.framing.html_page import build_hidden_fields, build_html_page, build_notice, build_policy
 from toolwire.framing.visible_text import make_visible
+from toolwire.limits import USER_PREFIX
 from toolwire.server.access.callers import Caller, Callers, Fields
 from toolwire.server.access.people import FindUser, SignedInUser
+from toolwire.server.http.cookies import build_cookie, find_cookie
 from toolwire.server.page.form_fields import parse_form_fields
 from toolwire.stores.credentials.caller_vault import CallerVault
 from toolwire.stores.credentials.sealing import CredentialError
@@ -214,11 +217,10 @@ class SignInPages:
             f'</p>{elsewhere}<div class="actions bar"><a class="button primary" href="{escape(started.url)}">'
             f"Continue to {escape(host)}</a></div>"
         )
-        secure = "; Secure" if request.base.startswith("https:") else ""
-        bounds = f"Path={SIGN_IN_PATH}; HttpOnly; SameSite=Lax; Max-Age={int(VALID_S)}{secure}"
-        text = f"{_name_cookie(request.base)}={cookie}; {bounds}"
+        base, more = request.base, f"SameSite=Lax; Max-Age={int(VALID_S)}"
+        field = build_cookie(_name_cookie(base), cookie, is_secure=_is_secure(base), path=SIGN_IN_PATH, more=more)
         page = _build_page(f"Sign in to {name}", html)
-        return page._replace(headers=(*page.headers, (b"set-cookie", text.encode())))
+        return page._replace(headers=(*page.headers, field))
 
     async def _keep_key(
         self, upstream: SignInUpstream, name: str, caller: Caller, key: str, key_field: str
@@ -234,8 +236,9 @@ class SignInPages:
         """Store the credential that the authorization server grants, and say so."""
         state = parse_form_fields(request.query).get("state", "")
         kept = await anyio.to_thread.run_sync(take_sign_in, self._vault, state, time()) if state else None
-        cookie = _read_cookie(request)
-        if kept is None or not compare_digest(digest_cookie(cookie), kept.browser):
+        cookie = find_cookie(request.fields, _name_cookie(request.base), is_secure=_is_secure(request.base))
+        is_here = kept is not None and compare_digest(digest_cookie(cookie), kept.browser)
+        if kept is None or not is_here or not await self._is_still_there(request, kept.principal):
             text = "<p>This sign-in did not begin in this browser, is over, or took longer than ten minutes.</p>"
             return _build_page("This did not work", text, 400)
         upstream = self._upstreams.get(kept.upstream)
@@ -247,6 +250,14 @@ class SignInPages:
             return _build_page("You are not signed in", html, 400)
         await self._store(upstream, kept.principal, found)
         return _build_done(kept.upstream)
+
+    async def _is_still_there(self, request: PageRequest, principal: str) -> bool:
+        """Return whether nobody else is signed in at this browser than who began a sign-in as ``principal``."""
+        # D-09: another program at the same host, such as one at another port of this machine, can set our cookie.
+        if self._find_user is None:
+            return True
+        user = await self._find_user(request.headers)
+        return user.caller.name == principal if user is not None else not principal.startswith(USER_PREFIX)
 
     async def _store(self, upstream: SignInUpstream, principal: str, credential: Credential) -> None:
         await anyio.to_thread.run_sync(_replace_credential, self._vault, principal, upstream, credential)
@@ -319,17 +330,11 @@ def _replace_credential(vault: CallerVault, principal: str, upstream: SignInUpst
 
 def _name_cookie(base: str) -> str:
     """Return the name of the cookie of a gateway: all ports of a host share their cookies."""
-    prefix = "__Secure-" if base.startswith("https:") else ""
-    return f"{prefix}toolwire-sign-in-{sha256(base.encode()).hexdigest()[:12]}"
+    return f"toolwire-sign-in-{sha256(base.encode()).hexdigest()[:12]}"
 
 
-def _read_cookie(request: PageRequest) -> str:
-    wanted = _name_cookie(request.base)
-    for part in request.fields.get(b"cookie", b"").decode("latin-1").split(";"):
-        name, _, value = part.strip().partition("=")
-        if name == wanted:
-            return value
-    return ""
+def _is_secure(base: str) -> bool:
+    return base.startswith("https:")
 
 
 def _is_from_here(request: PageRequest) -> bool:

@@ -32,6 +32,7 @@ from toolwire.core.http import Request
 from toolwire.core.model import Json, Problem, Secret
 from toolwire.core.url_origin import get_host, get_origin, read_origin
 from toolwire.framing import jsontext
+from toolwire.limits import list_rule_names
 from toolwire.server.run.inbox import QuestionNotice
 from toolwire.telemetry.webhook_metrics import WebhookCount
 
@@ -44,7 +45,6 @@ _MIN_SECRET: Final = 24
 _MAX_SECRET: Final = 64
 _MAX_ARGUMENTS: Final = 65_536
 _PREFIX: Final = "whsec_"
-_CALLER_PREFIXES: Final = ("key:", "jwt:")
 _log = logging.getLogger("toolwire")
 
 
@@ -98,8 +98,9 @@ class _Message(NamedTuple):
 class Webhooks:
     """Sends each question to the webhook of its caller in ``callers``, else to ``every``: give it as ``on_question``.
 
-    A caller is named as in the file of a gateway, such as ``ann``. ``allow_private`` and ``ca_file`` are as for other
-    requests. ``clock`` gives seconds since 1970, and ``pauses_s`` are the seconds before each repetition.
+    A caller is named as in the file of a gateway, such as ``ann``, and ``*`` is for those who are not named.
+    ``allow_private`` and ``ca_file`` are as for other requests. ``clock`` gives seconds since 1970. ``pauses_s`` are
+    the seconds before each repetition.
     """
 
     def __init__(
@@ -164,10 +165,8 @@ class Webhooks:
             self._thread.join(_LIMITS.total_s)
 
     def _find_webhook(self, principal: str) -> Webhook | None:
-        found = self._callers.get(principal)
-        if found is None and principal.startswith(_CALLER_PREFIXES):
-            found = self._callers.get(principal[4:])
-        return self._every if found is None else found
+        found = (self._callers.get(name) for name in list_rule_names(principal))
+        return next((one for one in found if one is not None), self._every)
 
     def _run(self) -> None:
         while (message := self._take()) is not None:

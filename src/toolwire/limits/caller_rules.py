@@ -16,6 +16,18 @@ USER_PREFIX = "user:"
 _PREFIXES = ("key:", "jwt:")
 
 
+def list_rule_names(principal: str) -> tuple[str, ...]:
+    """Return by which names a file may mean the caller who is ``principal`` in calls; the first one in it counts.
+
+    ``key:ann`` is also ``ann``, and so is ``user:ann:DIGITS``; everybody is ``*`` at last.
+    """
+    if principal.startswith(_PREFIXES):
+        return principal, principal[4:], EVERY_CALLER
+    if principal.startswith(USER_PREFIX):
+        return principal, read_user_name(principal), EVERY_CALLER
+    return principal, EVERY_CALLER
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerRules:
     """The rules for a caller: ``None`` leaves what holds without them.
@@ -51,11 +63,10 @@ class RulesByCaller:
     def find(self, principal: str) -> CallerRules:
         """Return the rules of the caller whose name in calls is ``principal``, such as ``key:ann``."""
         found = self._rules.get(principal)
-        if found is None and principal.startswith(_PREFIXES):
-            found = self._rules.get(principal[4:])
-        elif found is None and principal.startswith(USER_PREFIX):
-            found = self._rules.get(read_user_name(principal))
-        return self._others if found is None else found
+        if found is None:
+            known = (self._rules.get(name) for name in list_rule_names(principal)[1:])
+            found = next((one for one in known if one is not None), self._others)
+        return found
 
     def choose_scopes(self, principal: str, granted: frozenset[str] | None) -> frozenset[str] | None:
         """Return the scopes of a caller whose credentials have ``granted``; None means all."""

@@ -6,7 +6,7 @@ Rules:
 - An answer counts once, for exactly the call that the question shows.
 - A permission for later calls is the caller's own, for one definition of one tool, where the policy of the tool leaves
   room for it. What the user takes back asks again.
-- Each caller can add at most ten questions a minute, and at most 200 wait at a time.
+- Each caller can add at most ten questions a minute in one process. At most 200 wait at a time, 50 of one caller.
 """
 # CC-05, GW-04
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:  # loads sqlite3
     from toolwire.stores.consent.waiting_call import WaitingCall
 
 MAX_WAITING: Final = 200
+MAX_WAITING_EACH: Final = 50
+"""As many as one process adds for one caller in five minutes: several processes together leave room for others."""
 CONNECTION: Final = "inbox"
 """The connection of the permissions that callers gave in their inbox."""
 PAGE_URL: ContextVar[str] = ContextVar("PAGE_URL", default="")
@@ -171,7 +173,7 @@ class Inbox:
             return None
         id_ = self._approvals.find(binding)
         if id_ is None:
-            if self._is_over_limit(call) or len(self._approvals.list_open()) >= MAX_WAITING:
+            if self._is_over_limit(call) or self._is_full(call.context.principal):
                 text = f"{name} did not run: too many questions wait for its user. Call it again in a minute."
                 return Problem(kind=Kind.RATE_LIMITED, message=text, can_retry=True, retry_after_ms=60_000)
             id_ = self._add_question(call, binding, reasons, upstream, always_allowed=always_allowed)
@@ -245,6 +247,10 @@ class Inbox:
 
         grants, tool, arguments = self._grants, call.tool, call.arguments
         return grants.has_grant(key) or grants.spend(key, lambda one: covers_call(one, tool, arguments))
+
+    def _is_full(self, principal: str) -> bool:
+        approvals = self._approvals
+        return len(approvals.list_open()) >= MAX_WAITING or approvals.count_open(principal) >= MAX_WAITING_EACH
 
     def _is_over_limit(self, call: Call) -> bool:
         """Return whether the caller of ``call`` asks too often, so that one caller leaves room for another."""

@@ -63,6 +63,10 @@ _LIST_OWN = (
     " AND id IN (SELECT id FROM question_callers WHERE principal = ?) ORDER BY asked_at, id"
 )
 _LIST_OPEN = "SELECT id FROM questions WHERE allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ?"
+_COUNT_OPEN = (
+    "SELECT count(*) FROM questions WHERE allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ?"
+    " AND id IN (SELECT id FROM question_callers WHERE principal = ?)"
+)
 _LIST_OPEN_CALLERS = (
     "SELECT principal, id FROM question_callers WHERE id IN (SELECT id FROM questions"
     " WHERE allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ?) ORDER BY id"
@@ -195,6 +199,12 @@ class Approvals:
         now = self._clock()
         rows: Any = self._database.select_rows(_LIST_OPEN, now, now)
         return frozenset(row[0] for row in rows)
+
+    def count_open(self, principal: str) -> int:
+        """Return how many questions of this caller still wait."""
+        now = self._clock()
+        rows: Any = self._database.select_rows(_COUNT_OPEN, now, now, principal)
+        return int(rows[0][0])
 
     def count_kept(self) -> int:
         """Return how many questions are kept, also those that are over: for a day after their end."""
