@@ -145,6 +145,17 @@ def test_the_last_change_of_each_of_many_resources_is_known(open_rows: Open) -> 
     assert rows.find_updates(MAX_UPDATES + 1) == [("notes://new", MAX_UPDATES + 2)]
 
 
+def test_a_process_hears_of_the_changes_of_others_and_not_of_its_own(open_rows: Open) -> None:
+    rows, others = open_rows(), open_rows()
+    assert rows.find_position() == 0
+    assert rows.add_updates(["notes://a"]) == ([], 1)
+    others.add_updates(["notes://a", " toolsListChanged"])
+    assert rows.add_updates(["notes://a", "notes://b"], 1) == ([("notes://a", 2), (" toolsListChanged", 3)], 5)
+    assert rows.find_updates(5) == []
+    assert others.find_updates(3) == [("notes://a", 4), ("notes://b", 5)]
+    assert others.find_position() == 5
+
+
 @pytest.mark.requirement("ST-04")
 def test_tables_of_a_newer_version_that_this_one_works_with_are_used_and_others_refused(
     shared_postgres: Postgres,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MethodType
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from .call_status import CallPage, CallStatus
 from .catalog import NAME, Catalog
@@ -59,20 +59,43 @@ class Streaming(NamedTuple):
     refuse: Callable[[Problem], Response]
 
 
+class RemoteChanges(NamedTuple):
+    """What changed in other processes: the ``lists`` that the client may see, and the ``uris`` of resources.
+
+    ``has_gap`` means that more has changed, and it is not known what.
+    """
+
+    lists: frozenset[str] = frozenset()
+    uris: frozenset[str] = frozenset()
+    has_gap: bool = False
+
+    def has_list(self, name: str) -> bool:
+        """Return whether the list ``name`` has changed, or may have."""
+        return self.has_gap or name in self.lists
+
+    def has_resource(self, uri: str) -> bool:
+        """Return whether the resource at ``uri`` has changed, or may have."""
+        return self.has_gap or uri in self.uris
+
+
+NO_REMOTE_CHANGES: Final = RemoteChanges()
+
+
 class Subscription(NamedTuple):
     """A stream of changes of the catalog, for as long as the client listens; no tool runs.
 
-    The body is ``opening(now)``, then ``frame(before, now)`` for each change (empty if it does not concern the client),
-    and ``closing`` when the server ends it. ``refuse`` returns the response if there is no room for another stream.
-    ``frame_updates(now)`` is what there is to tell of single resources, at each look; None if nothing ever.
+    The body is ``opening(now)``, then ``frame(before, now, told)`` for each change of the lists here or in another
+    process (empty if it does not concern the client), and ``closing`` when the server ends it. ``refuse`` returns the
+    response if there is no room for another stream. ``frame_updates(now, told)`` is what there is to tell of single
+    resources, at each look; None if nothing ever.
     """
 
     headers: Headers
     opening: Callable[[Catalog], bytes]
-    frame: Callable[[Catalog, Catalog], bytes]
+    frame: Callable[[Catalog, Catalog, RemoteChanges], bytes]
     closing: bytes
     refuse: Callable[[Problem], Response]
-    frame_updates: Callable[[Catalog], bytes] | None = None
+    frame_updates: Callable[[Catalog, RemoteChanges], bytes] | None = None
 
 
 class SessionOffer(NamedTuple):

@@ -126,7 +126,7 @@ def build_app(
         receipts=open_receipt_verifier(receipts, receipt_keys, audience=receipt_audience, place=places.receipts),
         private=private,
         sessions=choose_session_use(sessions, places.sessions),
-        session_rows=open_session_rows(places.sessions, sessions, limits),
+        session_rows=open_session_rows(places.sessions, limits),
     )
 
 

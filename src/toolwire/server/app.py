@@ -43,7 +43,6 @@ from toolwire.core.thread_switching import switch_threads_often
 from toolwire.core.toolbox import Notify, Toolbox, find_recipes, find_self_asking, ignore_progress
 from toolwire.limits import LocalRates, RulesByCaller, Windows
 from toolwire.protocols import BUILTIN
-from toolwire.protocols.mcp.resource_subscriptions import can_subscribe
 from toolwire.protocols.mcp.revision import SESSION_HEADER, STATELESS, VERSION_HEADER
 from toolwire.stores.limits.open import open_windows
 from toolwire.telemetry.arrival import Arrival
@@ -56,7 +55,6 @@ from toolwire.validation import (
     build_requirements_check,
     check_requirements,
     check_scopes,
-    filter_visible,
 )
 
 from . import calls_resource
@@ -81,7 +79,7 @@ from .limits import ServerLimits
 from .page.form_fields import find_form_key
 from .route_table import NO_DOCUMENTS, Document, RouteEntry, RouteTable, has_long_tools, list_scopes
 from .run.call_queries import answer_query
-from .run.change_stream import ChangeStreams
+from .run.change_stream import CallerView, ChangeStreams
 from .run.confirmation import (
     CONFIRMATION,
     ConfirmationQuestion,
@@ -188,7 +186,7 @@ class App:
         if sessions not in get_args(SessionUse):
             raise DefinitionError(f'sessions is "needed", "all" or "none", not {sessions!r}.')
         self._session_use = sessions
-        self._session_rows = session_rows if sessions != "none" else None
+        self._session_rows = session_rows
         self._sessions: McpSessions | None = None
         self._receipts, self._rules, self._ask_wait = receipts, rules, ask_wait
         self._question_waits = None if inbox is None else QuestionWaits(inbox)
@@ -292,8 +290,8 @@ class App:
         await begin_lifespan(self._idempotency)
         await begin_lifespan(self._toolbox)
         await begin_lifespan(self._long_calls)
-        # Other processes have clients that are told of the resources that change in this one.
-        if self._session_rows is not None and can_subscribe(self._toolbox.catalog().offered):
+        # Other processes have clients that are told of what changes in this one.
+        if self._session_rows is not None:
             await self._load_sessions().begin()
         self._log_consent()
         self._prepared = self._build_table(
@@ -422,12 +420,14 @@ class App:
         if isinstance(reading, CallQuery):
             await answer_query(scope, exchange, reading, caller.name, self._long_calls)
             return
-        share, select = _find_share(scope, caller), self._build_select(caller)
-        await self._changes.run(scope, exchange, reading, owner=share, select=select)
+        if self._session_rows is not None:
+            await self._load_sessions().prepare_stream()
+        share, view = _find_share(scope, caller), self._build_view(caller)
+        await self._changes.run(scope, exchange, reading, owner=share, view=view)
 
-    def _build_select(self, caller: Caller) -> Callable[[Catalog], Catalog]:
-        """Return a function that returns the part of a catalog that ``caller`` may see."""
-        return partial(filter_visible, scopes=caller.scopes if self._admission.needs_credentials else None)
+    def _build_view(self, caller: Caller) -> CallerView:
+        """Return what ``caller`` may see of a catalog."""
+        return CallerView(caller.scopes if self._admission.needs_credentials else None)
 
     async def _take_offer(self, scope: Scope, offer: SessionOffer, caller: Caller) -> Response:
         """Return the answer to a client that begins: within a session if it gets one."""
@@ -436,7 +436,7 @@ class App:
         is_wanted = self._session_use == "all" or (self._session_use == "needed" and offer.has_forms)
         if not is_wanted or not offer.has_id or self._service.draining:
             return offer.stateless
-        seen = self._build_select(caller)(self._toolbox.catalog())
+        seen = self._build_view(caller)(self._toolbox.catalog())
         return await self._load_sessions().open(offer, _find_owner(caller), _find_share(scope, caller), seen)
 
     def _load_sessions(self) -> McpSessions:
@@ -480,8 +480,8 @@ class App:
         if isinstance(session, Problem):
             await send_response(scope, exchange, entry.refuse(session))
             return
-        share, select = _find_share(scope, caller), self._build_select(caller)
-        await sessions.answer(scope, exchange, session, body, share=share, select=select, refuse=entry.refuse)
+        share, view = _find_share(scope, caller), self._build_view(caller)
+        await sessions.answer(scope, exchange, session, body, share=share, view=view, refuse=entry.refuse)
 
     async def _run_and_answer(
         self,

@@ -205,19 +205,19 @@ def asgi(
         private=private,
         rules=rules,
         sessions=choose_session_use(sessions, places.sessions),
-        session_rows=open_session_rows(places.sessions, sessions, limits),
+        session_rows=open_session_rows(places.sessions, limits),
         long_calls=open_long_calls(_find_long_calls(place)),
         engine=engine,
     )
 
 
-def open_session_rows(place: str, sessions: SessionUse | None, limits: ServerLimits) -> SessionRows | None:
-    """Return where several processes share MCP sessions, or None if they are kept in this process.
+def open_session_rows(place: str, limits: ServerLimits) -> SessionRows | None:
+    """Return where several processes share MCP sessions and what changes in them; None if each is alone.
 
     Raises:
         DefinitionError: the place cannot be used.
     """
-    if not place or sessions == "none":
+    if not place:
         return None
     from toolwire.stores.sessions.session_rows import SessionBounds, open_sessions  # loads sqlite3
 

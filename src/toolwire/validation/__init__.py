@@ -6,13 +6,14 @@ from .data import copy_arguments
 from .declared import find_declared_names, refuse_undeclared
 from .patterns import PatternBudget, is_pattern
 from .requirements import build_requirements_check, check_requirements, find_missing
-from .scopes import build_insufficient_scopes, check_scopes, filter_visible, has_scopes, permits
+from .scopes import Scopes, build_insufficient_scopes, check_scopes, filter_visible, has_scopes, permits
 
 __all__ = [
     "Authorizer",
     "GrantPage",
     "GrantPages",
     "PatternBudget",
+    "Scopes",
     "Validator",
     "build_arguments_check",
     "build_insufficient_scopes",

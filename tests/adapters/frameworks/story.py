@@ -49,14 +49,14 @@ def tell(converse: Converse, *, deferral: Callable[[], Any] | None, is_sync: boo
     outcomes: dict[str, Any] = {}
     for name, part in _list_parts(sites, deferral is not None).items():
         try:
-            outcomes[name] = asyncio.run(asyncio.wait_for(part(_Told(converse, deferral, is_sync)), 20))
+            outcomes[name] = asyncio.run(asyncio.wait_for(part(_WaitingChanges(converse, deferral, is_sync)), 20))
         except Exception:  # noqa: BLE001 - the test that reads it says what it was
             outcomes[name] = {"failed": traceback.format_exc()}
     json.dump(outcomes, sys.stdout)
 
 
 @dataclass
-class _Told:
+class _WaitingChanges:
     converse: Converse
     deferral: Callable[[], Any] | None
     is_sync: bool
@@ -82,7 +82,7 @@ class Current:
     policy: Any = None
 
 
-def _list_parts(sites: dict[str, str], has_deferral: bool) -> dict[str, Callable[[_Told], Awaitable[Any]]]:
+def _list_parts(sites: dict[str, str], has_deferral: bool) -> dict[str, Callable[[_WaitingChanges], Awaitable[Any]]]:
     site = sites["site"]
 
     def erase(name: str) -> Calls:
@@ -98,7 +98,7 @@ def _list_parts(sites: dict[str, str], has_deferral: bool) -> dict[str, Callable
     def refuse(_: Question) -> bool:
         return False
 
-    parts: dict[str, Callable[[_Told], Awaitable[Any]]] = {
+    parts: dict[str, Callable[[_WaitingChanges], Awaitable[Any]]] = {
         "look": lambda told: told.play(site, [("look", {})]),
         "arguments": lambda told: told.play(site, [("add", {"page_size": 2, "other": {"inner": [1, 2]}})]),
         "cut": lambda told: told.play(site, [("count", {})], caps=ResultLimits(characters=60)),
@@ -114,7 +114,7 @@ def _list_parts(sites: dict[str, str], has_deferral: bool) -> dict[str, Callable
         bank, pay = sites[f"bank {wire}"], [("wire_money", {"amount": 5})]
         parts[f"bank {wire}"] = lambda told, bank=bank, wire=wire, pay=pay: told.play(bank, pay, protocol=wire)  # type: ignore[misc]  # values of this turn
     if has_deferral:
-        deferred: dict[str, Callable[[_Told], Awaitable[Any]]] = {
+        deferred: dict[str, Callable[[_WaitingChanges], Awaitable[Any]]] = {
             "deferred yes": lambda told: told.play(site, erase("deferred yes"), decide=decide_by(True)),
             "deferred no": lambda told: told.play(site, erase("deferred no"), decide=decide_by(False)),
             "deferred both": lambda told: told.play(

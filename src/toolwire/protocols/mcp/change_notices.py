@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Reading, Subscription
+from toolwire.core.codec import Reading, RemoteChanges, Subscription
 from toolwire.core.http import Headers, Response, get_header
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext, sse
@@ -58,12 +58,12 @@ def open_subscription(asked: AskedMethod) -> Reading:
             notifications = {**granted, "resourceSubscriptions": known}
         return write("notifications/subscriptions/acknowledged", notifications=notifications)
 
-    def frame_updates(now: Catalog) -> bytes:
-        return b"".join(write(UPDATED, uri=uri) for uri in resources.find_changed(now.offered))
+    def frame_updates(now: Catalog, told: RemoteChanges) -> bytes:
+        return b"".join(write(UPDATED, uri=uri) for uri in resources.find_changed(now.offered, told))
 
-    def frame(before: Catalog, now: Catalog) -> bytes:
+    def frame(before: Catalog, now: Catalog, told: RemoteChanges) -> bytes:
         changed = find_changed(before, now)
-        return b"".join(write(NOTICES[name]) for name in granted if name in changed)
+        return b"".join(write(NOTICES[name]) for name in granted if name in changed or told.has_list(name))
 
     def refuse(problem: Problem) -> Response:
         return build_refusal(asked.id, problem)

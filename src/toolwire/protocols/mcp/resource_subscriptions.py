@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from toolwire.core.codec import NO_REMOTE_CHANGES, RemoteChanges
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.offered import Offered
 from toolwire.core.resource_changes import ResourceChanges
@@ -68,8 +69,11 @@ class ResourceSubscriptions:
         if isinstance(uri, str):
             self._watched.pop(uri, None)
 
-    def find_changed(self, offered: Offered) -> list[str]:
-        """Return the URIs that have changed since the last time. ``offered`` is what the client may see now."""
+    def find_changed(self, offered: Offered, told: RemoteChanges = NO_REMOTE_CHANGES) -> list[str]:
+        """Return the URIs that have changed since the last time, here or as ``told`` by other processes.
+
+        ``offered`` is what the client may see now.
+        """
         if not self._watched:
             return []
         if offered is not self._offered:
@@ -78,7 +82,9 @@ class ResourceSubscriptions:
         changed: list[str] = []
         for uri, watched in self._watched.items():
             changes = watched.changes
-            if changes is not None and changes.find_last(watched.own_uri) > watched.known:
+            if changes is None:
+                continue
+            if changes.find_last(watched.own_uri) > watched.known or told.has_resource(uri):
                 # All that has changed until now: a client that hears of it reads after that.
                 watched.known = changes.last
                 changed.append(uri)

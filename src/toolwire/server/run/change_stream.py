@@ -1,19 +1,21 @@
-"""Tell a client that listens when the catalog changes."""
-# MC-06
+"""Tell a client that listens when the catalog changes, in this process or in another one of the same state."""
+# MC-06, ST-01
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Subscription
+from toolwire.core.codec import NO_REMOTE_CHANGES, RemoteChanges, Subscription
 from toolwire.core.model import Kind, Problem
+from toolwire.protocols.mcp.remote_changes import read_remote_changes
 from toolwire.server.http.exchange import Exchange, Scope
 from toolwire.server.http.messages import send_response
+from toolwire.validation import Scopes, filter_visible
 
 LOOK_S: Final = 0.5
 """How often the catalog is looked at, in seconds; that is one comparison of identities."""
@@ -21,6 +23,9 @@ LOOK_S: Final = 0.5
 KEEP_ALIVE_S: Final = 15.0
 LONGEST_S: Final = 3_600.0
 """After an hour a stream ends and the client listens again, so that its credentials are checked anew."""
+
+MOST_WAITING: Final = 1_000
+"""How many changes in other processes wait for one stream; with more, all that it watches counts as changed."""
 
 MOST_STREAMS: Final = 1_000
 MOST_STREAMS_A_CALLER: Final = 50
@@ -33,6 +38,36 @@ _FULL = Problem(
 )
 
 
+class CallerView(NamedTuple):
+    """What a caller with ``scopes`` may see of a catalog."""
+
+    scopes: Scopes
+
+    def __call__(self, catalog: Catalog) -> Catalog:
+        """Return the part of ``catalog`` that the caller may see: the same object where that is all."""
+        return filter_visible(catalog, self.scopes)
+
+    def permits(self, scopes: frozenset[str]) -> bool:
+        """Return whether the caller may see what needs ``scopes``."""
+        return self.scopes is None or scopes <= self.scopes
+
+
+class _WaitingChanges:
+    """What other processes have told, and one stream has not yet looked at."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, None] = {}
+        self.has_gap = False
+
+    def take(self, view: CallerView) -> RemoteChanges:
+        """Return it as the changes of which a caller hears, once."""
+        names, has_gap = self.names, self.has_gap
+        if not names and not has_gap:
+            return NO_REMOTE_CHANGES
+        self.names, self.has_gap = {}, False
+        return read_remote_changes(names, view.permits, has_gap=has_gap)
+
+
 class ChangeStreams:
     """The streams of one application. ``find_catalog`` returns what is offered now."""
 
@@ -40,6 +75,20 @@ class ChangeStreams:
         self._find_catalog = find_catalog
         self._is_draining = is_draining
         self._open: Counter[Hashable] = Counter()
+        self._told: set[_WaitingChanges] = set()
+
+    @property
+    def has_readers(self) -> bool:
+        """Whether any stream is open."""
+        return bool(self._told)
+
+    def tell(self, names: Collection[str], *, has_gap: bool) -> None:
+        """Tell all streams what changed in another process; ``has_gap``: more has changed, and it is not known what."""
+        for told in self._told:
+            told.names.update(dict.fromkeys(names))
+            told.has_gap |= has_gap
+            if len(told.names) > MOST_WAITING:  # its client does not read
+                told.names, told.has_gap = {}, True
 
     async def run(
         self,
@@ -48,24 +97,27 @@ class ChangeStreams:
         subscription: Subscription,
         *,
         owner: Hashable,
-        select: Callable[[Catalog], Catalog],
+        view: CallerView,
         ended: asyncio.Event | None = None,
     ) -> None:
         """Send what ``subscription`` writes for each change, until the client leaves or the server stops.
 
-        ``select`` returns the part of a catalog that the caller may see. One ``owner`` has at most 50 streams, and all
+        ``view`` is what the caller may see. One ``owner`` has at most 50 streams, and all
         together have at most 1,000. ``ended`` ends the stream when it is set.
         """
         if self._open.total() >= MOST_STREAMS or self._open[owner] >= MOST_STREAMS_A_CALLER:
             await send_response(scope, exchange, subscription.refuse(_FULL))
             return
         self._open[owner] += 1
+        told = _WaitingChanges()
+        self._told.add(told)
         ended = asyncio.Event() if ended is None else ended
-        sending = asyncio.ensure_future(self._send_changes(exchange, subscription, select, ended))
+        sending = asyncio.ensure_future(self._send_changes(exchange, subscription, view, told, ended))
         leaving = asyncio.ensure_future(wait_for_disconnect(exchange))
         try:
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self._told.discard(told)
             self._open[owner] -= 1
             if not self._open[owner]:
                 del self._open[owner]
@@ -77,25 +129,26 @@ class ChangeStreams:
         self,
         exchange: Exchange,
         subscription: Subscription,
-        select: Callable[[Catalog], Catalog],
+        view: CallerView,
+        told: _WaitingChanges,
         ended: asyncio.Event,
     ) -> None:
         send, loop = exchange.send, asyncio.get_running_loop()
         # What is compared first is what was offered before the client heard that it is listened to.
         whole = self._find_catalog()
-        seen = select(whole)
+        seen = view(whole)
         await send({"type": "http.response.start", "status": 200, "headers": list(subscription.headers)})
         await send({"type": "http.response.body", "body": subscription.opening(seen), "more_body": True})
         begun = last_sent = loop.time()
         while not self._is_draining() and not ended.is_set() and loop.time() - begun < LONGEST_S:
             with suppress(TimeoutError):
                 await asyncio.wait_for(ended.wait(), LOOK_S)
-            data = b""
-            if (now := self._find_catalog()) is not whole:
-                whole, before, seen = now, seen, select(now)
-                data = subscription.frame(before, seen)
+            data, changes = b"", told.take(view)
+            if (now := self._find_catalog()) is not whole or changes is not NO_REMOTE_CHANGES:
+                whole, before, seen = now, seen, seen if now is whole else view(now)
+                data = subscription.frame(before, seen, changes)
             if subscription.frame_updates is not None:
-                data += subscription.frame_updates(seen)
+                data += subscription.frame_updates(seen, changes)
             if not data and loop.time() - last_sent >= KEEP_ALIVE_S:
                 data = b": \n\n"  # a comment: a proxy keeps the connection, and a client that is gone is noticed
             if data:

@@ -9,6 +9,7 @@ from collections.abc import Hashable, Mapping
 from typing import Final
 
 from toolwire.core.catalog import Catalog
+from toolwire.core.codec import NO_REMOTE_CHANGES, RemoteChanges
 from toolwire.core.model import Json, Problem
 from toolwire.core.offered import Offered
 from toolwire.framing import jsontext
@@ -91,9 +92,10 @@ class McpSession:
         oldest = self.notices[0][0] if self.notices else self.noticed + 1
         return 0 < notice <= self.noticed and oldest <= notice + 1
 
-    def add_notice(self, before: Catalog, now: Catalog) -> bytes:
-        """Return the events that tell of the changes between two catalogs, and keep them."""
-        return self.add_list_notices(change_notices.find_changed(before, now), now)
+    def add_notice(self, before: Catalog, now: Catalog, told: RemoteChanges = NO_REMOTE_CHANGES) -> bytes:
+        """Return the events that tell of the changes between two catalogs, or in other processes, and keep them."""
+        changed = {name for name in change_notices.NOTICES if told.has_list(name)}
+        return self.add_list_notices(change_notices.find_changed(before, now) | changed, now)
 
     def add_list_notices(self, changed: frozenset[str], now: Catalog) -> bytes:
         """Return the events that tell that the lists ``changed`` are now as in ``now``, and keep them."""
@@ -104,11 +106,11 @@ class McpSession:
                 events += self._keep_notice(jsontext.write({"jsonrpc": "2.0", "method": method}))
         return events
 
-    def add_updates(self, now: Catalog) -> bytes:
+    def add_updates(self, now: Catalog, _: RemoteChanges) -> bytes:
         """Return the events that tell of changed resources to which the host has subscribed, and keep them."""
         return b"".join(self._keep_notice(one) for one in write_updates(self.host.subscriptions, now.offered))
 
-    def take_updates(self, now: Catalog) -> bytes:
+    def take_updates(self, now: Catalog, _: RemoteChanges = NO_REMOTE_CHANGES) -> bytes:
         """Return the events that tell of the resources in ``updated`` that the host may see, and keep them."""
         if not self.updated:  # twice a second
             return b""

@@ -44,7 +44,7 @@ from toolwire.server.http.messages import send_response
 from toolwire.server.limits import ServerLimits
 from toolwire.stores.sessions.session_rows import SessionRows, StoredSession
 
-from .change_stream import ChangeStreams, wait_for_disconnect
+from .change_stream import CallerView, ChangeStreams, wait_for_disconnect
 from .event_stream import EventStream
 from .mcp_host import CANCELLED, SET_LEVEL, InnerExchange, Write, build_error
 from .mcp_session import LISTENING, McpSession
@@ -108,12 +108,19 @@ class McpSessions:
         self._kept_bytes = 0
         self._shared: SharedSessions | None = None
         if rows is not None:
-            self._shared = SharedSessions(rows, self._sessions, find_catalog, self._end, idle_s=limits.session_idle_s)
+            self._shared = SharedSessions(
+                rows, self._sessions, find_catalog, self._end, changes, idle_s=limits.session_idle_s
+            )
 
     async def begin(self) -> None:
-        """Begin to tell other processes of changes of resources, if there are any."""
+        """Begin to tell other processes of what changes here, if there are any."""
         if self._shared is not None:
             await self._shared.begin()
+
+    async def prepare_stream(self) -> None:
+        """Hear from now on of what changes in other processes, if there are any."""
+        if self._shared is not None:
+            await self._shared.prepare_stream()
 
     async def open(self, offer: SessionOffer, owner: Hashable, share: Hashable, seen: Catalog) -> Response:
         """Return the answer that opens a session for ``owner``, or a refusal if there is no room.
@@ -237,12 +244,12 @@ class McpSessions:
         body: bytes,
         *,
         share: Hashable,
-        select: Callable[[Catalog], Catalog],
+        view: CallerView,
         refuse: Callable[[Problem], Response],
     ) -> None:
         """Answer a request that names a session, by GET, DELETE or POST with ``body``.
 
-        ``select`` returns the part of a catalog that the caller may see.
+        ``view`` is what the caller may see of a catalog.
         """
         fields: Mapping[bytes, bytes] = dict(scope["headers"])
         if scope["method"] == "DELETE":
@@ -255,15 +262,15 @@ class McpSessions:
             self._end(session)
             await send_response(scope, exchange, Response(204))
         elif scope["method"] == "POST":
-            await self._take_message(scope, exchange, session, body, select)
+            await self._take_message(scope, exchange, session, body, view)
         elif b"text/event-stream" not in fields.get(b"accept", b"").lower():
             text = "A session is listened to by GET with the header field accept: text/event-stream."
             await send_response(scope, exchange, refuse(Problem(kind=Kind.MALFORMED, message=text)))
         elif b"last-event-id" not in fields:
-            await self._listen(scope, exchange, session, b"", share=share, select=select, refuse=refuse)
+            await self._listen(scope, exchange, session, b"", share=share, view=view, refuse=refuse)
         else:
             await self._resume(
-                scope, exchange, session, fields[b"last-event-id"], share=share, select=select, refuse=refuse
+                scope, exchange, session, fields[b"last-event-id"], share=share, view=view, refuse=refuse
             )
 
     async def _take_message(
@@ -272,7 +279,7 @@ class McpSessions:
         exchange: Exchange,
         session: McpSession,
         body: bytes,
-        select: Callable[[Catalog], Catalog],
+        view: CallerView,
     ) -> None:
         message = jsontext.read(body)
         if not isinstance(message, dict):
@@ -294,7 +301,7 @@ class McpSessions:
         if refusal is not None:
             await send_response(scope, exchange, refusal)
         elif isinstance(id_, (str, int)) and isinstance(method, str):
-            await self._run(scope, exchange, session, message, body, select)
+            await self._run(scope, exchange, session, message, body, view)
         else:  # another notification, or no message of the protocol
             await self._pass_on(scope, exchange, body)
 
@@ -334,7 +341,7 @@ class McpSessions:
         session: McpSession,
         message: Mapping[str, Json],
         body: bytes,
-        select: Callable[[Catalog], Catalog],
+        view: CallerView,
     ) -> None:
         """Answer a request: at once if nothing is sent before its answer, else as a stream."""
         number, key = session.next_number, _write_id(message["id"])
@@ -345,7 +352,7 @@ class McpSessions:
 
         async def work() -> None:
             try:
-                answers.append(await self._call(scope, session, message, body, stream.write, select))
+                answers.append(await self._call(scope, session, message, body, stream.write, view))
                 if not stream.is_empty:
                     stream.end(answers[0].body)
             except (TypeError, ValueError):  # a text of half a surrogate pair, which no JSON can have
@@ -386,7 +393,7 @@ class McpSessions:
         message: Mapping[str, Json],
         body: bytes,
         write: Write,
-        select: Callable[[Catalog], Catalog],
+        view: CallerView,
     ) -> Response:
         """Return the answer of the application to one request, after what it asks and tells was written."""
         fields = dict(scope["headers"])
@@ -394,7 +401,7 @@ class McpSessions:
             return await self._post(scope, body, write)  # nothing can be asked or told on the way
 
         def find_offered() -> Offered:
-            return select(self._find_catalog()).offered
+            return view(self._find_catalog()).offered
 
         def post(text: bytes) -> Awaitable[Response]:
             return self._post(scope, text, write)
@@ -441,7 +448,7 @@ class McpSessions:
         missed: bytes,
         *,
         share: Hashable,
-        select: Callable[[Catalog], Catalog],
+        view: CallerView,
         refuse: Callable[[Problem], Response],
         goes_on: bool = False,
     ) -> None:
@@ -451,7 +458,7 @@ class McpSessions:
         """
         if self._shared is not None:
             try:
-                missed += await self._shared.begin_listening(session, select(self._find_catalog()), goes_on=goes_on)
+                missed += await self._shared.begin_listening(session, view(self._find_catalog()), goes_on=goes_on)
             except ConnectionError:
                 await send_response(scope, exchange, refuse(_LOST))
                 return
@@ -462,13 +469,13 @@ class McpSessions:
         if session.listening is not None:
             session.listening.set()  # the connection before may be dead
         ended = session.listening = asyncio.Event()
-        now = select(self._find_catalog())
+        now = view(self._find_catalog())
         missed += session.add_notice(now if session.seen is None else session.seen, now)
         opening = missed or b": \n\n"
         add_updates = session.add_updates if self._shared is None else session.take_updates
         subscription = Subscription(_EVENTS, lambda _: opening, session.add_notice, b"", _refuse_stream, add_updates)
         try:
-            await self._changes.run(scope, exchange, subscription, owner=share, select=select, ended=ended)
+            await self._changes.run(scope, exchange, subscription, owner=share, view=view, ended=ended)
         finally:
             if session.listening is ended:
                 session.listening = None
@@ -482,7 +489,7 @@ class McpSessions:
         last_id: bytes,
         *,
         share: Hashable,
-        select: Callable[[Catalog], Catalog],
+        view: CallerView,
         refuse: Callable[[Problem], Response],
     ) -> None:
         """Go on with a stream after the event that the client has last."""
@@ -494,9 +501,7 @@ class McpSessions:
         if number == LISTENING:
             missed = b"".join(event for one, event in session.notices if one > after) if is_here else b""
             goes_on = is_here and session.has_sent(after)
-            await self._listen(
-                scope, exchange, session, missed, share=share, select=select, refuse=refuse, goes_on=goes_on
-            )
+            await self._listen(scope, exchange, session, missed, share=share, view=view, refuse=refuse, goes_on=goes_on)
         elif self._shared is not None and not is_here:
             await self._follow(
                 scope, exchange, session, self._shared, node=node, number=number, after=after, refuse=refuse

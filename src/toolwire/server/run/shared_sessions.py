@@ -8,6 +8,8 @@ Rules:
 - A process believes for 0.25 seconds what it has read of a session. So long may one that was ended go on elsewhere, and
   so long does a new level of the log wait for its answer.
 - A notice comes at least once: a client that begins to listen elsewhere may get those of the last 40 seconds again.
+- What changes in one process is told to the streams of all, also to those without a session (2026-07-28). A process
+  looks for it twice a second while such a stream is open here.
 - All that waits for the state waits in one thread, so that a state that hangs costs other requests nothing.
 """
 # ST-01, MC-10
@@ -30,6 +32,7 @@ from toolwire.core.model import DEFAULT_LOG_LEVEL, Json, Tool
 from toolwire.core.resource_changes import ResourceChanges
 from toolwire.framing import jsontext
 from toolwire.framing.jsontext import get_object
+from toolwire.protocols.mcp.remote_changes import name_list_changes
 from toolwire.protocols.mcp.resource_subscriptions import MAX_SUBSCRIPTIONS, SUBSCRIBE
 from toolwire.stores.sessions.session_rows import (
     EVENT,
@@ -40,6 +43,7 @@ from toolwire.stores.sessions.session_rows import (
     StoredSession,
 )
 
+from .change_stream import ChangeStreams
 from .event_stream import EventStream
 from .mcp_host import SET_LEVEL
 from .mcp_session import McpSession
@@ -163,6 +167,7 @@ class SharedSessions:
         sessions: Mapping[bytes, McpSession],
         find_catalog: Callable[[], Catalog],
         end: Callable[[McpSession], None],
+        streams: ChangeStreams,
         *,
         idle_s: float,
     ) -> None:
@@ -172,6 +177,7 @@ class SharedSessions:
         self._sessions = sessions
         self._find_catalog = find_catalog
         self._end = end
+        self._streams = streams
         self._keep_s = max(POLL_S, min(_KEEP_S, idle_s / 4))
         self._thread = ThreadPoolExecutor(1, "toolwire-sessions")
         self._waiting = 0
@@ -184,15 +190,22 @@ class SharedSessions:
         self._told: dict[bytes, tuple[asyncio.Event, NoticePosition]] = {}
         self._digests: OrderedDict[int, tuple[Catalog, dict[str, str]]] = OrderedDict()
         self._catalog: Catalog | None = None
+        self._compared = find_catalog()
         self._changes: dict[tuple[str, int], tuple[ResourceChanges, int]] = {}
+        # The lists that have changed here and were not told yet; and the number of the last update of another process
+        # that the streams were told of.
+        self._changed_lists: dict[str, None] = {}
+        self._heard = 0
+        self._looked_at = 0.0
+        self._preparing = 0
 
     async def begin(self) -> None:
         """Begin to look for messages, before this process has a part in any session."""
         if self._task is None:
-            self._watch_catalog()
-            number = await self.run(self._rows.find_last_message)
+            self._compared = self._watch_catalog()
+            number, heard = await self.run(lambda: (self._rows.find_last_message(), self._rows.find_position()))
             if self._task is None:
-                self._read_until = number
+                self._read_until, self._heard = number, heard
                 self._kept_at = asyncio.get_running_loop().time()
                 self._task = asyncio.create_task(self._work())
 
@@ -204,6 +217,22 @@ class SharedSessions:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def prepare_stream(self) -> None:
+        """Let a stream that is opened next hear what changes from now on in other processes.
+
+        Without the state it hears later of what has changed meanwhile.
+        """
+        self._preparing += 1
+        try:
+            await self.begin()
+            position = await self.run(self._rows.find_position)
+            if not self._streams.has_readers:
+                self._heard = position
+        except ConnectionError as error:
+            _log.debug("a stream begins without the state: %s", error)
+        finally:
+            self._preparing -= 1
 
     def wake(self) -> None:
         """Look for messages from now on, because something of a session runs here."""
@@ -301,7 +330,7 @@ class SharedSessions:
         while True:
             try:
                 await self._wait()
-                await self._publish_changes()
+                await self._exchange_changes()
                 if self._is_live():
                     await self._take_messages()
                     await self._take_updates([one for one in self._sessions.values() if one.listening is not None])
@@ -334,7 +363,7 @@ class SharedSessions:
             return
         self._woken.clear()
         with suppress(TimeoutError):
-            async with asyncio.timeout(_LOOK_S if self._changes else min(_IDLE_S, self._keep_s)):
+            async with asyncio.timeout(min(_LOOK_S, self._keep_s)):
                 await self._woken.wait()
 
     async def _take_messages(self) -> None:
@@ -423,26 +452,46 @@ class SharedSessions:
                     session.updated[uri] = None
             session.position = newest
 
-    def _watch_catalog(self) -> None:
-        """Note whose changes must be told to other processes."""
+    def _watch_catalog(self) -> Catalog:
+        """Note whose changes must be told to other processes, and return the catalog."""
         catalog = self._find_catalog()
         if catalog is self._catalog:
-            return
+            return catalog
         found = [(one.prefix, one.changes) for one in catalog.offered.resources if one.changes is not None]
         self._changes = {
             (prefix, id(changes)): self._changes.get((prefix, id(changes)), (changes, 0)) for prefix, changes in found
         }
         self._catalog = catalog
+        return catalog
 
-    async def _publish_changes(self) -> None:
-        """Tell other processes which resources have changed in this one."""
-        self._watch_catalog()
-        for (prefix, id_), (changes, known) in list(self._changes.items()):
-            last = changes.last
-            if last != known:
-                uris = [prefix + uri for uri in reversed(changes.find_since(known))]
-                await self.run(self._rows.add_updates, uris)
-                self._changes[prefix, id_] = changes, last
+    async def _exchange_changes(self) -> None:
+        """Tell other processes what has changed in this one, and the streams of this one what in the others."""
+        catalog = self._watch_catalog()
+        if catalog is not self._compared:
+            # Two large catalogs take long to compare.
+            names = await self.run(name_list_changes, self._compared, catalog)
+            self._changed_lists.update(dict.fromkeys(names))
+            self._compared = catalog
+        own = dict(self._changed_lists)
+        numbers: dict[tuple[str, int], tuple[ResourceChanges, int]] = {}
+        for key, (changes, known) in self._changes.items():
+            if (last := changes.last) != known:
+                own.update(dict.fromkeys(key[0] + uri for uri in reversed(changes.find_since(known))))
+                numbers[key] = changes, last
+        hears = self._preparing > 0 or self._streams.has_readers
+        heard, now = self._heard, asyncio.get_running_loop().time()
+        updates: Sequence[tuple[str, int]] = ()
+        if own:
+            found = await self.run(self._rows.add_updates, list(own), heard if hears else None)
+            updates, self._heard = found.updates, found.newest
+            self._changes.update({key: one for key, one in numbers.items() if key in self._changes})
+            self._changed_lists = {name: None for name in self._changed_lists if name not in own}
+        elif hears and now >= self._looked_at + _LOOK_S:
+            self._looked_at = now
+            updates = await self.run(self._rows.find_updates, heard)
+            self._heard = updates[-1][1] if updates else heard
+        if updates:
+            self._streams.tell([name for name, _ in updates], has_gap=updates[-1][1] > heard + MAX_UPDATES)
 
     async def _keep_sessions(self, now: float) -> None:
         """Note in the state which sessions are in use here, and end those here that have ended elsewhere."""

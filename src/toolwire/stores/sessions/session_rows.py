@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -29,7 +29,9 @@ MAX_WAITING: Final = 100
 """How many messages about one session wait for their readers, without the events of its streams."""
 MAX_WAITING_BYTES: Final = 512 * 1024
 MAX_UPDATES: Final = 10_000
-"""Of how many resources the last change is known."""
+"""Of how many resources and lists the last change is known."""
+_FIND_UPDATES: Final = "SELECT uri, number FROM session_updates WHERE number > ? ORDER BY number"
+_POSITION: Final = "SELECT coalesce(max(number), 0) FROM session_updates"
 _MOST_READ: Final = 200
 _SWEEP_S: Final = 10.0
 
@@ -73,6 +75,13 @@ class SessionMessage(NamedTuple):
     kind: str
     name: str
     body: bytes
+
+
+class FoundUpdates(NamedTuple):
+    """What has changed: the URI of a resource or the name of a list, and its number; ``newest`` is the last number."""
+
+    updates: Sequence[tuple[str, int]]
+    newest: int
 
 
 class SessionRows:
@@ -200,25 +209,35 @@ class SessionRows:
             rows: list[Any] = self._rows.select_rows("SELECT coalesce(max(number), 0) FROM session_messages")
         return int(rows[0][0])
 
-    def add_updates(self, uris: Collection[str]) -> None:
-        """Note that resources have changed."""
+    def add_updates(self, names: Collection[str], after: int | None = None) -> FoundUpdates:
+        """Note that ``names`` have changed; return what others have noted since the number ``after``.
+
+        In one transaction, so that no change of another process is taken for one of this process.
+        """
         with self._change() as (cursor, _):
+            found = [] if after is None else cursor.execute(_FIND_UPDATES, (after,)).fetchall()
             number = _read_position(cursor)
-            for uri in uris:
+            for name in names:
                 number += 1
                 cursor.execute(
                     "INSERT INTO session_updates VALUES (?, ?)"
                     " ON CONFLICT (uri) DO UPDATE SET number = excluded.number",
-                    (uri, number),
+                    (name, number),
                 )
             cursor.execute("DELETE FROM session_updates WHERE number <= ?", (number - MAX_UPDATES,))
+        return FoundUpdates([(name, number) for name, number in found], number)
 
     def find_updates(self, after: int) -> list[tuple[str, int]]:
-        """Return the URIs of resources that have changed since the number ``after``, in the order of their changes."""
-        statement = "SELECT uri, number FROM session_updates WHERE number > ? ORDER BY number"
+        """Return what has changed since the number ``after``, in the order of the changes."""
         with _name_errors():
-            rows: list[Any] = self._rows.select_rows(statement, after)
-        return [(uri, number) for uri, number in rows]
+            rows: list[Any] = self._rows.select_rows(_FIND_UPDATES, after)
+        return [(name, number) for name, number in rows]
+
+    def find_position(self) -> int:
+        """Return the number of the last update, 0 without any."""
+        with _name_errors():
+            rows: list[Any] = self._rows.select_rows(_POSITION)
+        return int(rows[0][0])
 
     def close(self) -> None:
         """Close the connection."""
@@ -280,7 +299,7 @@ def _read_number(cursor: Cursor, statement: str) -> int:
 
 
 def _read_position(cursor: Cursor) -> int:
-    return _read_number(cursor, "SELECT coalesce(max(number), 0) FROM session_updates")
+    return _read_number(cursor, _POSITION)
 
 
 def _read_watched(cursor: Cursor, key: bytes) -> dict[str, int]:
