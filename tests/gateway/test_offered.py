@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from pydantic import AnyUrl, TypeAdapter
 
 from toolwire import DefinitionError, Problem, Session, Toolkit, Value, asgi, connect_sync, merge_toolboxes
 from toolwire.client.connection.connect import connect_without_user
@@ -74,6 +75,19 @@ def test_gateway_passes_on_resources_and_prompts_under_the_names_of_connections(
             said = remote.get_prompt("west_greet", {"name": "Ada"})
             assert isinstance(said, Value)
             assert said.value["messages"] == [{"role": "user", "content": "two says hello to Ada"}]
+
+
+def test_uris_of_connections_of_any_name_are_uris_that_clients_take() -> None:
+    with background(asgi(build_shop("one"))) as url:
+        session = Session()
+        upstreams = [connect_without_user(url, session, protocol="mcp", agree=lambda _: True) for _ in range(4)]
+        merged = merge_toolboxes(upstreams, names=dict(enumerate(("My_Shop", "2nd", "x2nd", "mcp_server_9"))))
+        uris = [uri for uri in list_offered(merged)[0] if "{" not in uri]
+        assert uris == ["my-shop+config://app", "x2nd+config://app", "x2nd2+config://app", "mcp-server-9+config://app"]
+        # The Python SDK 1.x reads URIs by pydantic, and refuses the whole list for one that is none.
+        assert [str(TypeAdapter(AnyUrl).validate_python(uri)) for uri in uris] == uris
+        with background(asgi(merged)) as gateway, connect_sync(gateway, protocol="mcp") as remote:
+            assert [remote.read_resource(uri) for uri in uris] == [Value("one")] * 4
 
 
 def test_refreshed_upstream_keeps_its_resources() -> None:

@@ -78,7 +78,7 @@ class SignInTarget:
     def foreign_origins(self) -> tuple[str, ...]:
         """The origins, other than that of the resource, where the user signs in and where the tokens come from."""
         server, home = self.server, get_origin(self.resource)
-        urls = (server.authorization_url, server.device_url, server.token_url)
+        urls = (server.authorization_url, server.pushed_url, server.device_url, server.token_url)
         return tuple(dict.fromkeys(origin for url in urls if url and (origin := get_origin(url)) != home))
 
 

@@ -190,9 +190,9 @@ def merge_offered(parts: Sequence[Offered]) -> Offered:
     return Offered(tuple(reversed(resources.values())), tuple(reversed(prompts.values())), findings)
 
 
-def add_prefix(offered: Offered, name: str) -> Offered:
-    """Return ``offered`` under ``name``: URIs begin with ``name+``, names of prompts with ``name_``."""
-    resources = tuple(replace(one, prefix=f"{name}+{one.prefix}") for one in offered.resources)
+def add_prefix(offered: Offered, name: str, scheme: str) -> Offered:
+    """Return ``offered`` under ``name``: URIs begin with ``scheme+``, names of prompts with ``name_``."""
+    resources = tuple(replace(one, prefix=f"{scheme}+{one.prefix}") for one in offered.resources)
     return Offered(resources, tuple(replace(one, name=f"{name}_{one.name}") for one in offered.prompts))
 
 

@@ -17,7 +17,7 @@ MAX_URI: Final = 4_000
 """The longest URI that is matched, in characters."""
 
 _EXPRESSION: Final = re.compile(r"\{(\+?)([A-Za-z_][A-Za-z0-9_]*)\}")
-_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,60}:[!-~]*")
+_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,200}:[!-~]*")
 _RESERVED: Final = ":/?#[]@!$&'()*+,;="
 
 

@@ -11,6 +11,7 @@ Rules:
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -31,6 +32,7 @@ HERE: Final = -1
 """The owner of all functions of this process."""
 
 _NOBODY: Final = -2
+_NOT_OF_SCHEMES: Final = re.compile(r"[^a-z0-9.-]")
 _NONE: Final[Mapping[int, Any]] = {}
 
 
@@ -55,6 +57,7 @@ class Ownership:
         self._scopes = scopes
         self._owners = [HERE if isinstance(box, FunctionToolbox) else number for number, box in enumerate(toolboxes)]
         self._connections = _connections(toolboxes, names)
+        self._schemes = _build_schemes(self._connections)
         self._prefixes = {make_confusable_key(name): number for number, name in self._connections.items()}
         self._toolkits: dict[str, int] = {}
         self._offered: dict[tuple[int, str], str] = {}
@@ -99,7 +102,7 @@ class Ownership:
         for number, catalog in enumerate(catalogs):
             offered = with_scopes(catalog.offered, self._scopes.get(number))
             name = self._connections.get(number)
-            taken.append(offered if name is None else add_prefix(offered, name))
+            taken.append(offered if name is None else add_prefix(offered, name, self._schemes[number]))
         return taken
 
     def allows(self, reference: str, owner: int, toolkit: str) -> bool:
@@ -191,6 +194,24 @@ def _connections(toolboxes: Sequence[Toolbox], given: Mapping[int, str]) -> Mapp
                 name = f"{first}{count}"
             names[number] = name
     return names
+
+
+def _build_schemes(names: Mapping[int, str]) -> Mapping[int, str]:
+    """Return for each name what URIs of its connection begin with: a URI scheme (RFC 3986), no two alike.
+
+    Clients refuse a whole list for one URI that is none, and write schemes in small letters.
+    """
+    # MC-08
+    schemes: dict[int, str] = {}
+    for number, name in names.items():
+        plain = _NOT_OF_SCHEMES.sub("-", name.lower())
+        scheme = first = plain if plain[:1].isalpha() else f"x{plain}"
+        count = 1
+        while scheme in schemes.values():
+            count += 1
+            scheme = f"{first}{count}"
+        schemes[number] = scheme
+    return schemes
 
 
 def _begins_alike(one: str, other: str) -> bool:
