@@ -173,6 +173,7 @@ def test_a_link_in_place_of_the_lock_is_replaced_and_not_followed(
     assert lock.stat().st_mode & 0o777 == 0o600
     assert [one.name for one in tmp_path.iterdir() if "lock" in one.name] == ["toolwire.lock"]
     refused = toolwire("lock", site, "--file", tmp_path / "nowhere" / "toolwire.lock")
+    assert refused.out == ""  # nothing was pinned
     assert (refused.code, "cannot be written" in refused.err) == (2, True)
 
 

@@ -142,3 +142,32 @@ def test_a_terminal_that_lacks_a_character_is_no_error(desk: Path) -> None:
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"\\xe9\n", b"")
+
+
+@pytest.mark.parametrize("module", ["toolwire.cli.program", "toolwire.cli.settings", "toolwire.cli.commands.tools"])
+def test_interrupt_while_code_loads_ends_the_program_without_a_traceback(module: str) -> None:
+    code = (
+        "import os, signal, sys\n"
+        "class Interrupts:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupts())\n"
+        "from toolwire.cli import main\n"
+        "main(['tools', 'http://127.0.0.1:1'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
+
+
+def test_interrupt_handler_of_a_program_that_calls_main_stays() -> None:
+    code = (
+        "import signal\n"
+        "from toolwire.cli import main\n"
+        "print(main(['example', '--list']), signal.getsignal(signal.SIGINT) is signal.default_int_handler)\n"
+        "def handle(*_): pass\n"
+        "signal.signal(signal.SIGINT, handle)\n"
+        "print(main(['example', '--list']), signal.getsignal(signal.SIGINT) is handle)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert [line for line in done.stdout.splitlines() if line.startswith("0 ")] == ["0 True", "0 True"]

@@ -51,6 +51,14 @@ def test_overlay_command_writes_a_starter_for_a_document(toolwire: Callable[...,
     assert [action["target"] for action in said["actions"]] == ["$", "$['paths']['/a']['delete']"]
     assert toolwire("overlay", file, "-o", tmp_path / "o.json").code == 0
     assert json.loads((tmp_path / "o.json").read_text(encoding="utf-8")) == said
+    edited = tmp_path / "o.json"
+    edited.write_text("my decisions", encoding="utf-8")
+    again = toolwire("overlay", file, "-o", edited)
+    assert (again.code, edited.read_text(encoding="utf-8")) == (2, "my decisions")
+    assert "o.json exists already: name another file, or replace it with --force." in again.err
+    assert toolwire("overlay", file, "-o", edited, "--force").code == 0
+    assert json.loads(edited.read_text(encoding="utf-8")) == said
+    assert toolwire("overlay", file, "--force").code == 2
     file.write_text("<html>", encoding="utf-8")
     assert toolwire("overlay", file).code == 2
 

@@ -44,8 +44,38 @@ def test_each_target_text_is_recognized(
 
 @pytest.mark.parametrize("text", ["", "word", "two words", "calc.py:", ":9627", "a:b:c", "-", "módulo"])
 def test_invalid_target_is_refused_with_the_accepted_forms(text: str) -> None:
-    with pytest.raises(UsageError, match=r"URL, file\.py, package\.module:name or stdio:COMMAND"):
+    with pytest.raises(UsageError, match=r"URL, file\.py, openapi\.json, package\.module:name or stdio:COMMAND"):
         read_target(text)
+
+
+@pytest.mark.parametrize("text", ["nosuch.json", "nosuch.yaml", "./nosuch.yml", "../x/nosuch.json", "/x/nosuch.json"])
+def test_document_that_is_not_there_is_no_site(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as refused:
+        read_target(text)
+    assert str(refused.value) == f"There is no file {text}."
+    assert read_target(f"api.example.com/{Path(text).name}") == UrlTarget(f"api.example.com/{Path(text).name}")
+
+
+@pytest.mark.parametrize("text", ["htp://example.com", "ftp://example.com/x", "postgres://example.com"])
+def test_address_that_is_not_of_a_site_is_refused_by_its_scheme(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^\w+:// is no address of a site: write http:// or https://\.$"):
+        read_target(text)
+
+
+def test_name_of_a_file_without_its_ending_is_answered_by_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "desk.py").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"^'desk' is no target: write desk\.py, or a URL"):
+        read_target("desk")
+
+
+def test_command_about_sites_says_that_a_file_is_none(desk: Path, toolwire: Callable[..., Any]) -> None:
+    for command in ("lock", "diff"):
+        outcome = toolwire(command, str(desk))
+        assert (outcome.code, "what is in a file changes with you alone." in outcome.err) == (2, True)
 
 
 @pytest.mark.parametrize("text", ["https://me:hunter2@example.com/", "me:hunter2@example.com", "https://hunter2@x.org"])

@@ -195,8 +195,8 @@ def test_every_option_is_set_on_the_tool() -> None:
     assert {key: getattr(made, key) for key in options} == options
 
 
-@pytest.mark.parametrize("limit", [(3, "1m"), {"max": 3, "window": "1m"}, RateLimit(max=3, window="1m")])
-def test_rate_limit_option_accepts_three_notations(limit: Any) -> None:
+@pytest.mark.parametrize("limit", ["3/1m", (3, "1m"), {"max": 3, "window": "1m"}, RateLimit(max=3, window="1m")])
+def test_rate_limit_option_accepts_four_notations(limit: Any) -> None:
     assert tool(rate_limit=limit).rate_limit == RateLimit(max=3, window="1m")
 
 
@@ -213,7 +213,7 @@ def test_option_with_value_none_stays_undeclared(none: dict[str, None]) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"aproval": "auto"}, "add() has no option 'aproval'; there are: name, description,"),
+        ({"aproval": "auto"}, "add() has no option 'aproval'. Did you mean 'approval'? There are: name, description,"),
         ({"destructive": "yes"}, "add(): the option 'destructive' takes bool, not 'yes'."),
         ({"timeout_s": True}, "add(): the option 'timeout_s' takes int or float, not True."),
         ({"name": 7}, "7(): the option 'name' takes str, not 7."),
@@ -224,9 +224,10 @@ def test_option_with_value_none_stays_undeclared(none: dict[str, None]) -> None:
         ({"rate_limit": (0, "1m")}, "add(): a rate limit's max is an integer"),
         ({"rate_limit": (1, "soon")}, "add(): a rate limit's window reads like"),
         ({"rate_limit": (1,)}, "add(): "),
-        ({"rate_limit": (1, 60)}, "add(): a rate limit is (max, window)"),
-        ({"rate_limit": {"max": 1}}, "add(): a rate limit is (max, window)"),
-        ({"rate_limit": {1: 2}}, "add(): a rate limit is (max, window)"),
+        ({"rate_limit": (1, 60)}, 'add(): a rate limit is "60/1m" or (60, "1m"), not'),
+        ({"rate_limit": "60"}, 'add(): a rate is written as calls and a window, such as "60/1m", not'),
+        ({"rate_limit": {"max": 1}}, 'add(): a rate limit is "60/1m" or (60, "1m"), not'),
+        ({"rate_limit": {1: 2}}, 'add(): a rate limit is "60/1m" or (60, "1m"), not'),
         ({"scopes": ["read mail"]}, "add(): a scope is a word such as \"mail.read\", without spaces, not 'read mail'."),
         ({"scopes": [7]}, "add(): a scope is a word"),
         ({"timeout_s": 0}, "add(): timeout_s is a number of seconds above 0, not 0."),

@@ -290,3 +290,24 @@ def test_older_host_without_elicitation_runs_nothing(site: tuple[str, list[str]]
         host.ask(1, "initialize", **OPENING)
         assert host.ask(2, "tools/call", name="delete", arguments={"name": "old.txt"})["result"]["isError"] is True
         assert deleted == []
+
+
+@pytest.mark.requirement("MC-01")
+def test_messages_in_a_file_are_answered_and_its_end_ends_the_server(tools: str, tmp_path: Path) -> None:
+    messages = tmp_path / "messages.jsonl"
+    opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": OPENING}
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
+    messages.write_text(f"{json.dumps(opening)}\n{json.dumps(call)}\n")
+    command = [sys.executable, "-m", "toolwire", "serve", tools, "--stdio"]
+    with messages.open("rb") as given:
+        done = subprocess.run(command, stdin=given, capture_output=True, check=True, timeout=WAIT_S)
+    answers = {one["id"]: one["result"] for one in map(json.loads, done.stdout.splitlines())}
+    assert answers[2]["structuredContent"] == {"result": 3}
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.requirement("MC-01")
+def test_without_any_input_the_server_ends(tools: str) -> None:
+    command = [sys.executable, "-m", "toolwire", "serve", tools, "--stdio"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=WAIT_S)
+    assert (done.stdout, b"Traceback" in done.stderr) == (b"", False)

@@ -114,7 +114,7 @@ def test_command_line_shows_progress(url: str, capfd: pytest.CaptureFixture[str]
     assert main(["call", url, "work", "--protocol", "mcp", "--yes"]) == 0
     said = capfd.readouterr()
     assert said.out == "done\n"
-    assert said.err.splitlines()[:2] == ["a text", "1"]
+    assert said.err.splitlines()[:2] == ["a text", "100%"]
 
 
 @pytest.mark.requirement("FU-05")
@@ -139,3 +139,39 @@ def test_gateway_passes_progress_on(url: str) -> None:
 
     assert asyncio.run(calling()) == Value("done")
     assert [one.value for one in heard] == SAID
+
+
+def test_a_part_is_shown_as_a_percentage_and_an_item_as_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    kit = Toolkit("Working")
+
+    @kit.tool(approval="auto", safe=True)
+    async def halve(context: Context) -> str:
+        """Say how far it is."""
+        await context.progress(0.5)
+        await context.progress(7)
+        return "done"
+
+    @kit.tool(approval="auto", safe=True)
+    def count() -> Iterator[int]:
+        """Yield two items."""
+        yield from (0, 1)
+
+    with background(asgi(kit)) as base:
+        for protocol in ("opentool", "mcp"):
+            assert main(["call", base, "halve", "--agree", "--protocol", protocol]) == 0
+            assert capsys.readouterr() == ("done\n", "50%\n7\n"), protocol
+            assert main(["call", base, "count", "--agree", "--protocol", protocol]) == 0
+            assert capsys.readouterr().err == "0\n1\n", protocol
+
+
+def test_yes_says_why_a_tool_that_was_approved_over_another_protocol_is_asked_about_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with background(asgi(build_working_kit())) as base:
+        assert main(["call", base, "work", "--yes", "--protocol", "openapi"]) == 0
+        assert main(["call", base, "work", "--yes", "--protocol", "mcp"]) == 3
+    said = capsys.readouterr().err
+    assert "--yes does not approve this: You approved this tool at another address, or over another protocol." in said
+    assert "The site has changed" not in said

@@ -1,5 +1,21 @@
 """The command line: one file per command; each calls the library and prints."""
 
-from .program import main
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .interruption import end_on_interrupt
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command that ``argv`` (else the process's own arguments) names; return its exit code.
+
+    With the process's own arguments, a tool that still runs in a thread ends with the process.
+    """
+    with end_on_interrupt():
+        from . import program  # the code of the program loads within the block
+
+    return program.main(argv)
+
 
 __all__ = ["main"]

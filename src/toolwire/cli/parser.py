@@ -680,6 +680,7 @@ def _add_overlay(parser: Parser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the overlay to this file instead of standard output"
     )
+    parser.add_argument("--force", action="store_true", help="replace the file if it exists")
     _add_network(parser)
 
 

@@ -17,6 +17,7 @@ from toolwire.core.errors import DefinitionError, ToolwireError
 from toolwire.core.url_display import show_urls
 
 from .exits import FAILED, INTERRUPTED, NOT_FOUND, PIPE_CLOSED, USAGE, UsageError
+from .interruption import end_on_interrupt
 from .parser import WITH_SETTINGS, CommandLineError, read_command
 from .terminal.screen import drop_unwritable, escape_lines, json_text, open_closed_streams, print_error
 
@@ -86,11 +87,14 @@ def _read_and_run(argv: Sequence[str] | None, *, is_closed: bool) -> int:
 def _run_command(arguments: argparse.Namespace, argv: Sequence[str]) -> int:
     try:
         if arguments.command in WITH_SETTINGS:
-            from .settings import apply_settings  # what needs no settings starts faster without
+            with end_on_interrupt():
+                from .settings import apply_settings  # what needs no settings starts faster without
 
             apply_settings(arguments, argv)
         # Each command is imported only when it runs, so that --help stays fast.
-        code: int = import_module(f"{__package__}.commands.{arguments.command}").run(arguments)
+        with end_on_interrupt():
+            command = import_module(f"{__package__}.commands.{arguments.command}")
+        code: int = command.run(arguments)
     except ToolwireError as error:
         if arguments.debug:
             sys.stderr.write(escape_lines("".join(format_exception(error.__cause__ or error))))

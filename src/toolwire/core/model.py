@@ -243,6 +243,9 @@ DEFAULT_LOG_LEVEL = "info"
 LOG_EVENT = "log"
 """The event of a Progress that is a message of a log: an object with ``level``, ``data`` and perhaps ``logger``."""
 
+PROGRESS_EVENT = "progress"
+"""The event of a Progress that says how far a tool is, and is no item of its result."""
+
 Report: TypeAlias = Callable[["Progress"], Awaitable[None]]
 """Receive one piece of progress. A coroutine awaits what it returns."""
 
@@ -359,7 +362,7 @@ class Context:
         A coroutine awaits the return value, which applies back-pressure. A plain function, which runs in a thread, only
         calls this method; it returns when ``value`` is on its way.
         """
-        return COMPLETED if self.report is None else self.report(Progress(value, "progress"))
+        return COMPLETED if self.report is None else self.report(Progress(value, PROGRESS_EVENT))
 
     def log(self, message: Json, *, level: str = "info", logger: str = "") -> Awaitable[None]:
         """Send ``message``, a text or other JSON data, to the log of the caller while the tool runs.

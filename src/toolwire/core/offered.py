@@ -157,7 +157,9 @@ class Offered(NamedTuple):
         for one in self.prompts:
             if one.name == name:
                 return one
-        text = f"There is no prompt {name[:200]!r} here. {_list_known(one.name for one in self.prompts)}"
+        near = find_nearest(name[:200], [one.name for one in self.prompts])
+        hint = f" Did you mean {near}?" if near else ""
+        text = f"There is no prompt {name[:200]!r} here.{hint} {_list_known(one.name for one in self.prompts)}"
         return Problem(kind=Kind.INVALID_ARGUMENTS, message=text, details={"reason": "unknown_prompt"})
 
     def filter(self, allows: Callable[[Tool], bool]) -> Offered:

@@ -12,6 +12,7 @@ from toolwire.core.condition import MAX_QUESTION, read_ask_when
 from toolwire.core.errors import DefinitionError
 from toolwire.core.long_call import LONG_AFTER_S
 from toolwire.core.model import Approval, Condition, Cost, Json, RateLimit, Requirements
+from toolwire.core.suggestion import find_nearest
 
 
 class Options(TypedDict, total=False):
@@ -21,7 +22,7 @@ class Options(TypedDict, total=False):
     ``approval``, the program that asks for consent decides. ``ask_when`` says for which arguments the user is asked in
     any case: each condition is ``(pointer, op, value)``, such as ``("/amount", "gt", 50)``. ``question`` is a text for
     the user who is asked, with arguments as ``{/amount}``. ``safe`` (a call only reads) not given means: approval is
-    automatic, no arguments are asked about, and nothing is destroyed. ``rate_limit`` may be ``(max, window)``.
+    automatic, no arguments are asked about, and nothing is destroyed. ``rate_limit`` may be ``"60/1m"``.
     ``requirements`` is what a call must bring for the tool to use, ``scopes`` what its caller must have to see it and
     call it. ``timeout_s`` is in seconds; above 300 the tool is long. ``long`` says that a call goes on when its caller
     leaves, and ``keep_s`` for how many seconds its result is then kept. ``inline`` says that a sync function is quick
@@ -40,7 +41,7 @@ class Options(TypedDict, total=False):
     safe: bool | None
     hint: str
     cost: Cost | Literal["free", "credits", "paid"] | None
-    rate_limit: RateLimit | tuple[int, str] | Mapping[str, Any] | None
+    rate_limit: RateLimit | str | tuple[int, str] | Mapping[str, Any] | None
     requirements: Requirements
     scopes: Sequence[str]
     timeout_s: float | None
@@ -65,7 +66,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "safe": (bool, type(None)),
     "hint": (str,),
     "cost": (str, type(None)),
-    "rate_limit": (RateLimit, tuple, Mapping, type(None)),
+    "rate_limit": (RateLimit, str, tuple, Mapping, type(None)),
     "requirements": (Requirements,),
     "scopes": (tuple, list),
     "timeout_s": (int, float, type(None)),
@@ -103,7 +104,9 @@ def read_options(options: Options, where: str) -> dict[str, Any]:
     given = dict(options)
     for key, value in given.items():
         if key not in _TYPES:
-            raise DefinitionError(f"{where} has no option {key!r}; there are: {', '.join(_TYPES)}.")
+            near = find_nearest(key, _TYPES)
+            hint = f" Did you mean {near!r}?" if near else ""
+            raise DefinitionError(f"{where} has no option {key!r}.{hint} There are: {', '.join(_TYPES)}.")
         if not isinstance(value, _TYPES[key]) or (isinstance(value, bool) and bool not in _TYPES[key]):
             kinds = " or ".join(kind.__name__ for kind in _TYPES[key] if kind is not type(None))
             raise DefinitionError(f"{where}: the option {key!r} takes {kinds}, not {value!r}.")
@@ -165,10 +168,14 @@ def _read_cost(cost: str | None, where: str) -> Cost | None:
     raise DefinitionError(f'{where}: cost is "free", "credits" or "paid", not {cost!r}.')
 
 
-def _read_rate_limit(limit: RateLimit | tuple[int, str] | Mapping[str, Any] | None, where: str) -> RateLimit | None:
+def _read_rate_limit(
+    limit: RateLimit | str | tuple[int, str] | Mapping[str, Any] | None, where: str
+) -> RateLimit | None:
     if limit is None or isinstance(limit, RateLimit):
         return limit
     try:
+        if isinstance(limit, str):
+            return RateLimit.parse(limit)
         if isinstance(limit, Mapping):
             return RateLimit(**limit)
         most, window = limit
@@ -176,7 +183,7 @@ def _read_rate_limit(limit: RateLimit | tuple[int, str] | Mapping[str, Any] | No
     except ValueError as error:
         raise DefinitionError(f"{where}: {error}.") from None
     except TypeError:
-        raise DefinitionError(f'{where}: a rate limit is (max, window), such as (60, "1m"), not {limit!r}.') from None
+        raise DefinitionError(f'{where}: a rate limit is "60/1m" or (60, "1m"), not {limit!r}.') from None
 
 
 def _read_scopes(scopes: Sequence[Any], where: str) -> tuple[str, ...]:

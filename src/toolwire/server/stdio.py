@@ -16,8 +16,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
+import stat
 import sys
+import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Any, BinaryIO, Final
@@ -85,7 +88,7 @@ def run_stdio(app: App) -> None:
 
 async def _serve_process(app: App, output: BinaryIO) -> None:
     loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(limit=MAX_LINE)
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), _open_input())
     for number in (signal.SIGTERM, signal.SIGINT):
         # A signal ends the input, so that running calls get the same time as at its usual end.
         loop.add_signal_handler(number, reader.feed_eof)
@@ -93,6 +96,21 @@ async def _serve_process(app: App, output: BinaryIO) -> None:
         await serve_stdio(app, reader, output)
     finally:
         transport.close()
+
+
+def _open_input() -> BinaryIO:
+    """Return the standard input; or a pipe with all of it, where it is a file or a device that no loop waits on."""
+    mode = os.fstat(sys.stdin.fileno()).st_mode
+    if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or sys.stdin.isatty():
+        return sys.stdin.buffer
+    read_end, write_end = os.pipe()
+
+    def copy() -> None:
+        with suppress(BrokenPipeError), os.fdopen(write_end, "wb") as pipe:
+            shutil.copyfileobj(sys.stdin.buffer, pipe)
+
+    threading.Thread(target=copy, daemon=True).start()
+    return os.fdopen(read_end, "rb")
 
 
 async def _read_lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:

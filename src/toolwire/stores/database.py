@@ -84,7 +84,8 @@ class Database:
                 for statement in schema.split(";;"):
                     cursor.execute(statement)
         except (OSError, sqlite3.Error) as error:
-            raise DefinitionError(f"The database {file} cannot be used: {error}.") from error
+            why = error.strerror if isinstance(error, OSError) else error
+            raise DefinitionError(f"The database {file} cannot be used: {why}.") from error
 
     @contextmanager
     def transaction(self) -> Generator[sqlite3.Cursor, None, None]:

@@ -24,6 +24,7 @@ from toolwire.cli.targets.open_target import (
     read_key,
     read_selection,
 )
+from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.call_result import print_call_result
 from toolwire.cli.terminal.call_status_display import print_progress
 from toolwire.cli.terminal.screen import escaped, json_text
@@ -64,6 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
     file = None if arguments.output is None else OutputFile(arguments.output, replace=arguments.force)
     if file is None and arguments.force:
         raise UsageError("--force replaces the file of --output: name one.")
+    if arguments.start and not isinstance(read_target(arguments.target), UrlTarget):
+        raise UsageError("--start is for URLs: a call of code ends with this program.")
     if arguments.start and file is not None:
         raise UsageError("--start prints an id: give --output to `toolwire calls wait` instead.")
     tool: Tool | None = None

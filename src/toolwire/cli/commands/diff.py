@@ -7,6 +7,7 @@ from pathlib import Path
 
 from toolwire.cli.exits import FAILED, OK, UsageError
 from toolwire.cli.targets.open_target import read_url_options
+from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.consent.definition_lock import Difference
 from toolwire.core.model import Json
@@ -17,6 +18,8 @@ from .lock import fetch_definitions, list_differences, read_lock_file
 
 def run(arguments: argparse.Namespace) -> int:
     """Print every tool that was added, removed or changed, and whether that is wider, narrower or the same."""
+    if not isinstance(read_target(arguments.target), UrlTarget):
+        raise UsageError("diff takes a URL: what is in a file changes with you alone.")
     lock = read_lock_file(Path(arguments.file))
     pinned = fetch_definitions(arguments.target, read_url_options(arguments, [arguments.target]))
     if not lock.has_connection(pinned.url):

@@ -29,12 +29,14 @@ def run(arguments: argparse.Namespace) -> int:
     options = read_url_options(arguments, arguments.targets)
     file = Path(arguments.file)
     lock = read_lock_file(file) if file.exists() else DefinitionLock()
+    lines = []
     for url in arguments.targets:
         found = fetch_definitions(url, options)
         lock = lock.with_connection(found.url, found.definitions)
         count = "1 tool" if len(found.definitions) == 1 else f"{len(found.definitions)} tools"
-        print(f"{escaped(show_url(found.url))}: {count} pinned in {file}")
+        lines.append(f"{escaped(show_url(found.url))}: {count} pinned in {file}")
     write_private(file, write_lock(lock))
+    print("\n".join(lines))
     return OK
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from toolwire.cli.exits import OK, UsageError
+from toolwire.cli.output_file import Output, OutputFile
 from toolwire.cli.targets.open_target import check_url, read_access
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import json_text
@@ -29,6 +30,10 @@ _EVERYTHING = Selection(include="all")
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the overlay to standard output, or to a file."""
+    if arguments.force and not arguments.output:
+        raise UsageError("--force replaces the file of --output: name one.")
+    # An overlay is edited by hand, so a second run must not take its place unasked.
+    output = OutputFile(arguments.output, replace=arguments.force) if arguments.output else None
     file = Path(arguments.target)
     document = (
         _read_document(file.read_bytes(), arguments.target)
@@ -36,13 +41,10 @@ def run(arguments: argparse.Namespace) -> int:
         else _fetch_document(arguments.target, read_access(arguments))
     )
     text = json_text(overlay.build_starter(document), indent=2)
-    if arguments.output:
-        try:
-            Path(arguments.output).write_text(f"{text}\n", encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"{arguments.output} cannot be written: {error.strerror}.") from error
-    else:
+    if output is None:
         print(text)
+    else:
+        output.write(Output(f"{text}\n".encode(), "application/json"))
     return OK
 
 

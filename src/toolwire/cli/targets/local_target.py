@@ -242,5 +242,5 @@ class LocalTarget:
         limit = call.tool.timeout_s
         with anyio.move_on_after(limit):
             return await self._toolbox.run(call, self._report_progress)
-        message = f"{call.tool.name} was cancelled: it took longer than {limit:g} seconds."
+        message = f"{call.tool.name} was cancelled: it took longer than {limit:g} second{'s' * (limit != 1)}."
         return Problem(kind=Kind.TIMEOUT, message=message)

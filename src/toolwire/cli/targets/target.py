@@ -41,6 +41,10 @@ _FILE: Final = re.compile(rf"(?P<path>.*\.py)(?::(?P<name>{_NAME}))?", re.DOTALL
 _HOST: Final = re.compile(
     r"(?:localhost|\[[0-9A-Fa-f:.]+\]|[\w-]+(?:\.[\w-]+)+|[\w-]+(?=:\d))(?::\d{1,5})?(?:[/?#].*)?", re.DOTALL
 )
+_FILE_NAME: Final = re.compile(r"(?:\.{0,2}/.*|[^/]+)\.(?:json|ya?ml)", re.DOTALL)
+"""A path that can only mean a document in a file; ``example.com/openapi.json`` may be a URL."""
+_FORMS: Final = "a URL, file.py, openapi.json, package.module:name or stdio:COMMAND"
+_SCHEMES: Final = ("http", "https", "file")
 _USER: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://)?[^/?#]*@")
 
 
@@ -77,6 +81,8 @@ def read_target(text: str) -> Target:
         UsageError: it is none of them.
     """
     # XL-006, MC-02
+    if not text.strip():
+        raise UsageError(f"The target is empty: write {_FORMS}.")
     if "://" in text or text.startswith(PREFIX) or ".json:" in text:
         return _read_url(text)
     if match := _FILE.fullmatch(text):
@@ -86,12 +92,15 @@ def read_target(text: str) -> Target:
     if file_url(text):
         return UrlTarget(text)
     if _exists(text):
-        raise UsageError(f"{text} is no Python file: a target is a URL, file.py, package.module:name or stdio:COMMAND.")
+        raise UsageError(f"{text} is no Python file and no document: a target is {_FORMS}.")
+    if _FILE_NAME.fullmatch(text):
+        raise UsageError(f"There is no file {text}.")
     if _DOTTED.fullmatch(text) and (file := _find_module_file(text)):
         return _read_module(text, file)
     if _HOST.fullmatch(text) or _USER.match(text):
         return _read_url(text)
-    raise UsageError(f"{text!r} is no target: write a URL, file.py, package.module:name or stdio:COMMAND.")
+    near = f"{text}.py" if _exists(f"{text}.py") else ""
+    raise UsageError(f"{text!r} is no target: write {f'{near}, or ' if near else ''}{_FORMS}.")
 
 
 def _read_program(text: str) -> UrlTarget:
@@ -137,4 +146,7 @@ def _read_url(text: str) -> UrlTarget:
     if _USER.match(text):
         # The URL is not repeated: it may hold a password.
         raise UsageError("This URL has a user name or password in it: take it out, and give a key with --key-env.")
+    scheme, mark, _ = text.partition("://")
+    if mark and scheme.isalnum() and scheme.lower() not in _SCHEMES:
+        raise UsageError(f"{scheme[:40]}:// is no address of a site: write http:// or https://.")
     return UrlTarget(text)

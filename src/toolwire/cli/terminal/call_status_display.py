@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from toolwire.core.call_status import CallStatus
 from toolwire.core.long_call import read_progress
-from toolwire.core.model import LOG_EVENT, Json, Problem, Progress, Value
+from toolwire.core.model import LOG_EVENT, PROGRESS_EVENT, Json, Problem, Progress, Value
 from toolwire.core.url_display import show_url
 from toolwire.framing.call_document import write_time
 
@@ -20,8 +20,8 @@ _PROGRESS_MEMBERS = frozenset({"progress", "total", "message"})
 
 def print_progress(progress: Progress) -> None:
     """Print one piece of progress on standard error: a part as a percentage, and any other value as it is."""
-    describe = _describe_log if progress.event == LOG_EVENT else _describe_progress
-    print(apply_style(describe(progress.value), "dim", sys.stderr), file=sys.stderr, flush=True)
+    text = _describe_log(progress.value) if progress.event == LOG_EVENT else _describe_progress(progress)
+    print(apply_style(text, "dim", sys.stderr), file=sys.stderr, flush=True)
 
 
 def print_status(status: CallStatus) -> None:
@@ -77,12 +77,15 @@ def _describe_log(value: Json) -> str:
     return escape_lines(f"{told.get('level')}: {f'{logger}: ' if logger else ''}{words}")
 
 
-def _describe_progress(value: Json) -> str:
-    if not isinstance(value, dict) or not value or not _PROGRESS_MEMBERS.issuperset(value):
+def _describe_progress(progress: Progress) -> str:
+    value = progress.value
+    # A number that a stream yields is an item, and one that a tool reports is a part.
+    is_part = isinstance(value, int | float) and progress.event == PROGRESS_EVENT
+    if not is_part and (not isinstance(value, dict) or not value or not _PROGRESS_MEMBERS.issuperset(value)):
         return escape_lines(value if isinstance(value, str) else json_text(value))
-    part, message = read_progress(Progress(value))
-    if part is None and value.get("progress") is not None:  # not a part of anything
-        return escape_lines(json_text(value))
+    part, message = read_progress(progress)
+    if part is None and (is_part or (isinstance(value, dict) and value.get("progress") is not None)):
+        return escape_lines(json_text(value))  # not a part of anything
     texts = ("" if part is None else f"{part:.0%}", escape_lines(message or ""))
     return "  ".join(text for text in texts if text)
 

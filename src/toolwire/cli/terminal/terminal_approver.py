@@ -38,7 +38,7 @@ def build_terminal_approver(advance: Advance) -> Approver:
         if advance == "yes" and question.always_allowed is True:
             return Answer(allowed=True, channel="--yes")
         if advance == "yes":
-            print_warning(f"--yes does not approve this: {_explain_refusal(question.call.tool)}.")
+            print_warning(f"--yes does not approve this: {_explain_refusal(question)}")
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             print_error(f"{question.call.tool.name} needs your consent, and there is no terminal to ask at.")
             return Answer(allowed=False, channel="terminal")
@@ -176,14 +176,15 @@ def _print_question(rows: tuple[DisplayRow, ...]) -> None:
         print(line, file=sys.stderr)
 
 
-def _explain_refusal(tool: Tool) -> str:
+def _explain_refusal(question: Question) -> str:
+    tool = question.call.tool
     if not tool.blanket_allowed:
-        return "the site does not say that it may be approved in advance"
+        return "the site does not say that it may be approved in advance."
     if tool.destructive:
-        return "it destroys something"
+        return "it destroys something."
     if tool.cost not in (None, Cost.FREE):
-        return "it costs something"
-    return "you asked for consent to each call"
+        return "it costs something."
+    return " ".join(question.reasons) or "you asked for consent to each call."
 
 
 def _apply_bold(text: str) -> str:

@@ -31,6 +31,7 @@ from .session import Session
 
 _MAX_DEFINITIONS = 20_000
 _CHANGED = "The site has changed this tool since it was approved."
+_TARGET_CHANGED = "You approved this tool at another address, or over another protocol."
 _CREDENTIAL_CHANGED = "You approved this tool with another credential, or with none."
 
 
@@ -141,7 +142,7 @@ class Agreements:
         if self._unchanged.get(id(tool)) is not tool:
             changed = self.find_changes(tool)
             if changed:
-                found.append(_CREDENTIAL_CHANGED if {one.part for one in changed} == {"credential"} else _CHANGED)
+                found.append(_explain_changes({one.part for one in changed}))
             else:
                 self._unchanged[id(tool)] = tool
         if self._session.data_flow is not None:  # D-33: a GET carries text away as well as a POST does
@@ -209,6 +210,14 @@ class Agreements:
         # A name of its own: an agreement must not pass for a grant, which is an "always" of the user.
         key = self.grant_key(tool)
         return key._replace(tool=f"{key.tool} unasked")
+
+
+def _explain_changes(parts: set[str]) -> str:
+    """Return why the user is asked again about a tool of which these parts of the definition differ."""
+    if parts == {"credential"}:
+        return _CREDENTIAL_CHANGED
+    # The user may have chosen another protocol: it is not said of the site what it may not have done.
+    return _TARGET_CHANGED if "target" in parts else _CHANGED
 
 
 def _mask_query(target: str) -> str:

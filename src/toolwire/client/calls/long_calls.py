@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 from toolwire.core.call_status import CallPage, CallStatus, LongCallState
 from toolwire.core.codec import CallReading, Codec, Flow, Listen, Peer, intercept, map_request, pause
 from toolwire.core.http import Request
-from toolwire.core.model import Json, Kind, Problem, Progress, Result, Tool, Value
+from toolwire.core.model import PROGRESS_EVENT, Json, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_origin, has_same_origin
 from toolwire.framing.call_document import is_call_id
@@ -303,7 +303,7 @@ def _describe_progress(status: CallStatus) -> Progress | None:
         members["progress"] = status.progress
     if status.message:
         members["message"] = status.message
-    return Progress(members, "progress") if members else None
+    return Progress(members, PROGRESS_EVENT) if members else None
 
 
 def _build_no_methods() -> Problem:

@@ -192,9 +192,9 @@ async def open_connection(
     except TimeoutError:
         connection.abort()
         return timeout(hop.target.origin, sent=False)
-    except (OSError, EOFError):
+    except (OSError, EOFError) as error:
         connection.abort()
-        return tls_failure(hop.target.origin)
+        return tls_failure(hop.target.origin, error)
     # Also after a cancellation: an open socket would stay.
     except BaseException:
         connection.abort()

@@ -12,6 +12,10 @@ from dataclasses import replace
 
 from toolwire.core.model import Kind, Problem
 
+_NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE"})
+"""What OpenSSL calls an answer that is no TLS."""
+_UNKNOWN_ISSUER = ("self-signed", "self signed", "unable to get")
+
 
 def invalid_request(message: str, reason: str = "request") -> Problem:
     """Return the Problem of a request that cannot be sent as it is."""
@@ -58,7 +62,15 @@ def connection_refusal(origin: str) -> Problem:
     return unreachable(f"{origin} does not take connections: is the server running there?", "refused", sent=False)
 
 
-def tls_failure(origin: str) -> Problem:
-    """Return the Problem of a server with which no TLS connection can be made."""
-    text = f"{origin} could not be reached safely: its TLS certificate or handshake is not valid."
-    return unreachable(text, "tls", sent=False)
+def tls_failure(origin: str, error: Exception) -> Problem:
+    """Return the Problem of a server with which no TLS connection can be made; ``error`` is that of the handshake."""
+    why = "its TLS certificate or handshake is not valid."
+    reason = getattr(error, "verify_message", "")  # of a certificate; OpenSSL's own words, and none of the server
+    if reason:
+        name = str(reason).partition(",")[0].strip()
+        why = f"its TLS certificate is not valid ({name})."
+        if any(words in name for words in _UNKNOWN_ISSUER):
+            why += " If it is one of your own, trust its issuer with --ca-file or SSL_CERT_FILE."
+    elif getattr(error, "reason", "") in _NO_TLS:
+        why = "it does not speak TLS there. Is the port right? Only a server on this machine may be http://."
+    return unreachable(f"{origin} could not be reached safely: {why}", "tls", sent=False)

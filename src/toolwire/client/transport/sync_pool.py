@@ -152,9 +152,9 @@ def open_sync_connection(
     except TimeoutError:
         plain.close()
         return timeout(hop.target.origin, sent=False)
-    except OSError:
+    except OSError as error:
         plain.close()
-        return tls_failure(hop.target.origin)
+        return tls_failure(hop.target.origin, error)
     except BaseException:
         plain.close()
         raise

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, TypeGuard
 
-from toolwire.core.model import LOG_EVENT, Json, Progress, reaches_level
+from toolwire.core.model import LOG_EVENT, PROGRESS_EVENT, Json, Progress, reaches_level
 from toolwire.framing.jsontext import get_object
 from toolwire.framing.jsontext import write as to_json
 from toolwire.framing.text_cleaning import clean
@@ -78,9 +78,9 @@ def read(params: Mapping[str, Json]) -> Progress:
     meta = get_object(params, "_meta")
     if PROGRESS_META in meta:
         event = meta.get(PROGRESS_EVENT_META)
-        return Progress(meta[PROGRESS_META], event if isinstance(event, str) else "progress")
+        return Progress(meta[PROGRESS_META], event if isinstance(event, str) else PROGRESS_EVENT)
     said = {name: params[name] for name in ("progress", "total", "message") if params.get(name) is not None}
-    return Progress(said, "progress")
+    return Progress(said, PROGRESS_EVENT)
 
 
 def _write_message(value: Json, said: Mapping[str, Any]) -> str:

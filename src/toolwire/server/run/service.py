@@ -262,7 +262,7 @@ def _build_unfinished(call: Call) -> Problem:
 def _build_timeout(call: Call, limit: float) -> Problem:
     return Problem(
         kind=Kind.TIMEOUT,
-        message=f"{call.tool.name} was cancelled: it took longer than {limit:g} seconds.",
+        message=f"{call.tool.name} was cancelled: it took longer than {limit:g} second{'s' * (limit != 1)}.",
     )
 
 
