@@ -17,6 +17,7 @@ from referencing import Registry
 
 from toolwire import App, Authorization, Context, Requirements, ServerLimits, ToolError, Toolkit, asgi
 from toolwire.core.http import Request, Response
+from toolwire.server.run.confirmation import ask_about_destructive
 from toolwire.testing.wire import HERE, AppTransport
 
 ROOT = Path(__file__).parents[2]
@@ -269,6 +270,27 @@ def test_every_call_response_is_described(path: str, conforms: Conforms) -> None
     answer = send_request(app, "POST", path, KEY, call("add"))
     assert answer.status == 503
     check_documented("POST", path, answer, conforms)
+
+
+@pytest.mark.parametrize("path", ["/call", "/tools/call"])
+@pytest.mark.requirement("OTC-040", "OTC-044", "LC-02", "XL-056")
+def test_call_that_must_be_confirmed_or_goes_on_is_described(path: str, conforms: Conforms) -> None:
+    toolkit = Toolkit("Office")
+
+    @toolkit.tool(destructive=True)
+    def shred() -> None:
+        """Shred all."""
+
+    @toolkit.tool(long=True)
+    async def archive() -> None:
+        """Archive all, for long."""
+        await asyncio.sleep(60)
+
+    app = asgi(toolkit, require_confirmation=ask_about_destructive)
+    for name, status in (("shred", 428), ("archive", 503)):
+        answer = send_request(app, "POST", path, {**TYPE, "prefer": "wait=0"}, call(name, call_id="c1"))
+        assert answer.status == status
+        check_documented("POST", path, answer, conforms)
 
 
 def test_descriptions_contain_no_placeholders_or_local_addresses() -> None:

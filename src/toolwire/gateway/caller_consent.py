@@ -87,7 +87,7 @@ class CallerConsent:
             self._record(question, "allowed", _HOST_CHANNEL)
             return Answer(allowed=True, channel=_HOST_CHANNEL, unseen=True)
         reasons = (*question.reasons, *question.changes)
-        text = f"{call.tool.name} is a tool of {question.site}. {' '.join(reasons)} Do you allow this call?"
+        text = " ".join((f"{call.tool.name} is a tool of {question.site}.", *reasons, "Do you allow this call?"))
         problem = self._confirmations.find_refusal(
             call,
             subject,
