@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import random
 import sqlite3
 import threading
@@ -599,6 +600,29 @@ def test_ledger_file_contains_no_token_or_secret(tmp_path: Path) -> None:
     assert b'"paid"' in answer.body
     assert b"paid" in stored
     assert b"canary" not in stored
+
+
+@pytest.mark.requirement("D-26")
+def test_no_other_user_of_the_machine_can_read_what_was_called(tmp_path: Path) -> None:
+    kit = Toolkit("Kit")
+
+    @kit.tool(long=True, safe=False, approval="auto")
+    async def pay(to: str) -> str:
+        return f"paid {to}"
+
+    state = tmp_path / "state"
+    state.mkdir(mode=0o755)  # such as one that its operator made
+    umask = os.umask(0o022)
+    try:
+        app = asgi(kit, state=state)
+        fields = ((b"content-type", b"application/json"), (b"idempotency-key", b"one"))
+        answer = do(AppTransport(app).send(Request("POST", f"{HERE}/api/pay", fields, b'{"to":"ada"}')))
+    finally:
+        os.umask(umask)
+    assert answer.status == 202
+    assert {file.name for file in state.rglob("*") if file.is_file() and file.stat().st_mode & 0o077} == set()
+    assert "calls.sqlite-wal" in {file.name for file in state.iterdir()}
+    do(app.end())
 
 
 def test_file_that_is_no_ledger_is_refused_in_one_sentence(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from toolwire.core.errors import DefinitionError
+from toolwire.stores.database import create_private_file
 from toolwire.stores.write_ahead import write_ahead
 
 _BY_PRINCIPAL = "CREATE INDEX IF NOT EXISTS by_principal ON calls (principal)"
@@ -31,7 +32,7 @@ COMMIT;
 
 
 def connect_ledger(path: Path, busy_s: float) -> sqlite3.Connection:
-    """Return a connection to the ledger at ``path``. A missing file is created.
+    """Return a connection to the ledger at ``path``. A missing file is created, for this user alone.
 
     A committed change stays in the file if the process is killed. The last changes may be lost if the machine loses
     its power.
@@ -40,9 +41,12 @@ def connect_ledger(path: Path, busy_s: float) -> sqlite3.Connection:
         DefinitionError: the file is something else, or cannot be opened.
     """
     try:
+        # D-26: it has what callers sent and got. SQLite would create it with the mode of the umask, and gives its other
+        # files the mode of this one.
+        create_private_file(path)
         db = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
-    except sqlite3.Error as error:
-        raise build_unusable_error(path, error) from error
+    except (OSError, sqlite3.Error) as error:
+        raise build_unusable_error(path, getattr(error, "strerror", None) or error) from error
     try:
         write_ahead(db)
         _create_or_check(db, path)
