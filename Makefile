@@ -12,11 +12,11 @@ MEASURED := server,cli,limits,oauth,jwt,telemetry,overlay,yaml
 LOCKED := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement
 
 # Tests that kill and stall real processes have bounds of time, and wait most of it: two files of them at a time, each in
-# one process, and none beside other tests. Nor may much run beside a browser.
+# one process, and none beside other tests. Nor may much run beside a browser, but it waits for its pages as long.
 PROCESSES := tests/process
 IN_PROCESSES := --numprocesses 2 --dist loadfile --no-loadscope-reorder $(PROCESSES)
 BROWSERS := $(wildcard tests/browser)
-IN_BROWSERS := --numprocesses 2 --dist loadfile $(BROWSERS)
+IN_BROWSERS := --numprocesses 3 --dist loadfile --no-loadscope-reorder $(BROWSERS)
 # Most tests wait for other processes most of their time, so four at a time keep two cores busy.
 TOGETHER := --numprocesses 4 --dist worksteal $(patsubst %,--ignore=%,$(PROCESSES) $(BROWSERS))
 
@@ -25,8 +25,10 @@ TOGETHER := --numprocesses 4 --dist worksteal $(patsubst %,--ignore=%,$(PROCESSE
 # Without the files that this variable forbids, each program that a test starts compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-$(READY): pyproject.toml requirements.lock
+$(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
+
+$(READY): pyproject.toml requirements.lock | $(BIN)/pip
 	awk -v half=$(VENV)/half- '/^[A-Za-z0-9]/ { number++ } { print > (half number % 2 ".txt") }' requirements.lock
 	$(LOCKED) $(VENV)/half-0.txt & first=$$!; $(LOCKED) $(VENV)/half-1.txt; second=$$?; wait $$first && exit $$second
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
@@ -41,7 +43,8 @@ demo: $(READY)           ## serve the examples, then use them by their URLs
 	@$(BIN)/python examples/demo.py $(if $(ASK),--ask)
 
 test: export TOOLWIRE_NOT_RUN = .cache/not-run.txt
-test: $(READY) programs  ## every test: four at a time, then those in browsers, then those that kill processes; a newcomer's path beside them; then what did not run
+test:                    ## every test: four at a time, then those in browsers, then those that kill processes; a newcomer's path beside them; then what did not run
+	@$(MAKE) --silent --jobs 2 $(READY) programs  # each waits for files of a network half of its time
 	@mkdir -p .cache && : >$$TOOLWIRE_NOT_RUN
 	$(BIN)/pytest $(TOGETHER) && $(BIN)/pytest $(IN_BROWSERS) && ( \
 	  $(BIN)/python newcomer/walk.py >.cache/newcomer.txt 2>&1 & walk=$$!; trap "kill $$walk" INT TERM; \
@@ -51,7 +54,7 @@ test: $(READY) programs  ## every test: four at a time, then those in browsers, 
 newcomer: $(READY)       ## install the built wheel in an empty environment, and do there what a newcomer does
 	@$(BIN)/python newcomer/walk.py $(ARGS)
 
-programs: $(READY)       ## install what tests need beside Python: Chromium, PostgreSQL, Redis, proxies and shells as root on Debian, the MCP conformance suite, MCP clients of other makers
+programs: $(BIN)/pip     ## install what tests need beside Python: Chromium, PostgreSQL, Redis, proxies and shells as root on Debian, the MCP conformance suite, MCP clients of other makers
 	@tests/install.sh
 
 hunt: $(READY)           ## the property tests, with new and many more cases

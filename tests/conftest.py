@@ -17,6 +17,9 @@ from tests.requirement_results import RequirementResults, note_requirements
 LONGEST = (
     "tests/acceptance/test_huge_definitions.py",
     "tests/adapters/frameworks/test_frameworks.py",
+    "tests/browser/test_chat.py",
+    "tests/browser/test_console.py",
+    "tests/browser/test_docs_site.py",
     "tests/console/test_events.py",
     "tests/docs/test_blocks.py::test_every_code_block_does_what_its_page_states[docs/how-to/agent-frameworks.md]",
     "tests/docs/test_site.py",
