@@ -101,9 +101,9 @@ class Subscription(NamedTuple):
 class SessionOffer(NamedTuple):
     """The answer to a client that begins: without a session, and within one that the server keeps for it.
 
-    ``capabilities`` is what the client declares. ``has_forms``: it shows forms to its user, so that the server could
-    ask in a session. ``has_id``: requests can name their session. ``refuse`` returns the response if a session is
-    needed and there is no room for it.
+    ``capabilities`` is what the client declares. ``has_forms``: it shows forms or pages to its user, so that the server
+    could ask in a session. ``has_id``: requests can name their session. ``refuse`` returns the response if a session
+    is needed and there is no room for it.
     """
 
     stateless: Response
@@ -247,6 +247,10 @@ def _get_itself(response: Response) -> Response:
     return response
 
 
+NO_PAGE: Callable[[], str] = str
+"""Finds no page: that of a server without an inbox."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """What a codec knows about the server that it is served from.
@@ -261,6 +265,7 @@ class Site:
     ``refuses_unasked`` is true if calls that need consent must come with a confirmation where the host of the user
     cannot be asked. ``private`` is true if only known callers may learn which tools there are. ``takes_work`` is
     true if the server does the ``Work`` that a reader of a list returns once; else the reader does it itself.
+    ``find_inbox_page`` returns the address at which the caller of this request decides in the inbox, empty without.
     """
 
     # S-13
@@ -276,6 +281,7 @@ class Site:
     workflows: Json = field(default=None, repr=False, compare=False)
     recipes: tuple[Recipe, ...] = field(default=(), repr=False, compare=False)
     takes_work: bool = False
+    find_inbox_page: Callable[[], str] = field(default=NO_PAGE, repr=False, compare=False)
 
     def defer(self, build: Callable[[], T]) -> Deferred[T]:
         """Return the value that ``build`` returns for all tools, which is built when it is first needed."""

@@ -21,6 +21,7 @@ from anyio import to_thread
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import (
+    NO_PAGE,
     RECEIPT_FIELD,
     CallQuery,
     Codec,
@@ -189,7 +190,7 @@ class App:
         self._session_rows = session_rows
         self._sessions: McpSessions | None = None
         self._receipts, self._rules, self._ask_wait = receipts, rules, ask_wait
-        self._question_waits = None if inbox is None else QuestionWaits(inbox)
+        self._inbox, self._question_waits = inbox, None if inbox is None else QuestionWaits(inbox)
         self._has_rare_calls = receipts is not None or inbox is not None
         self._workflows, self._private = workflows, private and callers.needs_credentials
         self.older_clients = True
@@ -696,6 +697,7 @@ class App:
             recipes=find_recipes(self._toolbox),
             private=self._private,
             takes_work=True,
+            find_inbox_page=NO_PAGE if self._inbox is None else self._inbox.find_page,
         )
         documents = self._documents
         if self._receipts is not None:
@@ -771,7 +773,9 @@ def _choose_inbox(call: Call, request: Request, ask_wait: float, *, is_due: bool
         context = replace(context, must_confirm=True, needs_inbox=True)
     if not context.needs_inbox:
         return call
-    wait_s = min(ask_wait if wait_s is None else wait_s, QUESTION_WAIT_S)
+    if wait_s is None:  # a page that the user has not seen is told first
+        wait_s = 0.0 if context.opens_pages else max(ask_wait, context.ask_wait_s)
+    wait_s = min(wait_s, QUESTION_WAIT_S)
     return call._replace(context=replace(context, ask_wait_s=0.0 if call.tool.long else wait_s))
 
 

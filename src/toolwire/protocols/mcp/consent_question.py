@@ -12,10 +12,11 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum
 from hashlib import sha256
+from urllib.parse import urlsplit
 
 from toolwire.core.model import Call, Context, Json, Kind, Problem
 from toolwire.framing import jsontext
@@ -23,9 +24,13 @@ from toolwire.framing.jsontext import get_object, get_text
 from toolwire.framing.question_template import fill_template
 from toolwire.framing.text_cleaning import clean_data
 
+from .answers import AskedMethod
 from .revision import CAPABILITIES_META, CONFIRMATION_META, CONSENT_META, RECEIPT_META, SERVER_META
 
 _NAME = "consent"
+_VISIT = "inbox"
+VISIT_WAIT_S = 45.0
+"""How long a call waits for its user who has opened the inbox, in seconds: less than the minute that clients wait."""
 _ALLOW = "allow"
 _MAX_QUESTION = 20_000
 _MAX_PAGES = 5
@@ -64,7 +69,11 @@ def declares_forms(capabilities: Mapping[str, Json]) -> bool:
 
 def can_open_pages(params: Mapping[str, Json]) -> bool:
     """Return whether the client of a request can show its user a page to open."""
-    capabilities = get_object(get_object(params, "_meta"), CAPABILITIES_META)
+    return declares_pages(get_object(get_object(params, "_meta"), CAPABILITIES_META))
+
+
+def declares_pages(capabilities: Mapping[str, Json]) -> bool:
+    """Return whether a client with ``capabilities`` can show its user a page to open."""
     declared = capabilities.get("elicitation")
     return isinstance(declared, dict) and "url" in declared
 
@@ -111,6 +120,21 @@ def add_proof(context: Context, params: Mapping[str, Json]) -> Context:
     return replace(context, receipt=receipt) if receipt else context
 
 
+def read_page_answer(context: Context, params: Mapping[str, Json], tool: str) -> Context | Problem:
+    """Return ``context`` with what a user did who can be told of a page; a Problem if they did not want to open it.
+
+    Who has opened the page of the inbox has decided nothing: the call waits for what they answer there.
+    """
+    # GW-04
+    if not can_open_pages(params):
+        return context
+    action = get_object(get_object(params, "inputResponses"), _VISIT).get("action")
+    if action == "decline":
+        text = f"{tool} was not called: its user did not want to open the inbox."
+        return Problem(kind=Kind.DENIED, message=text, details={"denied": True})
+    return replace(context, opens_pages=action is None, ask_wait_s=VISIT_WAIT_S if action == "accept" else 0.0)
+
+
 def build_denial(tool: str) -> Problem:
     """Return the problem of a call that the user did not allow."""
     text = f"{tool} was not called: the user did not allow it."
@@ -134,6 +158,23 @@ def explain_refusal(call: Call, problem: Problem, params: Mapping[str, Json]) ->
     text = f"{call.tool.name} did not run: it needs the consent of its user, and this client cannot be asked for it"
     how = "Use a client that shows forms (elicitation), over stdio, by MCP 2026-07-28 or in a session."
     return replace(problem, message=f"{text} here. {how}")
+
+
+def write_wanted_input(
+    asked: AskedMethod, call: Call, problem: Problem, server: Mapping[str, Json], find_page: Callable[[], str]
+) -> bytes | None:
+    """Return the answer that asks the user of the client for what ``problem`` wants; None if that cannot be asked.
+
+    ``find_page`` returns the address of the inbox page of this server.
+    """
+    if problem.kind is Kind.UNCONFIRMED:
+        visit = _write_inbox_visit(asked, call, problem, server, find_page())
+        return write_question(asked.id, call, problem, server) if visit is None and can_ask(asked.params) else visit
+    if problem.kind is not Kind.MISSING_REQUIREMENTS:
+        return None
+    visits = _write_sign_ins(asked, problem, server) if can_open_pages(asked.params) else None
+    question = read_question(problem) if visits is None else None
+    return visits if question is None else write_form(asked.id, question, server)
 
 
 def write_question(id_: bytes, call: Call, problem: Problem, server: Mapping[str, Json]) -> bytes | None:
@@ -167,23 +208,58 @@ def write_form(id_: bytes, asked: Mapping[str, Json], server: Mapping[str, Json]
     return b'{"jsonrpc":"2.0","id":' + id_ + b',"result":' + jsontext.write(result) + b"}"
 
 
-def write_visits(id_: bytes, problem: Problem, server: Mapping[str, Json]) -> bytes | None:
+def _write_inbox_visit(
+    asked: AskedMethod, call: Call, problem: Problem, server: Mapping[str, Json], page: str
+) -> bytes | None:
+    """Return the answer that asks the user to open their inbox at ``page``, where the call waits for them.
+
+    None if ``problem`` wants something else, or the user cannot be told of a page, or has been told of this one.
+    """
+    # GW-04: an upstream could put any address into its problem; the user is led to the page of this server alone.
+    is_own = bool(page) and get_object(problem.details, "inbox").get("url") == page
+    if not is_own or not can_open_pages(asked.params) or _VISIT in get_object(asked.params, "inputResponses"):
+        return None
+    host = urlsplit(page).netloc
+    message = f"{call.tool.name} waits for your decision, and does not run before. Look at the call in your inbox at"
+    subject = f"{page} {get_text(get_object(problem.details, 'inbox'), 'id')}"
+    params = _write_page(_clean(f"{message} {host}, and allow it there or not."), page, asked, subject)
+    return _write_input(asked.id, {_VISIT: {"method": "elicitation/create", "params": params}}, server)
+
+
+def _write_sign_ins(asked: AskedMethod, problem: Problem, server: Mapping[str, Json]) -> bytes | None:
     """Return the answer that asks the user to open the page of each site that the call needs; None without pages."""
     # GW-03: the client sends the call again after its user has opened them.
     listed = get_object(problem.details, "missing_requirements").get("authorization")
     pages = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
-    asked: dict[str, Json] = {}
+    requests: dict[str, Json] = {}
     for page in pages[:_MAX_PAGES]:
         name, url = str(page.get("id", "")), page.get("url")
         if not isinstance(url, str) or not url:
             continue
-        id_of_page = sha256(url.encode()).hexdigest()[:32]
-        message = clean_data(f"Sign in to {name}: this tool is called with your own account there.")
-        params: Json = {"mode": "url", "message": message, "url": url, "elicitationId": id_of_page}
-        asked[f"sign_in_{name}"] = {"method": "elicitation/create", "params": params}
-    if not asked:
-        return None
-    result: Json = {"resultType": "input_required", "inputRequests": asked, "_meta": {SERVER_META: dict(server)}}
+        message = _clean(f"Sign in to {name}: this tool is called with your own account there.")
+        params = _write_page(message, url, asked, url)
+        requests[f"sign_in_{name}"] = {"method": "elicitation/create", "params": params}
+    return _write_input(asked.id, requests, server) if requests else None
+
+
+def _clean(text: str) -> str:
+    return str(clean_data(text))
+
+
+def _write_page(message: str, url: str, asked: AskedMethod, subject: str) -> dict[str, Json]:
+    """Return the parameters of a request to open the page ``url``; ``subject`` tells it from others."""
+    params: dict[str, Json] = {"mode": "url", "message": message, "url": url}
+    if not asked.status:  # up to 2025-11-25
+        params["elicitationId"] = sha256(subject.encode()).hexdigest()[:32]
+    return params
+
+
+def _write_input(id_: bytes, requests: Mapping[str, Json], server: Mapping[str, Json]) -> bytes:
+    result: Json = {
+        "resultType": "input_required",
+        "inputRequests": dict(requests),
+        "_meta": {SERVER_META: dict(server)},
+    }
     return b'{"jsonrpc":"2.0","id":' + id_ + b',"result":' + jsontext.write(result) + b"}"
 
 

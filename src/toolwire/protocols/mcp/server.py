@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Reading, Route, Routes, SessionOffer, Site, Streaming, Work, make_pending
+from toolwire.core.codec import NO_PAGE, Reading, Route, Routes, SessionOffer, Site, Streaming, Work, make_pending
 from toolwire.core.http import JSON_HEADERS, Headers, Request, Response, get_header, make_response
 from toolwire.core.model import ANONYMOUS, Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
 from toolwire.framing import jsonrpc, sse
@@ -56,6 +56,7 @@ class _ServerWords(NamedTuple):
     """What every answer to a call has: the server's name, its end; and what holds for hosts that cannot be asked.
 
     ``usual_context`` is that of a call which says nothing about its user, its trace or a confirmation: of most calls.
+    ``find_inbox_page`` is that of the site.
     """
 
     server: Mapping[str, Json]
@@ -63,6 +64,7 @@ class _ServerWords(NamedTuple):
     host_confirmation: str
     refuses_unasked: bool
     usual_context: Context
+    find_inbox_page: Callable[[], str]
 
 
 class _KnownTool(NamedTuple):
@@ -100,7 +102,8 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         "tools/list": lambda asked: tools.read(lambda pages: answer_page(pages, asked)),
         **build_offered_methods(catalog.offered, cached, server, end),
     }
-    said = _ServerWords(server, end, site.host_confirmation, site.refuses_unasked, _build_usual_context(site))
+    usual = _build_usual_context(site)
+    said = _ServerWords(server, end, site.host_confirmation, site.refuses_unasked, usual, site.find_inbox_page)
     known: dict[str, _KnownTool] = {}
     about: dict[str, Json] = {"capabilities": build_capabilities(catalog.offered)}
     if catalog.description:
@@ -119,7 +122,12 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         for version in HANDSHAKE
     }
     handshake: dict[str, Method] = {
-        "initialize": partial(_initialize, greetings, lasting if site.has_sessions else {}),
+        "initialize": partial(
+            _initialize,
+            greetings,
+            lasting if site.has_sessions else {},
+            has_inbox=site.find_inbox_page is not NO_PAGE,
+        ),
         "ping": partial(build_answer, b"}}"),  # nothing at all: clients of these revisions compare
         **lists,
         "tools/call": partial(_call_tool, _Calls(catalog, known, said, mirrors=False)),
@@ -240,6 +248,13 @@ def _build_usual_context(site: Site) -> Context:
 
 def _read_context(params: Mapping[str, Json], tool: Tool, said: _ServerWords) -> Context | Problem:
     """Return the context of a call: its trace, and its confirmation; a Problem if its user did not allow it."""
+    context = _read_confirmation(params, tool, said)
+    if isinstance(context, Problem) or not said.find_inbox_page():
+        return context
+    return consent_question.read_page_answer(context, params, tool.name)
+
+
+def _read_confirmation(params: Mapping[str, Json], tool: Tool, said: _ServerWords) -> Context | Problem:
     context = envelope.read_trace(params)
     takes_input = consent_question.can_show_forms(params)
     can_ask = takes_input and consent_question.can_ask(params)
@@ -267,18 +282,11 @@ def _read_context(params: Mapping[str, Json], tool: Tool, said: _ServerWords) ->
 
 def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, said: _ServerWords) -> Response:
     """Return the answer to a call that has no value: a question to its user, a result with an error, or an error."""
-    if problem.kind is Kind.UNCONFIRMED and consent_question.can_ask(asked.params):
-        question = consent_question.write_question(asked.id, call, problem, said.server)
-        if question is not None:
-            return Response(200, JSON_HEADERS, question)
+    wanted = consent_question.write_wanted_input(asked, call, problem, said.server, said.find_inbox_page)
+    if wanted is not None:
+        return Response(200, JSON_HEADERS, wanted)
     if problem.kind is Kind.UNCONFIRMED:
         problem = consent_question.explain_refusal(call, problem, asked.params)
-    if problem.kind is Kind.MISSING_REQUIREMENTS and consent_question.can_open_pages(asked.params):
-        visits = consent_question.write_visits(asked.id, problem, said.server)
-        if visits is not None:
-            return Response(200, JSON_HEADERS, visits)
-    if problem.kind is Kind.MISSING_REQUIREMENTS and (asked_user := consent_question.read_question(problem)):
-        return Response(200, JSON_HEADERS, consent_question.write_form(asked.id, asked_user, said.server))
     if problem.kind is Kind.ACCEPTED and asked.status and task_server.declares_tasks(asked.params):
         return task_server.write_task(asked.id, problem, said.server)
     if problem.kind in TOLD:
@@ -314,11 +322,12 @@ def _build_streaming(call: Call, reply: Callable[[Result, float], Response], not
 
 
 def _initialize(
-    greetings: Mapping[str, bytes], lasting: Mapping[str, bytes], asked: AskedMethod
+    greetings: Mapping[str, bytes], lasting: Mapping[str, bytes], asked: AskedMethod, *, has_inbox: bool
 ) -> Response | SessionOffer:
     """Return the answer to ``initialize``; an offer of a session where the server keeps them.
 
-    ``greetings`` are the answers without a session, by revision, and ``lasting`` those within one.
+    ``greetings`` are the answers without a session, by revision, and ``lasting`` those within one. With ``has_inbox``
+    there may be a page to tell a user of.
     """
     version = asked.params.get("protocolVersion")
     if not isinstance(version, str):
@@ -333,7 +342,8 @@ def _initialize(
         answer,
         build_answer(lasting[version], asked),
         capabilities,
-        has_forms=consent_question.declares_forms(capabilities),
+        has_forms=consent_question.declares_forms(capabilities)
+        or (has_inbox and consent_question.declares_pages(capabilities)),
         has_id=version in WITH_SESSIONS,
         refuse=partial(build_refusal, asked.id),
     )

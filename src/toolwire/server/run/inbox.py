@@ -211,14 +211,15 @@ class Inbox:
         id_ = self._approvals.ask(question)
         if self._on_question is not None:
             until = self._approvals.find_end(id_)
-            self._on_question(QuestionNotice(id_, name, site, principal, until, self._find_page(), call.arguments))
+            self._on_question(QuestionNotice(id_, name, site, principal, until, self.find_page(), call.arguments))
         return id_
 
-    def _find_page(self) -> str:
+    def find_page(self) -> str:
+        """Return the address of the inbox page, as the caller of this request knows it; empty if there is none."""
         return self._page_url or PAGE_URL.get()
 
     def _build_refusal(self, name: str, id_: str) -> Problem:
-        page = self._find_page()
+        page = self.find_page()
         if page:
             # The command is the operator's; a caller of a server on another machine has the page.
             text = (

@@ -17,6 +17,7 @@ from toolwire.core.offered import Offered
 from toolwire.framing import jsontext
 from toolwire.framing.jsonrpc import INVALID_PARAMS
 from toolwire.framing.jsontext import get_object
+from toolwire.protocols.mcp.elicitation import URL_REQUIRED
 from toolwire.protocols.mcp.resource_subscriptions import (
     SUBSCRIBE,
     UNSUBSCRIBE,
@@ -113,6 +114,25 @@ class McpHost:
         if _read_question(response) is None:
             return response
         return build_error(message.get("id"), INTERNAL_ERROR, "The tool asks more questions than a call may.")
+
+    async def refuse_with_pages(self, message: Mapping[str, Json], body: bytes, post: Post) -> Response:
+        """Return the answer to ``message``, whose response can be no stream, so that nothing is asked on the way.
+
+        The pages that the user must open first are an error, after which the host sends the request again.
+        """
+        # MC-09: of 2025-11-25 alone
+        declared, params = get_object(self.capabilities, "elicitation"), message.get("params", {})
+        if message.get("method") not in _ASKING or "url" not in declared or not isinstance(params, dict):
+            return await post(body)
+        meta = {**get_object(params, "_meta"), CAPABILITIES_META: {"elicitation": {"url": {}}}}
+        response = await post(jsontext.write({**message, "params": {**params, "_meta": meta}}))
+        asked = _read_question(response)
+        if asked is None:
+            return response
+        pages = [get_object(one, "params") for one in get_object(asked, "inputRequests").values()]
+        text = "The user must open a page first. Then send the same call again."
+        error: Json = {"code": URL_REQUIRED, "message": text, "data": {"elicitations": pages}}
+        return _build_response({"jsonrpc": "2.0", "id": message.get("id"), "error": error})
 
     def _set_level(self, message: Mapping[str, Json]) -> Response:
         level = get_object(message, "params").get("level")

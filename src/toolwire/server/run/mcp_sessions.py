@@ -397,14 +397,15 @@ class McpSessions:
     ) -> Response:
         """Return the answer of the application to one request, after what it asks and tells was written."""
         fields = dict(scope["headers"])
-        if b"text/event-stream" not in fields.get(b"accept", b"").lower():
-            return await self._post(scope, body, write)  # nothing can be asked or told on the way
-
-        def find_offered() -> Offered:
-            return view(self._find_catalog()).offered
 
         def post(text: bytes) -> Awaitable[Response]:
             return self._post(scope, text, write)
+
+        if b"text/event-stream" not in fields.get(b"accept", b"").lower():
+            return await session.host.refuse_with_pages(message, body, post)  # nothing can be asked on the way
+
+        def find_offered() -> Offered:
+            return view(self._find_catalog()).offered
 
         if self._shared is None or message.get("method") not in (SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE):
             return await session.host.answer(message, body, post, write, find_offered)
