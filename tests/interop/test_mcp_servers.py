@@ -10,10 +10,23 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from mcp import Client
 
 from tests.interop.clients.served_kit import PNG
 from tests.interop.mcp_makers import INSTALLED, MISSING, start_python
-from toolwire import Image, Progress, Value, connect, read_content
+from toolwire import (
+    Image,
+    Progress,
+    Session,
+    Value,
+    asgi,
+    connect,
+    connect_sync,
+    merge_toolboxes,
+    read_content,
+)
+from toolwire.client.connection.connect import connect_without_user
+from toolwire.testing import background
 
 PACKAGES = {"fastmcp": "fastmcp", "sdk-1": "python_sdk_1"}
 REVISIONS = {"fastmcp": "2026-07-28", "sdk-1": "2025-11-25"}
@@ -102,3 +115,24 @@ async def cancel_running(remote: Any) -> bool:
     call.cancel()
     await asyncio.wait([call])
     return call.cancelled()
+
+
+@pytest.mark.requirement("MC-07")
+@pytest.mark.parametrize("target", ["http"], indirect=True)
+def test_image_of_a_server_that_declares_no_result_goes_once_through_a_gateway(target: str) -> None:
+    async def use(url: str) -> None:
+        async with Client(f"{url}/mcp") as client:
+            listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert listed["chart"].output_schema is None
+            assert listed["add"].output_schema is not None
+            drawn, added = await client.call_tool("chart", {}), await client.call_tool("add", {"a": 1, "b": 2})
+        assert [block.type for block in drawn.content] == ["image"]
+        assert drawn.structured_content is None
+        assert added.structured_content == {"result": 3}
+
+    upstream = connect_without_user(target, Session(), protocol="mcp", approve=lambda _: True)
+    with background(asgi(merge_toolboxes([upstream]), host_confirmation="w" * 43)) as url:
+        asyncio.run(use(url))
+        # Another gateway behind it still gets the image, and no text of it.
+        with connect_sync(url, protocol="mcp", approve=lambda _: True) as remote:
+            assert read_content(remote.call("chart").unwrap()) == Image(PNG, "image/png")

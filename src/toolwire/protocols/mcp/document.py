@@ -91,7 +91,16 @@ def read(server: Mapping[str, Json], description: str, entries: Iterable[Json]) 
 
 def is_wrapped(tool: Tool) -> bool:
     """Say whether results go as ``{"result": value}``: MCP's structured content is an object, our value may be any."""
-    return tool.output_schema is not None and tool.output_schema.get("type") != "object"
+    return tool.output_schema is not None and tool.output_schema.get("type") != "object" and not is_untyped(tool)
+
+
+def is_untyped(tool: Tool) -> bool:
+    """Return whether ``tool`` is one of another MCP server, which does not say what it returns.
+
+    It is passed on as it is: a schema would have its images sent twice, and as text to those models that read
+    structured content first.
+    """
+    return not tool.output_schema and get_object(tool.hints, "mcp").get("untyped") is True
 
 
 def write_tool(tool: Tool, name: str) -> dict[str, Json]:
@@ -101,7 +110,9 @@ def write_tool(tool: Tool, name: str) -> dict[str, Json]:
         policy["readOnly"] = True
     identity: dict[str, Json] = {"toolkit": tool.toolkit, "name": tool.name, "version": tool.version}
     has_blocks = describes_content(tool.output_schema)
-    identity["wrapped"] = has_blocks or is_wrapped(tool)
+    untyped = is_untyped(tool)
+    if not untyped:
+        identity["wrapped"] = has_blocks or is_wrapped(tool)
     if kind := find_content_kind(tool.output_schema):
         identity["content"] = kind
     identity["reports"] = tool.reports or tool.streams
@@ -115,7 +126,7 @@ def write_tool(tool: Tool, name: str) -> dict[str, Json]:
         "annotations": _write_annotations(tool),
         "_meta": {POLICY_META: policy, IDENTITY_META: identity},
     }
-    if tool.output_schema is not None and not has_blocks:  # blocks have no schema in MCP
+    if tool.output_schema is not None and not has_blocks and not untyped:  # blocks have no schema in MCP
         data["outputSchema"] = _wrap(tool.output_schema) if is_wrapped(tool) else dict(tool.output_schema)
     return data
 
@@ -233,14 +244,14 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
     annotations = get_object(entry, "annotations")
     members = policy.list_tool_members()
     members["destructive"] = policy.destructive or (not ours and annotations.get("destructiveHint") is True)
-    wrapped = _is_wrapping(entry)
+    wrapped, said = _is_wrapping(entry), get_object(meta, IDENTITY_META)
     return Tool(
         **identity._asdict(),
         **members,
         description=_read_description(entry, policy),
         input_schema=input_schema,
         output_schema=_read_output_schema(entry),
-        reports=get_object(meta, IDENTITY_META).get("reports") is not False,
+        reports=said.get("reports") is not False,
         safe=ours and get_object(meta, POLICY_META).get("readOnly") is True,
         hints=policy.build_hints()
         | {
@@ -249,6 +260,7 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
                 "annotations": annotations,
                 "title": _read_title(entry, annotations),
                 "wrapped": wrapped,
+                "untyped": not isinstance(entry.get("outputSchema"), dict) and not said.keys() & {"wrapped", "content"},
                 "mirror": find_mirrored(input_schema),
             }
         },

@@ -18,7 +18,7 @@ from toolwire.framing.jsontext import get_object
 from toolwire.framing.problem_members import CAMEL_CASE
 
 from . import content_blocks
-from .document import is_wrapped
+from .document import is_untyped, is_wrapped
 from .revision import PROBLEM_META, SERVER_META
 
 TOLD = AFTER_START | {
@@ -49,11 +49,12 @@ def write_opening(id_: bytes) -> bytes:
 
 def write_value(id_: bytes, tool: Tool, value: Json, end: bytes) -> bytes:
     """Return the answer for a value: as text, and as structured content where the tool says what it returns."""
-    if tool.output_schema is None and value is None:
+    if value is None and (tool.output_schema is None or is_untyped(tool)):
         return write_opening(id_) + b'"content":[],"isError":false' + end
     if type(value) in _CONTENT_TYPES and content_blocks.has_blocks(value):
         content = b'"content":' + jsontext.write(content_blocks.write(value))
-        if not describes_content(tool.output_schema):  # the list says nothing then, and the bytes go once
+        # Where the list says nothing of the result, the bytes go once.
+        if not describes_content(tool.output_schema) and not is_untyped(tool):
             content += _write_structured(tool, value, jsontext.write(value))
         return write_opening(id_) + content + b',"isError":false' + end
     body = jsontext.write(value)
