@@ -16,6 +16,7 @@ from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.selection import Selection
 from toolwire.framing import jsontext
+from toolwire.protocols.openapi.document.loading import read_data
 
 FILLER = "".join(f"    Unused{number}: {{type: string, description: {'x' * 60}}}\n" for number in range(1_000))
 SORTED = f"""\
@@ -209,3 +210,15 @@ def test_a_lock_pins_a_yaml_document(
     Path("api.yaml").write_text(SORTED.replace("operationId", "x-llm: {}\n      operationId"), encoding="utf-8")
     assert main(["lock", "api.yaml"]) == 0
     assert main(["diff", "api.yaml"]) == 0, capsys.readouterr()
+
+
+@pytest.mark.requirement("O-03")
+@pytest.mark.parametrize(
+    ("media", "name", "form"),
+    [("application/yaml", "", "YAML"), ("", "parts/a.YML?x=1", "YAML"), ("application/json", "a.json", "JSON")],
+)
+def test_media_type_or_file_name_decides_where_the_content_does_not(media: str, name: str, form: str) -> None:
+    long = "n" * 300
+    data, read_as = read_data(f"{long}: 1\n".encode(), media, name)[:2]
+    assert read_as == form
+    assert (data == {long: 1}) is (form == "YAML")

@@ -54,6 +54,7 @@ def windows(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Ite
     shared.close()
 
 
+@pytest.mark.requirement("OB-1")
 @JUMPS
 @pytest.mark.parametrize("limit", [RateLimit(max=3, window="1m"), RateLimit(max=2_000, window="1m")], ids=str)
 def test_limit_works_again_at_once_after_a_clock_jump(

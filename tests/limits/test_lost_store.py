@@ -86,6 +86,7 @@ def count_run(app: App, name: str, calls: int = 50) -> tuple[int, int, int]:
     return statuses.count(200), statuses.count(429), statuses.count(503)
 
 
+@pytest.mark.requirement("OB-1")
 def test_each_process_enforces_its_share_of_the_limit_if_the_store_is_lost(
     redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -106,6 +107,7 @@ def test_each_process_enforces_its_share_of_the_limit_if_the_store_is_lost(
     assert count_run(app, "look") == (30, 20, 0)  # a Redis that keeps nothing begins again
 
 
+@pytest.mark.requirement("OB-1")
 def test_rates_fail_closed_refuses_calls_that_cannot_be_counted(redis: RedisServer) -> None:
     where = f"redis://127.0.0.1:{redis.port}"
     closed = asgi(kit(), rates=where, rates_fail="closed")

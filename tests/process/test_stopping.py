@@ -196,6 +196,7 @@ async def text(server: Running) -> bytes:
         return b""
 
 
+@pytest.mark.requirement("OB-6")
 def test_access_log_is_optional_and_omits_queries(start: Start) -> None:
     async def story() -> None:
         server = start(app="echo", access_log=True)

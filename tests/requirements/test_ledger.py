@@ -92,6 +92,7 @@ def test_ledger_has_every_numbered_requirement_once_and_in_order() -> None:
         *(f"AC-{n:02}" for n in range(1, 15)),  # the OAuth client
         *(f"D-{n:02}" for n in range(1, 40)),  # the threat model
         *(f"R{n}" for n in range(1, 21)),  # the reliability goals
+        *(f"OB-{n}" for n in range(1, 7)),  # limits, idempotency and observability, reliability goals beside R
         *(f"O-{n:02}" for n in range(1, 13)),  # defects of OpenAPI documents as tools
         *(f"AT-{n:02}" for n in range(1, 22)),  # attacks that worked once
         *(f"I-{n:02}" for n in range(1, 11)),  # defects beside clients, servers and SDKs of others; I-11 is MC-11

@@ -97,7 +97,7 @@ def read_meaning(response: Response) -> Any:
     return data
 
 
-@pytest.mark.requirement("OTC-019", "A-42")
+@pytest.mark.requirement("OTC-019", "A-42", "OB-2")
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("tool", ["buy", "look"])
 def test_repeated_call_with_one_key_is_replayed_without_running(wire: str, tool: str) -> None:
@@ -111,7 +111,7 @@ def test_repeated_call_with_one_key_is_replayed_without_running(wire: str, tool:
 CONFLICTS = {"rfc": 400, "oxp": 400, "uts": 400, "opentool": 200, "openapi": 409, "mcp": 400}
 
 
-@pytest.mark.requirement("A-42")
+@pytest.mark.requirement("A-42", "OB-2")
 @pytest.mark.parametrize("wire", WIRES)
 def test_different_body_under_one_key_is_refused_without_running(wire: str) -> None:
     kit, ran = shop()
@@ -123,7 +123,7 @@ def test_different_body_under_one_key_is_refused_without_running(wire: str) -> N
     assert b"This key has come before" in other.body
 
 
-@pytest.mark.requirement("A-42")
+@pytest.mark.requirement("A-42", "OB-2")
 def test_idempotency_key_is_scoped_to_caller_and_tool() -> None:
     kit, ran = shop()
     app = asgi(kit, api_keys=["one", "two"])
@@ -153,7 +153,7 @@ def test_the_id_of_a_jsonrpc_message_is_no_key() -> None:
     assert len(ran) == 4
 
 
-@pytest.mark.requirement("A-42")
+@pytest.mark.requirement("A-42", "OB-2")
 def test_failure_is_recorded_unless_the_tool_marks_it_retryable() -> None:
     kit, ran = shop()
     app = asgi(kit)
@@ -163,7 +163,7 @@ def test_failure_is_recorded_unless_the_tool_marks_it_retryable() -> None:
     assert ran == ["now", "later", "later", "later"]
 
 
-@pytest.mark.requirement("A-42", "A-41")
+@pytest.mark.requirement("A-42", "A-41", "OB-2")
 def test_call_refused_before_running_is_not_recorded() -> None:
     kit, ran = shop()
     app = asgi(kit, api_keys=["one"])
@@ -176,7 +176,7 @@ def test_call_refused_before_running_is_not_recorded() -> None:
     assert (ran, any(map(is_replayed, answers))) == (["tea"], False)
 
 
-@pytest.mark.requirement("A-42")
+@pytest.mark.requirement("A-42", "OB-2")
 @pytest.mark.parametrize("key", [b"", b'""', b"a" * 256, b"two words", b"caf\xc3\xa9", b'"half'])
 @pytest.mark.parametrize("wire", WIRES)
 def test_invalid_idempotency_key_is_refused(wire: str, key: bytes) -> None:
@@ -265,7 +265,7 @@ def test_only_safe_tools_run_if_the_ledger_cannot_be_written() -> None:
     assert (written.kind, written.can_retry, read) == (Kind.OVERLOADED, True, Value(1))
 
 
-@pytest.mark.requirement("A-42")
+@pytest.mark.requirement("A-42", "OB-2")
 def test_repeated_call_waits_a_limited_time_for_the_first() -> None:
     paused: list[float] = []
     busy = Busy()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from opentelemetry import baggage, context
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -52,6 +54,7 @@ def record_call_request(codec: Codec, name: str) -> Request:
         return joined.exchanges[-1].request
 
 
+@pytest.mark.requirement("OB-3")
 def test_each_protocol_gives_one_span_below_the_traceparent_of_http(codec: Codec) -> None:
     exporter, telemetry = build_tracing()
     app = asgi(tools(), telemetry=telemetry)
@@ -104,6 +107,7 @@ def test_trace_id_reaches_the_tool_without_telemetry(ask: Ask) -> None:
     assert json.loads(answer.body)["output"]["value"] == [TRACE, PARENT]
 
 
+@pytest.mark.requirement("OB-4")
 @pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
 def test_client_call_inside_a_span_joins_its_trace(protocol: str) -> None:
     exporter, telemetry = build_tracing()
@@ -120,6 +124,33 @@ def test_client_call_inside_a_span_joins_its_trace(protocol: str) -> None:
     assert inner.parent is not None
     assert inner.context.trace_id == outer.get_span_context().trace_id
     assert inner.parent.span_id == outer.get_span_context().span_id
+
+
+@pytest.mark.requirement("OB-4")
+@pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
+def test_client_passes_its_trace_on_and_no_baggage(protocol: str) -> None:
+    _, telemetry = build_tracing()
+    assert telemetry.tracer_provider is not None
+    app = asgi(tools(), telemetry=telemetry)
+    seen: list[str] = []
+
+    async def watch(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            seen.extend(name.decode() for name, _ in scope["headers"])
+        await app(scope, receive, send)
+
+    token = context.attach(baggage.set_baggage("tenant", "of-the-caller"))
+    try:
+        with (
+            background(watch) as url,
+            connect_sync(url, protocol=protocol, agree=lambda _: True) as remote,
+            telemetry.tracer_provider.get_tracer("caller").start_as_current_span("caller"),
+        ):
+            assert isinstance(remote.call("which"), Value)
+    finally:
+        context.detach(token)
+    assert "traceparent" in seen
+    assert "baggage" not in seen
 
 
 def test_progress_of_a_tool_reaches_a_caller_that_listens(ask: Ask) -> None:

@@ -109,7 +109,7 @@ def run(ledger: Ledger, name: str = "a", result: Result = ONE) -> ClaimOutcome:
     return standing
 
 
-@pytest.mark.requirement("A-42")
+@pytest.mark.requirement("A-42", "OB-2")
 def test_recorded_call_expires_after_one_day(make: Open, clock: Clock) -> None:
     ledger = make()
     assert isinstance(run(ledger), Ticket)

@@ -26,6 +26,7 @@ TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"
 
 
+@pytest.mark.requirement("OB-3")
 def test_call_is_recorded_as_one_span_with_its_attributes() -> None:
     sdk = Sdk()
     assert sdk.run(Context(principal="ada")) == Value(1)
@@ -51,6 +52,7 @@ def test_call_is_recorded_as_one_span_with_its_attributes() -> None:
     assert sdk.span.status.is_unset
 
 
+@pytest.mark.requirement("OB-3")
 def test_failure_has_a_short_error_type_independent_of_the_http_status() -> None:
     problem = Problem(kind=Kind.TOOL_FAILED, message="No milk for Ada.")
     sdk = Sdk()
@@ -63,11 +65,12 @@ def test_failure_has_a_short_error_type_independent_of_the_http_status() -> None
     assert "milk" not in sdk.span.to_json()
 
 
+@pytest.mark.requirement("OB-3")
 def test_every_kind_of_problem_has_an_error_type() -> None:
     assert set(ERROR_TYPES) == set(Kind)
 
 
-@pytest.mark.requirement("OTC-020")
+@pytest.mark.requirement("OTC-020", "OB-4")
 @pytest.mark.parametrize("trace_id", [TRACE, "4bf92f35-77b3-4da6-a3ce-929d0e0e4736"])
 def test_a_trace_id_of_the_caller_is_the_trace_of_the_span(trace_id: str) -> None:
     sdk = Sdk()
@@ -78,7 +81,7 @@ def test_a_trace_id_of_the_caller_is_the_trace_of_the_span(trace_id: str) -> Non
     assert sdk.call.context.trace_id == TRACE
 
 
-@pytest.mark.requirement("OTC-020")
+@pytest.mark.requirement("OTC-020", "OB-4")
 def test_caller_trace_id_in_another_form_becomes_an_attribute() -> None:
     sdk = Sdk()
     sdk.run(Context(trace_id="my trace " + "x" * 200))
@@ -86,6 +89,7 @@ def test_caller_trace_id_in_another_form_becomes_an_attribute() -> None:
     assert sdk.span.parent is None
 
 
+@pytest.mark.requirement("OB-4")
 def test_traceparent_takes_precedence_over_a_trace_id() -> None:
     sdk = Sdk()
     sdk.run(Context(trace_id="f" * 32, traceparent=PARENT))
@@ -93,6 +97,7 @@ def test_traceparent_takes_precedence_over_a_trace_id() -> None:
     assert (f"{sdk.span.context.trace_id:032x}", f"{sdk.span.parent.span_id:016x}") == (TRACE, SPAN)
 
 
+@pytest.mark.requirement("OB-4")
 def test_traceparent_of_the_protocol_takes_precedence_over_that_of_http() -> None:
     own = add_trace(Context(trace_id="a" * 32, traceparent=f"00-{'a' * 32}-{SPAN}-01"), PARENT)
     assert own.trace_id == "a" * 32
@@ -102,6 +107,7 @@ def test_traceparent_of_the_protocol_takes_precedence_over_that_of_http() -> Non
     assert add_trace(ANONYMOUS, "") is ANONYMOUS
 
 
+@pytest.mark.requirement("OB-4")
 def test_different_active_trace_is_linked_and_the_same_one_is_the_parent() -> None:
     sdk = Sdk()
     with sdk.tracers.get_tracer("http").start_as_current_span("POST") as outer:
@@ -132,6 +138,7 @@ def test_outgoing_calls_of_a_tool_are_traced_below_its_span() -> None:
     assert current_traceparent() == ""
 
 
+@pytest.mark.requirement("OB-5")
 def test_durations_are_counted_by_tool_protocol_and_error() -> None:
     sdk = Sdk()
     sdk.run()
@@ -145,6 +152,7 @@ def test_durations_are_counted_by_tool_protocol_and_error() -> None:
     assert [point.value for point in sdk.points("toolwire.inflight_calls")] == [0]
 
 
+@pytest.mark.requirement("OB-5")
 @pytest.mark.parametrize(
     ("problem", "name", "labels"),
     [
@@ -160,6 +168,7 @@ def test_refused_calls_are_counted_by_reason(problem: Problem, name: str, labels
     assert [(point.value, dict(point.attributes)) for point in sdk.points(name)] == [(1, labels)]
 
 
+@pytest.mark.requirement("OB-5")
 @pytest.mark.parametrize(
     ("result", "outcome"),
     [
@@ -210,6 +219,7 @@ def test_telemetry_without_an_sdk_does_not_load_opentelemetry() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
+@pytest.mark.requirement("OB-6")
 def test_call_is_logged_as_one_json_line() -> None:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)

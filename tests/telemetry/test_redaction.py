@@ -54,7 +54,7 @@ def test_text_without_secrets_is_unchanged(text: str) -> None:
     assert redact_text(text) == text
 
 
-@pytest.mark.requirement("D-26")
+@pytest.mark.requirement("D-26", "OB-6")
 def test_data_is_redacted_by_type_by_name_and_by_text() -> None:
     data = {
         "nested": [{"password": CANARY, "Set-Cookie": CANARY, "code": CANARY}, Secret(CANARY), {"deep": CONTEXT}],

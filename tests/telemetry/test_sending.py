@@ -69,6 +69,7 @@ def call(url: str, sdk: Sdk, tool: str, arguments: Any = None, protocol: str = "
         return remote.call(tool, arguments or {})
 
 
+@pytest.mark.requirement("OB-3")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_client_call_has_a_span_that_contains_the_server_span(traced_server: tuple[str, Sdk], protocol: str) -> None:
     url, server = traced_server
@@ -131,6 +132,7 @@ def test_approval_decision_is_an_attribute_and_a_count(
     assert CANARY not in sdk.span.to_json()
 
 
+@pytest.mark.requirement("OB-6")
 def test_arguments_and_results_are_recorded_only_if_enabled_and_without_secrets(
     traced_server: tuple[str, Sdk],
 ) -> None:
@@ -182,7 +184,7 @@ def test_rate_limit_result_is_recorded_as_allowed_or_limited(traced_server: tupl
     assert results == ["allowed", "limited"]
 
 
-@pytest.mark.requirement("GW-06")
+@pytest.mark.requirement("GW-06", "OB-3")
 def test_gateway_span_names_its_upstream_and_contains_the_upstream_span(traced_server: tuple[str, Sdk]) -> None:
     url, server = traced_server
     server.spans.clear()
