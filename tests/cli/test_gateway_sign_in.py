@@ -25,9 +25,12 @@ from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 from tests.cli.conftest import Outcome
 from tests.cli.test_gateway import find_free_port, run_gateway, wait_for_line
 from tests.cli.test_gateway_callers import QUICK, Site, read_fields, serve_site
+from tests.gateway.test_inbox import wait_for
 from tests.oauth.test_other_clients import Storage
 from tests.postgres import Postgres, shared_postgres  # noqa: F401 - the fixture
 from toolwire.cli.gateway_sign_in import make_user_id
+from toolwire.stores.consent.approvals import Approvals
+from toolwire.stores.ledger.call_overview import CallOverview
 from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
 
@@ -343,6 +346,39 @@ def test_person_who_is_removed_stops_at_once_and_leaves_nothing_to_a_namesake(
         other = json.loads(toolwire("users", "list", "--json").out)[0]["caller"]
         assert other != removed["caller"]
     assert PASSWORD not in toolwire("users", "list").out
+
+
+@pytest.mark.requirement("D-38", "GW-02")
+def test_long_calls_of_a_person_who_is_removed_do_not_run(
+    toolwire: Any, folder: Path, tasks: Site, people: dict[str, Person]
+) -> None:
+    url = write_file(folder, tasks)
+    file = folder / "toolwire.toml"
+    file.write_text(file.read_text().replace("[callers.ann]", '[callers.ann]\nquestions = "inbox"'))
+    render = """@desk.tool(long=True, approval="per-call")
+def render() -> str:
+    from pathlib import Path
+    Path("rendered").touch()
+    return "rendered"
+"""
+    (folder / "desk.py").write_text(f"{DESK}\n\n{render}")
+    (folder / "kept").mkdir(mode=0o700)
+    add_people(str(folder / "kept" / "oauth.sqlite3"))
+    ann = people["ann"]
+    calls = CallOverview(folder / "kept" / "calls.sqlite")
+    with run_gateway():
+        asyncio.run(use(url, ann))
+        assert ann.storage.tokens is not None
+        fields = {"authorization": f"Bearer {ann.storage.tokens.access_token}", "prefer": "respond-async"}
+        assert httpx2.post(f"{url}/api/render", headers=fields, json={}).status_code == 202
+        [asked] = wait_for(Approvals(folder / "kept").list_pending)
+        wait_for(lambda: calls.list_recent(1)[0].status.state == "waiting")
+        assert json.loads(toolwire("users", "remove", "ann", "--json").out)["calls"] == 1
+        # The operator answers what still stands in the list.
+        assert toolwire("approvals", "--path", "kept", "allow", asked.id).code == 0
+        wait_for(lambda: calls.list_recent(1)[0].status.state.is_final)
+        assert calls.list_recent(1)[0].status.state == "cancelled"
+    assert not (folder / "rendered").exists()
 
 
 def sign_in_at(browser: httpx2.Client, url: str, name: str, password: str, onward: str = "/", **more: str) -> Any:

@@ -20,6 +20,8 @@ from toolwire.cli.gateway_sign_in import find_people_place, make_user_id, open_p
 from toolwire.cli.terminal.screen import escaped, json_text, print_error
 from toolwire.cli.terminal.table import print_table
 from toolwire.limits import USER_PREFIX, RulesByCaller
+from toolwire.stores.ledger.call_overview import CallOverview
+from toolwire.stores.paths import find_state_places
 
 if TYPE_CHECKING:
     from toolwire.stores.oauth.accounts import Accounts, StoredAccount  # an extra brings its database
@@ -49,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         person = people.find_by_name(arguments.name)
         if person is None:
             raise UsageError(f"There is no {arguments.name!r}: `toolwire users list` prints who there is.")
-        return _change(people, person, arguments.action, state, as_json=arguments.json)
+        return _change(people, person, arguments.action, file.arguments, as_json=arguments.json)
 
 
 def _list(people: Accounts, rules: RulesByCaller, *, as_json: bool) -> int:
@@ -95,7 +97,8 @@ def _add(people: Accounts, name: str, *, as_json: bool) -> int:
     return OK
 
 
-def _change(people: Accounts, person: StoredAccount, action: str, state: str, *, as_json: bool) -> int:
+def _change(people: Accounts, person: StoredAccount, action: str, server: argparse.Namespace, *, as_json: bool) -> int:
+    """Do ``action`` with ``person``; ``server`` has the options of the gateway."""
     said: dict[str, Any] = {"name": person.name, "caller": person.id}
     if action == "password":
         try:
@@ -109,13 +112,28 @@ def _change(people: Accounts, person: StoredAccount, action: str, state: str, *,
     else:
         said["apps"] = people.remove(person)
         # Only who was made for a gateway has credentials at its upstreams under this name.
-        said["credentials"] = forget_caller(person.id, state) if person.id.startswith(USER_PREFIX) else 0
+        said["credentials"] = forget_caller(person.id, server.state) if person.id.startswith(USER_PREFIX) else 0
+        said["calls"] = _cancel_calls(person.id, server)
         sentence = (
-            f"{person.name} may no longer sign in. {said['apps']} apps ended, and {said['credentials']} credentials at"
-            " upstreams are deleted."
+            f"{person.name} may no longer sign in. {said['apps']} apps ended, {said['credentials']} credentials at"
+            f" upstreams are deleted, and {said['calls']} long calls are cancelled."
         )
     print(json_text(said, indent=2) if as_json else sentence)
     return OK
+
+
+def _cancel_calls(principal: str, server: argparse.Namespace) -> int:
+    """Cancel the long calls of a caller that wait or run, and return how many there are.
+
+    Raises:
+        UsageError: they cannot be changed.
+    """
+    # D-38: they would go on with the credentials of the gateway.
+    ledger = server.ledger or find_state_places(server.state).ledger
+    try:
+        return CallOverview(ledger).ask_cancel_all(principal) if ledger else 0
+    except OSError as error:
+        raise UsageError(f"{principal} may no longer sign in, but the long calls go on: {error}.") from error
 
 
 def _ask_password(name: str) -> str:

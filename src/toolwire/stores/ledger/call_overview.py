@@ -24,6 +24,10 @@ _LIST = (
     " ORDER BY number DESC LIMIT ?"
 )
 _CANCEL = "UPDATE long_calls SET cancel_asked = 1, revision = revision + 1 WHERE id = ? AND until IS NULL"
+_CANCEL_ALL = (
+    "UPDATE long_calls SET cancel_asked = 1, revision = revision + 1"
+    " WHERE principal = ? AND (until IS NULL OR state = 'waiting')"
+)
 # A server without tools for long calls has not made their table.
 _IS_THERE = "SELECT 1 FROM sqlite_master WHERE name = 'long_calls'"
 _IS_IN_DATABASE = "SELECT to_regclass('toolwire_long_calls') IS NOT NULL"
@@ -53,14 +57,22 @@ class CallOverview:
 
     def ask_cancel(self, call_id: str) -> bool:
         """Ask to cancel a call, and return whether there is one that is not over."""
+        return self._change(_CANCEL, call_id) > 0
+
+    def ask_cancel_all(self, principal: str) -> int:
+        """Ask to cancel all calls of a caller that are not over, and return how many there are."""
+        return self._change(_CANCEL_ALL, principal)
+
+    def _change(self, statement: str, value: str) -> int:
+        """Return how many calls ``statement`` changed."""
         if (rows := self._open_rows()) is not None:
-            return _has_calls(rows) and rows.change_row(_CANCEL, call_id) > 0
+            return rows.change_row(statement, value) if _has_calls(rows) else 0
         if not Path(self._where).exists():
-            return False
+            return 0
         try:
             with closing(sqlite3.connect(self._where, timeout=_BUSY_S)) as connection, connection:
                 is_there = connection.execute(_IS_THERE).fetchone() is not None
-                return is_there and connection.execute(_CANCEL, (call_id,)).rowcount > 0
+                return connection.execute(statement, (value,)).rowcount if is_there else 0
         except sqlite3.Error as error:
             raise OSError(f"{self._where} cannot be written: {error}") from error
 
