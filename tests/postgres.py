@@ -52,6 +52,7 @@ class Postgres:
     def __init__(self, folder: Path, user: str | None, *options: str) -> None:
         self.folder, self._user = folder, user
         self.settings = ["-c", "listen_addresses="]
+        self.environment: dict[str, str] = {}
         subprocess.run(["cp", "-a", build_template(user, *options), self._data], check=True, timeout=60)
         self.start()
 
@@ -64,10 +65,11 @@ class Postgres:
         return str(self.folder / "data")
 
     def start(self) -> None:
-        settings = [*self.settings, "-k", str(self.folder), "-c", "fsync=off", "-c", "shared_buffers=16MB"]
+        settings = ["-k", str(self.folder), "-c", "fsync=off", "-c", "shared_buffers=16MB", *self.settings]
         with (self.folder / "log").open("ab") as log:
             argv = [require_postgres("postgres"), "-D", self._data, *settings]
-            self._process = subprocess.Popen(argv, stderr=log, user=self._user, cwd=self.folder)
+            environment = {**os.environ, **self.environment}
+            self._process = subprocess.Popen(argv, stderr=log, user=self._user, cwd=self.folder, env=environment)
 
     def kill(self) -> None:
         """Kill it with all that it started, as when the machine takes them."""

@@ -133,7 +133,9 @@ def test_a_client_hears_once_of_a_resource_whichever_process_changes_it(nodes: N
     watched = [f"notes://{name}" for name in ("a", "b", "c", "end")]
 
     async def story(here: Client, there: Client) -> None:
-        assert await change(there, "a", "b") != await change(here, "c"), "before it listens"
+        async with there.listen(resource_subscriptions=watched) as changes:
+            assert await change(there, "a") != await change(here, "end"), "two processes"
+            await hear_until(changes, "end")  # so that others hear of them before the next stream begins
         async with here.listen(resource_subscriptions=watched) as changes:
             for client, name in ((there, "a"), (here, "b"), (there, "b"), (there, "c")):
                 await change(client, "unwatched")

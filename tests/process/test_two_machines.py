@@ -21,8 +21,9 @@ from .amounts import report
 from .test_kills import KILLS, SOON_S
 
 ROOT = Path(__file__).parents[2]
-ISOLATED = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+ISOLATED = ("unshare", "--net", "--mount", "--pid", "--time", "--fork", "--kill-child", "--mount-proc")
 OTHERS = ["cut", "database-killed", "database-hangs", "disk-full"]
+OTHERS += ["disk-fails"] if shutil.which("cc") else []
 FAULTS = ["kill", "power"] * max(KILLS // 2, 1) + OTHERS
 
 
@@ -33,7 +34,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     ip = shutil.which("ip", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     if ip is None or os.getuid() or subprocess.run([*ISOLATED, ip, "link"], capture_output=True).returncode:  # noqa: PLW1510
         pytest.skip(
-            "there are no namespaces: two machines need `ip` and `unshare --net --mount --pid`, as root has them"
+            "there are no namespaces: two machines need `ip` and `unshare --net --mount --pid --time`, as root has them"
         )
     environment = {**os.environ, "PATH": f"{os.environ['PATH']}:{Path(ip).parent}", "PYTHONPATH": str(ROOT)}
     argv = [*ISOLATED, sys.executable, "-m", "tests.process.two_machines", *FAULTS]
@@ -93,3 +94,9 @@ def test_database_that_hangs_for_longer_than_a_lease_loses_no_call(seen: dict[st
 @pytest.mark.requirement("ST-02", "ST-05", "LC-03", "LC-04", "R13")
 def test_full_disk_of_the_database_refuses_calls_and_loses_none(seen: dict[str, Any]) -> None:
     assert check(seen, "disk-full")["refused"] > 0
+
+
+@pytest.mark.requirement("ST-02", "ST-05", "LC-03", "LC-04", "R11", "R13")
+@pytest.mark.skipif("disk-fails" not in FAULTS, reason="no C compiler is here, which makes a disk that fails")
+def test_failing_disk_of_the_database_refuses_calls_and_loses_none(seen: dict[str, Any]) -> None:
+    assert check(seen, "disk-fails")["refused"] > 0

@@ -1,9 +1,9 @@
 """Two servers in network namespaces of their own, and a PostgreSQL that both reach over links; all of them have faults.
 
 Started by ``test_two_machines.py`` as ``two_machines.py FAULT...`` in namespaces of its own for networks, mounts and
-processes, so that nothing of it is left when it ends, however it ends. Each server has two workers, and the clock of
-the second one is five minutes ahead. Callers of both kinds of calls, ordinary and long, go on meanwhile. What they saw
-is printed as JSON, for each fault.
+processes, so that nothing of it is left when it ends, however it ends. Each server has two workers. The clock of the
+second one is five minutes ahead, and its clocks that never go back are eleven days ahead, as after another start.
+Callers of both kinds of calls, ordinary and long, go on meanwhile. What they saw is printed as JSON, for each fault.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from tests.postgres import Postgres, psycopg, run_postgres, wait_until_answering
 from .peer import Answer, Gone, Peer, message, until
 
 KIT = Path(__file__).with_name("machine_tools.py")
+DISK = Path(__file__).with_name("failing_disk.c")
 CALLERS = 6
 """Callers of ordinary calls."""
 LONG_CALLERS = 4
@@ -47,6 +48,8 @@ WAIT_S = 5
 PATIENCE_S = 90.0
 DISK_MIB = int(os.environ.get("TOOLWIRE_KILLS", "0")) * 4 + 96
 AHEAD_S = 300
+UP_S = 1_000_000
+MOST_LINES = 16
 # Python runs a module of this name at the start of each process, also of a worker.
 CLOCK = """
 import os, time
@@ -79,6 +82,8 @@ class Machine:
     def start(self) -> None:
         # The machine is one namespace of processes too: when its first process is killed, all are.
         argv = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        up_s = str(UP_S * self.number)
+        argv += ["--time", "--monotonic", up_s, "--boottime", up_s]
         argv += ["sh", "-c", 'read go && exec "$@"', "sh", sys.executable, "-m", "toolwire", "serve", str(KIT)]
         argv += ["--workers", "2", "--host", "0.0.0.0", "--port", str(PORT), "--state", self._state]
         environment = {
@@ -388,6 +393,44 @@ def fill_log(server: Postgres) -> None:
             connection.execute("SELECT pg_logical_emit_message(false, 'test', repeat('x', 1000000)), pg_switch_wal()")
 
 
+async def fail_disk(world: World, _: Machine) -> float:
+    """Let the disk of the database fail: first it cannot be synchronized, then the log cannot be written (EIO)."""
+    server, failing = world.postgres, world.disk / "fails"
+    library, settings = world.disk / "failing_disk.so", server.settings
+    compile_disk(library)
+    server.kill()
+    server.environment = {"LD_PRELOAD": str(library), "TOOLWIRE_TEST_FAILS": str(failing)}
+    server.settings = [*settings, "-c", "fsync=on"]
+    for fault in ("sync", "write"):
+        server.start()
+        await until(server.answers)
+        await world.wait_for_answers()
+        known = len((server.folder / "log").read_text())
+        failing.write_text(fault)
+        await asyncio.to_thread(write_checkpoint, server)
+        await world.wait_for_refusals()
+        failing.unlink()
+        said = (server.folder / "log").read_text()[known:]
+        assert "PANIC" in said, said
+        assert "Input/output error" in said, said
+        server.kill()  # it may have ended, or try again and again to start
+    server.environment, server.settings = {}, settings
+    server.start()
+    await until(server.answers)
+    return time.monotonic()
+
+
+def compile_disk(library: Path) -> None:
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(DISK), "-ldl"], check=True)
+
+
+def write_checkpoint(server: Postgres) -> None:
+    """Let the database write all that it holds, and end with what its disk says."""
+    with contextlib.suppress(psycopg.OperationalError), server.connection() as connection:
+        connection.autocommit = True
+        connection.execute("CHECKPOINT")
+
+
 FAULTS: dict[str, Callable[[World, Machine], Awaitable[float]]] = {
     "kill": kill_machine,
     "power": lose_power,
@@ -395,6 +438,7 @@ FAULTS: dict[str, Callable[[World, Machine], Awaitable[float]]] = {
     "database-killed": kill_database,
     "database-hangs": hang_database,
     "disk-full": fill_disk,
+    "disk-fails": fail_disk,
 }
 
 
@@ -492,7 +536,11 @@ def main() -> None:
                     print(machine.errors.read_text()[-3_000:], file=sys.stderr)
             runs = Counter(tuple(line.split()) for line in (folder / "runs.txt").read_text().splitlines())
             for machine in machines:
-                assert "Traceback" not in machine.errors.read_text()
+                errors = machine.errors.read_text()
+                assert "Traceback" not in errors
+                # A store that fails is said once a minute by each worker, not once for each refused call.
+                refusals = [one for one in errors.splitlines() if "refused a call" in one or "was refused" in one]
+                assert len(refusals) <= MOST_LINES, refusals[:MOST_LINES]
         print(json.dumps(describe(calls, runs, back_s)))  # type: ignore[arg-type]  # two words a line
     finally:
         subprocess.run(["umount", str(disk)], check=False)

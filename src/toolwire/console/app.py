@@ -33,6 +33,7 @@ from toolwire.server.http.exchange import Exchange, Receive, Scope, Send, get_ex
 from toolwire.server.http.lifespan import run_lifespan
 from toolwire.server.http.messages import close_websocket, read_body, send_response
 from toolwire.server.limits import ServerLimits
+from toolwire.stores.outage_log import OutageLog
 
 from . import connections_page, inbox_page, log_page, operation_page, overview_page, permissions_page
 from .events import BEAT_S, ChangeFeed, look_at_all
@@ -125,6 +126,7 @@ class Console:
         self._pages, self._actions = self._tables.pages, self._tables.actions
         self._feed = ChangeFeed(self._tables.look)
         self._draining = False
+        self._outages = OutageLog(_log, "the sessions of the console can be read again.")
         self._streams: Counter[str] = Counter()
         for group in groups:
             group.attach(self._feed.notify)
@@ -176,7 +178,9 @@ class Console:
         try:
             response = refusal or await self._answer(scope, exchange, fields, path)
         except _UNREADABLE as error:
-            response = _refuse_unreadable(error)
+            response = self._refuse_unreadable(error)
+        else:
+            self._outages.record_success()
         await send_response(scope, exchange, response)
 
     # Admission
@@ -353,7 +357,7 @@ class Console:
         try:
             session = await self._find_session(scope, fields)
         except _UNREADABLE as error:
-            session, refusal = None, _refuse_unreadable(error)
+            session, refusal = None, self._refuse_unreadable(error)
         if session is None or self._feed.is_full or self._streams[session.name] >= self._tables.streams_each:
             refusal = refusal or build_refusal(*_NO_SESSION if session is None else _NO_ROOM)
             await send_response(scope, exchange, refusal)
@@ -394,16 +398,15 @@ class Console:
         except _UNREADABLE:
             return False
 
+    def _refuse_unreadable(self, error: Exception) -> Response:
+        # A session of which nothing says that it goes on is none, and a sign-out that nobody keeps is none either.
+        self._outages.record_failure("the sessions of the console cannot be read: %s.", error)
+        return build_refusal("The sessions of this console cannot be read or ended now. Try it again.", 503)
+
     def _select_topics(self, session: OperatorSession, topics: str) -> str:
         """Return those of ``topics`` that a session hears of."""
         own = self._tables.find_topics(session)
         return topics if own is None else " ".join(topic for topic in topics.split() if topic in own)
-
-
-def _refuse_unreadable(error: Exception) -> Response:
-    # A session of which nothing says that it goes on is none, and a sign-out that nobody keeps is none either.
-    _log.error("the sessions of the console cannot be read: %s", error)
-    return build_refusal("The sessions of this console cannot be read or ended now. Try it again.", 503)
 
 
 async def _wait_for_disconnect(exchange: Exchange) -> None:

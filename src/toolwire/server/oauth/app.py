@@ -25,6 +25,7 @@ from toolwire.server.http.lifespan import run_lifespan
 from toolwire.server.http.messages import close_websocket, read_body, send_response
 from toolwire.server.limits import ServerLimits
 from toolwire.stores.oauth.database import StoreUnavailableError
+from toolwire.stores.outage_log import OutageLog
 
 from .authorization_endpoint import handle_authorization, handle_consent
 from .connected_page import handle_connected, list_grants, list_last_uses, revoke_own_grant
@@ -55,6 +56,7 @@ class AuthorizationServer:
 
     def __init__(self, context: ServerContext) -> None:
         self._context = context
+        self._outages = OutageLog(_log, "The store of the authorization server answers again.")
         self._scheduler = DeadlineScheduler()
         self._limits = ServerLimits(body_bytes=_BODY_BYTES, body_s=context.settings.body_s)
         self._pruned_at = context.now()
@@ -157,14 +159,16 @@ class AuthorizationServer:
     async def _answer_safely(self, answer: Endpoint, request: OAuthRequest, path: str) -> Response:
         try:
             await self._prune()
-            return await answer(self._context, request)
+            response = await answer(self._context, request)
         except StoreUnavailableError as error:
-            _log.error("answering %s %s: %s", request.method, path, error)
+            self._outages.record_failure("answering %s %s: %s.", request.method, path, error)
             busy = build_error_page("The server cannot do this at the moment. Try again.", 503)
             return busy._replace(headers=(*busy.headers, (b"retry-after", b"1")))
         except Exception:  # noqa: BLE001 - the browser gets a page, and the log has the details
             _log.exception("answering %s %s failed", request.method, path)
             return build_error_page("The server failed. Its log has the details.", 500)
+        self._outages.record_success()
+        return response
 
     def _find_misdirection(self, scope: Scope, fields: Mapping[bytes, bytes]) -> str:
         """Return why a request is not for this server, or an empty text."""

@@ -21,6 +21,7 @@ from toolwire.core.http import Headers
 from toolwire.core.model import Kind, Problem
 from toolwire.server.access.callers import Caller, Fields
 from toolwire.stores.oauth.database import StoreUnavailableError
+from toolwire.stores.outage_log import OutageLog
 
 from .server_context import ServerContext
 from .token_issuing import find_access_token
@@ -44,6 +45,7 @@ class TokenCallers:
 
     def __init__(self, context: ServerContext, clock: Callable[[], float] = monotonic) -> None:
         self._context = context
+        self._outages = OutageLog(_log, "Tokens can be looked up again.")
         self._clock = clock
         self._cache: dict[str, CachedCaller] = {}
         self._generation = 0
@@ -67,8 +69,9 @@ class TokenCallers:
         try:
             found = await context.run_in_thread(find_access_token, context, token)
         except StoreUnavailableError as error:
-            _log.error("a token cannot be looked up: %s", error)
+            self._outages.record_failure("a token cannot be looked up: %s.", error)
             return _NOT_NOW
+        self._outages.record_success()
         if found is None:
             return _BAD_TOKEN
         known, grant = found

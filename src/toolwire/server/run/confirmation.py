@@ -28,6 +28,7 @@ from toolwire.core.model import Call, Json, Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.stores.consent.open import open_spent_words
 from toolwire.stores.consent.spent_words import SpentWords
+from toolwire.stores.outage_log import OutageLog
 
 from .inbox import Inbox, UpstreamTool
 from .receipts import ReceiptVerifier
@@ -130,6 +131,7 @@ class Confirmations:
         self, words: ConfirmationWords, *, receipts: ReceiptVerifier | None = None, inbox: Inbox | None = None
     ) -> None:
         self.words = words
+        self._outages = OutageLog(_log, "Confirmations can be checked again.")
         self.receipts = receipts
         self._inbox = inbox
         self.is_remote = (
@@ -154,10 +156,13 @@ class Confirmations:
         answer in the inbox may cover later calls too.
         """
         try:
-            return self._find_refusal(call, subject, question, reasons, upstream, always_allowed=always_allowed)
+            refusal = self._find_refusal(call, subject, question, reasons, upstream, always_allowed=always_allowed)
         except ConnectionError as error:
-            _log.error("A call of %s was refused: its confirmation cannot be checked (%s).", call.tool.id, error)
+            text = "A call of %s was refused: its confirmation cannot be checked (%s)."
+            self._outages.record_failure(text, call.tool.id, error)
             return build_store_problem(call, "its confirmation cannot be checked now")
+        self._outages.record_success()
+        return refusal
 
     def _find_refusal(
         self,

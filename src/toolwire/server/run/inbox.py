@@ -27,6 +27,7 @@ from toolwire.core.check import Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Call, Json, Kind, Problem
 from toolwire.stores.consent.open import is_in_database, open_approvals, open_grants
+from toolwire.stores.outage_log import OutageLog
 
 if TYPE_CHECKING:  # loads sqlite3
     from toolwire.consent.grant import GrantKey
@@ -97,6 +98,7 @@ class Inbox:
             DefinitionError: the place cannot be used.
         """
         self._place = place
+        self._outages = OutageLog(_log, "Questions can be kept again.")
         self._approvals: Approvals = open_approvals(place)
         self.is_remote = is_in_database(place)
         # D-26: a URL may have a password, and callers see this text; the operator has it in TOOLWIRE_STATE.
@@ -132,11 +134,14 @@ class Inbox:
         ``always_allowed``, the policy of the tool lets an answer cover later calls too.
         """
         try:
-            return self._ask(call, subject.hex(), reasons, upstream, always_allowed=always_allowed)
+            refusal = self._ask(call, subject.hex(), reasons, upstream, always_allowed=always_allowed)
         except (OSError, sqlite3.Error, DefinitionError) as error:
-            _log.error("A call of %s was refused: its question cannot be kept (%s).", call.tool.id, error)
+            message = "A call of %s was refused: its question cannot be kept (%s)."
+            self._outages.record_failure(message, call.tool.id, error)
             text = f"{call.tool.name} did not run: the question to its user cannot be kept now."
             return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=5_000)
+        self._outages.record_success()
+        return refusal
 
     def list_open(self) -> frozenset[str]:
         """Return the ids of the questions that still wait. It blocks.

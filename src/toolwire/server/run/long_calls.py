@@ -52,6 +52,7 @@ from toolwire.framing.jsontext import get_object, get_text
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.server.limits import ServerLimits
 from toolwire.stores.consent.waiting_call import WaitingCall
+from toolwire.stores.outage_log import OutageLog
 from toolwire.stores.paths import is_postgres_url
 from toolwire.telemetry.redaction import hide_secrets
 
@@ -159,6 +160,7 @@ class LongCalls:
         self._limits = limits
         self._store: LongCallStore | None = None
         self._opening = asyncio.Lock()
+        self._outages = OutageLog(_log, "Long calls that wait for their users can be looked at again.")
         self._maintenance: asyncio.Task[None] | None = None
         self._bound: dict[str, Call] = {}
         self._running: dict[str, _Run] = {}
@@ -366,7 +368,7 @@ class LongCalls:
         try:
             await to_thread.run_sync(inbox.add_call, WaitingCall(question, lease.principal, lease.id))
         except _INBOX_ERRORS as error:
-            _log.error("A long call ends: that it waits for its user cannot be kept (%s).", error)
+            self._outages.record_failure("A long call ends: that it waits for its user cannot be kept (%s).", error)
             return CallChange(result=result, pinned=False)
         problem = result if isinstance(result, Problem) else NO_CALL
         asked = get_object(problem.details, "inbox")
@@ -600,7 +602,9 @@ class LongCalls:
                 if not isinstance(status, Problem) or status.kind is Kind.NOT_FOUND:
                     await to_thread.run_sync(inbox.remove_call, waiting)
         except _INBOX_ERRORS as error:
-            _log.warning("Long calls that wait for their users cannot be looked at (%s).", error)
+            self._outages.record_failure("Long calls that wait for their users cannot be looked at (%s).", error)
+        else:
+            self._outages.record_success()
 
 
 _CONSENT = "consent-"

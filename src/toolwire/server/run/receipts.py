@@ -21,6 +21,7 @@ from toolwire.core.http import JSON_HEADERS, Response
 from toolwire.core.model import Call, Json
 from toolwire.framing import jsontext
 from toolwire.stores.consent.open import is_in_database, open_decisions
+from toolwire.stores.outage_log import OutageLog
 
 from .receipt_keys import KeyFetcher, open_key_source
 
@@ -62,6 +63,7 @@ class ReceiptVerifier:
         """
         self._keys = open_key_source(keys)
         self._audience = audience.lower()
+        self._outages = OutageLog(_log, "Receipts can be kept again.")
         self._audit = audit
         self.is_remote = is_remote
         self._clock = clock
@@ -110,8 +112,10 @@ class ReceiptVerifier:
         try:
             self._audit.append(record)
         except (OSError, sqlite3.Error, DefinitionError) as error:
-            _log.error("A call of %s was refused: its receipt cannot be kept (%s).", call.tool.id, error)
+            text = "A call of %s was refused: its receipt cannot be kept (%s)."
+            self._outages.record_failure(text, call.tool.id, error)
             return False
+        self._outages.record_success()
         return True
 
     def publish(self) -> Response:

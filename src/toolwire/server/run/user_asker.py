@@ -24,6 +24,7 @@ from toolwire.define.user_form import build_user_form, describe_fault
 from toolwire.framing import jsontext
 from toolwire.framing.input_form import FormError, read_fields
 from toolwire.framing.jsontext import get_object
+from toolwire.stores.outage_log import OutageLog
 
 from .confirmation import PROVED_BEFORE, ConfirmationQuestion, ConfirmationWords, build_store_problem, digest_call
 
@@ -110,6 +111,7 @@ class InputStates:
     def __init__(self, words: ConfirmationWords, question: ConfirmationQuestion | None) -> None:
         self._words = words
         self._question = question
+        self._outages = OutageLog(_log, "The state of questions can be checked again.")
         self.is_remote = words.is_remote
 
     def restore(self, call: Call) -> Call | Problem:
@@ -122,8 +124,10 @@ class InputStates:
         try:
             is_valid = state is not None and self._words.redeem(word, _digest_state(call, body))
         except ConnectionError as error:
-            _log.error("A call of %s was refused: its state cannot be checked (%s).", call.tool.id, error)
+            text = "A call of %s was refused: its state cannot be checked (%s)."
+            self._outages.record_failure(text, call.tool.id, error)
             return build_store_problem(call, "the state of its questions cannot be checked now")
+        self._outages.record_success()
         if state is None or not is_valid:
             text = f"{call.tool.name} did not run: the state of its questions is altered, used, too old, or of another"
             return Problem(kind=Kind.CONFLICT, message=f"{text} call. Send the call again without it.")

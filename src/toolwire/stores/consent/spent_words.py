@@ -21,6 +21,7 @@ from shutil import rmtree
 from typing import Protocol
 
 from toolwire.core.errors import DefinitionError
+from toolwire.stores.outage_log import OutageLog
 
 _KEY_BYTES = 32
 _PERIOD_S = 300.0
@@ -92,6 +93,7 @@ class SharedSpentWords:
             DefinitionError: the folder cannot be used, or another user could change it.
         """
         self._folder = folder
+        self._outages = OutageLog(_log, f"Confirmations can be written to {folder} again.")
         self._swept = -1
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -120,8 +122,10 @@ class SharedSpentWords:
         except FileExistsError:
             return False
         except OSError as error:  # a full disk: what cannot be remembered could be used twice
-            _log.error("A confirmation was refused: it cannot be written to %s (%s).", self._folder, error.strerror)
+            text = "A confirmation was refused: it cannot be written to %s (%s)."
+            self._outages.record_failure(text, self._folder, error.strerror)
             return False
+        self._outages.record_success()
         return True
 
     def _sweep(self, current: int) -> None:

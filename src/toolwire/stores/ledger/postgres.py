@@ -36,6 +36,7 @@ from toolwire.core.ledger import (
 )
 from toolwire.core.model import Kind, Problem
 from toolwire.stores.group_commit import Change, deliver_outcomes
+from toolwire.stores.outage_log import OutageLog
 from toolwire.stores.postgres import (
     PostgresConnection,
     PostgresPlace,
@@ -95,6 +96,7 @@ class PostgresLedger:
         self._connected_at = 0.0
         self._now = 0.0
         self._is_lost = False
+        self._refusals = OutageLog(_log, f"the ledger in {self._place} takes all calls again.")
         self._is_counted = False
         self._next_try = self._next_renewal = 0.0
         self._new_calls = 0
@@ -301,6 +303,7 @@ class PostgresLedger:
         except (psycopg.Error, ValueError) as error:  # one of them cannot be stored; each is tried alone
             self._raise_if_lost(connection, error)
             return {}
+        self._refusals.record_success()
         tickets = {}
         for names in added:
             key = CallKey(*names)
@@ -310,13 +313,15 @@ class PostgresLedger:
 
     def _claim_alone(self, connection: PostgresConnection, claim: Claim) -> ClaimOutcome:
         try:
-            return self._in_transaction(connection, lambda: self._calls.claim(claim, self._owner))
+            outcome = self._in_transaction(connection, lambda: self._calls.claim(claim, self._owner))
         except (psycopg.DataError, UnicodeEncodeError):
             return _NOT_STORABLE
         except psycopg.Error as error:
             self._raise_if_lost(connection, error)
-            _log.error("the ledger in %s refused a call: %s", self._place, describe_error(error))
+            self._refusals.record_failure("the ledger in %s refused a call: %s.", self._place, describe_error(error))
             return UNAVAILABLE
+        self._refusals.record_success()
+        return outcome
 
     def _settle_all(self, connection: PostgresConnection, endings: Sequence[_Settlement]) -> list[None]:
         plain = [

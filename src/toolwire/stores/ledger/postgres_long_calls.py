@@ -25,6 +25,7 @@ from toolwire.core.call_status import CallPage, CallStatus
 from toolwire.core.long_call import UNAVAILABLE, Acceptance, CallChange, Lease, LongCallLimits, NewCall
 from toolwire.core.model import Json, Problem
 from toolwire.stores.group_commit import GroupCommit
+from toolwire.stores.outage_log import OutageLog
 from toolwire.stores.postgres import (
     Migration,
     PostgresConnection,
@@ -85,6 +86,7 @@ class PostgresLongCalls:
         self._connection: PostgresConnection | None = None
         self._next_try = 0.0
         self._is_lost = False
+        self._refusals = OutageLog(_log, f"the long calls in {self._place} take all changes again.")
         self._held: dict[str, int] = {}
         self._claiming: dict[str, int] = {}
 
@@ -197,6 +199,7 @@ class PostgresLongCalls:
         except psycopg.Error as error:
             self._disconnect(error)
             raise _NotReachableError from None
+        self._refusals.record_success()
 
     def _roll_back(self, error: Exception) -> None:
         connection, cause = self._connection, error.__cause__
@@ -206,7 +209,8 @@ class PostgresLongCalls:
             if is_connection_lost(connection, cause):
                 self._disconnect(cause)
                 return
-            _log.error("a change of long calls in %s was refused: %s", self._place, describe_error(cause))
+            text = "a change of long calls in %s was refused: %s."
+            self._refusals.record_failure(text, self._place, describe_error(cause))
         try:
             connection.execute("ROLLBACK")
         except psycopg.Error as failure:
