@@ -55,6 +55,22 @@ def test_body_declared_by_item_schema_is_a_list(peer: Read, one: One) -> None:
     assert build_sent_request(found, body=[1, 2]).body == b"[1,2]"
 
 
+@pytest.mark.requirement("CV-12", "CV-13")
+@pytest.mark.parametrize("media_type", [MULTIPART, "application/x-www-form-urlencoded"])
+@pytest.mark.parametrize("media", [{}, {"schema": {}}, {"schema": {"description": "Files to upload."}}])
+def test_form_without_a_schema_is_an_object_of_fields(
+    peer: Read, one: One, media: dict[str, Any], media_type: str
+) -> None:
+    # As rclone-openapi describes /operations/uploadfile.
+    found = peer(one("/x", "post", **build_operation_body(media_type, media)))
+    assert tool(found).parameters["body"] == {**media.get("schema", {}), "type": "object"}
+    request = build_sent_request(found, body={"name": "a"})
+    if media_type == MULTIPART:
+        assert [part.get_param("name", header="content-disposition") for part in parts(request)] == ["name"]
+    else:
+        assert request.body == b"name=a"
+
+
 @pytest.mark.requirement("CV-15")
 def test_object_with_too_many_properties_is_one_argument(peer: Read, one: One) -> None:
     def arguments(count: int) -> list[str]:

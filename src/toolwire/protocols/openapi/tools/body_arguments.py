@@ -103,7 +103,13 @@ class Body(NamedTuple):
             return {"type": "string", "contentMediaType": self.media_type, **kept}
         if "itemSchema" in self.media and "schema" not in self.media:
             return {"type": "array", "items": self.media["itemSchema"]}
+        if self.sort in (BodyKind.FORM, BodyKind.MULTIPART) and (schema is True or _says_no_shape(schema)):
+            return {**(schema if isinstance(schema, dict) else {}), "type": "object"}  # a form has fields
         return schema
+
+
+def _says_no_shape(schema: Json) -> bool:
+    return isinstance(schema, dict) and not schema.keys() & {*_SHAPES, "$ref", "$dynamicRef", "not", "type"}
 
 
 def read_body(references: References, node: Json) -> Body | None:
