@@ -189,6 +189,14 @@ def test_a_command_line_that_cannot_be_read_is_a_usage_error(
     assert "usage" in capsys.readouterr().err
 
 
+def test_file_of_keys_without_an_end_is_refused(tmp_path: Path) -> None:
+    endless = tmp_path / "keys"
+    with endless.open("wb") as file:
+        file.truncate(1 << 30)
+    with pytest.raises(DefinitionError, match="it is larger than"):
+        read_keys((), endless, {})
+
+
 def test_unusable_tool_is_reported_in_one_line_with_exit_code_1(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

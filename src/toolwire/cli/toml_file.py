@@ -60,6 +60,10 @@ class TomlFile:
             if at := _FAULT.fullmatch(str(error)):
                 raise UsageError(f"{name}:{at[2]}:{at[3]}: it is not valid TOML: {at[1]}.") from error
             raise UsageError(f"{name} is not valid TOML: {error}.") from error
+        except ValueError as error:
+            raise UsageError(f"{name} is not valid TOML: a number has too many digits.") from error
+        if (place := _find_null(self.content)) is not None:
+            self.fail(place, "a text has a null character, which no path, name or URL may have")
 
     def describe_fault(self, place: tuple[str, ...], sentence: str) -> str:
         """Return the sentence of a fault, after the line and the column of the member at ``place``."""
@@ -95,6 +99,22 @@ class TomlFile:
             UsageError: always.
         """
         raise UsageError(self.describe_fault(place, sentence))
+
+
+def _find_null(value: Any) -> tuple[str, ...] | None:
+    """Return the place of a text or a name in ``value`` with a null character, or None if there is none."""
+    match value:
+        case str():
+            return () if "\0" in value else None
+        case Mapping():
+            for name, one in value.items():
+                if "\0" in name:
+                    return (name,)
+                if (place := _find_null(one)) is not None:
+                    return (name, *place)
+        case list():
+            return next((place for one in value if (place := _find_null(one)) is not None), None)
+    return None
 
 
 def _refuse_long_keys(text: str, name: str) -> None:
