@@ -54,7 +54,7 @@ def api() -> Iterator[Api]:
             """Print nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         api.url = f"http://127.0.0.1:{server.server_port}"
         yield api
         server.shutdown()

@@ -28,7 +28,7 @@ def test_a_slow_server_is_named_while_the_user_waits(
             """Print nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Slow) as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         thread.start()
         try:
             url = f"http://127.0.0.1:{server.server_port}"

@@ -56,7 +56,7 @@ def publish_keys(answers: list[tuple[int, bytes]]) -> Generator[tuple[str, list[
             """Say nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}/jwks.json", asked

@@ -259,7 +259,7 @@ def flask_site(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server = make_server("127.0.0.1", 0, holder, threaded=True)
     base = f"http://127.0.0.1:{server.server_port}"
     server.app = flask_server(base)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     yield base
     server.shutdown()
