@@ -1,5 +1,6 @@
 """What every test runs under: properties draw the same cases on every run; ``make hunt`` draws new ones, and more."""
 
+import gc
 import os
 import signal
 import tempfile
@@ -45,6 +46,17 @@ os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="toolwire-config-")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 canaries.plant()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep what is collected out of the garbage collection, which would look at a million objects again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
