@@ -185,6 +185,9 @@ def test_a_caller_waits_as_long_as_it_prefers() -> None:
         work.gate.set()
         late, value = await client.send("POST", "/api/build", {"rows": 2}, prefer='wait="20"')
         assert (late.status, value) == (200, {"rows": 2})
+        assert get_header(late.headers, b"preference-applied") == "wait=20"
+        refused, _ = await client.send("POST", "/api/build", {"rows": "two"}, prefer="wait=20")
+        assert (refused.status, get_header(refused.headers, b"preference-applied")) == (422, "")
         again, over = await client.send("GET", f"/calls/{said['id']}", prefer="wait=20")
         assert (over["state"], get_header(again.headers, b"preference-applied")) == ("ended", "wait=20")
 

@@ -39,7 +39,7 @@ from toolwire.core.health import UpstreamHealth, list_health
 from toolwire.core.http import Headers, Request, Response, make_request
 from toolwire.core.ledger import Ledger
 from toolwire.core.long_call import CallEngine, LongCallStore
-from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Result, make_call
+from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Result, Value, make_call
 from toolwire.core.thread_switching import switch_threads_often
 from toolwire.core.toolbox import Notify, Toolbox, find_recipes, find_self_asking, ignore_progress
 from toolwire.limits import LocalRates, RulesByCaller, Windows
@@ -780,8 +780,10 @@ def _choose_inbox(call: Call, request: Request, ask_wait: float, *, is_due: bool
 
 
 def _add_call_location(response: Response, result: Result, scope: Scope, request: Request) -> Response:
-    """Return ``response`` with the address of the call, if the call goes on."""
-    if not isinstance(result, Problem) or result.kind is not Kind.ACCEPTED:
+    """Return ``response`` with the address of the call, if the call goes on, and with the preference that it meets."""
+    if isinstance(result, Value):
+        return calls_resource.add_applied_wait(response, request.headers)
+    if result.kind is not Kind.ACCEPTED:
         return response
     root, _ = split_mount_path(scope.get("root_path") or "", "")
     return calls_resource.add_location(response, result, root, request.headers)

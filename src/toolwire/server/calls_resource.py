@@ -110,6 +110,14 @@ def add_location(response: Response, problem: Problem, root: str, headers: Heade
     return response._replace(headers=(*response.headers, *added))
 
 
+def add_applied_wait(response: Response, headers: Headers) -> Response:
+    """Return ``response``, of a long call that ended while it was waited for, with the preference that it meets."""
+    preference = read_preference(headers)
+    if preference is None or not preference[1].startswith(b"wait="):
+        return response
+    return response._replace(headers=(*response.headers, (b"preference-applied", preference[1])))
+
+
 def _is_answer(answer: Json) -> bool:
     return isinstance(answer, dict) and answer.get("action") in ("accept", "decline", "cancel")
 
