@@ -12,8 +12,12 @@ from typing import Any
 
 import pytest
 
+from toolwire import asgi
 from toolwire.cli.commands.show import list_schema_lines
 from toolwire.cli.targets.example_call import build_example
+from toolwire.cli.targets.local_target import open_code
+from toolwire.cli.targets.target import FileTarget
+from toolwire.testing import background
 from toolwire.validation.arguments import compile_schema
 
 pytestmark = pytest.mark.requirement("FU-40")
@@ -85,3 +89,36 @@ def test_recursive_schema_is_listed_with_bounded_length() -> None:
     lines = list_schema_lines(root)
     assert len(lines) <= 201
     assert json.dumps(build_example(root, root)).count("child") < 10
+
+
+LETTERS = """
+    from toolwire import Authorization, Context, Requirements, Toolkit
+
+    kit = Toolkit("Letters")
+    needed = Requirements(authorization=(Authorization(id="google", scopes=("mail",)),), secrets=("PIN",), user_id=True)
+
+    @kit.tool(approval="auto", safe=True, requirements=needed)
+    def send(text: str, context: Context) -> str:
+        '''Send a letter.'''
+        return f"{text} of {context.user_id}: {len(context.token('google').reveal() + context.secret('PIN').reveal())}"
+"""
+
+
+@pytest.mark.requirement("OTC-015", "OTC-016", "OTC-017")
+def test_example_of_a_tool_with_requirements_brings_what_it_requires(
+    write: Callable[..., Path], tmp_path: Path, toolwire: Callable[..., Any]
+) -> None:
+    file = write("letters.py", LETTERS)
+    (tmp_path / "typed.txt").write_text("t0k\n")
+    with background(asgi(open_code(FileTarget(file)))) as url:
+        for target in (url, str(file)):
+            protocol = ["--protocol", "otc"] if target == url else []  # only this one says what a tool requires
+            shown = json.loads(toolwire("show", target, "send", "--json", *protocol).out)["example"]
+            program, *words = shlex.split(shown["command"])
+            assert program == "toolwire"
+            typed = [f"{word}=@{tmp_path}/typed.txt" if word in ("google", "PIN") else word for word in words]
+            called = toolwire(*typed, *(["--agree"] if target == url else []))
+            assert (called.out, called.err) == ("example of ada@example.com: 6\n", "")
+        python = shown["python"].replace("http://127.0.0.1:9627", url).replace("protocol=", "agree=bool, protocol=")
+        ran = subprocess.run([sys.executable, "-c", python], capture_output=True, text=True, timeout=60, check=True)
+        assert ran.stdout == "Value(value='example of ada@example.com: 6')\n"

@@ -54,8 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
         return exit_code(tool)
     steps = [step for step in steps if step.tool == tool.id]
     example = build_example_arguments(tool)
-    command = write_command(arguments.target, arguments.name, example, tool.parameters)
-    python = write_python(read_target(arguments.target), arguments.name, example)
+    command = write_command(arguments.target, arguments.name, example, tool)
+    python = write_python(read_target(arguments.target), arguments.name, example, tool)
     if arguments.json:
         calls: Json = {"arguments": example, "command": command, "python": python}
         shown = describe(tool) | {"signature": write_signature(tool), "scopes": list(tool.scopes), "example": calls}

@@ -10,7 +10,7 @@ from toolwire.client.discovery.discover import complete_url
 from toolwire.client.discovery.local_files import file_url
 from toolwire.client.transport.server_command import read_server_command
 from toolwire.core.json_pointer import resolve_reference
-from toolwire.core.model import Json, Tool
+from toolwire.core.model import Json, Requirements, Tool
 from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
 
@@ -32,6 +32,7 @@ _FORMATS: Final[Mapping[str, str]] = {
     "byte": "aGVsbG8=",
 }
 _TEXT: Final = "example"
+_USER_ID: Final = "ada@example.com"
 _CHOICES: Final = ("anyOf", "oneOf", "allOf")
 _DEEPEST: Final = 6
 _MOST_ITEMS: Final = 20
@@ -138,10 +139,19 @@ def _read_count(schema: Mapping[str, Any], word: str) -> int:
     return count if isinstance(count, int) else 0
 
 
-def write_command(text: str, name: str, arguments: Mapping[str, Json], schemas: Mapping[str, Any]) -> str:
-    """Return the command line that calls ``name`` with ``arguments``, quoted for a shell."""
-    words = ["toolwire", "call", show_url(text) if "://" in text else text, name]
-    words += [_write_pair(key, value, schemas.get(key)) for key, value in arguments.items()]
+def write_command(text: str, name: str, arguments: Mapping[str, Json], tool: Tool) -> str:
+    """Return the command line that calls ``tool`` as ``name`` with ``arguments``, quoted for a shell.
+
+    It has an option for each thing that the tool requires from its caller; the program then asks for the value.
+    """
+    is_url, needed = "://" in text, tool.requirements
+    words = ["toolwire", "call", show_url(text) if is_url else text, name]
+    words += [_write_pair(key, value, tool.parameters.get(key)) for key, value in arguments.items()]
+    if needed and is_url:
+        words += ["--protocol", "otc"]  # no other protocol transmits what a tool requires
+    words += [word for one in needed.authorization for word in ("--token", one.id)]
+    words += [word for one in needed.secrets for word in ("--secret", one)]
+    words += ["--user-id", _USER_ID] if needed.user_id else []
     return " ".join(map(shlex.quote, words))
 
 
@@ -154,7 +164,7 @@ def _write_pair(key: str, value: Json, schema: Json) -> str:
     return f"{key}:={jsontext.write(value).decode()}"
 
 
-def write_python(target: Target, name: str, arguments: Mapping[str, Json]) -> str:
+def write_python(target: Target, name: str, arguments: Mapping[str, Json], tool: Tool) -> str:
     """Return the lines of Python that make the same call."""
     url = "http://127.0.0.1:9627"
     if isinstance(target, UrlTarget):
@@ -162,10 +172,25 @@ def write_python(target: Target, name: str, arguments: Mapping[str, Json]) -> st
         url = target.text if is_local else show_url(complete_url(target.text))
     lines = [] if isinstance(target, UrlTarget) else ["# while `toolwire serve` serves this target"]
     given = f", {arguments!r}" if arguments else ""
+    context = _list_context(tool.requirements)
+    names, options = "", ""
+    if context:
+        names, options = "Context, Secret, ", f", protocol='otc', context=Context({', '.join(context)})"
     lines += [
-        "from toolwire import connect_sync",
+        f"from toolwire import {names}connect_sync",
         "",
-        f"with connect_sync({url!r}) as remote:",
+        f"with connect_sync({url!r}{options}) as remote:",
         f"    print(remote.call({name!r}{given}))",
     ]
     return "\n".join(lines)
+
+
+def _list_context(needed: Requirements) -> list[str]:
+    """Return the arguments of a ``Context`` with what a tool requires."""
+    tokens = ", ".join(f"{one.id!r}: Secret('...')" for one in needed.authorization)
+    secrets = ", ".join(f"{one!r}: Secret('...')" for one in needed.secrets)
+    parts = (("tokens", f"{{{tokens}}}", tokens), ("secrets", f"{{{secrets}}}", secrets))
+    return [
+        *(f"{name}={text}" for name, text, is_needed in parts if is_needed),
+        *([f"user_id={_USER_ID!r}"] if needed.user_id else []),
+    ]
