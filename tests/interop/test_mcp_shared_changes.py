@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
@@ -11,7 +13,8 @@ from typing import Any, NamedTuple, TypeAlias
 import anyio
 import httpx2
 import pytest
-from mcp import Client
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.cli.test_serve import start_serve, url_in
@@ -216,6 +219,44 @@ def test_a_client_of_a_session_hears_of_the_lists_of_another_process_too(nodes: 
                 while not changed.is_set():  # its stream may not be open yet
                     number += 1
                     await there.call_tool("grow", {"kind": "tool", "name": f"new{number}"})
+
+    anyio.run(tell)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_a_host_over_stdio_hears_of_a_server_with_the_same_state(mode: str, nodes: Nodes, tmp_path: Path) -> None:
+    words = ["-m", "toolwire", "serve", str(tmp_path / "notes.py"), "--stdio"]
+    parameters = StdioServerParameters(
+        command=sys.executable, args=words, env={**os.environ, "TOOLWIRE_STATE": nodes.state}
+    )
+
+    async def tell() -> None:
+        heard: set[str] = set()
+        done = anyio.Event()
+
+        async def hear(message: object) -> None:
+            heard.add(getattr(message, "method", "").removeprefix("notifications/"))
+            if heard >= {"resources/updated", "tools/list_changed"}:
+                done.set()
+
+        with anyio.fail_after(PATIENCE_S):
+            async with open_client(nodes.urls[0]) as there:
+                if mode == "legacy":
+                    async with Client(stdio_client(parameters), mode="legacy", message_handler=hear) as host:
+                        await host.subscribe_resource("notes://a")
+                        await host.call_tool("change", {"uris": []})
+                        await change(there, "a")
+                        await there.call_tool("grow", {"kind": "tool", "name": "new"})
+                        await done.wait()
+                    return
+                wanted = {"tools_list_changed": True, "resource_subscriptions": ["notes://a"]}
+                async with Client(stdio_client(parameters)) as host, host.listen(**wanted) as changes:  # type: ignore[arg-type]
+                    await change(there, "a")
+                    await there.call_tool("grow", {"kind": "tool", "name": "new"})
+                    async for one in changes:
+                        heard.add(type(one).__name__)
+                        if heard == {"ResourceUpdated", "ToolsListChanged"}:
+                            break
 
     anyio.run(tell)
 

@@ -298,7 +298,7 @@ class Console:
                 return _redirect(f"{self._root}{made.path}{note}")
             return build_page(request, made, self._tables.list_places(request))
         except (ToolwireError, OSError, sqlite3.Error) as error:  # also a database that went away
-            _log.error("the page %s failed: %s", request.path, error)
+            self._outages.record_failure("the page %s failed: %s.", request.path, error)
             text = str(error) if isinstance(error, ToolwireError) else "A file of the console cannot be read now."
             return build_refusal(text, 500)
         except Exception:  # noqa: BLE001 - the browser gets a page, and the log has the details

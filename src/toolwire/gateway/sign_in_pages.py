@@ -53,6 +53,7 @@ from toolwire.server.http.cookies import build_cookie, find_cookie
 from toolwire.server.page.form_fields import parse_form_fields
 from toolwire.stores.credentials.caller_vault import CallerVault
 from toolwire.stores.credentials.sealing import CredentialError
+from toolwire.stores.outage_log import OutageLog
 
 from .personal_toolbox import PersonalToolbox
 from .sign_in_notice import SIGN_IN_PATH
@@ -114,23 +115,29 @@ class SignInPages:
         login_path: str = "",
         takes_keys: bool = True,
     ) -> None:
+        self._outages = OutageLog(_log, "sign-ins can be kept again.")
         self._login_path, self._takes_keys = login_path, takes_keys
         self._upstreams, self._callers, self._vault, self._find_user = upstreams, callers, vault, find_user
 
     async def answer(self, request: PageRequest) -> Response:
         """Return the response to a request whose path begins with ``/sign-in/``."""
         try:
-            if request.path == RETURN_PATH:
-                return await self._finish(request)
-            name, _, rest = unquote(request.path.removeprefix(SIGN_IN_PATH)).partition("/")
-            if rest == "state" and request.method == "GET":
-                return await self._answer_state(request, name)
-            if rest or request.method not in ("GET", "POST"):
-                return _build_page("There is nothing here", "<p>Look at the address again.</p>", 404)
-            return await self._answer_page(request, name)
+            response = await self._answer(request)
         except CredentialError as error:
-            _log.error("a sign-in cannot be kept: %s", error)
+            self._outages.record_failure("a sign-in cannot be kept: %s.", error)
             return _build_page("This does not work now", "<p>Credentials cannot be read now. Try again later.</p>", 503)
+        self._outages.record_success()
+        return response
+
+    async def _answer(self, request: PageRequest) -> Response:
+        if request.path == RETURN_PATH:
+            return await self._finish(request)
+        name, _, rest = unquote(request.path.removeprefix(SIGN_IN_PATH)).partition("/")
+        if rest == "state" and request.method == "GET":
+            return await self._answer_state(request, name)
+        if rest or request.method not in ("GET", "POST"):
+            return _build_page("There is nothing here", "<p>Look at the address again.</p>", 404)
+        return await self._answer_page(request, name)
 
     async def _answer_state(self, request: PageRequest, name: str) -> Response:
         caller = await self._identify(request.fields)

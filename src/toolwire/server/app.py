@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -27,6 +28,7 @@ from toolwire.core.codec import (
     Codec,
     Pending,
     Reading,
+    RemoteChanges,
     SessionOffer,
     Site,
     Streaming,
@@ -298,6 +300,14 @@ class App:
         self._prepared = self._build_table(
             "", self._toolbox.catalog()
         )  # so that the first request does not wait for it
+
+    @asynccontextmanager
+    async def hear_other_processes(self) -> AsyncGenerator[Callable[[], RemoteChanges], None]:
+        """Give a function that returns what has changed in other processes of the same state since its last call."""
+        if self._session_rows is not None:
+            await self._load_sessions().prepare_stream()
+        with self._changes.hear(CallerView(None)) as take_changes:
+            yield take_changes
 
     def _log_consent(self) -> None:
         """Log who asks about the tools that need consent."""

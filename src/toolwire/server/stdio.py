@@ -26,6 +26,7 @@ from contextlib import suppress
 from typing import Any, BinaryIO, Final
 
 from toolwire.core.catalog import Catalog
+from toolwire.core.codec import NO_REMOTE_CHANGES
 from toolwire.core.http import Response
 from toolwire.core.model import Json
 from toolwire.framing import jsontext, sse
@@ -221,16 +222,18 @@ class _Connection:
         """Tell the host of changes: up to 2025-11-25 it gets notices unasked."""
         # MC-06
         seen = self._app.catalog()
-        while True:
-            await asyncio.sleep(LOOK_S)
-            if (now := self._app.catalog()) is not seen:
-                changed = change_notices.find_changed(seen, now)
-                seen = now
-                for name in change_notices.NOTICES:
-                    if name in changed:
-                        self._write(jsontext.write({"jsonrpc": "2.0", "method": change_notices.NOTICES[name]}))
-            for update in write_updates(self._host.subscriptions, seen.offered):
-                self._write(update)
+        async with self._app.hear_other_processes() as take_changes:
+            while True:
+                await asyncio.sleep(LOOK_S)
+                now, remote = self._app.catalog(), take_changes()
+                if now is not seen or remote is not NO_REMOTE_CHANGES:
+                    changed = change_notices.find_changed(seen, now)
+                    seen = now
+                    for name, method in change_notices.NOTICES.items():
+                        if name in changed or remote.has_list(name):
+                            self._write(jsontext.write({"jsonrpc": "2.0", "method": method}))
+                for update in write_updates(self._host.subscriptions, seen.offered, remote):
+                    self._write(update)
 
     async def _post_older(self, body: bytes) -> Response:
         return await self._post(body, list(_FIELDS))

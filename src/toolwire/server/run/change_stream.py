@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable
-from contextlib import suppress
+from collections.abc import Callable, Collection, Generator, Hashable
+from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
 from toolwire.core.catalog import Catalog
@@ -75,20 +75,30 @@ class ChangeStreams:
         self._find_catalog = find_catalog
         self._is_draining = is_draining
         self._open: Counter[Hashable] = Counter()
-        self._told: set[_WaitingChanges] = set()
+        self._waiting: set[_WaitingChanges] = set()
 
     @property
     def has_readers(self) -> bool:
         """Whether any stream is open."""
-        return bool(self._told)
+        return bool(self._waiting)
 
     def tell(self, names: Collection[str], *, has_gap: bool) -> None:
         """Tell all streams what changed in another process; ``has_gap``: more has changed, and it is not known what."""
-        for told in self._told:
-            told.names.update(dict.fromkeys(names))
-            told.has_gap |= has_gap
-            if len(told.names) > MOST_WAITING:  # its client does not read
-                told.names, told.has_gap = {}, True
+        for one in self._waiting:
+            one.names.update(dict.fromkeys(names))
+            one.has_gap |= has_gap
+            if len(one.names) > MOST_WAITING:  # its client does not read
+                one.names, one.has_gap = {}, True
+
+    @contextmanager
+    def hear(self, view: CallerView) -> Generator[Callable[[], RemoteChanges], None, None]:
+        """Give a function that returns what has changed in other processes since its last call, or since now."""
+        waiting = _WaitingChanges()
+        self._waiting.add(waiting)
+        try:
+            yield lambda: waiting.take(view)
+        finally:
+            self._waiting.discard(waiting)
 
     async def run(
         self,
@@ -109,28 +119,27 @@ class ChangeStreams:
             await send_response(scope, exchange, subscription.refuse(_FULL))
             return
         self._open[owner] += 1
-        told = _WaitingChanges()
-        self._told.add(told)
         ended = asyncio.Event() if ended is None else ended
-        sending = asyncio.ensure_future(self._send_changes(exchange, subscription, view, told, ended))
-        leaving = asyncio.ensure_future(wait_for_disconnect(exchange))
-        try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self._told.discard(told)
-            self._open[owner] -= 1
-            if not self._open[owner]:
-                del self._open[owner]
-            for task in (sending, leaving):
-                task.cancel()
-            await asyncio.gather(sending, leaving, return_exceptions=True)
+        # From here on, and not only from the first turn of the task: nothing that changes meanwhile is missed.
+        with self.hear(view) as take_changes:
+            sending = asyncio.ensure_future(self._send_changes(exchange, subscription, view, take_changes, ended))
+            leaving = asyncio.ensure_future(wait_for_disconnect(exchange))
+            try:
+                await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                self._open[owner] -= 1
+                if not self._open[owner]:
+                    del self._open[owner]
+                for task in (sending, leaving):
+                    task.cancel()
+                await asyncio.gather(sending, leaving, return_exceptions=True)
 
     async def _send_changes(
         self,
         exchange: Exchange,
         subscription: Subscription,
         view: CallerView,
-        told: _WaitingChanges,
+        take_changes: Callable[[], RemoteChanges],
         ended: asyncio.Event,
     ) -> None:
         send, loop = exchange.send, asyncio.get_running_loop()
@@ -143,7 +152,7 @@ class ChangeStreams:
         while not self._is_draining() and not ended.is_set() and loop.time() - begun < LONGEST_S:
             with suppress(TimeoutError):
                 await asyncio.wait_for(ended.wait(), LOOK_S)
-            data, changes = b"", told.take(view)
+            data, changes = b"", take_changes()
             if (now := self._find_catalog()) is not whole or changes is not NO_REMOTE_CHANGES:
                 whole, before, seen = now, seen, seen if now is whole else view(now)
                 data = subscription.frame(before, seen, changes)

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeAlias
 
+from toolwire.core.codec import NO_REMOTE_CHANGES, RemoteChanges
 from toolwire.core.http import JSON_HEADERS, Response
 from toolwire.core.model import DEFAULT_LOG_LEVEL, LOG_LEVELS, Json
 from toolwire.core.offered import Offered
@@ -192,9 +193,11 @@ def build_error(id_: Json, code: int, text: str, status: int = 200) -> Response:
     return _build_response({"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": text}}, status)
 
 
-def write_updates(subscriptions: ResourceSubscriptions, offered: Offered) -> list[bytes]:
-    """Return the messages that tell which of the watched resources have changed."""
-    changed = subscriptions.find_changed(offered)
+def write_updates(
+    subscriptions: ResourceSubscriptions, offered: Offered, remote: RemoteChanges = NO_REMOTE_CHANGES
+) -> list[bytes]:
+    """Return the messages that tell which of the watched resources have changed, here or in other processes."""
+    changed = subscriptions.find_changed(offered, remote)
     return [jsontext.write({"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": uri}}) for uri in changed]
 
 

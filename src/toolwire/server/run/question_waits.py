@@ -22,6 +22,7 @@ from toolwire.core.model import Call, Kind, Problem, Result
 from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.framing.jsontext import get_object, get_text
 from toolwire.server.http.exchange import Exchange
+from toolwire.stores.outage_log import OutageLog
 
 from .confirmation import ConfirmationCheck, Undecided
 from .inbox import Inbox
@@ -41,6 +42,7 @@ class QuestionWaits:
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
+        self._outages = OutageLog(_log, "Questions that calls wait for can be read again.")
         self._look_s = _REMOTE_LOOK_S if inbox.is_remote else _LOOK_S
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         self._waiters: Counter[str] = Counter()
@@ -72,10 +74,12 @@ class QuestionWaits:
             if not over.done() or self._is_draining:
                 return False
             try:
-                return await asyncio.to_thread(self._inbox.is_answered, question)
+                is_answered = await asyncio.to_thread(self._inbox.is_answered, question)
             except (OSError, sqlite3.Error) as error:
-                _log.warning("A call waits no longer: its question cannot be read (%s).", error)
+                self._outages.record_failure("A call waits no longer: its question cannot be read (%s).", error)
                 return False
+            self._outages.record_success()
+            return is_answered
 
     async def _look(self) -> None:
         """Wake the calls whose questions are over, until none waits."""

@@ -24,6 +24,7 @@ from toolwire.core.condition import read_conditions, write_conditions
 from toolwire.core.grant_bounds import GrantBounds, list_conditions
 from toolwire.core.model import Json
 from toolwire.stores.database import Database, SharedRows
+from toolwire.stores.outage_log import OutageLog
 
 from .private_folder import check_folder
 
@@ -92,6 +93,7 @@ class StoredGrants:
             check_folder(place, GRANTS_FILE)
             place = Database(place / GRANTS_FILE, _SCHEMA)
         self._database: SharedRows = place
+        self._outages = OutageLog(_log, "Grants can be read again.")
         self._clock = clock
         self._valid_s = valid_s
 
@@ -111,20 +113,28 @@ class StoredGrants:
             cursor.execute(_WRITE_LATEST, (now,))
         return now
 
+    def _note_failure(self, error: Exception) -> bool:
+        self._outages.record_failure("Grants cannot be read, so the user is asked: %s.", error)
+        return False
+
     def has_grant(self, key: GrantKey) -> bool:
         """Return whether there is a grant without bounds for ``key`` that is neither revoked nor expired."""
         try:
-            return bool(self._database.select_rows(_FIND_GRANT, *key, self._now()))
+            found = self._database.select_rows(_FIND_GRANT, *key, self._now())
         except ConnectionError as error:
-            return _warn(error)
+            return self._note_failure(error)
+        self._outages.record_success()
+        return bool(found)
 
     def has_bounded_grant(self, key: GrantKey) -> bool:
         """Return whether there is a grant with bounds for ``key``, whatever calls it covers."""
         try:
             now = self._now()
-            return bool(self._database.select_rows(_FIND_BOUNDED, *key, now, self._find_last_end(now)))
+            found = self._database.select_rows(_FIND_BOUNDED, *key, now, self._find_last_end(now))
         except ConnectionError as error:
-            return _warn(error)
+            return self._note_failure(error)
+        self._outages.record_success()
+        return bool(found)
 
     def spend(self, key: GrantKey, covers: Covers) -> bool:
         """Take one use of a grant that covers the call. A grant that does not count its uses is taken first.
@@ -145,7 +155,7 @@ class StoredGrants:
                         cursor.execute("DELETE FROM bounded_grants WHERE id = ? AND uses_left = 0", (id_,))
                         return True
         except (sqlite3.Error, ConnectionError) as error:
-            return _warn(error)
+            return self._note_failure(error)
         return False
 
     def add(self, key: GrantKey, bounds: GrantBounds | None = None) -> None:
@@ -215,11 +225,6 @@ class StoredGrants:
     def close(self) -> None:
         """Close the file or the connection."""
         self._database.close()
-
-
-def _warn(error: Exception) -> bool:
-    _log.warning("Grants cannot be read, so the user is asked: %s", error)
-    return False
 
 
 def _read_conditions(text: Any) -> Conditions:
