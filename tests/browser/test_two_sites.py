@@ -26,6 +26,7 @@ consent = "inbox"
 
 [sign-in]
 name = "{name}"
+operators = ["ann"]
 
 [upstreams.desk]
 target = "desk.py"
@@ -45,13 +46,14 @@ def publish() -> str:
 
 @contextmanager
 def run_gateway(folder: Path, name: str) -> Iterator[str]:
-    """Run a gateway at which Ann may sign in, and give its URL."""
+    """Run a gateway at which Ann, its operator, and Bob may sign in, and give its URL."""
     (folder / "kept").mkdir(parents=True, mode=0o700)
     (folder / "desk.py").write_text(DESK)
     port = find_free_port()
     (folder / "toolwire.toml").write_text(FILE.format(port=port, name=name))
     with closing(Accounts(OAuthStore(str(folder / "kept" / "oauth.sqlite3")), hasher=QUICK)) as people:
-        assert people.add("ann", PASSWORD, make_user_id("ann")) is not None
+        for person in ("ann", "bob"):
+            assert people.add(person, PASSWORD, make_user_id(person)) is not None
     argv = [sys.executable, "-m", "toolwire", "gateway", "run"]
     process = subprocess.Popen(argv, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
@@ -94,6 +96,28 @@ def test_sign_in_at_one_gateway_ends_none_at_another_on_the_same_host(page: Any,
     page.get_by_text("You left this page.").wait_for()
     page.goto(f"{gateways[0]}/inbox/permissions")
     page.get_by_role("heading", name="Permissions").wait_for()
+
+
+@pytest.mark.requirement("CO-02", "CO-04")
+def test_operator_who_signs_in_opens_the_console_and_nobody_else_does(
+    page: Any, tmp_path: Path, look: Callable[[str], None]
+) -> None:
+    with run_gateway(tmp_path / "Only", "Only") as site:
+        page.goto(f"{site}/console/calls")
+        look("console-people")
+        for name, heading in (("bob", "Sign in to the console"), ("ann", "Calls")):
+            page.get_by_role("link", name="Sign in with your account").click()
+            page.get_by_label("Name").fill(name)
+            page.get_by_label("Password").fill(PASSWORD)
+            page.get_by_role("button", name="Sign in").click()
+            page.get_by_role("heading", name=heading, exact=True).wait_for()
+            if name == "bob":
+                page.get_by_text("You are signed in as bob, who is no operator of this server.").wait_for()
+                look("console-no-operator")
+        look("console-operator")
+        page.get_by_role("button", name="Sign out").click()
+        page.get_by_text("You left this page.").wait_for()
+        look("console-left")
 
 
 @pytest.mark.requirement("AS-19")

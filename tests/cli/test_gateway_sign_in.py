@@ -313,6 +313,88 @@ def test_people_who_signed_in_see_the_pages_of_their_own_long_calls(
         assert ann.browser.get(address, headers=page).status_code == 401
 
 
+@pytest.mark.requirement("CO-02", "D-22", "D-38")
+def test_person_named_as_operator_opens_the_console_and_their_actions_are_recorded(
+    toolwire: Any, folder: Path, tasks: Site, people: dict[str, Person]
+) -> None:
+    url = write_file(folder, tasks, 'consent = "inbox"', section='operators = ["ann"]')
+    publish = '@desk.tool(approval="per-call")\ndef publish() -> str:\n    """Publish it."""\n    return "published"\n'
+    (folder / "desk.py").write_text(f"{DESK}\n\n{publish}")
+    (folder / "kept").mkdir(mode=0o700)
+    add_people(str(folder / "kept" / "oauth.sqlite3"))
+    ann, bob = people["ann"], people["bob"]
+    with run_gateway():
+        for person in (ann, bob):
+            assert f"{url}/inbox" in asyncio.run(use(url, person, "publish"))
+        # who is not named, or not signed in, is let in nowhere; nobody has a key here
+        with httpx2.Client() as stranger:
+            answer = stranger.get(f"{url}/console/log")
+            assert answer.status_code == 401
+            assert "/oauth/login?next=%2Fconsole%2Flog" in answer.text
+            assert 'type="password"' not in answer.text
+            assert stranger.post(f"{url}/console/sign-in", data={"key": "x", "next": "/"}).status_code == 403
+        for path in ("", "/inbox", "/log"):
+            refused = bob.browser.get(f"{url}/console{path}")
+            assert (refused.status_code, "publish" in refused.text) == (403, False)
+            assert "You are signed in as bob, who is no operator of this server." in refused.text
+        assert bob.browser.get(f"{url}/console/events").status_code == 401
+        # the session of the gateway begins one of the console
+        assert ann.browser.get(f"{url}/console/inbox").headers["location"] == "/console/inbox"
+        page = ann.browser.get(f"{url}/console/inbox").text
+        assert page.count("<article") == 2
+        of_bob = page[page.index("for user:bob:") :]
+        form = dict(re.findall(r'name="(token|id)" value="([^"]*)"', of_bob))
+        foreign = {"origin": "http://127.0.0.1:1", "sec-fetch-site": "same-site"}
+        allow = {**form, "answer": "allow"}
+        assert ann.browser.post(f"{url}/console/inbox", data=allow, headers=foreign).status_code == 403
+        assert ann.browser.post(f"{url}/console/inbox", data={**allow, "token": "x"}).status_code == 403
+        assert bob.browser.post(f"{url}/console/inbox", data=allow).status_code == 401
+        assert ann.browser.post(f"{url}/console/inbox", data=allow).status_code == 303
+        assert asyncio.run(use(url, bob, "publish")) == "published"
+        assert f"{url}/inbox" in asyncio.run(use(url, ann, "publish"))
+        records = [one for one in read_records(toolwire) if one["channel"] == "console"]
+        assert [(one["decision"], one["tool"]) for one in records] == [("allowed", "publish")]
+        assert re.fullmatch("user:ann:[0-9a-f]{12}", records[0]["principal"])
+        # a sign-out of the console, and one of the gateway
+        left = ann.browser.post(f"{url}/console/sign-out", data=form)
+        assert (left.status_code, "You left this page." in left.text) == (200, True)
+        ann.browser.get(f"{url}/console/")
+        assert ann.browser.get(f"{url}/console/").status_code == 200
+        assert toolwire("users", "sign-out", "ann").code == 0
+        assert [ann.browser.get(f"{url}/console/{path}").status_code for path in ("", "events")] == [401, 401]
+
+
+def read_records(toolwire: Any) -> list[dict[str, Any]]:
+    """Return the audit log of the gateway."""
+    out = toolwire("approvals", "log", "--path", "kept", "--json").out
+    return [json.loads(line) for line in out.splitlines()]
+
+
+@pytest.mark.requirement("CO-02")
+@pytest.mark.parametrize("wrong", ['"ann"', '["*"]', '[""]', "[1]"])
+def test_operators_are_named_one_by_one(toolwire: Any, folder: Path, tasks: Site, wrong: str) -> None:
+    write_file(folder, tasks, section=f"operators = {wrong}")
+    outcome = toolwire("gateway", "check")
+    assert outcome.code == 2
+    assert "operators" in outcome.err or "each person" in outcome.err
+
+
+@pytest.mark.requirement("CO-02")
+def test_nobody_opens_the_console_where_the_file_names_no_operator(
+    folder: Path, tasks: Site, people: dict[str, Person]
+) -> None:
+    url = write_file(folder, tasks)
+    (folder / "kept").mkdir()
+    add_people(str(folder / "kept" / "oauth.sqlite3"))
+    with run_gateway():
+        sign_in_at(people["ann"].browser, url, "ann", PASSWORD)
+        answer = people["ann"].browser.get(f"{url}/console/")
+        assert (answer.status_code, "html" in answer.headers["content-type"]) == (
+            401,
+            False,
+        )  # as any path that is none
+
+
 def add_by_command(toolwire: Any, monkeypatch: pytest.MonkeyPatch, name: str, password: str = PASSWORD) -> Outcome:
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{password}\n"))
     outcome: Outcome = toolwire("users", "add", name)

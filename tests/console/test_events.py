@@ -13,7 +13,7 @@ import pytest
 
 from tests.console.conftest import Browser, Started, build_question
 from tests.console.test_pages import build_decision
-from toolwire.console.app import _build_tables
+from toolwire.console.app import build_operator_tables
 from toolwire.console.caller_pages import build_caller_tables, name_topic
 from toolwire.console.events import MAX_STREAMS
 from toolwire.core.check import Answer
@@ -50,7 +50,7 @@ def test_open_page_hears_of_a_new_question_and_of_a_decision(start: Callable[...
 @pytest.mark.requirement("CO-02", "GW-04")
 def test_question_that_is_asked_and_answered_between_two_looks_is_news(start: Callable[..., Started]) -> None:
     source = start().source
-    operators, callers = _build_tables(source, ()).look, build_caller_tables(source).look
+    operators, callers = build_operator_tables(source, ()).look, build_caller_tables(source).look
     source.approvals.ask(replace(build_question(), principal="key:ann", binding="first"))
     before = operators()["inbox"], callers()
     id_ = source.approvals.ask(replace(build_question(), principal="key:ann", binding="second"))

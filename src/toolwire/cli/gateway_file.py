@@ -24,6 +24,7 @@ from toolwire.core.model import RateLimit
 from toolwire.core.url_origin import get_host, read_origin
 from toolwire.framing.jsontext import describe_type
 from toolwire.gateway.upstream import RUNNING
+from toolwire.limits.caller_rules import EVERY_CALLER
 
 from .gateway_sign_in import EVERYONE, ClientSettings, SignInSettings
 from .parser import list_commands
@@ -46,7 +47,7 @@ _LONGEST_NAME: Final = 60
 _LONGEST_CACHE_S: Final = 60
 _SCOPE: Final = re.compile(r"[!#-\[\]-~]{1,100}")
 _OF_A_CALLER: Final = ("scopes", "rate", "running", "members", "questions", "webhook")
-_OF_A_SIGN_IN: Final = ("name", "scopes", "default-scopes", "registration", "clients", "cache")
+_OF_A_SIGN_IN: Final = ("name", "scopes", "default-scopes", "registration", "clients", "cache", "operators")
 _MOST_RUNNING: Final = 100_000
 _LONGEST_S: Final = 3_600
 _OF_A_GATEWAY: Final = (
@@ -184,7 +185,19 @@ class _Reader:
             registration=registration,
             clients=self._read_clients(table),
             cache_s=self._read_number(place, table, "cache", _LONGEST_CACHE_S, least=0) or 0,
+            operators=self._read_operators(table),
         )
+
+    def _read_operators(self, table: Mapping[str, Any]) -> Sequence[str]:
+        """Return the names of the people who may open the console; nobody may whom the file does not name."""
+        place, names = (_SIGN_IN, "operators"), table.get("operators", [])
+        if not isinstance(names, list) or not all(isinstance(one, str) and one.strip() for one in names):
+            self._fail(place, 'operators is an array of names of people, such as ["ann"]')
+        if EVERY_CALLER in names:
+            self._fail(place, "name each person who may open the console: there is no name for all")
+        if len(names) > _MOST_MEMBERS:
+            self._fail(place, f"there are more than {_MOST_MEMBERS:,} operators")
+        return names
 
     def _read_issuer(self, public_url: str, arguments: Namespace) -> str:
         """Return the URL of the gateway for people, whose passwords go there."""

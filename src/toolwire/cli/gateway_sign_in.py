@@ -40,7 +40,7 @@ class SignInSettings:
 
     ``scopes`` maps each scope to the words that people read. With ``registration``, an app may register itself;
     ``clients`` are those that the operator registered, by their ids. ``cache_s`` is for how many seconds a worker may
-    accept a token that was revoked elsewhere.
+    accept a token that was revoked elsewhere. ``operators`` are the names of people who may open the console.
     """
 
     issuer: str
@@ -50,6 +50,7 @@ class SignInSettings:
     registration: bool = True
     clients: Mapping[str, ClientSettings] = field(default_factory=dict)
     cache_s: int = 0
+    operators: Sequence[str] = ()
 
 
 class OpenSignIn(NamedTuple):

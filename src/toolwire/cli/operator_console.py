@@ -3,20 +3,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from time import time
-from typing import Final
+from typing import Final, NamedTuple
 
 from toolwire.console import CallRow, ConnectionRow, Console, ConsoleSource, LimitRow, OfferedTool
+from toolwire.console.app import build_operator_tables
 from toolwire.console.front import ConsoleFront, ServedApp
+from toolwire.console.page import SignInWords
+from toolwire.console.page_tables import FindSignedIn
+from toolwire.console.sessions import SESSION_S, SignedIn
 from toolwire.core.catalog import Catalog
 from toolwire.core.health import list_health
 from toolwire.core.model import Kind, Problem, RateLimit, Tool
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.url_display import show_url
-from toolwire.limits import RulesByCaller
+from toolwire.framing.visible_text import make_visible
+from toolwire.limits import USER_PREFIX, RulesByCaller, read_user_name
+from toolwire.server.access.people import FindUser
+from toolwire.stores.consent.open import open_spent_words
 from toolwire.stores.ledger.call_overview import CallOverview
 from toolwire.stores.limits.count_overview import CountOverview
 from toolwire.stores.paths import StatePlaces, find_decisions_place, is_postgres_url
@@ -29,13 +37,27 @@ _NOTES: Final = ("A limit that was not used in its window is not in the list.",)
 _IN_MEMORY: Final = (
     "Limits are counted where this page cannot look: with --state, in a folder or a PostgreSQL, they are shown."
 )
+_WORDS: Final = SignInWords(
+    "console",
+    "Sign in to the console",
+    "Your API key of this server. It needs the scope toolwire:console.",
+    "This is no key of an operator of this server.",
+)
 _LONGEST_S: Final = 86_400.0
 _MOST_CALLS: Final = 100
 
 
+class Operators(NamedTuple):
+    """Who may open a console: names by the digests of their keys, and people who sign in at ``login_path``."""
+
+    keys: Mapping[str, str]
+    find_person: FindSignedIn | None = None
+    login_path: str = ""
+
+
 def add_console(
     app: ServedApp,
-    operators: dict[str, str],
+    operators: Operators,
     *,
     upstreams: Sequence[tuple[str, Toolbox]],
     places: StatePlaces,
@@ -78,18 +100,49 @@ def add_console(
         list_limits=(lambda: list_limits(counts, find_limit)) if is_counted else None,
         find_faults=find_faults,
         limit_notes=_NOTES if is_counted else (*_NOTES, _IN_MEMORY),
+        keeps_actions=True,
     )
-    # Workers share the keys, and so the secret: each of them knows the sessions of the others.
-    secret = sha256("\0".join(["console", *sorted(operators)]).encode()).digest()
+    # Workers share the keys, and so the secret: each of them knows the sessions of the others. Where people are let in,
+    # there may be no key, so the secret is of the state too.
+    own = b"" if operators.find_person is None else open_spent_words(source.place).key
+    secret = sha256(own + "\0".join(["console", *sorted(operators.keys)]).encode()).digest()
+    tables = replace(
+        build_operator_tables(source),
+        words=_WORDS,
+        find_user=operators.find_person,
+        login_path=operators.login_path,
+        takes_keys=bool(operators.keys),
+    )
     console = Console(
         source,
-        lambda key: operators.get(digest_key(key)),
+        lambda key: operators.keys.get(digest_key(key)),
         root=ROOT,
         hosts=hosts,
         secret=secret,
         public_url=public_url,
+        tables=tables,
     )
     return ConsoleFront(app, console)
+
+
+def build_operator_finder(find_user: FindUser, names: Iterable[str]) -> FindSignedIn:
+    """Return what finds the operator who is signed in at a browser as one of the people called ``names``.
+
+    A name is that with which the person signs in, or their name in calls (``user:NAME:DIGITS``).
+    """
+    known = frozenset(names)
+
+    async def find_operator(headers: Sequence[tuple[bytes, bytes]]) -> SignedIn | Problem | None:
+        user = await find_user(headers)
+        if user is None:
+            return None
+        principal = user.caller.name
+        if principal.startswith(USER_PREFIX) and not known.isdisjoint((principal, read_user_name(principal))):
+            return SignedIn(principal, SESSION_S, by_account=True)
+        text = f"You are signed in as {make_visible(user.name)}, who is no operator of this server."
+        return Problem(kind=Kind.FORBIDDEN, message=text)
+
+    return find_operator
 
 
 def build_limit_finder(

@@ -302,7 +302,7 @@ def build_app_from_environment() -> App | GatewayApp | ConsoleFront:
 def build_app(
     settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: CallEngine | None = None
 ) -> App | GatewayApp | ConsoleFront:
-    """Return the app that serves all ``toolboxes`` as one, with a console if a key has its scope.
+    """Return the app that serves all ``toolboxes`` as one, with a console if a key or a person may open it.
 
     ``engine`` gets long calls; see ``open_engine``.
 
@@ -317,16 +317,21 @@ def build_app(
         from .caller_inbox import add_inbox  # brings the pages of the console, which few servers have
 
         app = add_inbox(app, settings, served.callers, served.sign_in)
-    if not operators:
+    people = () if settings.sign_in is None or served.sign_in is None else settings.sign_in.operators
+    if not operators and not people:
         return app
-    from .operator_console import add_console, build_limit_finder  # brings the console, which few servers have
+    # It brings the console, which few servers have.
+    from .operator_console import Operators, add_console, build_limit_finder, build_operator_finder
 
+    known = Operators(operators)
+    if people and (sign_in := served.sign_in) is not None:
+        known = Operators(operators, build_operator_finder(sign_in.find_user, people), sign_in.login_path)
     places = find_state_places(settings.state)
     upstreams = [(one.target, box) for one, box in zip(settings.upstreams, toolboxes, strict=False)]
     limits = {one.name: RateLimit.parse(one.rate) for one in settings.upstreams if one.rate}
     return add_console(
         app,
-        operators,
+        known,
         upstreams=upstreams,
         places=places,
         ledger=settings.ledger or places.ledger,

@@ -35,8 +35,9 @@ from toolwire.server.http.messages import close_websocket, read_body, send_respo
 from toolwire.server.limits import ServerLimits
 from toolwire.stores.outage_log import OutageLog
 
-from . import connections_page, inbox_page, log_page, operation_page, overview_page, permissions_page
+from . import connections_page, inbox_page, log_page, operation_page, operator_actions, overview_page, permissions_page
 from .events import BEAT_S, ChangeFeed, look_at_all
+from .operator_actions import AllGrants, AllQuestions
 from .page import (
     SCRIPT_PATH,
     Action,
@@ -122,7 +123,7 @@ class Console:
         self._scheduler = DeadlineScheduler()
         self._limiters: list[anyio.CapacityLimiter] = []
         self._groups = groups
-        self._tables = _build_tables(source, groups) if tables is None else tables
+        self._tables = build_operator_tables(source, groups) if tables is None else tables
         self._pages, self._actions = self._tables.pages, self._tables.actions
         self._feed = ChangeFeed(self._tables.look)
         self._draining = False
@@ -228,7 +229,7 @@ class Console:
         if session is not None and session.by_account:
             # D-38: a person who signs out there, or is removed, is let in nowhere any more.
             user = await self._find_user(scope)
-            session = session if user is not None and user.name == session.name else None
+            session = session if isinstance(user, SignedIn) and user.name == session.name else None
         return session
 
     async def _has_ended(self, session: OperatorSession) -> bool:
@@ -236,7 +237,7 @@ class Console:
         ended = self._source.sign_outs
         return await anyio.to_thread.run_sync(ended.has_ended, session.kept, limiter=self._find_limiter())
 
-    async def _find_user(self, scope: Scope) -> SignedIn | None:
+    async def _find_user(self, scope: Scope) -> SignedIn | Problem | None:
         find_user = self._tables.find_user
         return None if find_user is None else await find_user(scope["headers"])
 
@@ -309,8 +310,8 @@ class Console:
         """Return the page that asks for a key; or begin the session of a person who is signed in at the server."""
         user = await self._find_user(scope)
         wanted = path if path in self._pages else "/"
-        if user is None:
-            return self._build_sign_in(path)
+        if not isinstance(user, SignedIn):
+            return self._build_sign_in(path) if user is None else self._build_sign_in(path, user.message, 403)
         return self._redirect_with_cookie(scope, fields, wanted, self._sessions.start_for(user))
 
     def _redirect_with_cookie(self, scope: Scope, fields: Fields, path: str, cookie: str) -> Response:
@@ -331,8 +332,16 @@ class Console:
 
     def _build_sign_in(self, path: str, notice: str = "", status: int = 401) -> Response:
         wanted = path if path in self._pages else "/"
-        login = self._tables.login_path
-        return build_sign_in_page(self._root, wanted, self._tables.words, notice, status, login_path=login)
+        tables = self._tables
+        return build_sign_in_page(
+            self._root,
+            wanted,
+            tables.words,
+            notice,
+            status,
+            login_path=tables.login_path,
+            takes_keys=tables.takes_keys,
+        )
 
     def _name_cookie(self, scope: Scope) -> str:
         # Cookies are shared by all ports of a host; two consoles of one machine must not sign each other out. The port
@@ -414,19 +423,21 @@ async def _wait_for_disconnect(exchange: Exchange) -> None:
         pass
 
 
-def _build_tables(source: ConsoleSource, groups: Sequence[PageGroup]) -> PageTables:
+def build_operator_tables(source: ConsoleSource, groups: Sequence[PageGroup] = ()) -> PageTables:
     """Return the pages of an operator."""
     pages: dict[str, Action] = {
         "/": lambda request: overview_page.build_overview(source, request),
-        "/inbox": lambda request: inbox_page.build_inbox(inbox_page.AllQuestions(source), request),
+        "/inbox": lambda request: inbox_page.build_inbox(AllQuestions(source, request.session.name), request),
         "/permissions": lambda request: permissions_page.build_permissions(source.grants, request),
         "/rules": lambda request: permissions_page.build_rules(source, request),
         "/log": lambda request: log_page.build_log(source, request),
     }
     actions: dict[str, Action] = {
-        "/inbox": lambda request: inbox_page.answer_question(inbox_page.AllQuestions(source), request),
-        "/permissions": lambda request: permissions_page.revoke_permission(source.grants, request),
-        "/rules": lambda request: permissions_page.change_rule(source, request),
+        "/inbox": lambda request: inbox_page.answer_question(AllQuestions(source, request.session.name), request),
+        "/permissions": lambda request: permissions_page.revoke_permission(
+            AllGrants(source, request.session.name), request
+        ),
+        "/rules": lambda request: operator_actions.change_rule(source, request),
     }
     places = [("/permissions", "Permissions"), ("/rules", "Rules"), ("/log", "Log")]
     if source.list_connections is not None:
@@ -444,7 +455,7 @@ def _build_tables(source: ConsoleSource, groups: Sequence[PageGroup]) -> PageTab
         pages["/calls"] = lambda request: operation_page.build_calls(source, request)
         places.append(("/calls", "Calls"))
     if source.list_calls is not None:
-        actions["/calls"] = lambda request: operation_page.cancel_call(source, request)
+        actions["/calls"] = lambda request: operator_actions.cancel_call(source, request)
     if source.list_limits is not None or source.limit_notes:
         pages["/limits"] = lambda request: operation_page.build_limits(source, request)
         places.append(("/limits", "Limits"))

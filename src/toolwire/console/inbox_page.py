@@ -28,7 +28,6 @@ from toolwire.framing.html_page import build_fold, build_notice
 from toolwire.stores.consent.approvals import PendingQuestion
 
 from .page import Page, PageRequest, Redirect, build_heading
-from .source import ConsoleSource
 
 _REASON_CHARS = 500
 
@@ -64,21 +63,6 @@ OPERATOR_INBOX: Final = InboxWords(
     "<code>--consent inbox</code>.</p></div>",
     "console",
 )
-
-
-class AllQuestions:
-    """The questions of all callers."""
-
-    def __init__(self, source: ConsoleSource) -> None:
-        self._approvals = source.approvals
-
-    def list_pending(self) -> Sequence[PendingQuestion]:
-        """Return the questions that still wait, oldest first."""
-        return self._approvals.list_pending()
-
-    def answer(self, asked: PendingQuestion, answer: Answer) -> bool:
-        """Store the answer to a question, and return whether it still waited."""
-        return self._approvals.answer(asked.id, answer)
 
 
 def build_inbox(questions: Questions, request: PageRequest, words: InboxWords = OPERATOR_INBOX) -> Page:

@@ -30,6 +30,8 @@ _SIGNS = {
     "throttled": "costs",
     "timeout": "costs",
     "changed": "destroys",
+    "revoked": "safe",
+    "cancelled": "reads",
 }
 _FILTERS = ("tool", "site", "who", "decision", "since")
 _DAY_S = 86_400.0

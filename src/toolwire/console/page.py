@@ -132,23 +132,31 @@ def build_page(request: PageRequest, page: Page, places: Sequence[tuple[str, str
 
 
 def build_sign_in_page(
-    root: str, path: str, words: SignInWords, notice: str = "", status: int = 401, *, login_path: str = ""
+    root: str,
+    path: str,
+    words: SignInWords,
+    notice: str = "",
+    status: int = 401,
+    *,
+    login_path: str = "",
+    takes_keys: bool = True,
 ) -> Response:
     """Return the page that asks for the key; ``path`` is where the user wanted to go. ``notice`` says what happened.
 
-    With ``login_path``, a person can sign in at the server there instead.
+    With ``login_path``, a person can sign in at the server there instead; without ``takes_keys``, only there.
     """
     login = f"{login_path}?{urlencode({'next': root + path})}"
-    other = f'<p><a href="{escape(login)}">Sign in with your account</a></p>' if login_path else ""
+    style = "" if takes_keys else ' class="button primary"'
+    other = f'<p><a{style} href="{escape(login)}">Sign in with your account</a></p>' if login_path else ""
     kind, role = ("", "status") if status == 200 else ("destroys", "alert")
     told = build_notice(notice, kind, role=role) if notice else ""
-    html = (
-        f'<div class="card"><h1>{escape(words.heading)}</h1>{told}'
+    form = (
         f'<form method="post" action="{escape(root)}/sign-in" id="sign-in">{build_hidden_fields([("next", path)])}'
         f'<p class="field"><label>Key <small>{escape(words.hint)}</small>'
         '<input name="key" type="password" autocomplete="off" required autofocus></label></p>'
-        f'<div class="actions bar"><button class="primary">Sign in</button></div></form>{other}</div>'
+        '<div class="actions bar"><button class="primary">Sign in</button></div></form>'
     )
+    html = f'<div class="card"><h1>{escape(words.heading)}</h1>{told}{form if takes_keys else ""}{other}</div>'
     page = build_html_page("Sign in", html, place=words.place, width="narrow", script=f"{root}{SCRIPT_PATH}")
     return Response(
         status,

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from toolwire.core.model import Problem
+
 from .events import MAX_STREAMS
 from .page import Action, PageRequest, SignInWords
 from .sessions import OperatorSession, SignedIn
@@ -19,8 +21,11 @@ OPERATOR_WORDS: Final = SignInWords(
 )
 
 
-FindSignedIn: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[SignedIn | None]]
-"""Returns the user who is signed in at the browser that sent these header fields, or None."""
+FindSignedIn: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[SignedIn | Problem | None]]
+"""Returns the user who is signed in at the browser that sent these header fields, or None.
+
+A Problem says why a person who is signed in is not let in here.
+"""
 
 
 def hear_all(_session: OperatorSession) -> None:
@@ -31,7 +36,8 @@ def hear_all(_session: OperatorSession) -> None:
 class PageTables:
     """The pages and actions of one console by path, and the places of its navigation.
 
-    ``find_user`` finds a person who is signed in at the server itself, at ``login_path``: they need no key.
+    ``find_user`` finds a person who is signed in at the server itself, at ``login_path``: they need no key. Without
+    ``takes_keys``, that is the only way in.
     ``look`` returns for each topic something that is equal as long as nothing changes; it runs in a thread.
     ``find_topics`` returns the topics that a session hears of, None for all. ``name`` begins the name of the cookie.
     One user has at most ``streams_each`` open pages that hear of changes.
@@ -46,4 +52,5 @@ class PageTables:
     words: SignInWords = OPERATOR_WORDS
     find_user: FindSignedIn | None = None
     login_path: str = ""
+    takes_keys: bool = True
     streams_each: int = MAX_STREAMS

@@ -86,7 +86,7 @@ class ConsoleSource:
     """What a console shows. A part that is None has no page.
 
     ``place`` holds the questions, the permissions, the rules and the decisions: a folder, or the URL of a PostgreSQL.
-    All functions may block; they run in threads.
+    All functions may block; they run in threads. With ``keeps_actions``, what an operator does is in the log too.
     """
 
     place: Place
@@ -103,6 +103,7 @@ class ConsoleSource:
     list_limits: Callable[[], Sequence[LimitRow]] | None = None
     limit_notes: Sequence[str] = field(default=())
     find_faults: Callable[[], Sequence[str]] = tuple
+    keeps_actions: bool = False
 
     # They stay open: a page and the look for news then cost a query each.
     @cached_property
