@@ -224,6 +224,16 @@ def test_openapi_oauth_flows_give_unverified_sign_in_targets() -> None:
     assert said.targets["secret"].server.token_url == f"{SITE}/oauth/token"
 
 
+@pytest.mark.requirement("AC-13", "CV-28")
+def test_device_flow_of_an_openapi_document_is_used_at_its_own_origin() -> None:
+    flow = {"deviceAuthorizationUrl": "/oauth/device", "tokenUrl": "/oauth/token", "scopes": {"tasks:read": "Read"}}
+    said = read_security_schemes(document(deviceAuthorization=flow), f"{SITE}/openapi.json", SITE)
+    place = said.targets["device"]
+    assert (place.server.device_url, place.server.token_url) == (f"{SITE}/oauth/device", f"{SITE}/oauth/token")
+    elsewhere = flow | {"deviceAuthorizationUrl": "https://evil.example/device"}
+    assert not read_security_schemes(document(deviceAuthorization=elsewhere), f"{SITE}/openapi.json", SITE).targets
+
+
 @pytest.mark.requirement("AC-13")
 def test_implicit_and_password_flows_are_named_and_not_used() -> None:
     said = read_security_schemes(
