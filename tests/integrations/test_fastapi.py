@@ -176,3 +176,28 @@ def test_the_app_s_own_lifespan_still_runs() -> None:
     with TestClient(publish_tools(FastAPI(lifespan=lifespan))):
         assert ran == ["start"]
     assert ran == ["start", "stop"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"include": "al"}, 'include is "marked", "all" or None, not \'al\'.'),
+        ({"default_approval": "always"}, 'default_approval is "auto" or "per-call", not \'always\'.'),
+        ({"wires": "mcp"}, "wires is a Wires(...), or None for the document alone, not 'mcp'."),
+    ],
+)
+def test_wrong_option_of_publish_tools_is_named(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        publish_tools(FastAPI(), **options)
+    assert str(refused.value) == sentence
+
+
+def test_application_of_another_framework_is_refused_by_its_kind() -> None:
+    with pytest.raises(DefinitionError, match=r"^publish_tools takes a FastAPI application here, not str\.$"):
+        publish_tools("shop:app")  # type: ignore[arg-type]  # what a user may write by mistake
+
+
+def test_rate_limit_of_a_route_is_written_as_in_the_file_of_a_gateway() -> None:
+    assert x_llm(rate_limit="60/1m") == x_llm(rate_limit=(60, "1m"))
+    with pytest.raises(DefinitionError, match="such as \"60/1m\", not '60'"):
+        x_llm(rate_limit="60")

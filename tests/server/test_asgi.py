@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from toolwire import Context, ServerLimits, Toolkit, asgi
+from toolwire import ApiKey, Context, DefinitionError, Secret, ServerLimits, Toolkit, asgi
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec, Route
 from toolwire.core.http import Request, Response
@@ -439,3 +439,40 @@ def test_no_link_of_the_page_runs_a_tool_and_every_document_is_linked(
     assert f"<code>POST {root}/mcp</code>" in text
     assert ask(mounted, "GET", f"{root}/api/t0").status == 200
     assert ran == [1]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"api_keys": "secret-word"}, "The keys of a server are a list: write api_keys=[KEY]."),
+        ({"api_keys": Secret("secret-word")}, "The keys of a server are a list: write api_keys=[KEY]."),
+        ({"api_keys": ApiKey(key=Secret("secret-word"))}, "The keys of a server are a list: write api_keys=[KEY]."),
+        ({"api_keys": ["secret-word", " "]}, "A key of a server is a text that is not empty, or an ApiKey."),
+        ({"api_keys": [None]}, "A key of a server is a text that is not empty, or an ApiKey."),
+        ({"hosts": "example.com"}, "hosts is a list: write hosts=['example.com']."),
+        ({"hosts": ["https://example.com"]}, "'https://example.com' is none of the hosts of requests: write tools."),
+        ({"hosts": ["*"]}, "'*' is none of the hosts of requests"),
+        ({"origins": "https://example.com"}, "origins is a list: write origins=['https://example.com']."),
+        ({"origins": ["example.com"]}, "'example.com' is none of the origins of requests: write https://app."),
+        ({"origins": ["https://example.com/"]}, "'https://example.com/' is none of the origins of requests"),
+    ],
+)
+def test_option_that_no_request_could_meet_is_refused(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        asgi(Toolkit("K"), **options)
+    assert str(refused.value).startswith(sentence)
+    assert "secret-word" not in str(refused.value)
+
+
+def test_names_as_requests_have_them_are_taken() -> None:
+    asgi(
+        Toolkit("K"),
+        hosts=["Tools.example.com", "tools.example.com:8443", "[::1]:80", "my_service"],
+        origins=["https://app.example.com:8443", "chrome-extension://abc", "null"],
+    )
+
+
+@pytest.mark.parametrize("target", [asgi, "shop.py", None])
+def test_what_is_no_toolkit_is_not_served(target: Any) -> None:
+    with pytest.raises(DefinitionError, match=r"^asgi serves a Toolkit or a Toolbox, not \w+\.$"):
+        asgi(target)

@@ -2,11 +2,13 @@
 
 import asyncio
 import sys
+from typing import Any
 
 import pytest
 
-from toolwire.core.model import Kind, Problem
-from toolwire.server.access.api_keys import ApiKeyCallers
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Kind, Problem, Secret
+from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
 from toolwire.server.access.callers import ANONYMOUS_CALLER, Caller
 
 
@@ -104,3 +106,17 @@ def test_a_key_among_many_is_found_in_as_many_steps_as_among_few() -> None:
         return counted
 
     assert count_calls(10_000) == count_calls(10)
+
+
+@pytest.mark.parametrize("keys", ["secret-word", b"secret-word", Secret("secret-word"), ApiKey(key=Secret("a"))])
+def test_one_key_in_place_of_a_list_is_refused_and_not_repeated(keys: Any) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        ApiKeyCallers(keys)
+    assert str(refused.value) == "The keys of a server are a list: write api_keys=[KEY]."
+
+
+@pytest.mark.parametrize("keys", [[""], ["good", " "], [None], [b"secret-word"]])
+def test_key_that_opens_nothing_or_everything_is_refused(keys: Any) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        ApiKeyCallers(keys)
+    assert str(refused.value) == "A key of a server is a text that is not empty, or an ApiKey."

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, TypedDict
 
 from toolwire.client.transport.in_process import Asgi
-from toolwire.core.model import Approval
 from toolwire.protocols.openapi.document.versions import Version, as_version
 
 from .documents import (
@@ -26,7 +25,7 @@ from .documents import (
     send_answer,
     write_json,
 )
-from .route_marks import Include, SiteMarks, check_document, mark_document, x_llm
+from .route_marks import Include, check_document, mark_document, read_site_marks, x_llm
 from .wires import ALL_WIRES, AppWires, Wires, choose_paths
 
 __all__ = ["Wires", "publish_tools", "x_llm"]
@@ -68,7 +67,7 @@ def publish_tools(
         DefinitionError: an ``x-llm`` has an unknown member or a wrong value.
     """
     title = document.get("info", {}).get("title", "Tools")
-    site = SiteMarks(name or title, description, Approval(default_approval), include, workflows)
+    site = read_site_marks(name or title, description, default_approval, include, workflows)
     whole = as_version(mark_document(document, site), openapi)
     check_document(whole)
     return _Published(app, whole, wires)

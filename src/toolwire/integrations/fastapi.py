@@ -14,11 +14,11 @@ from typing import Any, Literal, cast
 
 from fastapi import FastAPI, Request, Response
 
-from toolwire.core.model import Approval
+from toolwire.core.errors import DefinitionError
 from toolwire.protocols.openapi.document.versions import Version, as_version
 
 from .documents import CATALOG, LLM, OPENAPI, DocumentAnswer, answer, api_catalog, catalog_answer, llm_json
-from .route_marks import Include, SiteMarks, check_document, mark_document, x_llm
+from .route_marks import Include, SiteMarks, check_document, mark_document, read_site_marks, x_llm
 from .starlette_routes import add_document_route, add_wires
 from .wires import ALL_WIRES, AppWires, Wires
 
@@ -48,10 +48,13 @@ def publish_tools(
     document with recipes, which the app serves itself.
 
     Raises:
-        DefinitionError: when the app starts, if the ``x-llm`` of a route has an unknown member or a wrong value.
+        DefinitionError: an option is not valid; when the app starts, if the ``x-llm`` of a route has an unknown member
+            or a wrong value.
     """
     # XL-018, XL-019, XL-121..124
-    site = SiteMarks(name or app.title, description, Approval(default_approval), include, workflows)
+    if not isinstance(app, FastAPI):
+        raise DefinitionError(f"publish_tools takes a FastAPI application here, not {type(app).__name__}.")
+    site = read_site_marks(name or app.title, description, default_approval, include, workflows)
     app.openapi = _wrap_openapi(app.openapi, site, openapi)  # type: ignore[method-assign]  # as FastAPI's guide does it
     _check_at_start(app)
     if wires is not None:

@@ -58,7 +58,7 @@ class RouteMarks(TypedDict, total=False):
     question: str
     blanket_allowed: bool
     destructive: bool
-    rate_limit: RateLimit | tuple[int, str] | Mapping[str, Any]
+    rate_limit: RateLimit | str | tuple[int, str] | Mapping[str, Any]
     hint: str
     cost: Literal["free", "credits", "paid"] | Cost
     result: Mapping[str, Json]
@@ -93,6 +93,21 @@ def x_llm(**said: Unpack[RouteMarks]) -> dict[str, Any]:
     for found in check_operation(data):
         raise DefinitionError(f"x_llm: {'/'.join(map(str, found.path))}: {found.message}")
     return {"x-llm": data}
+
+
+def read_site_marks(
+    name: str, description: str, default_approval: str, include: Include | None, workflows: str
+) -> SiteMarks:
+    """Return the marks of the whole app.
+
+    Raises:
+        DefinitionError: ``default_approval`` or ``include`` is none of its words.
+    """
+    if default_approval not in (Approval.AUTO, Approval.PER_CALL):
+        raise DefinitionError(f'default_approval is "auto" or "per-call", not {str(default_approval)!r}.')
+    if include not in (None, "marked", "all"):
+        raise DefinitionError(f'include is "marked", "all" or None, not {include!r}.')
+    return SiteMarks(name, description, Approval(default_approval), include, workflows)
 
 
 def mark_document(document: Mapping[str, Any], site: SiteMarks) -> dict[str, Any]:
@@ -174,12 +189,21 @@ def _add_defaults(data: Mapping[str, Json], method: str) -> dict[str, Json]:
 
 def _write_limit(limit: Any) -> Json:
     match limit:
+        case str():
+            return _write_limit(_parse_limit(limit))
         case RateLimit():
             return {"max": limit.max, "window": limit.window}
         case (most, window):
             return {"max": most, "window": window}
         case _:
             return _write_plain(limit)
+
+
+def _parse_limit(text: str) -> RateLimit:
+    try:
+        return RateLimit.parse(text)
+    except ValueError as error:
+        raise DefinitionError(f"x_llm: rate_limit: {error}.") from None
 
 
 def _write_plain(value: Any) -> Json:

@@ -17,12 +17,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
-from toolwire.core.model import Approval
 from toolwire.protocols.openapi.document.versions import Version, as_version
 
 from . import route_marks
 from .documents import CATALOG, LLM, OPENAPI, DocumentAnswer, answer, api_catalog, catalog_answer, llm_json
-from .route_marks import Include, RouteMarks, SiteMarks, check_document, iterate_operations, mark_document
+from .route_marks import Include, RouteMarks, check_document, iterate_operations, mark_document, read_site_marks
 from .starlette_routes import add_document_route, add_wires
 from .wires import ALL_WIRES, AppWires, Wires
 
@@ -73,11 +72,11 @@ def publish_tools(
     FastAPI, and so are ``wires`` and ``workflows``. Call it after the routes are there.
 
     Raises:
-        DefinitionError: an ``x-llm`` has an unknown member or a wrong value.
+        DefinitionError: an option is not valid, or an ``x-llm`` has an unknown member or a wrong value.
     """
     # XL-018, XL-019, XL-121..124
     title = document.get("info", {}).get("title", "Tools")
-    site = SiteMarks(name or title, description, Approval(default_approval), include, workflows)
+    site = read_site_marks(name or title, description, default_approval, include, workflows)
     whole = as_version(mark_document(_add_marks(document, app), site), openapi)
     check_document(whole)
     body = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()

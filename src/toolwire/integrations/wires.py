@@ -96,6 +96,8 @@ class AppWires:
     """
 
     def __init__(self, app: Asgi, read_document: Callable[[], Mapping[str, Any]], wires: Wires) -> None:
+        if not isinstance(wires, Wires):
+            raise DefinitionError(f"wires is a Wires(...), or None for the document alone, not {wires!r}.")
         self._routes = app
         self._read_document = read_document
         self.wires = wires

@@ -163,9 +163,12 @@ def asgi(
         DefinitionError: the state, ``wake``, the ledger, the store of ``rates`` or the folder of ``confirmations``
             cannot be opened, ``consent``, ``sessions``, ``rates_fail`` or ``rates_replicas`` are not valid, or no
             authorization server would accept a document from ``client_document``; a recipe of ``workflows`` does not
-            fit the tools; or the options of receipts or of the inbox cannot be used.
+            fit the tools; or the options of receipts or of the inbox cannot be used; ``target`` is neither a
+            toolkit nor a Toolbox; or a key, a host or an origin could never be that of a request.
     """
     # XL-066, A-12, A-53, XL-056, XL-113
+    if not isinstance(target, Toolkit) and not (hasattr(target, "catalog") and hasattr(target, "run")):
+        raise DefinitionError(f"asgi serves a Toolkit or a Toolbox, not {type(target).__name__}.")
     rules = RulesByCaller(caller_rules) if caller_rules else None
     places = find_state_places(state)
     place = places.ledger if ledger is None else ledger

@@ -23,6 +23,7 @@ from toolwire.core.codec import Flow, Peer
 from toolwire.core.model import ANONYMOUS, Context, Json, Problem, Secret, Tool
 from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
+from toolwire.core.suggestion import find_nearest
 from toolwire.core.toolbox import Notify
 from toolwire.core.url_display import show_url
 
@@ -233,8 +234,14 @@ def accept_options(options: Callable[P, ConnectOptions]) -> Callable[[Callable[[
     """Return a decorator: a function of ``ConnectOptions`` then takes their fields, also for type checkers."""
 
     def decorate(open_: Callable[[ConnectOptions], C]) -> Callable[P, C]:
+        known = signature(options).parameters
+
         @wraps(open_)
         def open_with_options(*args: P.args, **kwargs: P.kwargs) -> C:
+            if unknown := next((name for name in kwargs if name not in known), ""):
+                near = find_nearest(unknown, known)
+                hint = f": did you mean {near!r}?" if near else "."
+                raise TypeError(f"{open_.__name__} has no option {unknown!r}{hint}")
             return open_(options(*args, **kwargs))
 
         returned = signature(open_).return_annotation

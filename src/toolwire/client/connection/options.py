@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from inspect import iscoroutinefunction
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from toolwire.client.calls.retry import RetryLimits
 from toolwire.client.calls.session import Session
@@ -25,6 +27,7 @@ from toolwire.client.transport.url_policy import (
     read_url,
 )
 from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
+from toolwire.core.errors import DefinitionError
 from toolwire.core.lazy_import import import_lazily
 from toolwire.core.model import ANONYMOUS, Context, Json, Problem, Secret, Tool
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, ResultLimits
@@ -48,6 +51,21 @@ ApproveCommand: TypeAlias = "Callable[[ServerCommand], bool]"
 
 # Loaded at its first use: the client needs the code of the server only if the user connects to their own tools.
 (_build_app,) = import_lazily("toolwire.in_process", "build_app")
+
+
+_FUNCTIONS: Final = ("approve", "agree", "provide_input", "approve_relocation", "approve_command")
+_PLAIN: Final = frozenset({"agree", "approve_relocation", "approve_command"})
+"""The functions that both forms of connecting call without awaiting them."""
+_KINDS: Final[Mapping[str, tuple[type, str]]] = {
+    "headers": (Mapping, 'a mapping, such as {"x-tenant": "a"}'),
+    "keys": (Mapping, "a mapping of security schemes to keys"),
+    "selection": (Selection, "a Selection"),
+    "preferences": (Preferences, "Preferences"),
+    "session": (Session, "a Session"),
+    "context": (Context, "a Context"),
+    "locked": (DefinitionLock, "what read_lock(file) returns"),
+}
+"""The options that are an object, and how to say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +125,7 @@ class ConnectOptions:
     itself is not in ``remote.catalog()``, because a model may read that; ``include_site_description`` puts it there.
 
     Raises:
+        DefinitionError: an option is of another type; the text names it.
         ValueError: ``protocol`` is unknown, ``retries`` is not 0 to 10, or ``allow_origins`` has something that is not
             an origin; or ``ca_file`` or one of ``headers`` cannot be used.
     """
@@ -149,6 +168,7 @@ class ConnectOptions:
     def __post_init__(self) -> None:
         # Several calls below only check: a wrong option fails where it is written, before anything is sent. The class
         # is frozen, so the derived fields are set through object.
+        _check_kinds(self)
         find_codecs(self.protocol)
         app = None if isinstance(self.url, str | Path) else _build_app(self.url)
         object.__setattr__(self, "app", app)
@@ -185,3 +205,24 @@ class ConnectOptions:
     def document(self) -> str:
         """The URL of the document on this machine that ``url`` names, or ``""`` if it names a site."""
         return file_url(self.address)
+
+
+def _check_kinds(options: ConnectOptions) -> None:
+    """Check that each option is of its type, so that a mistake is named where it is written."""
+    for name in _FUNCTIONS:
+        value = getattr(options, name)
+        if value is not None and not callable(value):
+            raise DefinitionError(f"{name} is a function, not {type(value).__name__}.")
+        if name in _PLAIN and iscoroutinefunction(value):
+            raise DefinitionError(f"{name} is a plain function: nothing would wait for this coroutine function.")
+    for name, (kind, text) in _KINDS.items():
+        value = getattr(options, name)
+        if value is not None and not isinstance(value, kind):
+            raise DefinitionError(f"{name} is {text}, not {type(value).__name__}.")
+    for name in ("api_key", "token"):
+        value = getattr(options, name)
+        if value is not None and not isinstance(value, str | Secret):
+            raise DefinitionError(f"{name} is a text or a Secret, not {type(value).__name__}.")
+    seconds: Any = options.timeout_s
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not (seconds > 0 and isfinite(seconds)):
+        raise DefinitionError(f"timeout_s is a number of seconds above 0, not {seconds!r}.")

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Any
 
+from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Headers
 from toolwire.core.model import Kind, Problem, Secret
 
@@ -34,8 +36,18 @@ class ApiKeyCallers:
     # OXP-012
 
     def __init__(self, keys: Iterable[str | ApiKey]) -> None:
-        """Take keys as text or as ``ApiKey``."""
-        self._callers = dict(_build_entry(ApiKey(key=Secret(key)) if isinstance(key, str) else key) for key in keys)
+        """Take keys as text or as ``ApiKey``.
+
+        Raises:
+            DefinitionError: ``keys`` is one key and no list, or a key is empty or of another type.
+        """
+        # A text is a list of its characters, and each of them would open the server.
+        if isinstance(keys, str | bytes | Secret | ApiKey):
+            raise DefinitionError("The keys of a server are a list: write api_keys=[KEY].")
+        given: tuple[Any, ...] = tuple(keys)
+        if not all(isinstance(key, ApiKey) or (isinstance(key, str) and key.strip()) for key in given):
+            raise DefinitionError("A key of a server is a text that is not empty, or an ApiKey.")
+        self._callers = dict(_build_entry(ApiKey(key=Secret(key)) if isinstance(key, str) else key) for key in given)
 
     @property
     def needs_credentials(self) -> bool:

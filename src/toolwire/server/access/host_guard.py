@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
+from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Kind, Problem
 
 from .callers import Fields
@@ -19,15 +21,21 @@ _LOOPBACK_ADDRESS = re.compile(r"127(?:\.\d{1,3}){3}|::1|::ffff:127(?:\.\d{1,3})
 _HOST_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 _PORT = re.compile(r":\d{1,5}\Z", re.ASCII)
 _MAX_ALLOWED = 256
+_NAMES_A_HOST = re.compile(r"[^\s/?#@*]+")
+_NAMES_AN_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@*]+|null", re.ASCII | re.IGNORECASE)
 
 
 class HostGuard:
     """Checks Host and Origin, and remembers allowed pairs, so that a usual request costs one look in a set."""
 
     def __init__(self, *, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> None:
-        """Allow ``hosts`` and ``origins`` besides those of this machine."""
-        self._hosts = frozenset(host.lower() for host in hosts)
-        self._origins = frozenset(origin.lower() for origin in origins)
+        """Allow ``hosts`` and ``origins`` besides those of this machine.
+
+        Raises:
+            DefinitionError: one of them is written so that no request would ever have it.
+        """
+        self._hosts = _read_names(hosts, "hosts", _NAMES_A_HOST, "tools.example.com, without https:// and a path")
+        self._origins = _read_names(origins, "origins", _NAMES_AN_ORIGIN, "https://app.example.com, without a path")
         self._allowed: set[tuple[object, ...]] = set()
 
     def check_host(self, address: object, fields: Fields) -> Problem | None:
@@ -73,6 +81,16 @@ class HostGuard:
         if fields.get(b"origin") is not None:
             return None  # check_host has checked the origin
         return Problem(kind=Kind.FORBIDDEN, message="Pages of other sites may not call the tools of this server.")
+
+
+def _read_names(names: Iterable[str], option: str, valid: re.Pattern[str], example: str) -> frozenset[str]:
+    if isinstance(names, str):  # its characters would each count as a name
+        raise DefinitionError(f"{option} is a list: write {option}=[{names[:100]!r}].")
+    given: tuple[Any, ...] = tuple(names)
+    for name in given:
+        if not isinstance(name, str) or valid.fullmatch(name) is None:
+            raise DefinitionError(f"{str(name)[:100]!r} is none of the {option} of requests: write {example}.")
+    return frozenset(name.lower() for name in given)
 
 
 def _build_misdirection(host: str) -> Problem:

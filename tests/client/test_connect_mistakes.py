@@ -1,0 +1,54 @@
+"""A mistake in the options of ``connect`` is named where it is written, before anything is sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from toolwire import DefinitionError, Toolkit, connect, connect_sync
+
+CONNECTING: tuple[Callable[..., Any], ...] = (connect, connect_sync)
+
+
+async def answer(*_: object) -> bool:
+    return True
+
+
+@pytest.mark.parametrize("opens", CONNECTING)
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ({"approve": "yes"}, "approve is a function, not str."),
+        ({"agree": True}, "agree is a function, not bool."),
+        ({"agree": answer}, "agree is a plain function: nothing would wait for this coroutine function."),
+        ({"approve_relocation": answer}, "approve_relocation is a plain function"),
+        ({"provide_input": {}}, "provide_input is a function, not dict."),
+        ({"headers": ["a: b"]}, 'headers is a mapping, such as {"x-tenant": "a"}, not list.'),
+        ({"selection": {"tags": ["a"]}}, "selection is a Selection, not dict."),
+        ({"preferences": "deny"}, "preferences is Preferences, not str."),
+        ({"session": "s"}, "session is a Session, not str."),
+        ({"context": {"user_id": "ann"}}, "context is a Context, not dict."),
+        ({"locked": "toolwire.lock"}, "locked is what read_lock(file) returns, not str."),
+        ({"api_key": 5}, "api_key is a text or a Secret, not int."),
+        ({"token": b"hidden"}, "token is a text or a Secret, not bytes."),
+        ({"timeout_s": "5"}, "timeout_s is a number of seconds above 0, not '5'."),
+        ({"timeout_s": 0}, "timeout_s is a number of seconds above 0, not 0."),
+        ({"timeout_s": float("nan")}, "timeout_s is a number of seconds above 0, not nan."),
+    ],
+)
+def test_option_of_a_wrong_type_is_named(opens: Callable[..., Any], option: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DefinitionError, match=re.escape(sentence)):
+        opens(Toolkit("K"), **option)
+
+
+@pytest.mark.parametrize("opens", CONNECTING)
+@pytest.mark.parametrize(
+    ("name", "hint"), [("protocl", ": did you mean 'protocol'?"), ("aprove", ": did you mean 'approve'?"), ("qqq", ".")]
+)
+def test_mistyped_option_is_answered_by_what_was_meant(opens: Callable[..., Any], name: str, hint: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        opens("https://example.com", **{name: "mcp"})
+    assert str(raised.value) == f"{opens.__name__} has no option {name!r}{hint}"
