@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from html import unescape
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -549,6 +550,16 @@ def test_long_call_waits_for_the_answer_and_goes_on_by_itself(own: bool, start: 
     waiting = wait_for(lambda: read() if read()["state"] == "waiting" else None)
     [asked] = waiting["input"].values()
     assert asked["url"] == f"{gateway.url}/inbox"
+    assert gateway.shop.done == []
+    # its page in a browser leads there too, and an answer on it decides nothing
+    form = {"content-type": "application/x-www-form-urlencoded", "accept": "text/html"}
+    browser = Browser(gateway.url)
+    page = browser.send("POST", f"/calls/{call_id}", urlencode({"step": "call", "key": ANN}), **form).text
+    assert f'href="{gateway.url}/inbox"' in page
+    fields = dict(re.findall(r'name="(asked|question)" value="([^"]*)"', page))
+    done = {name: unescape(value) for name, value in fields.items()} | {"step": "accept", "key": ANN}
+    assert browser.send("POST", f"/calls/{call_id}", urlencode(done), **form).status == 200
+    wait_for(lambda: read()["state"] == "waiting")
     assert gateway.shop.done == []
     # The caller's program cannot answer for its user.
     [name] = waiting["input"]

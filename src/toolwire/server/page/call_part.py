@@ -77,9 +77,9 @@ def build_open_part(status: CallStatus, name: str, form: CallForm, again: Answer
 def build_call_question(form: CallForm, answer: AnswerForm) -> str:
     """Return the form of what a waiting call asks its user."""
     # LC-05, MC-09: the words may be those of an upstream: they are cleaned, and only a flat form is shown.
-    send = ""
+    send, params = "", _lead_to_page(answer.params)
     try:
-        question = read_input_request(answer.params if isinstance(answer.params, Mapping) else {})
+        question = read_input_request(params if isinstance(params, Mapping) else {})
     except FormError as error:
         fields = build_notice(f"This question cannot be shown here: {error}.", "destroys")
     else:
@@ -91,7 +91,7 @@ def build_call_question(form: CallForm, answer: AnswerForm) -> str:
                 f" {escape(question.host)}</a>, and then say so here.</p>"
             )
         fields += build_form_fields(write_question_schema(question), answer.content, answer.faults)
-    hidden = [*form.hidden, ("asked", answer.asked), ("question", json.dumps(answer.params))]
+    hidden = [*form.hidden, ("asked", answer.asked), ("question", json.dumps(params))]
     button = f'<button class="primary" name="step" value="accept">{send}</button>' if send else ""
     return (
         f'<form method="post" action="{escape(form.action)}" autocomplete="off" aria-label="Question">'
@@ -164,6 +164,15 @@ def build_result(value: Json) -> str:
 def build_problem(problem: Problem) -> str:
     """Return why a call has no value."""
     return build_notice(f"{problem.kind.value}: {make_visible(problem.message)}", "destroys", role="alert")
+
+
+def _lead_to_page(params: Json) -> Json:
+    """Return a form without fields that names a page, such as that of the inbox, as a question to open this page."""
+    # GW-04
+    if not isinstance(params, Mapping) or not isinstance(params.get("url"), str):
+        return params
+    has_fields = bool(get_object(get_object(params, "requestedSchema"), "properties"))
+    return params if has_fields else {**params, "mode": "url"}
 
 
 def _find_faults(question: InputRequest, content: Mapping[str, Json]) -> dict[str, str]:
