@@ -272,7 +272,13 @@ def write_results(project: Path, **test: object) -> None:
 
 def write_run(project: Path, name: str, figures: dict[str, object], *, passed: bool = True) -> None:
     (project / "spec/runs").mkdir(exist_ok=True)
-    run = {"date": "2026-11-22", "commit": "b", "command": "make it", "machine": "", "passed": passed}
+    run: dict[str, object] = {
+        "date": "2026-11-22",
+        "commit": "b",
+        "command": "make it",
+        "machine": "",
+        "passed": passed,
+    }
     run["figures"] = figures
     (project / f"spec/runs/{name}.json").write_text(json.dumps(run))
 
@@ -373,6 +379,7 @@ def test_long_run_writes_its_own_record(project: Path, monkeypatch: pytest.Monke
     for figures in ({"lost": 0}, {"doubled": 0}):
         path = runs.record_run("kills", "make kills", figures, project)
     assert path == project / "spec/runs/kills.json"
+    assert path is not None
     record = json.loads(path.read_text())
     assert record["figures"] == {"lost": 0, "doubled": 0}
     assert record["command"] == "make kills"

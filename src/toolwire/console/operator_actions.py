@@ -4,7 +4,7 @@ Rules:
 - A record is written after the action, with the name of the operator. It holds no argument and no reason.
 - The console of a user alone keeps no such records: the program that asked records the decision.
 """
-# CO-02, D-40
+# CO-02, D-38
 
 from __future__ import annotations
 
