@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import jsonschema_rs
 import pytest
 
 from toolwire.core.catalog import Catalog
+from toolwire.core.content import Image, read_content
 from toolwire.core.model import Approval, Tool, Value
 from toolwire.protocols.mcp import document, result
 from toolwire.validation import find_schema_fault
@@ -202,3 +205,52 @@ def test_null_that_is_a_value_is_kept() -> None:
     schema = {"type": "object", "properties": {"a": {"default": None}, "b": {"const": None}, "c": {"enum": [None]}}}
     found = document.read({}, "", [{"name": "x", "inputSchema": schema}])
     assert (found.findings, found.catalog.tools[0].input_schema) == ((), schema)
+
+
+# As the reference server "filesystem" 2026.8.31 lists its tool, but for the resources that it may return as well.
+MEDIA_TOOL = {
+    "name": "read_media_file",
+    "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+    "outputSchema": {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {
+            "content": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "type": {"type": "string", "enum": ["image", "audio"]},
+                        "data": {"type": "string"},
+                        "mimeType": {"type": "string"},
+                    },
+                    "required": ["type", "data", "mimeType"],
+                },
+            }
+        },
+        "required": ["content"],
+    },
+}
+MEDIA_BLOCKS = [{"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}]
+
+
+@pytest.mark.requirement("MC-07")
+def test_structured_content_that_repeats_the_blocks_is_content():
+    (tool,) = document.read({}, "", [MEDIA_TOOL]).catalog.tools
+    answer = {"content": MEDIA_BLOCKS, "structuredContent": {"content": MEDIA_BLOCKS}}
+    value = result.read(tool, answer).unwrap()
+    assert read_content(value) == Image(b"\x89PNG\r\n\x1a\n", "image/png")
+    # A gateway passes it on as blocks alone, and an answer that differs from its blocks as it is.
+    assert "outputSchema" not in document.write_tool(tool, tool.name)
+    said = json.loads(result.write_value(b"1", tool, value, b"}}"))["result"]
+    assert said == {"content": MEDIA_BLOCKS, "isError": False}
+    other = {"content": [{"name": "a.png"}]}
+    assert result.read(tool, {"content": MEDIA_BLOCKS, "structuredContent": other}) == Value(other)
+
+
+@pytest.mark.requirement("MC-07")
+@pytest.mark.parametrize("items", [{"type": "string"}, {"type": "object", "properties": {"name": {}}}])
+def test_list_of_other_data_under_content_keeps_its_schema(items):
+    schema = {"type": "object", "properties": {"content": {"type": "array", "items": items}}}
+    (tool,) = document.read({}, "", [{**MEDIA_TOOL, "outputSchema": schema}]).catalog.tools
+    assert tool.output_schema == schema

@@ -244,14 +244,14 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
     annotations = get_object(entry, "annotations")
     members = policy.list_tool_members()
     members["destructive"] = policy.destructive or (not ours and annotations.get("destructiveHint") is True)
-    wrapped, said = _is_wrapping(entry), get_object(meta, IDENTITY_META)
+    wrapped = _is_wrapping(entry)
     return Tool(
         **identity._asdict(),
         **members,
         description=_read_description(entry, policy),
         input_schema=input_schema,
         output_schema=_read_output_schema(entry),
-        reports=said.get("reports") is not False,
+        reports=get_object(meta, IDENTITY_META).get("reports") is not False,
         safe=ours and get_object(meta, POLICY_META).get("readOnly") is True,
         hints=policy.build_hints()
         | {
@@ -260,7 +260,7 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
                 "annotations": annotations,
                 "title": _read_title(entry, annotations),
                 "wrapped": wrapped,
-                "untyped": not isinstance(entry.get("outputSchema"), dict) and not said.keys() & {"wrapped", "content"},
+                "untyped": _is_untyped(entry),
                 "mirror": find_mirrored(input_schema),
             }
         },
@@ -309,11 +309,27 @@ def _is_wrapping(entry: dict[str, Json]) -> bool:
     return named and list(properties) == ["result"] and get_object(properties, "result").get("title") == "Result"
 
 
+def _is_untyped(entry: dict[str, Json]) -> bool:
+    if isinstance(entry.get("outputSchema"), dict):
+        return _repeats_content(entry)
+    return not get_object(get_object(entry, "_meta"), IDENTITY_META).keys() & {"wrapped", "content"}
+
+
+def _repeats_content(entry: dict[str, Json]) -> bool:
+    """Return whether the schema of the result is that of content blocks, under ``content``.
+
+    Such a tool sends its blocks twice, and the schema says no more of them than MCP does: it counts as one without.
+    """
+    properties = get_object(get_object(entry, "outputSchema"), "properties")
+    content = get_object(properties, "content")
+    return list(properties) == ["content"] and content.get("type") == "array" and b'"mimeType"' in to_json(content)
+
+
 def _read_output_schema(entry: dict[str, Json]) -> Schema | None:
     kind = get_object(get_object(entry, "_meta"), IDENTITY_META).get("content")
     if isinstance(kind, str) and kind in MEDIA_RANGES and "outputSchema" not in entry:
         return build_content_schema(kind)  # so that a gateway passes on that it is exactly one
     schema = entry.get("outputSchema")
-    if isinstance(schema, dict):
+    if isinstance(schema, dict) and not _repeats_content(entry):
         return _unwrap(schema) if _is_wrapping(entry) else schema
     return None if get_object(get_object(entry, "_meta"), IDENTITY_META).get("wrapped") is False else {}

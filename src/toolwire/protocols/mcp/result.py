@@ -121,7 +121,9 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
     if result.get("isError") is True:
         problem = get_object(get_object(result, "_meta"), PROBLEM_META)
         return read_problem(problem, Kind.TOOL_FAILED, text or f"{tool.name} failed and did not say why.")
-    if result.get("structuredContent") is not None:
+    structured = result.get("structuredContent")
+    # Some servers repeat their blocks there, which would hide an image in data.
+    if structured is not None and not (is_untyped(tool) and structured == {"content": content}):
         return Value(_unwrap(tool, result, text))
     if text is None:
         return Value(content_blocks.read(content) if content else None)
