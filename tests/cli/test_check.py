@@ -287,3 +287,11 @@ def test_null_required_member_is_an_error(
         inner = inner[step]
     inner[steps[-1]] = None
     assert ": error [" in toolwire("check", put("nulls.json", json.dumps(data))).out
+
+
+def test_url_is_no_file_to_check(toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("check", "https://example.com/openapi.json?api_key=hidden")
+    assert (outcome.code, "hidden" in outcome.err) == (2, False)
+    assert (
+        "check reads files: save the document first, or check the server itself with `toolwire conform`." in outcome.err
+    )

@@ -257,3 +257,26 @@ def test_decimal_argument_keeps_its_value_or_is_refused() -> None:
     assert "has more digits than a number of JSON keeps" in copied("3.14159265358979323846")
     for text in ("NaN", "Infinity", "1E+999999999", "1E-999999999"):
         assert "was not called" in copied(text)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (["a"], '"zz" is not one of "a"'),
+        (["a", 1, None], '"zz" is not one of "a", 1 or null'),
+        (["tool", "bug", "timeout", "list"], '"zz" is not one of "tool", "bug", "timeout" or "list"'),
+        (
+            [f"v{number}" for number in range(25)],
+            f'"zz" is not one of {", ".join(f"{chr(34)}v{number}{chr(34)}" for number in range(20))} or 5 others',
+        ),
+    ],
+)
+def test_every_allowed_value_is_named_as_far_as_there_is_room(values: list[Any], sentence: str) -> None:
+    assert errors({"properties": {"how": {"enum": values}}}, {"how": "zz"}) == {"how": sentence}
+
+
+def test_long_allowed_values_do_not_make_a_message_long() -> None:
+    said = errors({"properties": {"how": {"enum": ["y" * 100 + str(n) for n in range(51)]}}}, {"how": 1})
+    assert said["how"].endswith("or 49 others")
+    assert len(said["how"]) < 400
+    assert len(errors({"properties": {"how": {"enum": ["y" * 10_000]}}}, {"how": 1})["how"]) < 400

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 _SHOWN_CHARACTERS: Final = 300
 _SHOWN_BRANCHES: Final = 4
 _SHOWN_REASONS: Final = 3
+_SHOWN_VALUES: Final = 20
 _CHOICES: Final = ("anyOf", "oneOf")
 
 
@@ -23,6 +25,8 @@ def write_path(steps: Iterable[object]) -> str:
 
 def describe_error(error: Any) -> str:
     """Return what is wrong, without the place; for a choice of schemas, what each of them asks for."""
+    if error.kind.name == "enum":
+        return _describe_values(error)
     if error.kind.name not in _CHOICES or not getattr(error.kind, "context", None):
         return cut_text(error.message)
     branches = _list_apt_branches(error)
@@ -37,6 +41,21 @@ def describe_error(error: Any) -> str:
     more = f"; or {len(forms) - _SHOWN_BRANCHES} more forms" if len(forms) > _SHOWN_BRANCHES else ""
     listed = "; or ".join(forms[:_SHOWN_BRANCHES])
     return f"{_show_value(error)} fits none of {len(branches)} forms: {listed}{more}{other}"
+
+
+def _describe_values(error: Any) -> str:
+    """Return which values are allowed: the validator itself names two, and a caller could not know the others."""
+    values = list(error.kind.options)
+    shown = [cut_text(json.dumps(one, ensure_ascii=False, separators=(",", ":"))) for one in values[:_SHOWN_VALUES]]
+    while len(shown) > 1 and sum(map(len, shown)) > _SHOWN_CHARACTERS:
+        shown.pop()
+    rest = len(values) - len(shown)
+    if rest or len(shown) == 1:
+        listed = ", ".join(shown) + (f" or {rest} others" if rest else "")
+    else:
+        listed = f"{', '.join(shown[:-1])} or {shown[-1]}"
+    given = cut_text(str(error.message).partition(" is not one of ")[0])
+    return f"{given} is not one of {listed}"
 
 
 def _list_apt_branches(error: Any) -> Sequence[Sequence[Any]]:

@@ -94,6 +94,9 @@ def detect_kind(text: bytes, name: str = "") -> str | None:
 
 def _read(file: str, wanted: str | None) -> ReadFile | CheckedFile:
     """Return the text and the kind of a file, or why it is not checked."""
+    if "://" in file:
+        why = "check reads files: save the document first, or check the server itself with `toolwire conform`."
+        return CheckedFile(show_urls(file), refusal=why)
     try:
         with Path(file).open("rb") as opened:
             text = opened.read(openapi.MAX_BYTES + 1)  # one byte more than the limit: the checker reports it
