@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, Final, NoReturn
 
 from toolwire.core.selection import DOCUMENT_BYTES
@@ -100,7 +101,7 @@ def read_command(argv: Sequence[str] | None, version: str) -> argparse.Namespace
 
 def list_given(argv: Sequence[str], version: str) -> frozenset[str]:
     """Return the destinations of the arguments that a valid command line gives, and not those with their defaults."""
-    parser = _build_parser(version)
+    parser = _create_parser(version)  # one of its own, which it may change
     for command in _find_commands(parser).values():
         for action in command._actions:
             action.default = argparse.SUPPRESS
@@ -161,7 +162,13 @@ def _join_words(words: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+@cache
 def _build_parser(version: str) -> Parser:
+    """Return the parser of all commands, which nothing may change. It is created once: that takes ten milliseconds."""
+    return _create_parser(version)
+
+
+def _create_parser(version: str) -> Parser:
     parser = Parser(
         prog="toolwire",
         description="Write a tool once and serve it over every open tool protocol."
