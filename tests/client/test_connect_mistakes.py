@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,3 +53,17 @@ def test_mistyped_option_is_answered_by_what_was_meant(opens: Callable[..., Any]
     with pytest.raises(TypeError) as raised:
         opens("https://example.com", **{name: "mcp"})
     assert str(raised.value) == f"{opens.__name__} has no option {name!r}{hint}"
+
+
+@pytest.mark.parametrize("opens", CONNECTING)
+@pytest.mark.parametrize("name", ["nosuch.json", "./nosuch.yaml", "/nosuch/api.yml", Path("nosuch.json")])
+def test_document_that_is_not_there_is_no_site(opens: Callable[..., Any], name: str | Path) -> None:
+    with pytest.raises(DefinitionError, match=f"^There is no file {re.escape(str(name))}\\.$"):
+        opens(name)
+    opens(f"api.example.com/{Path(name).name}")
+
+
+@pytest.mark.parametrize("opens", CONNECTING)
+def test_file_of_code_is_no_site(opens: Callable[..., Any]) -> None:
+    with pytest.raises(DefinitionError, match=r"^shop\.py is code: import it, and connect to its toolkit\.$"):
+        opens("shop.py")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from toolwire.cli.exits import UsageError
-from toolwire.client.discovery.local_files import file_url
+from toolwire.client.discovery.local_files import file_url, names_document_file
 from toolwire.client.transport.server_command import PREFIX, read_server_command, resolve_target
 
 _NAME: Final = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
@@ -41,8 +41,6 @@ _FILE: Final = re.compile(rf"(?P<path>.*\.py)(?::(?P<name>{_NAME}))?", re.DOTALL
 _HOST: Final = re.compile(
     r"(?:localhost|\[[0-9A-Fa-f:.]+\]|[\w-]+(?:\.[\w-]+)+|[\w-]+(?=:\d))(?::\d{1,5})?(?:[/?#].*)?", re.DOTALL
 )
-_FILE_NAME: Final = re.compile(r"(?:\.{0,2}/.*|[^/]+)\.(?:json|ya?ml)", re.DOTALL)
-"""A path that can only mean a document in a file; ``example.com/openapi.json`` may be a URL."""
 _FORMS: Final = "a URL, file.py, openapi.json, package.module:name or stdio:COMMAND"
 _SCHEMES: Final = ("http", "https", "file")
 _USER: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://)?[^/?#]*@")
@@ -93,7 +91,7 @@ def read_target(text: str) -> Target:
         return UrlTarget(text)
     if _exists(text):
         raise UsageError(f"{text} is no Python file and no document: a target is {_FORMS}.")
-    if _FILE_NAME.fullmatch(text):
+    if names_document_file(text):
         raise UsageError(f"There is no file {text}.")
     if _DOTTED.fullmatch(text) and (file := _find_module_file(text)):
         return _read_module(text, file)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from toolwire.client.calls.retry import RetryLimits
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.discover import complete_url, find_codecs
-from toolwire.client.discovery.local_files import file_url
+from toolwire.client.discovery.local_files import file_url, names_document_file
 from toolwire.client.discovery.overlays import read_overlay
 from toolwire.client.discovery.relocation import ApproveRelocation
 from toolwire.client.transport.drivers import Approver
@@ -176,6 +176,8 @@ class ConnectOptions:
         command = read_server_command(text)
         if command is not None and (self.keys_by_scheme or self.protocol not in (None, "mcp")):
             raise ValueError("a program speaks mcp, and takes keys from its environment: stdio:NAME=$NAME COMMAND")
+        if app is None and command is None:
+            _check_file(text)
         object.__setattr__(self, "command", command)
         object.__setattr__(self, "address", text if command is None else command.url)
         if self.overlay is not None:
@@ -205,6 +207,14 @@ class ConnectOptions:
     def document(self) -> str:
         """The URL of the document on this machine that ``url`` names, or ``""`` if it names a site."""
         return file_url(self.address)
+
+
+def _check_file(text: str) -> None:
+    """Check that a path of a document leads to a file: its name must not be looked for as that of a site."""
+    if names_document_file(text) and not file_url(text):
+        raise DefinitionError(f"There is no file {text}.")
+    if text.endswith(".py") and "/" not in text:
+        raise DefinitionError(f"{text} is code: import it, and connect to its toolkit.")
 
 
 def _check_kinds(options: ConnectOptions) -> None:

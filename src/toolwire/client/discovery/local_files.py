@@ -13,6 +13,13 @@ from toolwire.core.selection import DOCUMENT_BYTES
 SUFFIXES = (".json", ".yaml", ".yml")
 
 
+def names_document_file(text: str) -> bool:
+    """Return whether ``text`` can only mean a document in a file; ``example.com/openapi.json`` may be a URL."""
+    if "://" in text or not text.lower().endswith(SUFFIXES):
+        return False
+    return "/" not in text or text.startswith(("/", "./", "../"))
+
+
 def file_url(text: str) -> str:
     """Return the ``file:`` URL of the document at the path ``text``, or ``""`` if there is none."""
     if "://" in text or not text.lower().endswith(SUFFIXES):
