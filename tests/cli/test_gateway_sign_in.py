@@ -9,8 +9,9 @@ import json
 import re
 import secrets
 import signal
+import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -35,6 +36,20 @@ from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
 
 PASSWORD = "correct horse"
+LISTEN = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "subscriptions/listen",
+    "params": {
+        "notifications": {"toolsListChanged": True},
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        },
+    },
+}
+"""A request to hear of changes."""
 CALLBACK = "http://127.0.0.1:9/callback"
 TABLES = """
 [sign-in]
@@ -428,6 +443,47 @@ def test_person_who_is_removed_stops_at_once_and_leaves_nothing_to_a_namesake(
         other = json.loads(toolwire("users", "list", "--json").out)[0]["caller"]
         assert other != removed["caller"]
     assert PASSWORD not in toolwire("users", "list").out
+
+
+@pytest.mark.requirement("D-38", "GW-02")
+def test_streams_of_a_person_end_with_their_access(
+    toolwire: Any, folder: Path, tasks: Site, people: dict[str, Person]
+) -> None:
+    url = write_file(folder, tasks)
+    wait = """@desk.tool(long=True, safe=False, approval="auto")
+async def wait() -> str:
+    import asyncio
+    await asyncio.Event().wait()
+    return "never"
+"""
+    (folder / "desk.py").write_text(f"{DESK}\n\n{wait}")
+    (folder / "kept").mkdir(mode=0o700)
+    add_people(str(folder / "kept" / "oauth.sqlite3"))
+    ann, bob = people["ann"], people["bob"]
+    with run_gateway(), ExitStack() as ending:
+        streams = []
+        for person in (ann, bob):
+            asyncio.run(use(url, person))
+            assert person.storage.tokens is not None
+            fields = {"authorization": f"Bearer {person.storage.tokens.access_token}", "prefer": "respond-async"}
+            call = httpx2.post(f"{url}/api/wait", headers=fields, json={}).headers["location"]
+            version = {"mcp-protocol-version": "2026-07-28", "mcp-method": "subscriptions/listen"}
+            for method, path, more, body in (
+                ("GET", call, {"accept": "text/event-stream"}, None),
+                ("POST", "/mcp", {**version, "accept": "application/json, text/event-stream"}, LISTEN),
+            ):
+                opened = httpx2.stream(method, f"{url}{path}", headers=fields | more, json=body, timeout=30)
+                stream = ending.enter_context(opened)
+                assert (stream.status_code, stream.headers["content-type"]) == (200, "text/event-stream"), path
+                pieces = stream.iter_bytes()
+                assert next(pieces)
+                streams.append(pieces)
+        assert toolwire("users", "sign-out", "ann").code == 0
+        overdue = time.monotonic() + 60
+        for pieces in streams[:2]:
+            for _ in pieces:
+                assert time.monotonic() < overdue, "the stream goes on"
+        assert next(streams[2])  # those of others go on
 
 
 @pytest.mark.requirement("D-38", "GW-02")

@@ -114,6 +114,8 @@ def _find_null(value: Any) -> tuple[str, ...] | None:
                     return (name, *place)
         case list():
             return next((place for one in value if (place := _find_null(one)) is not None), None)
+        case _:
+            pass  # a number, a date or a truth value
     return None
 
 

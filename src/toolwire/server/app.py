@@ -82,7 +82,7 @@ from .limits import ServerLimits
 from .page.form_fields import find_form_key
 from .route_table import NO_DOCUMENTS, Document, RouteEntry, RouteTable, has_long_tools, list_scopes
 from .run.call_queries import answer_query
-from .run.change_stream import CallerView, ChangeStreams
+from .run.change_stream import CallerView, ChangeStreams, GoesOn
 from .run.confirmation import (
     CONFIRMATION,
     ConfirmationQuestion,
@@ -429,16 +429,30 @@ class App:
             await send_response(scope, exchange, apply_if_none_match(reading, fields))
             return
         if isinstance(reading, CallQuery):
-            await answer_query(scope, exchange, reading, caller.name, self._long_calls)
+            goes_on = self._build_check(fields, caller)
+            await answer_query(scope, exchange, reading, caller.name, self._long_calls, goes_on)
             return
         if self._session_rows is not None:
             await self._load_sessions().prepare_stream()
-        share, view = _find_share(scope, caller), self._build_view(caller)
+        share, view = _find_share(scope, caller), self._build_view(caller, fields)
         await self._changes.run(scope, exchange, reading, owner=share, view=view)
 
-    def _build_view(self, caller: Caller) -> CallerView:
-        """Return what ``caller`` may see of a catalog."""
-        return CallerView(caller.scopes if self._admission.needs_credentials else None)
+    def _build_view(self, caller: Caller, fields: Fields | None = None) -> CallerView:
+        """Return what ``caller`` may see of a catalog; for a stream, as long as the credentials in ``fields`` last."""
+        goes_on = None if fields is None else self._build_check(fields, caller)
+        return CallerView(caller.scopes if self._admission.needs_credentials else None, goes_on)
+
+    def _build_check(self, fields: Fields, caller: Caller) -> GoesOn | None:
+        """Return what checks the credentials of a stream again, or None if its caller came without any."""
+        # Who is signed in at a browser has none in the header fields.
+        if not self._admission.needs_credentials or isinstance(self._callers.find_caller(fields), Problem):
+            return None
+        return partial(self._is_admitted, fields, caller.name)
+
+    async def _is_admitted(self, fields: Fields, name: str) -> bool:
+        found = self._callers.find_caller(fields) or await self._callers.verify(fields)
+        # A store that cannot be asked now has taken nothing away.
+        return found.name == name if isinstance(found, Caller) else found.kind is not Kind.UNAUTHORIZED
 
     async def _take_offer(self, scope: Scope, offer: SessionOffer, caller: Caller) -> Response:
         """Return the answer to a client that begins: within a session if it gets one."""
@@ -491,7 +505,7 @@ class App:
         if isinstance(session, Problem):
             await send_response(scope, exchange, entry.refuse(session))
             return
-        share, view = _find_share(scope, caller), self._build_view(caller)
+        share, view = _find_share(scope, caller), self._build_view(caller, fields)
         await sessions.answer(scope, exchange, session, body, share=share, view=view, refuse=entry.refuse)
 
     async def _run_and_answer(

@@ -12,6 +12,7 @@ from toolwire.core.model import ANONYMOUS, Kind, Problem
 from toolwire.server.http.exchange import Exchange, Scope
 from toolwire.server.http.messages import send_response
 
+from .change_stream import CHECK_S, GoesOn
 from .long_calls import LongCalls
 
 _STREAM_HEADERS: Final = [
@@ -27,8 +28,15 @@ _NO_LIST: Final = Problem(
 )
 
 
-async def answer_query(scope: Scope, exchange: Exchange, query: CallQuery, principal: str, calls: LongCalls) -> None:
-    """Send the response to ``query`` of ``principal``."""
+async def answer_query(
+    scope: Scope,
+    exchange: Exchange,
+    query: CallQuery,
+    principal: str,
+    calls: LongCalls,
+    goes_on: GoesOn | None = None,
+) -> None:
+    """Send the response to ``query`` of ``principal``. A stream ends when ``goes_on`` returns False."""
     if query.frame is None:
         exchange.cancel_on_disconnect()
         try:
@@ -41,7 +49,7 @@ async def answer_query(scope: Scope, exchange: Exchange, query: CallQuery, princ
             exchange.ignore_disconnect()
         await send_response(scope, exchange, query.reply(outcome))
         return
-    await _stream(scope, exchange, query, principal, calls)
+    await _stream(scope, exchange, query, principal, calls, goes_on)
 
 
 async def find_outcome(query: CallQuery, principal: str, calls: LongCalls) -> CallStatus | CallPage | Problem:
@@ -59,9 +67,11 @@ async def find_outcome(query: CallQuery, principal: str, calls: LongCalls) -> Ca
             return await calls.list_calls(principal, query.limit, query.cursor)
 
 
-async def _stream(scope: Scope, exchange: Exchange, query: CallQuery, principal: str, calls: LongCalls) -> None:
+async def _stream(
+    scope: Scope, exchange: Exchange, query: CallQuery, principal: str, calls: LongCalls, goes_on: GoesOn | None
+) -> None:
     """Send the status of a call and each change of it, until it is over, an hour has passed or the client leaves."""
-    sending = asyncio.ensure_future(_send_changes(scope, exchange, query, principal, calls))
+    sending = asyncio.ensure_future(_send_changes(scope, exchange, query, principal, calls, goes_on))
     leaving = asyncio.ensure_future(_wait_for_disconnect(exchange))
     try:
         await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -71,15 +81,22 @@ async def _stream(scope: Scope, exchange: Exchange, query: CallQuery, principal:
         await asyncio.gather(sending, leaving, return_exceptions=True)
 
 
-async def _send_changes(scope: Scope, exchange: Exchange, query: CallQuery, principal: str, calls: LongCalls) -> None:
+async def _send_changes(
+    scope: Scope, exchange: Exchange, query: CallQuery, principal: str, calls: LongCalls, goes_on: GoesOn | None
+) -> None:
     loop, send = asyncio.get_running_loop(), exchange.send
-    until, frame = loop.time() + _LONGEST_S, query.frame
+    checked = loop.time()
+    until, frame = checked + _LONGEST_S, query.frame
     changes = calls.watch(principal, query.call_id)
     is_open = False
     following = asyncio.ensure_future(anext(changes, None))
     try:
         while frame is not None:
-            done, _ = await asyncio.wait({following}, timeout=_KEEP_ALIVE_S)
+            done, _ = await asyncio.wait({following}, timeout=_KEEP_ALIVE_S if goes_on is None else CHECK_S)
+            if is_open and goes_on is not None and loop.time() - checked >= CHECK_S:
+                checked = loop.time()
+                if not await goes_on():  # D-38: who has lost their access learns of no result
+                    break
             if not done:
                 await send({"type": "http.response.body", "body": b": \n\n", "more_body": True})
                 continue

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Hashable
+from collections.abc import Awaitable, Callable, Collection, Generator, Hashable
 from contextlib import contextmanager, suppress
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import NO_REMOTE_CHANGES, RemoteChanges, Subscription
@@ -22,7 +22,9 @@ LOOK_S: Final = 0.5
 
 KEEP_ALIVE_S: Final = 15.0
 LONGEST_S: Final = 3_600.0
-"""After an hour a stream ends and the client listens again, so that its credentials are checked anew."""
+"""After an hour a stream ends and the client listens again."""
+CHECK_S: Final = 5.0
+"""How often the credentials of a stream are checked again, in seconds."""
 
 MOST_WAITING: Final = 1_000
 """How many changes in other processes wait for one stream; with more, all that it watches counts as changed."""
@@ -38,10 +40,15 @@ _FULL = Problem(
 )
 
 
+GoesOn: TypeAlias = Callable[[], Awaitable[bool]]
+"""Returns whether the credentials with which a stream began are still good."""
+
+
 class CallerView(NamedTuple):
-    """What a caller with ``scopes`` may see of a catalog."""
+    """What a caller with ``scopes`` may see of a catalog, for as long as ``goes_on`` says if it is given."""
 
     scopes: Scopes
+    goes_on: GoesOn | None = None
 
     def __call__(self, catalog: Catalog) -> Catalog:
         """Return the part of ``catalog`` that the caller may see: the same object where that is all."""
@@ -148,10 +155,14 @@ class ChangeStreams:
         seen = view(whole)
         await send({"type": "http.response.start", "status": 200, "headers": list(subscription.headers)})
         await send({"type": "http.response.body", "body": subscription.opening(seen), "more_body": True})
-        begun = last_sent = loop.time()
+        begun = last_sent = checked = loop.time()
         while not self._is_draining() and not ended.is_set() and loop.time() - begun < LONGEST_S:
             with suppress(TimeoutError):
                 await asyncio.wait_for(ended.wait(), LOOK_S)
+            if view.goes_on is not None and loop.time() - checked >= CHECK_S:
+                checked = loop.time()
+                if not await view.goes_on():  # D-38: who has lost their access hears of nothing more
+                    break
             data, changes = b"", take_changes()
             if (now := self._find_catalog()) is not whole or changes is not NO_REMOTE_CHANGES:
                 whole, before, seen = now, seen, seen if now is whole else view(now)
