@@ -32,6 +32,7 @@ from toolwire.core.ledger import (
     make_ticket,
 )
 from toolwire.stores.group_commit import NOT_MADE, GroupCommit
+from toolwire.stores.outage_log import OutageLog
 
 from . import result_bytes, sqlite_batch
 from . import tables as sql
@@ -102,6 +103,7 @@ class SqliteLedger:
             is_alive=partial(is_alive, self._path),
             after_sweep=self._save_age,
         )
+        self._outages = OutageLog(_log, f"the ledger {self._path.name} can be written again.")
         self._unsaved: dict[Ticket, CallEnding | None] = {}
         self._saved: set[Ticket] = set()
         self._counted = self._tally.totals
@@ -164,6 +166,7 @@ class SqliteLedger:
             return None
         self._calls.make_room(needs)  # before these calls end: only ended calls are removed for room
         settled = sqlite_batch.settle_calls(self._connection, rows)
+        self._outages.record_success()
         for place in places.values():
             outcomes[place] = None
         if not all(settled):
@@ -193,6 +196,7 @@ class SqliteLedger:
                 needs[key[0]] = Room(before.rows + 1, before.size + size)
         if not (self._calls.make_room(needs) and sqlite_batch.add_calls(self._connection, rows)):
             return None
+        self._outages.record_success()
         self._tally.add_all(needs)
         for key, place in places.items():
             outcomes[place] = make_ticket((key, owner, 1))
@@ -231,6 +235,7 @@ class SqliteLedger:
     def _commit(self) -> None:
         """Write what was changed."""
         self._connection.execute("COMMIT")
+        self._outages.record_success()
         # Only after the commit: an ending whose transaction is rolled back must stay in memory.
         for ticket in self._saved:
             self._unsaved.pop(ticket, None)
@@ -241,7 +246,7 @@ class SqliteLedger:
         self._saved.clear()
         self._tally.totals = self._counted
         self._tally.forget_shares()
-        _log.error("the ledger %s cannot be written: %s", self._path.name, error)
+        self._outages.record_failure("the ledger %s cannot be written: %s.", self._path.name, error)
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")

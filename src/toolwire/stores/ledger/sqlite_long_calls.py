@@ -29,6 +29,7 @@ from toolwire.core.long_call import (
 )
 from toolwire.core.model import Json, Problem
 from toolwire.stores.group_commit import GroupCommit
+from toolwire.stores.outage_log import OutageLog
 
 from . import tables as sql
 from .clock import ClockMark, LedgerClock, read_boot_id
@@ -79,6 +80,7 @@ class SqliteLongCalls:
         self._changes = GroupCommit(
             begin=self._begin_transaction, commit=self._commit, roll_back=self._roll_back, busy_s=_BUSY_S
         )
+        self._outages = OutageLog(_log, f"the long calls in {self._path and self._path.name} can be written again.")
         self._lock: ProcessLock | None = None
         self._owner = 0
         self._is_open = False
@@ -161,9 +163,12 @@ class SqliteLongCalls:
 
     def _commit(self) -> None:
         self._connection.execute("COMMIT")
+        self._outages.record_success()
 
     def _roll_back(self, error: Exception) -> None:
-        _log.error("the long calls in %s cannot be written: %s", self._path and self._path.name, error)
+        self._outages.record_failure(
+            "the long calls in %s cannot be written: %s.", self._path and self._path.name, error
+        )
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
