@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 import anyio.to_thread
 
@@ -25,7 +25,7 @@ from toolwire.client.approvers.peer_user import is_other_user
 from toolwire.core.errors import ToolwireError
 from toolwire.core.http import STATUS_BY_KIND, Response
 from toolwire.core.model import Problem
-from toolwire.core.url_origin import has_same_origin
+from toolwire.core.url_origin import get_authority, has_same_origin
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.deadline_scheduler import DeadlineScheduler
 from toolwire.server.http.cookies import build_cookie, find_cookie
@@ -119,7 +119,7 @@ class Console:
         self._sessions = OperatorSessions(sign_in, secret=secret)
         self._guard = HostGuard(hosts=hosts)
         self._own_user_only = own_user_only
-        self._secure_host = urlsplit(public_url).netloc.lower() if public_url.startswith("https://") else ""
+        self._secure_host = get_authority(public_url) if public_url.startswith("https://") else ""
         self._scheduler = DeadlineScheduler()
         self._limiters: list[anyio.CapacityLimiter] = []
         self._groups = groups

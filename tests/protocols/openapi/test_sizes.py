@@ -178,9 +178,12 @@ def test_data_above_the_resource_limit_is_described_without_a_handle() -> None:
 
 @pytest.fixture
 def restore_collection() -> Any:
-    """Leaves garbage collection as it was."""
-    before = gc.isenabled()
+    """Leaves garbage collection as it was. What the run of the tests froze is not frozen meanwhile."""
+    before, is_frozen = gc.isenabled(), gc.get_freeze_count() > 0
+    gc.unfreeze()
     yield
+    if is_frozen:
+        gc.freeze()
     if before:
         gc.enable()
     else:

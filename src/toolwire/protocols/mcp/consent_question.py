@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum
 from hashlib import sha256
-from urllib.parse import urlsplit
 
 from toolwire.core.model import Call, Context, Json, Kind, Problem
+from toolwire.core.url_origin import get_authority
 from toolwire.framing import jsontext
 from toolwire.framing.jsontext import get_object, get_text
 from toolwire.framing.question_template import fill_template
@@ -219,7 +219,7 @@ def _write_inbox_visit(
     is_own = bool(page) and get_object(problem.details, "inbox").get("url") == page
     if not is_own or not can_open_pages(asked.params) or _VISIT in get_object(asked.params, "inputResponses"):
         return None
-    host = urlsplit(page).netloc
+    host = get_authority(page)
     message = f"{call.tool.name} waits for your decision, and does not run before. Look at the call in your inbox at"
     subject = f"{page} {get_text(get_object(problem.details, 'inbox'), 'id')}"
     params = _write_page(_clean(f"{message} {host}, and allow it there or not."), page, asked, subject)

@@ -123,7 +123,7 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
         return read_problem(problem, Kind.TOOL_FAILED, text or f"{tool.name} failed and did not say why.")
     structured = result.get("structuredContent")
     # Some servers repeat their blocks there, which would hide an image in data.
-    if structured is not None and not (is_untyped(tool) and structured == {"content": content}):
+    if structured is not None and not (structured == {"content": content} and is_untyped(tool)):
         return Value(_unwrap(tool, result, text))
     if text is None:
         return Value(content_blocks.read(content) if content else None)
