@@ -75,12 +75,15 @@ class Postgres:
         """Kill it with all that it started, as when the machine takes them."""
         if self._process.poll() is not None:
             return
-        os.kill(self._process.pid, signal.SIGSTOP)  # it starts nothing more while its processes are listed
+        os.kill(self._process.pid, signal.SIGSTOP)
+        _wait_for_state(self._process.pid, "TZ")  # it starts nothing more while its processes are listed
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
         for each in (self._process.pid, *map(int, children)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(each, signal.SIGKILL)
         self._process.wait(PATIENCE_S)
+        for each in map(int, children):  # the next server does not begin while one of them has the shared memory
+            _wait_for_state(each, "ZX")
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
@@ -143,6 +146,15 @@ class LedgerDatabase:
         """Let all leases run out, also for processes that connected a moment ago."""
         self.connection.execute("UPDATE test_time SET now = now + 10")
         self.connection.execute("UPDATE toolwire_owners SET until = 0")
+
+
+def _wait_for_state(process: int, states: str) -> None:
+    """Wait until ``process`` is in one of ``states``, letters of the system, or is gone."""
+    deadline = time.monotonic() + PATIENCE_S
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        while Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0] not in states:
+            assert time.monotonic() < deadline, f"process {process} goes on"
+            time.sleep(0.002)
 
 
 def _send_signal(process: int, number: signal.Signals) -> bool:
