@@ -49,7 +49,7 @@ from . import postgres_tables as sql
 from . import result_bytes
 from .postgres_tables import POSTGRES
 from .sql_calls import SqlCalls, row_bytes
-from .tally import NOTHING, LedgerTally, Room, sum_rooms
+from .tally import LedgerTally, Room, add_room, sum_rooms
 
 LEASE_S = 3.0
 """How long after its last renewal a process still has its running calls, in seconds of the database's clock."""
@@ -289,8 +289,7 @@ class PostgresLedger:
             self._in_transaction(connection, lambda: self._sweep(connection))
         needs: dict[str, Room] = {}
         for claim, size in zip(claims, sizes, strict=True):
-            before = needs.get(claim.key.principal, NOTHING)
-            needs[claim.key.principal] = Room(before.rows + 1, before.size + size)
+            add_room(needs, claim.key.principal, 1, size)
         if not self._make_room(connection, needs):
             return {}
         # In the order of the keys: two processes that add the same calls in different orders would deadlock.
@@ -331,8 +330,7 @@ class PostgresLedger:
         ]
         needs: dict[str, Room] = {}
         for ticket, _, answer in plain:
-            size = needs.get(ticket.key.principal, NOTHING).size + len(answer)
-            needs[ticket.key.principal] = Room(0, size)
+            add_room(needs, ticket.key.principal, 0, len(answer))
         is_ample = bool(plain)
         if is_ample:
             self._make_room(connection, needs)

@@ -40,7 +40,7 @@ from .clock import ClockMark, LedgerClock, read_boot_id
 from .process_lock import ProcessLock, find_owners, is_alive
 from .sql_calls import SqlCalls, row_bytes
 from .statements import AGE, FORGET_AGE, SAVE_AGE, SQLITE
-from .tally import NOTHING, LedgerTally, Room
+from .tally import LedgerTally, Room, add_room
 
 ON_DISK = LedgerLimits()
 _BUSY_S = 1.0
@@ -161,7 +161,7 @@ class SqliteLedger:
             size = len(answer)
             places[ticket] = place
             rows.append((*key, owner, state.value, pinned, answer, size, until))
-            needs[key[0]] = Room(0, needs.get(key[0], NOTHING).size + size)
+            add_room(needs, key.principal, 0, size)
         if not rows:
             return None
         self._calls.make_room(needs)  # before these calls end: only ended calls are removed for room
@@ -173,7 +173,7 @@ class SqliteLedger:
             needs.clear()
             for row, is_settled in zip(rows, settled, strict=True):
                 if is_settled:
-                    needs[row[0]] = Room(0, needs.get(row[0], NOTHING).size + row[7])
+                    add_room(needs, row[0], 0, row[7])
         self._tally.add_all(needs)
         return outcomes
 
@@ -192,8 +192,7 @@ class SqliteLedger:
                 size = row_bytes(key)
                 places[key] = place
                 rows.append((*key, fingerprint, can_rerun, owner, size))
-                before = needs.get(key[0], NOTHING)
-                needs[key[0]] = Room(before.rows + 1, before.size + size)
+                add_room(needs, key.principal, 1, size)
         if not (self._calls.make_room(needs) and sqlite_batch.add_calls(self._connection, rows)):
             return None
         self._outages.record_success()

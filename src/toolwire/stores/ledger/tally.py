@@ -45,6 +45,12 @@ class Room(NamedTuple):
 NOTHING: Final = Room(0, 0)
 
 
+def add_room(rooms: dict[str, Room], principal: str, rows: int, size: int) -> None:
+    """Add ``rows`` and ``size`` to the room of a caller in ``rooms``."""
+    before = rooms.get(principal, NOTHING)
+    rooms[principal] = Room(before.rows + rows, before.size + size)
+
+
 def sum_rooms(rooms: Iterable[Room]) -> Room:
     """Return the rows and bytes of all ``rooms``."""
     rows, sizes = zip(*rooms, strict=True)
