@@ -551,6 +551,30 @@ def test_reload_takes_no_settings_that_a_new_process_could_not_begin_with(folder
         assert list_tools(url, "otc", "") == ["abs"]
 
 
+@pytest.mark.requirement("GW-01")
+def test_reload_that_is_asked_for_while_the_tools_are_loaded_comes_after_the_start(
+    folder: Path, write: Callable[..., Path]
+) -> None:
+    write(
+        "tools.py",
+        """
+        import os, signal
+        from pathlib import Path
+        from toolwire import Toolkit
+
+        if not Path("loaded").exists():
+            Path("loaded").touch()
+            os.kill(os.getpid(), signal.SIGHUP)
+        kit = Toolkit("K")
+        kit.tool(approval="auto")(abs)
+        """,
+    )
+    (folder / "toolwire.toml").write_text('port = 0\n[upstreams.own]\ntarget = "tools.py"\n')
+    with run_gateway() as (process, url):
+        assert "Reloaded" in wait_for_line(process, "")
+        assert list_tools(url, "otc", "") == ["abs"]
+
+
 @pytest.mark.requirement("GW-01", "LC-01")
 def test_long_call_is_still_known_after_a_reload(
     folder: Path, write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,13 +111,20 @@ def tools(state: str = "", **limits: Any) -> Any:  # noqa: C901 - each of its fu
     return asgi(kit, limits=ServerLimits(**limits), state=state)
 
 
+def announce(signal_first: int, url: str) -> None:
+    """Print the URL; a signal comes as early as somebody who reads it could send one."""
+    if signal_first:
+        os.kill(os.getpid(), signal_first)
+    print(url, flush=True)
+
+
 def main() -> None:
     """Serve as the options in the first argument say."""
     os.environ[OPTIONS] = sys.argv[1]
     options = json.loads(sys.argv[1])
     settings: dict[str, Any] = {
         "port": options.get("port", 0),
-        "announce": lambda url: print(url, flush=True),
+        "announce": partial(announce, options.get("signal_first", 0)),
         "deadlines": Deadlines(**options.get("deadlines", {})),
         "access_log": options.get("access_log", False),
     }

@@ -167,6 +167,15 @@ def test_a_worker_that_is_renewed_gets_no_new_connections(start: Start) -> None:
     asyncio.run(story())
 
 
+@pytest.mark.requirement("GW-01")
+def test_a_server_that_is_renewed_as_soon_as_it_is_announced_serves(start: Start) -> None:
+    async def story() -> None:
+        async with asyncio.timeout(HANG), dial(start(workers=1, signal_first=signal.SIGHUP)) as peer:
+            assert await whose(peer)
+
+    asyncio.run(story())
+
+
 async def find_stopping(owners: dict[Peer, int]) -> int:
     """Return the first worker that says that it stops."""
     kept = {owner: peer for peer, owner in owners.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -92,13 +93,16 @@ def serve_arguments(arguments: argparse.Namespace, *, renew: Callable[[], ServeS
     Raises:
         ToolwireError: it cannot be served; the text says why.
     """
+    received: list[int] = []
+    if renew is not None and not arguments.stdio:  # it may come while the upstreams are still read
+        signal.signal(signal.SIGHUP, lambda number, _: received.append(number))
     if confirmations := find_state_places(arguments.state).confirmations:
-        return _serve(arguments, renew, confirmations=confirmations)
+        return _serve(arguments, renew, received, confirmations=confirmations)
     if arguments.workers == 1 and renew is None:
-        return _serve(arguments, renew)
+        return _serve(arguments, renew, received)
     # A caller confirms a call with a word of one worker, and sends it to any worker.
     with TemporaryDirectory(prefix="toolwire-") as folder:
-        return _serve(arguments, renew, confirmations=f"{folder}/confirmations")
+        return _serve(arguments, renew, received, confirmations=f"{folder}/confirmations")
 
 
 def build_settings(
@@ -164,7 +168,13 @@ def build_settings(
     )
 
 
-def _serve(arguments: argparse.Namespace, renew: Callable[[], ServeSettings] | None, *, confirmations: str = "") -> int:
+def _serve(
+    arguments: argparse.Namespace,
+    renew: Callable[[], ServeSettings] | None,
+    received: Iterable[int],
+    *,
+    confirmations: str = "",
+) -> int:
     tls = _read_listening(arguments)
     read_settings = partial(build_settings, arguments) if renew is None else renew
     settings, boxes, app = _prepare(replace(read_settings(), confirmations=confirmations), stdio=arguments.stdio)
@@ -202,7 +212,7 @@ def _serve(arguments: argparse.Namespace, renew: Callable[[], ServeSettings] | N
             serve_reloading(FACTORY, directories=_list_folders(targets), announce_reload=_print_reload, **place)
         else:
             may_renew = renew and partial(_renew_settings, renew, confirmations)
-            serve_workers(FACTORY, workers=arguments.workers, may_renew=may_renew, **place)
+            serve_workers(FACTORY, workers=arguments.workers, may_renew=may_renew, received=received, **place)
     return OK
 
 

@@ -226,11 +226,13 @@ def serve_workers(
     access_log: bool = False,
     tls: TlsFiles | None = None,
     may_renew: Callable[[], bool] | None = None,
+    received: Iterable[int] = (),
 ) -> None:
     """Serve the application that ``factory`` (``module:function``) returns, in each of ``workers`` processes.
 
     A worker that dies is replaced. A signal stops all workers as it stops ``serve``. SIGHUP replaces each worker by a
     new one, which begins before the old one finishes its calls and ends; not if ``may_renew``, asked before, says no.
+    ``received`` are the signals that came while the caller prepared this; they count as if they came now.
 
     Raises:
         DefinitionError: the socket cannot listen at ``host`` and ``port``.
@@ -241,11 +243,13 @@ def serve_workers(
         factory, deadlines=deadlines, access_log=access_log, tls=tls, workers=workers, load_of_workers=load
     )
     with open_listener(host, port) as listener:
-        announce(build_url(host, listener, secure=tls is not None))
         _raise_socket_limit()
         # R4: one socket for all workers, so a connection that a killed worker did not accept is not lost.
         supervisor = _Workers(config, sockets=[listener])
         supervisor.may_renew = may_renew or supervisor.may_renew
+        supervisor.signal_queue.extend(received)
+        # Only now: before it takes the signals, SIGHUP ends this process.
+        announce(build_url(host, listener, secure=tls is not None))
         supervisor.run()
     if not supervisor.has_started and any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         raise ToolwireError("A worker could not start; the line above says why.")
