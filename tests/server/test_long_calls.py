@@ -18,6 +18,7 @@ from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Secret
 from toolwire.protocols.openapi.tools.operations import read_operations
 from toolwire.server.access.api_keys import ApiKey
+from toolwire.stores.ledger.call_overview import CallOverview
 from toolwire.testing.wire import HERE, AppTransport
 
 KEYS = tuple(ApiKey(key=Secret(f"{name}-key-of-a-caller"), name=name) for name in ("ada", "bob"))
@@ -248,6 +249,50 @@ def test_a_call_belongs_to_its_caller_alone() -> None:
         assert work.did[-1] == ("began", 7)
 
     run(scenario, api_keys=KEYS)
+
+
+@pytest.mark.requirement("D-38", "LC-03")
+def test_calls_of_a_key_that_was_taken_away_do_not_run(tmp_path: Path) -> None:
+    kept = tmp_path / "calls.sqlite"
+    ids: dict[str, str] = {}
+
+    async def accept_calls(work: Work, caller: Callable[..., Client]) -> None:
+        ids["waiting"] = (await caller("bob").ask("tools/call", name="greet", arguments={}))["taskId"]
+        assert (await caller("bob").read(ids["waiting"], prefer="wait=20"))["state"] == "waiting"
+        ids["running"] = await caller("ada").start()
+        await work.started.wait()
+        ids["accepted"] = await caller("bob").start()
+        work.gate = asyncio.Event()  # the server ends while the first call runs
+
+    async def go_on(work: Work, caller: Callable[..., Client]) -> None:
+        work.gate.set()
+        assert (await caller("ada").read(ids["running"], prefer="wait=20"))["state"] == "interrupted"
+        assert (await caller("bob").send("GET", f"/calls/{ids['accepted']}"))[0].status == 401
+        assert work.did == []
+
+    run(accept_calls, api_keys=KEYS, ledger=str(kept), limits=ServerLimits(long_running=1, repeat_s=0.1))
+    run(go_on, api_keys=KEYS[:1], ledger=str(kept))
+    states = {call.status.id: call.status.state.value for call in CallOverview(kept).list_recent(9)}
+    assert states == {ids["running"]: "interrupted", ids["accepted"]: "cancelled", ids["waiting"]: "cancelled"}
+
+
+@pytest.mark.requirement("D-38", "LC-03")
+def test_running_call_of_a_key_is_cancelled_by_the_process_that_comes_without_it(tmp_path: Path) -> None:
+    kept = str(tmp_path / "calls.sqlite")
+
+    async def run_call(work: Work, caller: Callable[..., Client]) -> None:
+        ids = [await caller(name).start() for name in ("ada", "bob")]
+        after = asgi(Work().kit, api_keys=KEYS[:1], ledger=kept)
+        await after.begin()
+        try:
+            over = await caller("bob").read(ids[1], prefer="wait=20")
+            assert (over["state"], over["error"]["kind"]) == ("cancelled", "cancelled")
+            work.gate.set()
+            assert (await caller("ada").read(ids[0], prefer="wait=20"))["state"] == "ended"
+        finally:
+            await after.end()
+
+    run(run_call, api_keys=KEYS, ledger=kept)
 
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"

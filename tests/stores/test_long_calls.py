@@ -194,6 +194,23 @@ def test_cancelling_ends_what_does_not_run_and_tells_what_runs(make: Open) -> No
     assert do(store.renew()) == {}
 
 
+@pytest.mark.requirement("LC-04", "D-38")
+def test_all_calls_of_callers_who_lost_their_access_are_cancelled(make: Open) -> None:
+    store = make()
+    for call_id in ("runs", "waits"):
+        accept(store, call_id)
+        lease = claim(store, call_id)
+    do(store.change(lease, CallChange(input={"name": {"message": "Who?"}})))
+    accept(store, "accepted")
+    accept(store, "other", principal="bob")
+    assert do(store.cancel_removed(lambda name: name == "ada")) == 3
+    assert do(store.cancel_removed(lambda name: name == "ada")) == 0
+    assert do(store.renew()) == {"runs": True}
+    for call_id in ("waits", "accepted"):
+        assert do(store.read("ada", call_id)).state is LongCallState.CANCELLED
+    assert do(store.read("bob", "other")).state is LongCallState.ACCEPTED
+
+
 @pytest.mark.requirement("LC-03")
 def test_a_call_waits_for_its_user_and_goes_on_with_every_answer(make: Open) -> None:
     store = make()

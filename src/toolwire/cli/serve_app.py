@@ -51,7 +51,7 @@ from toolwire.opentool.serve_object import build_app as opentool_app
 from toolwire.protocols.openapi.document import arazzo
 from toolwire.protocols.openapi.document.loading import load_document
 from toolwire.server import App, asgi
-from toolwire.server.access.api_keys import parse_api_key
+from toolwire.server.access.api_keys import ApiKeyCallers, parse_api_key
 from toolwire.server.access.callers import Callers, CombinedCallers
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.access.people import PeopleSignIn
@@ -407,7 +407,7 @@ def _build_served(settings: ServeSettings, toolboxes: Sequence[Toolbox], engine:
     )
     if sign_in is not None:
         app.people = PeopleSignIn(sign_in.find_user, sign_in.login_path, bool(keys or settings.tokens))
-    known = apply_scopes(combine_callers(keys, callers), rules)
+    known = apply_scopes(combine_callers(ApiKeyCallers(keys), callers), rules)
     is_personal = any(isinstance(toolbox, PersonalToolbox) for toolbox in toolboxes)
     if not is_personal and not settings.metrics_address and sign_in is None:
         return _Served(app, known, None)

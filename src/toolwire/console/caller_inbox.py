@@ -58,7 +58,7 @@ def add_caller_inbox(
         DefinitionError: the place cannot be used, or callers need no credentials, so that none can be told apart.
     """
     keys = tuple(api_keys)
-    known = combine_callers(keys, callers)
+    known = combine_callers(ApiKeyCallers(keys), callers)
     if not known.needs_credentials:
         raise DefinitionError("An inbox page needs callers with keys or tokens: without them, it can know no caller.")
     console = Console(

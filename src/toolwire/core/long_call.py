@@ -10,7 +10,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from hashlib import sha256
@@ -128,6 +128,10 @@ class LongCallStore(Protocol):
 
     async def cancel(self, principal: str, call_id: str) -> CallStatus | Problem | None:
         """Ask to cancel a call and return its status. One that no process runs is cancelled at once."""
+        ...
+
+    async def cancel_removed(self, is_removed: Callable[[str], bool]) -> int | Problem:
+        """Cancel all calls of the callers that ``is_removed`` is true of, and return how many these are."""
         ...
 
     async def answer(self, principal: str, call_id: str, answers: Mapping[str, Json]) -> CallStatus | Problem | None:

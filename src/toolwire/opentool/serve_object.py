@@ -14,7 +14,7 @@ from toolwire.limits import LocalRates, RatesFail
 from toolwire.protocols import BUILTIN
 from toolwire.protocols.opentool import CODEC, STRICT
 from toolwire.server import App, ServerLimits
-from toolwire.server.access.api_keys import ApiKey
+from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
 from toolwire.server.access.callers import Callers
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.app import SessionUse
@@ -107,7 +107,7 @@ def build_app(
     codecs = [own if one.name == own.name else one for one in BUILTIN]
     limits = limits if limits is not None else ServerLimits()
     guard = HostGuard(hosts=hosts, origins=origins)
-    known = combine_callers(api_keys, callers)
+    known = combine_callers(ApiKeyCallers(api_keys), callers)
     local_rates = LocalRates(rates_fail, rates_replicas, time.monotonic)
     return App(
         box,

@@ -184,6 +184,7 @@ class App:
         long_calls: Callable[[], LongCallStore] | None = None,
         engine: CallEngine | None = None,
         ask_wait: float = 0.0,
+        is_removed: Callable[[str], bool] | None = None,
     ) -> None:
         check_host_consent(consent, asks=ask_hosts)
         if sessions not in get_args(SessionUse):
@@ -246,6 +247,7 @@ class App:
             execute=self._service.run_accepted,
             limits=limits,
             inbox=inbox,
+            is_removed=is_removed,
         )
         self._service.add_long_calls(self._long_calls)
         if has_long_tools(toolbox.catalog()):  # a server of such tools does not begin without their store

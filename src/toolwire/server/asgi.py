@@ -180,11 +180,12 @@ def asgi(
     limits = limits if limits is not None else ServerLimits()
     toolbox = FunctionToolbox(target, threads=limits.threads) if isinstance(target, Toolkit) else target
     guard = HostGuard(hosts=hosts, origins=origins)
+    keys = ApiKeyCallers(api_keys)
     if workflows is not None:
         _check_workflows(workflows, toolbox)
     return App(
         toolbox,
-        callers=apply_scopes(combine_callers(api_keys, callers), rules),
+        callers=apply_scopes(combine_callers(keys, callers), rules),
         guard=guard,
         limits=limits,
         codecs=STRICT_JSONRPC if strict_jsonrpc else BUILTIN,
@@ -203,6 +204,7 @@ def asgi(
         consent=consent,
         inbox=choose_inbox(consent, inbox, places.inbox, rules=rules, on_question=on_question),
         ask_wait=check_ask_wait(ask_wait),
+        is_removed=keys.is_removed if keys.needs_credentials else None,
         receipts=open_receipt_verifier(receipts, receipt_keys, audience=receipt_audience, place=places.receipts),
         workflows=workflows,
         private=private,
@@ -340,9 +342,8 @@ def apply_scopes(callers: Callers, rules: RulesByCaller | None) -> Callers:
     return callers if rules is None or not rules.has_scopes else CallersWithScopes(callers, rules)
 
 
-def combine_callers(api_keys: Iterable[str | ApiKey], callers: Callers | None) -> Callers:
+def combine_callers(keys: ApiKeyCallers, callers: Callers | None) -> Callers:
     """Return the callers of a server: owners of keys, those that ``callers`` finds, or all if there are neither."""
-    keys = ApiKeyCallers(api_keys)
     if callers is None:
         return keys
     return CombinedCallers(keys, callers) if keys.needs_credentials else callers

@@ -6,10 +6,11 @@ Rules:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Headers
@@ -54,6 +55,11 @@ class ApiKeyCallers:
         """Whether there are keys."""
         return bool(self._callers)
 
+    def is_removed(self, name: str) -> bool:
+        """Return whether ``name`` is that of a caller whom a key identified, and none of these keys does."""
+        # No other source names its callers so. A key that replaces another under the same name keeps its caller.
+        return _KEY_NAME.match(name) is not None and all(caller.name != name for caller in self._callers.values())
+
     def find_caller(self, fields: Fields) -> Caller | Problem | None:
         """Return the owner of the key of a request, or a Problem if it has none or a wrong one."""
         if not self._callers:
@@ -85,5 +91,6 @@ def _build_entry(key: ApiKey) -> tuple[bytes, Caller]:
     return digest, Caller(name, key.scopes)
 
 
+_KEY_NAME: Final = re.compile(r"key:|key-[0-9a-f]{12}\Z")
 _NO_KEY = Problem(kind=Kind.UNAUTHORIZED, message="Send an API key: Authorization: Bearer KEY, or X-API-Key.")
 _WRONG_KEY = Problem(kind=Kind.UNAUTHORIZED, message="This API key is not valid here.")

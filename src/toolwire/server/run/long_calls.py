@@ -70,6 +70,7 @@ MAX_WAIT_S = 60.0
 RETRY_AFTER_S = 1
 """After how many seconds a caller should ask again."""
 _LOOK_S = 1.0
+_REMOVAL_S = 60.0
 _READY_AT_ONCE = 64
 _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 1.0
@@ -139,7 +140,8 @@ class LongCalls:
     """The long calls of one server. ``execute`` runs the tool of a call; ``find_tool`` finds a tool by its id.
 
     ``open_store`` opens the store when it is needed first. ``engine`` gets the accepted calls; without one, they run in
-    this process. ``inbox`` is where users decide about calls of clients that cannot ask them.
+    this process. ``inbox`` is where users decide about calls of clients that cannot ask them. The calls of the callers
+    that ``is_removed`` is true of are cancelled: this server does not let them in any more.
     """
 
     def __init__(
@@ -151,7 +153,11 @@ class LongCalls:
         execute: Execute,
         limits: ServerLimits,
         inbox: Inbox | None = None,
+        is_removed: Callable[[str], bool] | None = None,
     ) -> None:
+        self._is_removed = is_removed
+        self._removal_checks = 0 if is_removed is None else 2
+        self._removal_check_at = 0.0
         self._open_store = open_store
         self._inbox = inbox
         self._engine = engine
@@ -563,6 +569,8 @@ class LongCalls:
         """Keep the calls of this process, and run those that no process runs."""
         while True:
             try:
+                if self._is_removed is not None and self._removal_checks:
+                    await self._cancel_removed(store, self._is_removed)
                 await self._look(store)
             except Exception:  # noqa: BLE001 - it goes on with the next second
                 _log.exception("looking after long calls failed")
@@ -588,6 +596,21 @@ class LongCalls:
                 await self._engine.offer(call_id)
         if self._inbox is not None:
             await self._take_decisions(self._inbox)
+
+    async def _cancel_removed(self, store: LongCallStore, is_removed: Callable[[str], bool]) -> None:
+        """Cancel the calls of callers that ``is_removed`` is true of: at the first look, and again a minute later."""
+        # D-38: they would go on with the credentials of the server. A process with earlier settings may still accept
+        # some until it has ended. Later looks would find those of keys that only newer processes know.
+        now = asyncio.get_running_loop().time()
+        if now < self._removal_check_at:
+            return
+        count = await store.cancel_removed(is_removed)
+        if isinstance(count, Problem):
+            return
+        if count:
+            _log.warning("%s long calls are cancelled: their callers had keys that this server does not take", count)
+        self._removal_checks -= 1
+        self._removal_check_at = now + _REMOVAL_S
 
     async def _take_decisions(self, inbox: Inbox) -> None:
         """Let the calls go on whose questions in the inbox are over."""

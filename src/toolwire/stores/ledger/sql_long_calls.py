@@ -176,6 +176,11 @@ class _Statements:
             f"INSERT INTO {shares} VALUES (?, ?, ?, ?) ON CONFLICT (principal) DO UPDATE SET rows = {shares}.rows +"
             f" excluded.rows, bytes = {shares}.bytes + excluded.bytes, open = {shares}.open + excluded.open"
         )
+        self.find_callers = f"SELECT principal FROM {shares} WHERE open > 0"
+        self.find_open = write(
+            f"SELECT id FROM {calls} WHERE principal = ? AND cancel_asked = 0 AND state IN ('accepted', 'running',"
+            " 'waiting')"
+        )
         self.forget_share = write(f"DELETE FROM {shares} WHERE principal = ? AND rows <= 0")
         self.count_all = f"SELECT coalesce(sum(rows), 0) FROM {shares}"
 
@@ -295,6 +300,15 @@ class SqlLongCalls:
             asked = self._fetch(self._sql.ask_cancel, self._read_wall(), found.number)
             return self._write_status(asked or found)
         return self._end(found, build_cancellation(found.tool), pinned=True)
+
+    def cancel_removed(self, is_removed: Callable[[str], bool]) -> int:
+        """Cancel all calls of the callers that ``is_removed`` is true of, and return how many these are."""
+        callers = [name for (name,) in self._connection.execute(self._sql.find_callers).fetchall() if is_removed(name)]
+        count = 0
+        for principal in callers:
+            found = self._connection.execute(self._sql.find_open, (principal,)).fetchall()
+            count += sum(1 for (call_id,) in found if self.cancel(principal, call_id) is not None)
+        return count
 
     def answer(self, principal: str, call_id: str, answers: Mapping[str, Json]) -> CallStatus | Problem | None:
         """Record what the user answers to the questions of a waiting call."""

@@ -130,6 +130,10 @@ class SqliteLongCalls:
         """Ask to cancel a call and return its status."""
         return await self._do(lambda: self._calls.cancel(principal, call_id))
 
+    async def cancel_removed(self, is_removed: Callable[[str], bool]) -> int | Problem:
+        """Cancel all calls of the callers that ``is_removed`` is true of, and return how many these are."""
+        return await self._do(lambda: self._calls.cancel_removed(is_removed))
+
     async def answer(self, principal: str, call_id: str, answers: Mapping[str, Json]) -> CallStatus | Problem | None:
         """Record answers to what a waiting call asks, and return its status."""
         return await self._do(lambda: self._calls.answer(principal, call_id, answers))
