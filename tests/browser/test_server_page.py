@@ -20,7 +20,7 @@ import toolwire
 from tests.browser.test_attacks import PAYLOADS, SUBMIT, Watched, build_page_app
 from toolwire import Audio, File, Image, ServerLimits
 from toolwire.auth.receipt import ReceiptKey
-from toolwire.cli.serve_app import open_toolbox
+from toolwire.cli.open_upstreams import open_toolbox
 from toolwire.cli.targets.target import UrlTarget
 from toolwire.core.model import Cost
 from toolwire.framing.html_content import MAX_PAGE_BYTES

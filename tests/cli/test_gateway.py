@@ -21,10 +21,10 @@ import pytest
 from tests.cli.conftest import Outcome
 from tests.cli.test_serve import url_in
 from toolwire import Kind, Problem, Toolkit, Value, asgi, connect_sync
-from toolwire.cli import serve_app
+from toolwire.cli import open_upstreams
 from toolwire.cli.commands.serve import build_settings
 from toolwire.cli.gateway_file import read_gateway_file
-from toolwire.cli.serve_app import open_toolboxes
+from toolwire.cli.open_upstreams import open_toolboxes
 from toolwire.protocols import BUILTIN
 from toolwire.testing.loopback import background
 
@@ -343,7 +343,7 @@ def test_upstream_down_at_start_is_served_once_it_answers(
 def test_unresponsive_upstream_does_not_block_the_others(
     folder: Path, sites: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serve_app, "OPENING_S", 0.5)
+    monkeypatch.setattr(open_upstreams, "OPENING_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         file = write_file(folder, (f"http://127.0.0.1:{silent.getsockname()[1]}", sites[1]))
         read = read_gateway_file(file)

@@ -13,7 +13,7 @@ import pytest
 
 from toolwire import Answer, Toolkit, asgi, connect, connect_sync, open_stored_session
 from toolwire.cli import main
-from toolwire.cli.serve_app import open_toolbox
+from toolwire.cli.open_upstreams import open_toolbox
 from toolwire.cli.targets.target import UrlTarget
 from toolwire.client.approvers.browser_approver import page_approver
 from toolwire.core.check import Question

@@ -17,7 +17,9 @@ import pytest
 
 from toolwire import Problem, Value, connect_sync
 from toolwire.cli.exits import UsageError
-from toolwire.cli.serve_app import SETTINGS, ServeSettings, build_app, build_app_from_environment, open_toolboxes
+from toolwire.cli.open_upstreams import open_toolboxes
+from toolwire.cli.serve_app import build_app, build_app_from_environment
+from toolwire.cli.serve_settings import SETTINGS, ServeSettings
 from toolwire.opentool import FunctionCall, SyncOpenToolClient
 from toolwire.testing.loopback import background
 

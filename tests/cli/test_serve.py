@@ -20,15 +20,9 @@ from typing import Any
 import pytest
 
 from toolwire import Problem, Question, Tool, Value, connect_sync
-from toolwire.cli.serve_app import (
-    SETTINGS,
-    ServeSettings,
-    build_app,
-    build_app_from_environment,
-    count_asking_tools,
-    open_toolbox,
-    read_settings,
-)
+from toolwire.cli.open_upstreams import count_asking_tools, open_toolbox
+from toolwire.cli.serve_app import build_app, build_app_from_environment
+from toolwire.cli.serve_settings import SETTINGS, ServeSettings, read_settings
 from toolwire.cli.targets.local_target import open_code
 from toolwire.cli.targets.target import FileTarget, UrlTarget
 from toolwire.core.catalog import Catalog

@@ -18,7 +18,9 @@ from joserfc.jwk import ECKey, OctKey
 
 from toolwire import Problem, Value, connect_sync
 from toolwire.cli.exits import UsageError
-from toolwire.cli.serve_app import ServeSettings, build_app, open_toolboxes, read_settings
+from toolwire.cli.open_upstreams import open_toolboxes
+from toolwire.cli.serve_app import build_app
+from toolwire.cli.serve_settings import ServeSettings, read_settings
 from toolwire.cli.token_options import TokenOptions, build_callers
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Kind

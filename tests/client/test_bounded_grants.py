@@ -22,7 +22,9 @@ from toolwire import (
     connect,
     connect_sync,
 )
-from toolwire.cli.serve_app import ServeSettings, build_app, open_toolboxes
+from toolwire.cli.open_upstreams import open_toolboxes
+from toolwire.cli.serve_app import build_app
+from toolwire.cli.serve_settings import ServeSettings
 from toolwire.client import Session, open_stored_session
 from toolwire.core.model import Approval
 from toolwire.testing import background

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from toolwire import Toolkit, Value, asgi, connect_sync
-from toolwire.cli.serve_app import ServeSettings, build_app, open_toolboxes
+from toolwire.cli.open_upstreams import open_toolboxes
+from toolwire.cli.serve_app import build_app
+from toolwire.cli.serve_settings import ServeSettings
 from toolwire.core.errors import DefinitionError
 from toolwire.gateway import ListedConnection, read_connections, write_connections
 from toolwire.testing.loopback import background

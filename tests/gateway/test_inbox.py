@@ -25,10 +25,12 @@ from tests.gateway.test_webhooks import KEY, Receiver, receiver  # noqa: F401 - 
 from tests.postgres import Postgres, psycopg, shared_postgres  # noqa: F401 - fixtures
 from toolwire import Problem, Toolkit, asgi, connect_sync
 from toolwire.cli import main
+from toolwire.cli.caller_consent import find_inbox
 from toolwire.cli.commands.gateway import _build_settings
 from toolwire.cli.exits import UsageError
 from toolwire.cli.gateway_file import parse_gateway_file
-from toolwire.cli.serve_app import build_app, find_inbox, open_toolboxes
+from toolwire.cli.open_upstreams import open_toolboxes
+from toolwire.cli.serve_app import build_app
 from toolwire.core.check import Answer
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.stores.consent.approvals import Approvals

@@ -13,7 +13,9 @@ from mcp import Client
 from mcp.types import ElicitRequestParams, ElicitResult
 
 from toolwire import Toolkit, asgi
-from toolwire.cli.serve_app import ServeSettings, build_app, open_toolboxes
+from toolwire.cli.open_upstreams import open_toolboxes
+from toolwire.cli.serve_app import build_app
+from toolwire.cli.serve_settings import ServeSettings
 from toolwire.server.run.confirmation import ask_about_destructive
 from toolwire.testing import background
 

@@ -16,7 +16,9 @@ from mcp.types import ElicitResult
 
 from toolwire import Toolkit, asgi, connect_sync
 from toolwire.cli import main
-from toolwire.cli.serve_app import ServeSettings, build_app, open_toolboxes
+from toolwire.cli.open_upstreams import open_toolboxes
+from toolwire.cli.serve_app import build_app
+from toolwire.cli.serve_settings import ServeSettings
 from toolwire.core.check import Answer
 from toolwire.core.model import Call, Context, Problem, Secret, Tool
 from toolwire.server.access.api_keys import ApiKey

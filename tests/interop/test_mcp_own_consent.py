@@ -18,7 +18,8 @@ from mcp.client.stdio import stdio_client
 from mcp.types import ElicitRequestParams, ElicitResult
 
 from toolwire import Toolkit, asgi, connect_sync
-from toolwire.cli.serve_app import ServeSettings, open_toolboxes
+from toolwire.cli.open_upstreams import open_toolboxes
+from toolwire.cli.serve_settings import ServeSettings
 from toolwire.core.check import ALLOW, Deny
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Call, Condition, Context, Cost, Secret, Tool

@@ -11,7 +11,8 @@ import pytest
 
 from toolwire import Problem, Session, Toolkit, Value, asgi, build_key_fetcher, connect_sync
 from toolwire.auth.receipt import MAX_KEYS, ReceiptKey
-from toolwire.cli.serve_app import ServeSettings, build_app
+from toolwire.cli.serve_app import build_app
+from toolwire.cli.serve_settings import ServeSettings
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Kind
 from toolwire.server.run.function_toolbox import FunctionToolbox

@@ -27,7 +27,9 @@ from toolwire.auth.receipt import (
     read_kept_receipt,
     read_receipt_keys,
 )
-from toolwire.cli.serve_app import ServeSettings, build_app, open_toolboxes
+from toolwire.cli.open_upstreams import open_toolboxes
+from toolwire.cli.serve_app import build_app
+from toolwire.cli.serve_settings import ServeSettings
 from toolwire.core.codec import Codec
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Secret

@@ -13,7 +13,7 @@ from toolwire.stores.consent.open import is_in_database
 from toolwire.stores.paths import find_decisions_place, find_state_places
 
 from .gateway_sign_in import OpenSignIn
-from .serve_app import ServeSettings
+from .serve_settings import ServeSettings
 
 
 def add_inbox(

@@ -28,7 +28,7 @@ from toolwire.limits.caller_rules import EVERY_CALLER
 
 from .gateway_sign_in import EVERYONE, ClientSettings, SignInSettings
 from .parser import list_commands
-from .serve_app import REMOTE_OPTIONS, CallerSettings, UpstreamAccount, UpstreamSettings, WebhookSettings
+from .serve_settings import REMOTE_OPTIONS, CallerSettings, UpstreamAccount, UpstreamSettings, WebhookSettings
 from .toml_file import SECRETS, SETTINGS_TABLES, TomlFile, read_bytes, read_option_value
 
 UPSTREAM_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")

@@ -13,6 +13,7 @@ from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.output_file import Output, OutputFile, find_output
 from toolwire.cli.targets.arguments import read_object, read_values
 from toolwire.cli.targets.context_options import read_context
+from toolwire.cli.targets.key_option import read_key
 from toolwire.cli.targets.open_target import (
     OpenedTarget,
     UrlOptions,
@@ -21,7 +22,6 @@ from toolwire.cli.targets.open_target import (
     read_approval,
     read_client,
     read_headers,
-    read_key,
     read_selection,
 )
 from toolwire.cli.targets.target import UrlTarget, read_target

@@ -8,14 +8,8 @@ from typing import Any
 
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.output_file import Output, OutputFile, find_output
-from toolwire.cli.targets.open_target import (
-    UrlOptions,
-    open_target,
-    read_access,
-    read_client,
-    read_headers,
-    read_key,
-)
+from toolwire.cli.targets.key_option import read_key
+from toolwire.cli.targets.open_target import UrlOptions, open_target, read_access, read_client, read_headers
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.call_result import print_call_result
 from toolwire.cli.terminal.call_status_display import print_continuation, print_progress, print_status, print_statuses

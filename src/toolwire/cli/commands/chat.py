@@ -23,7 +23,8 @@ from toolwire.adapters.recipes import list_declared_names, write_recipes
 from toolwire.adapters.tool_declarations import NamedCaller, find_source, read_call, write_result
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.targets.context_options import read_context
-from toolwire.cli.targets.open_target import read_approval, read_client, read_key, read_url_options
+from toolwire.cli.targets.key_option import read_key
+from toolwire.cli.targets.open_target import read_approval, read_client, read_url_options
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.keyboard import read_line

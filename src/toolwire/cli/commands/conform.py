@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from toolwire.cli.exits import FAILED, OK, UsageError
-from toolwire.cli.targets.open_target import check_url, read_access, read_headers, read_key
+from toolwire.cli.targets.key_option import read_key
+from toolwire.cli.targets.open_target import check_url, read_access, read_headers
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.slow_work import announce_if_slow

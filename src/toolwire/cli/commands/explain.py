@@ -10,7 +10,8 @@ from functools import partial
 from typing import Final
 
 from toolwire.cli.exits import NOT_FOUND, OK, UsageError
-from toolwire.cli.targets.open_target import read_access, read_headers, read_key
+from toolwire.cli.targets.key_option import read_key
+from toolwire.cli.targets.open_target import read_access, read_headers
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error

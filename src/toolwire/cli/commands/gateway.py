@@ -17,14 +17,8 @@ from toolwire.cli.commands.serve import build_settings, check_server, serve_argu
 from toolwire.cli.exits import NOT_FOUND, OK, UsageError
 from toolwire.cli.gateway_file import UPSTREAM_NAME, GatewayFile, parse_gateway_file, read_gateway_file
 from toolwire.cli.gateway_sign_in import check_sign_in
-from toolwire.cli.serve_app import (
-    REMOTE_OPTIONS,
-    ServeSettings,
-    UpstreamSettings,
-    count_asking_tools,
-    open_upstream,
-    refuse_nameless_callers,
-)
+from toolwire.cli.open_upstreams import count_asking_tools, open_upstream, refuse_nameless_callers
+from toolwire.cli.serve_settings import REMOTE_OPTIONS, ServeSettings, UpstreamSettings
 from toolwire.cli.targets.target import FileTarget, UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.slow_work import announce_if_slow

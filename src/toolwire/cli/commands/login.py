@@ -12,7 +12,8 @@ from toolwire.auth.credential import Credential
 from toolwire.auth.scopes import merge_scopes
 from toolwire.auth.security_schemes import DeclaredSignIn, SignInMethod
 from toolwire.cli.exits import OK, UsageError, exit_code
-from toolwire.cli.targets.open_target import check_url, read_access, read_key, read_selection
+from toolwire.cli.targets.key_option import read_key
+from toolwire.cli.targets.open_target import check_url, read_access, read_selection
 from toolwire.cli.targets.sign_in_options import read_program_sign_in, read_sign_in
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, print_error

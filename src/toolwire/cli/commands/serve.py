@@ -17,19 +17,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.limit_options import read_deadlines
-from toolwire.cli.serve_app import (
-    FACTORY,
+from toolwire.cli.open_upstreams import add_callers, count_asking_tools, open_toolboxes
+from toolwire.cli.serve_app import FACTORY, build_app, build_served_app
+from toolwire.cli.serve_settings import (
     SETTINGS,
     CallerSettings,
     ServeSettings,
     UpstreamSettings,
-    add_callers,
-    build_app,
-    build_served_app,
     choose_lasting_state,
-    count_asking_tools,
     list_remote_options,
-    open_toolboxes,
 )
 from toolwire.cli.targets.load_code import find_import_folder
 from toolwire.cli.targets.open_target import UrlOptions, read_url_options

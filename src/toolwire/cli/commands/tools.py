@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from toolwire.cli.exits import FAILED, OK
+from toolwire.cli.targets.key_option import read_key
 from toolwire.cli.targets.open_target import (
     OpenedTarget,
     UrlOptions,
     open_target,
     read_access,
     read_headers,
-    read_key,
     read_selection,
 )
 from toolwire.cli.terminal.recipe_display import print_recipes

@@ -13,8 +13,9 @@ from toolwire import __version__
 from toolwire.cli.commands.serve import build_settings
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.limit_options import read_deadlines
+from toolwire.cli.open_upstreams import open_toolboxes
 from toolwire.cli.parser import list_commands
-from toolwire.cli.serve_app import build_served_app, open_engine, open_toolboxes
+from toolwire.cli.serve_app import build_served_app, open_engine
 from toolwire.cli.terminal.screen import escaped
 from toolwire.core.long_call import CallEngine, is_long
 from toolwire.engines.local_engine import LocalEngine

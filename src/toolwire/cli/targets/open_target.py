@@ -39,6 +39,7 @@ from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_origin
 from toolwire.core.user_input import InputProvider
 
+from .key_option import read_key
 from .target import UrlTarget, read_target
 
 if TYPE_CHECKING:  # signing in is rare, and a lot of code
@@ -264,23 +265,6 @@ def read_client(arguments: Namespace) -> SignInOptions | None:
     from .sign_in_options import read_sign_in  # loads the code of sign-in
 
     return read_sign_in(arguments)
-
-
-def read_key(key: str | None, key_env: str | None) -> Secret | None:
-    """Return the key of the options, if there is one.
-
-    Raises:
-        UsageError: a header cannot carry it, or the environment has no variable of that name.
-    """
-    if key_env is not None:
-        key = os.environ.get(key_env)
-        if key is None:
-            raise UsageError(f"The environment has no variable {key_env} to take the key from.")
-    if key is None:
-        return None
-    if not (key.isascii() and key.isprintable() and key.strip()):
-        raise UsageError("The key is empty, or has a character in it that keys do not have.")
-    return Secret(key.strip())
 
 
 @contextmanager

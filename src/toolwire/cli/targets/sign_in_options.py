@@ -14,7 +14,7 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Secret
 from toolwire.stores.credentials.sealing import CredentialError, read_private_text
 
-from .open_target import read_key
+from .key_option import read_key
 
 _MAX_BYTES = 32_768
 

@@ -1,0 +1,115 @@
+"""Build what answers for the callers of a server: a confirmation, a receipt, or the inbox with its webhooks."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from functools import lru_cache
+from pathlib import Path
+
+from toolwire.client.transport.key_fetcher import build_key_fetcher
+from toolwire.core.model import Secret
+from toolwire.gateway import CallerConsent, Webhook, Webhooks
+from toolwire.server.asgi import open_inbox
+from toolwire.server.run.inbox import Inbox
+from toolwire.server.run.receipt_keys import KeyFetcher
+from toolwire.server.run.receipts import open_receipt_verifier
+from toolwire.stores.consent.open import is_in_database, open_decisions
+from toolwire.stores.paths import find_decisions_place, find_state_places
+
+from .exits import UsageError
+from .serve_settings import ServeSettings, WebhookSettings
+
+INBOX_PATH = "/inbox"
+"""Where the inbox page of a caller is, below the address of the server."""
+
+
+# A secret of this process: it never leaves the process.
+HOST_CONFIRMATION = secrets.token_urlsafe(32)
+
+
+def build_caller_consent(settings: ServeSettings, upstream: str = "") -> CallerConsent:
+    """Return what answers for the callers of remote tools: their confirmation, by a receipt or in the inbox if set so.
+
+    ``upstream`` is the name of the upstream in the file of a gateway.
+
+    Raises:
+        DefinitionError: the keys of receipts, or a place, cannot be used.
+    """
+    places = find_state_places(settings.state)
+    return CallerConsent(
+        host_confirmation=HOST_CONFIRMATION if settings.consent == "hints" else "",
+        confirmations=settings.confirmations,
+        receipts=open_receipt_verifier(
+            settings.receipts,
+            find_receipt_keys(settings),
+            audience=settings.receipt_audience,
+            place=places.receipts,
+        ),
+        inbox=find_inbox(settings),
+        # GW-06: who decided what, for as long as the state is kept.
+        audit=open_decisions(places.inbox) if settings.upstreams and places.inbox else None,
+        upstream=upstream,
+    )
+
+
+def find_inbox(settings: ServeSettings) -> Inbox | None:
+    """Return the inbox of the server, or None if its users decide nowhere else; one for all that asks there.
+
+    Raises:
+        DefinitionError: the place cannot be used.
+    """
+    if not settings.has_inbox:
+        return None
+    places = find_state_places(settings.state)
+    page = f"{settings.public_url.rstrip('/')}{INBOX_PATH}" if settings.public_url else ""
+    place = places.inbox or find_decisions_place()
+    callers = tuple((name, one.webhook) for name, one in settings.callers.items() if one.webhook is not None)
+    where = str(place if is_in_database(place) else Path(place).absolute())
+    return _open_inbox(where, page, settings.webhook, callers, settings.remote.get("ca_file") or "")
+
+
+@lru_cache(maxsize=8)
+def _open_inbox(
+    place: str,
+    page_url: str,
+    every: WebhookSettings | None,
+    callers: tuple[tuple[str, WebhookSettings], ...],
+    ca_file: str,
+) -> Inbox:
+    # The upstreams and the server itself share it, with its limits for each caller and its queue of messages.
+    told: Webhooks | None = None
+    if every is not None or callers:
+        told = Webhooks(
+            None if every is None else _build_webhook(every),
+            callers={name: _build_webhook(one) for name, one in callers},
+            ca_file=ca_file or None,
+        )
+    return open_inbox(place, page_url=page_url, on_question=told)
+
+
+def find_webhook_faults(inbox: Inbox | None) -> list[str]:
+    """Return what is wrong with the webhooks of this process now, as sentences for operators."""
+    told = None if inbox is None else inbox.on_question
+    return [told.fault] if isinstance(told, Webhooks) and told.fault else []
+
+
+def _build_webhook(settings: WebhookSettings) -> Webhook:
+    """Return the webhook with its secret.
+
+    Raises:
+        UsageError: the environment has no such variable.
+        DefinitionError: the URL or the secret cannot be used.
+    """
+    secret = os.environ.get(settings.secret_env)
+    if secret is None:
+        raise UsageError(f"The environment has no variable {settings.secret_env} to take the secret of a webhook from.")
+    return Webhook(url=settings.url, secret=Secret(secret), arguments=settings.arguments)
+
+
+def find_receipt_keys(settings: ServeSettings) -> str | KeyFetcher:
+    """Return the file with the keys of receipts, or what fetches them from a URL."""
+    where = settings.receipt_keys
+    if not where.startswith(("http://", "https://")):
+        return where
+    return build_key_fetcher(where, ca_file=settings.remote.get("ca_file"))

@@ -1,0 +1,323 @@
+"""Open what ``toolwire serve`` and a gateway serve: code, servers and the upstreams of each caller."""
+
+from __future__ import annotations
+
+import logging
+from argparse import Namespace
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from time import monotonic
+
+from toolwire.client.calls.retry import DEFAULT_RETRIES
+from toolwire.client.calls.session import Session
+from toolwire.client.connection.connect import (
+    PendingConnection,
+    build_upstream_options,
+    connect_for_caller,
+    connect_upstream,
+)
+from toolwire.client.connection.options import ConnectOptions
+from toolwire.client.connection.remote import Remote
+from toolwire.client.transport.limits import DEFAULT_LIMITS
+from toolwire.client.transport.network import Network
+from toolwire.consent import ClientRules
+from toolwire.core.connect_error import ConnectError
+from toolwire.core.errors import ToolwireError
+from toolwire.core.model import Kind, Secret
+from toolwire.core.toolbox import Toolbox
+from toolwire.gateway import CallerConsent
+from toolwire.gateway.personal_toolbox import PersonalToolbox
+from toolwire.gateway.sign_in_notice import SignInNotices
+from toolwire.gateway.signed_decisions import SignedDecisions
+from toolwire.gateway.waiting_toolbox import WaitingToolbox
+from toolwire.limits import ClientRateLimits
+from toolwire.server.limits import THREADS
+from toolwire.stores.consent.receipt_keys import StoredReceiptKeys
+from toolwire.stores.credentials.caller_vault import CallerVault
+from toolwire.stores.credentials.files import CredentialStore
+from toolwire.stores.paths import find_state_folder, find_state_places
+
+from .caller_consent import build_caller_consent
+from .exits import UsageError
+from .gateway_callers import open_caller_vault, read_exchange
+from .limit_options import read_server_limits
+from .serve_settings import ServeSettings, UpstreamSettings
+from .targets.local_target import open_code
+from .targets.open_target import UrlOptions, read_url_options
+from .targets.target import Target, UrlTarget, read_target
+from .terminal.command_prompt import confirm_command
+
+OPENING_S = 5.0
+"""How long the upstreams of a gateway have to answer before it serves without those that have not."""
+
+_QUESTIONS_A_MINUTE = 1_000_000  # there are many callers, and the client of each asks
+
+_log = logging.getLogger("toolwire")
+
+
+def open_toolboxes(settings: ServeSettings) -> Sequence[Toolbox]:
+    """Return the toolbox of each upstream, or else of each target, in order. ``open_toolbox`` lists the errors.
+
+    An upstream that cannot be reached has a toolbox without tools, which connects later, while it is served.
+    """
+    if settings.upstreams:
+        return _open_upstreams(settings)
+    targets = [read_target(text) for text in settings.targets]
+    threads = read_server_limits(settings.limits).threads
+    if settings.document is None:
+        urls = [target.text for target in targets if isinstance(target, UrlTarget)]
+        options = read_url_options(Namespace(**settings.remote), urls) if settings.remote else None
+        asking = build_caller_consent(settings)
+        receipts = find_state_places(settings.state).receipts
+        return [
+            open_toolbox(
+                target,
+                options=options,
+                agree=settings.agree,
+                asking=asking,
+                receipts=receipts,
+                holds_calls=settings.holds_calls,
+                threads=threads,
+            )
+            for target in targets
+        ]
+    if len(targets) > 1:
+        raise UsageError("--document describes one class: serve that alone, or give each class a load().")
+    return [open_toolbox(targets[0], Path(settings.document), threads=threads)]
+
+
+def _open_upstreams(settings: ServeSettings) -> Sequence[Toolbox]:
+    """Return the toolboxes of all upstreams. Web sites are opened at the same time: a slow one delays no other."""
+    upstreams = settings.upstreams
+    opened: list[Toolbox | ToolwireError | None] = [None] * len(upstreams)
+
+    def open_one(number: int) -> None:
+        try:
+            opened[number] = open_upstream(upstreams[number], settings)
+        except ToolwireError as error:
+            opened[number] = error
+
+    # Daemons, so that a site which hangs does not keep a command from ending.
+    sites = [number for number, one in enumerate(upstreams) if one.target.startswith(("http://", "https://"))]
+    threads = [Thread(target=open_one, args=(number,), daemon=True) for number in sites]
+    for thread in threads:
+        thread.start()
+    for number in set(range(len(upstreams))).difference(sites):  # code is loaded, and a question asked, one by one
+        open_one(number)
+    until = monotonic() + OPENING_S
+    for thread in threads:
+        thread.join(max(0.0, until - monotonic()))
+    boxes = [_keep_opened(one, upstreams[number], settings) for number, one in enumerate(opened)]
+    return add_callers(settings, boxes)
+
+
+def add_callers(settings: ServeSettings, boxes: Sequence[Toolbox]) -> Sequence[Toolbox]:
+    """Return ``boxes``; each whose upstream is called with the credentials of its callers connects for each of them.
+
+    Raises:
+        UsageError: callers would have no names.
+    """
+    # GW-02
+    refuse_nameless_callers(settings)
+    if all(upstream.account == "gateway" for upstream in settings.upstreams):
+        return boxes
+    scopes = {one.name: frozenset(one.scopes or ()) for one in settings.upstreams}
+    vault = open_caller_vault(settings.key_file, settings.state)
+    notices = SignInNotices(
+        settings.public_url,
+        lambda call, name: call.context.scopes is None or call.context.scopes >= scopes[name],
+    )
+    return [
+        box if upstream.account == "gateway" else _build_personal(settings, upstream, box, vault, notices)
+        for upstream, box in zip(settings.upstreams, boxes, strict=True)
+    ]
+
+
+def refuse_nameless_callers(settings: ServeSettings) -> None:
+    """Check that callers have names where an upstream is called with their credentials.
+
+    Raises:
+        UsageError: they have none.
+    """
+    if settings.api_keys or settings.tokens or settings.sign_in is not None:
+        return
+    if personal := next((upstream for upstream in settings.upstreams if upstream.account != "gateway"), None):
+        text = "is called with the credentials of its callers, so callers need keys or tokens: api-key-file or jwks."
+        raise UsageError(f"The upstream {personal.name} {text} Or people sign in: [sign-in].")
+
+
+def _build_personal(
+    settings: ServeSettings, upstream: UpstreamSettings, shared: Toolbox, vault: CallerVault, notices: SignInNotices
+) -> PersonalToolbox:
+    options = read_url_options(Namespace(**upstream.remote), [upstream.target])
+    receipts = find_state_places(settings.state).receipts
+    asking = build_caller_consent(settings, upstream.name)
+    shared_options = build_url_options(
+        upstream.target,
+        build_gateway_session(receipts),
+        options,
+        agree=upstream.agree,
+        asking=asking,
+        timeout_s=upstream.timeout_s,
+        retries=0,
+        holds_calls=settings.holds_calls,
+    )
+
+    def connect(principal: str, access: CredentialStore | Secret) -> PendingConnection:
+        return connect_for_caller(shared_options, build_gateway_session(receipts, principal), access)
+
+    return PersonalToolbox(
+        upstream.name,
+        upstream.target,
+        shared,
+        connect=connect,
+        vault=vault,
+        notices=notices,
+        exchange=read_exchange(upstream.exchange) if upstream.account == "exchange" else None,
+        transport=Network(**options.access) if upstream.account == "exchange" else None,
+    )
+
+
+def _keep_opened(
+    opened: Toolbox | ToolwireError | None, upstream: UpstreamSettings, settings: ServeSettings
+) -> Toolbox:
+    """Return the toolbox that was opened, or one that connects later where a server could not be reached by now."""
+    match opened:
+        case ConnectError(kind=Kind.DENIED):
+            raise opened
+        case None | ConnectError():
+            why = f"The upstream {upstream.name} has not answered yet." if opened is None else str(opened)
+            _log.warning("%s It is tried again, and the others are served meanwhile.", why)
+            return WaitingToolbox(f"The upstream {upstream.name}", partial(open_upstream, upstream, settings))
+        case ToolwireError():
+            raise opened
+        case _:
+            return opened
+
+
+def open_upstream(upstream: UpstreamSettings, settings: ServeSettings) -> Toolbox:
+    """Return the toolbox of ``upstream``. ``open_toolbox`` lists the errors; each names the upstream."""
+    try:
+        target = read_target(upstream.target)
+        urls = [upstream.target] if isinstance(target, UrlTarget) else []
+        options = read_url_options(Namespace(**upstream.remote), urls)
+        if not urls and options != UrlOptions():
+            raise UsageError("its options are for URLs, and its target is none.")
+        return open_toolbox(
+            target,
+            options=options,
+            agree=upstream.agree,
+            asking=build_caller_consent(settings, upstream.name),
+            receipts=find_state_places(settings.state).receipts,
+            holds_calls=settings.holds_calls,
+            timeout_s=upstream.timeout_s,
+            # GW-05: the deadline is one for the whole call, and the client of the caller knows best what to repeat.
+            retries=0,
+        )
+    except ConnectError as error:
+        raise ConnectError(f"The upstream {upstream.name}: {error}", error.probes, error.kind) from error
+    except ToolwireError as error:
+        raise UsageError(f"The upstream {upstream.name}: {error}") from error
+
+
+def open_toolbox(
+    target: Target,
+    document: Path | None = None,
+    *,
+    options: UrlOptions | None = None,
+    agree: bool = False,
+    asking: CallerConsent | None = None,
+    receipts: str = "",
+    holds_calls: bool = True,
+    timeout_s: float = DEFAULT_LIMITS.total_s,
+    retries: int = DEFAULT_RETRIES.retries,
+    threads: int = THREADS,
+) -> Toolbox:
+    """Return the toolbox of ``target``. A call of a remote tool that needs consent must be confirmed by its caller.
+
+    ``options`` are for a URL. ``agree`` lets tools run without a question that only their site declares harmless.
+    ``asking`` answers for the callers. ``receipts`` is the folder that keeps those that the gateway signs. With
+    ``holds_calls``, what a server asks in the middle of a call is passed on to its caller.
+    ``timeout_s`` is how long one request of a call may take, ``retries`` how often it is repeated where that is safe.
+    Code has at most ``threads`` threads for its plain functions.
+
+    Raises:
+        ConnectError: nothing was found at a URL.
+        DefinitionError: a class cannot be served, or does not fit its document.
+        UsageError: a file or a module cannot be loaded, or is no class that a document describes.
+    """
+    if not isinstance(target, UrlTarget):
+        return open_code(target, document, threads=threads)
+    if document is not None:
+        raise UsageError("--document is for a class on this machine; a server describes itself.")
+    options = options or UrlOptions()
+    session = build_gateway_session(receipts)
+    return connect_upstream(
+        build_url_options(
+            target.text,
+            session,
+            options,
+            agree=agree,
+            asking=asking,
+            timeout_s=timeout_s,
+            retries=retries,
+            holds_calls=holds_calls,
+        )
+    )
+
+
+def build_gateway_session(receipts: str, principal: str = "me") -> Session:
+    """Return the session of a connection that calls for callers: for all, or for the one with the name ``principal``.
+
+    ``receipts`` is the place that keeps the receipts that the gateway signs.
+    """
+    return Session(  # the limits that the site declares hold
+        principal=principal,
+        limits=ClientRateLimits(tool=None, connection=None),
+        rules=ClientRules(questions_a_minute=_QUESTIONS_A_MINUTE),
+        # CC-06: a site that requires receipts gets one of the gateway: its word that its caller decided.
+        receipt_key=StoredReceiptKeys(find_state_folder()).find_current,
+        audit=SignedDecisions(Path(receipts)) if receipts else None,
+    )
+
+
+def build_url_options(
+    url: str,
+    session: Session,
+    options: UrlOptions,
+    *,
+    agree: bool = False,
+    asking: CallerConsent | None = None,
+    timeout_s: float = DEFAULT_LIMITS.total_s,
+    retries: int = DEFAULT_RETRIES.retries,
+    holds_calls: bool = True,
+) -> ConnectOptions:
+    """Return the options of a connection to ``url`` for the callers of this server; see ``open_toolbox``."""
+    return build_upstream_options(
+        url,
+        session,
+        approve=CallerConsent() if asking is None else asking,
+        agree=(lambda _: True) if agree else None,
+        api_key=options.key,
+        protocol=options.protocol,
+        selection=options.selection,
+        access=options.access,
+        headers=options.headers,
+        include_site_description=options.include_site_description,
+        approve_command=confirm_command,
+        timeout_s=timeout_s,
+        retries=retries,
+        holds_calls=holds_calls,
+    )
+
+
+def count_asking_tools(toolboxes: Sequence[Toolbox]) -> int:
+    """Return how many tools of remote toolboxes need the consent of their callers."""
+    return sum(
+        toolbox.needs_consent(tool) or bool(tool.ask_when)
+        for toolbox in (one.shared if isinstance(one, PersonalToolbox) else one for one in toolboxes)
+        if isinstance(toolbox, Remote)
+        for tool in toolbox.tools
+    )

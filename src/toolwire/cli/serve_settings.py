@@ -1,0 +1,215 @@
+"""Define what ``toolwire serve`` and a gateway serve, and to which callers, in a form that worker processes get."""
+
+from __future__ import annotations
+
+import json
+import os
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from toolwire.client.transport.limits import DEFAULT_LIMITS
+from toolwire.core.model import RateLimit
+from toolwire.gateway.upstream import RUNNING
+from toolwire.limits import CallerRules, RatesFail
+from toolwire.server.app import SessionUse
+from toolwire.server.run.host_consent import HostConsent
+from toolwire.server.run.receipts import Receipts
+from toolwire.stores.paths import STATE_VARIABLE, StatePlaces, find_state_folder, find_state_places
+
+from .gateway_sign_in import ClientSettings, SignInSettings
+from .token_options import TokenOptions
+
+SETTINGS = "TOOLWIRE_SERVE"
+
+ServeConsent: TypeAlias = HostConsent | Literal[""]
+"""Who asks; ``""`` trusts hosts without forms with own tools, and refuses them those of other servers."""
+
+REMOTE_OPTIONS = (
+    "key",
+    "key_env",
+    "header",
+    "header_env",
+    "protocol",
+    "include",
+    "tag",
+    "path",
+    "method",
+    "match",
+    "safe_only",
+    "no_deprecated",
+    "server",
+    "overlay",
+    "follow",
+    "any_version",
+    "document_bytes",
+    "allow_private",
+    "allow_http",
+    "ca_file",
+    "include_site_description",
+)
+
+UpstreamAccount: TypeAlias = Literal["gateway", "caller", "exchange"]
+"""Whose credentials an upstream is called with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamSettings:
+    """One upstream of a gateway: its name, its target, and its own options about remote targets.
+
+    ``scopes`` are what a caller needs to see its tools, instead of what the tools declare; ``None`` leaves that.
+    ``rate`` (such as ``100/1m``, or empty) and ``running`` are its limits for all callers together, and ``timeout_s``
+    is how long one call may take. ``account`` says whose credentials are used: those of the gateway, those of the
+    caller, who signs in there (as ``client_id``, if the gateway is registered), or those that the caller's token is
+    exchanged for.
+    """
+
+    name: str
+    target: str
+    scopes: Sequence[str] | None = None
+    agree: bool = False
+    remote: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    account: UpstreamAccount = "gateway"
+    client_id: str = ""
+    client_secret_env: str = ""
+    exchange: Mapping[str, Any] = field(default_factory=dict)
+    rate: str = ""
+    running: int = RUNNING
+    timeout_s: float = DEFAULT_LIMITS.total_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSettings:
+    """Where questions are told: ``secret_env`` names the variable with the secret. See ``Webhook``."""
+
+    url: str = field(repr=False)
+    secret_env: str
+    arguments: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerSettings:
+    """The rules of a gateway for one caller, as its file has them; ``None`` or an empty text leaves what holds."""
+
+    scopes: Sequence[str] | None = None
+    rate: str = ""
+    running: int | None = None
+    questions: str = ""
+    webhook: WebhookSettings | None = None
+
+    def build_rules(self) -> CallerRules:
+        """Return the rules as a server takes them."""
+        scopes = None if self.scopes is None else frozenset(self.scopes)
+        rate = RateLimit.parse(self.rate) if self.rate else None
+        return CallerRules(scopes=scopes, rate=rate, running=self.running, inbox=self.questions == "inbox")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeSettings:
+    """What to serve, and to which callers. Workers get it by the environment: other users can read a command line."""
+
+    targets: Sequence[str]
+    api_keys: Sequence[str] = field(default=(), repr=False)
+    hosts: Sequence[str] = ()
+    origins: Sequence[str] = ()
+    document: str | None = None
+    workflows: str | None = None
+    state: str = field(default="", repr=False)
+    ledger: str | None = None
+    limits: Sequence[str] = ()
+    rates: str = ""
+    rates_fail: RatesFail = "open"
+    rates_replicas: int = 1
+    wake: str = field(default="", repr=False)
+    works: bool = True
+    jobs: int = 10
+    client_document: str = ""
+    tokens: TokenOptions = field(default_factory=TokenOptions)
+    log: str = "text"
+    strict_jsonrpc: bool = False
+    private: bool = False
+    metrics_address: str = ""
+    agree: bool = False
+    consent: ServeConsent = ""
+    ask_wait: float = 0.0
+    webhook: WebhookSettings | None = None
+    receipts: Receipts = ""
+    receipt_keys: str = ""
+    receipt_audience: str = ""
+    confirmations: str = field(default="", repr=False)
+    remote: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    upstreams: Sequence[UpstreamSettings] = ()
+    callers: Mapping[str, CallerSettings] = field(default_factory=dict)
+    key_file: str = ""
+    public_url: str = ""
+    sign_in: SignInSettings | None = None
+    debug: bool = False
+    sessions: SessionUse = "needed"
+    is_one_process: bool = True
+
+    @property
+    def holds_calls(self) -> bool:
+        """Whether a call may wait in this process for an answer of its caller: not where there are several workers."""
+        # MC-09: the answer may come to another worker.
+        return self.is_one_process and self.sessions != "none"
+
+    @property
+    def has_inbox(self) -> bool:
+        """Whether users decide in the inbox about calls of clients that cannot ask them, or of some callers."""
+        return self.consent == "inbox" or any(one.questions == "inbox" for one in self.callers.values())
+
+    def to_json(self) -> str:
+        """Return the settings as JSON, for ``read_settings``."""
+        return json.dumps(asdict(self))
+
+
+def read_settings(text: str) -> ServeSettings:
+    """Return the settings that ``to_json`` wrote."""
+    data: dict[str, Any] = json.loads(text)
+    upstreams = tuple(UpstreamSettings(**one) for one in data.pop("upstreams", ()))
+    callers = {
+        name: CallerSettings(webhook=_read_webhook(one.pop("webhook", None)), **one)
+        for name, one in data.pop("callers", {}).items()
+    }
+    data["webhook"] = _read_webhook(data.pop("webhook", None))
+    sign_in = _read_sign_in(data.pop("sign_in", None))
+    tokens = TokenOptions(**data.pop("tokens", {}))
+    return ServeSettings(tokens=tokens, upstreams=upstreams, callers=callers, sign_in=sign_in, **data)
+
+
+def _read_sign_in(data: dict[str, Any] | None) -> SignInSettings | None:
+    if data is None:
+        return None
+    clients = {name: ClientSettings(**one) for name, one in data.pop("clients").items()}
+    return SignInSettings(**data, clients=clients)
+
+
+def _read_webhook(data: dict[str, Any] | None) -> WebhookSettings | None:
+    return None if data is None else WebhookSettings(**data)
+
+
+def list_remote_options(arguments: Namespace) -> dict[str, Any]:
+    """Return the options about remote targets as JSON data, so that a worker can read them again."""
+    # An overlay stays a path: the text of a large one would not fit into the environment.
+    return {name: getattr(arguments, name) for name in REMOTE_OPTIONS}
+
+
+def list_caller_rules(settings: ServeSettings) -> dict[str, CallerRules]:
+    """Return the rules for callers by name."""
+    return {name: one.build_rules() for name, one in settings.callers.items()}
+
+
+def choose_lasting_state(settings: ServeSettings) -> ServeSettings:
+    """Return ``settings`` with a folder of this user for the state, if they name none: one for these targets."""
+    # ST-01: long calls and receipts must outlive the process. Other calls are then recorded there too.
+    if find_state_places(settings.state) != StatePlaces():
+        return settings
+    if settings.state or os.environ.get(STATE_VARIABLE):  # "memory" was asked for
+        return settings
+    folder = Path.cwd()
+    named = [str(folder / text) if (folder / text).exists() else text for text in settings.targets]
+    name = sha256(json.dumps(named or [one.target for one in settings.upstreams]).encode()).hexdigest()[:16]
+    return replace(settings, state=str(find_state_folder() / "servers" / name))
