@@ -18,7 +18,7 @@ import httpx2
 import pytest
 from mcp import Client, MCPError, UrlElicitationRequiredError
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import ElicitRequestURLParams, ElicitResult
+from mcp.types import ElicitCompleteNotification, ElicitRequestURLParams, ElicitResult
 
 from tests.interop.mcp_makers import CACHE, HERE, INSTALLED, MISSING, build_environment, start_node
 from toolwire import Toolkit, asgi, connect_sync
@@ -42,6 +42,7 @@ class Desk:
     def __init__(self, url: str, folder: Path, done: list[str]) -> None:
         self.url, self.approvals, self.done = url, Approvals(folder), done
         self.asked: list[ElicitRequestURLParams] = []
+        self.completed: list[str] = []
 
     def decide(self, *, allowed: bool) -> None:
         """Answer the only question in the inbox, as its page does."""
@@ -60,13 +61,18 @@ class Desk:
 
         return answer
 
-    def call(self, mode: Any, answer: Any, tool: str = "publish") -> Any:
-        """Call the tool with the client of the MCP SDK."""
+    def call(self, mode: Any, answer: Any, tool: str = "publish", **fields: str) -> Any:
+        """Call the tool with the client of the MCP SDK; ``fields`` are header fields."""
+
+        async def hear(message: Any) -> None:
+            if isinstance(message, ElicitCompleteNotification):
+                self.completed.append(message.params.elicitation_id)
 
         async def run() -> Any:
-            async with httpx2.AsyncClient(headers={"authorization": f"Bearer {KEY}"}, timeout=30) as http:
+            headers = {"authorization": f"Bearer {KEY}", **fields}
+            async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
                 transport = streamable_http_client(f"{self.url}/mcp", http_client=http)
-                async with Client(transport, mode=mode, elicitation_callback=answer) as client:
+                async with Client(transport, mode=mode, elicitation_callback=answer, message_handler=hear) as client:
                     return await client.call_tool(tool, {"name": "x"})
 
         return asyncio.run(run())
@@ -146,6 +152,22 @@ def test_no_in_the_inbox_reaches_the_client_that_opened_it(desk: Desk, mode: str
     assert result.is_error
     assert "its user did not allow it" in result.content[0].text
     assert desk.done == []
+
+
+@pytest.mark.requirement("GW-04", "MC-09")
+@pytest.mark.parametrize(("allowed", "is_over"), [(True, True), (False, True), (None, False)])
+def test_host_of_2025_11_25_is_told_that_the_page_is_done_with(desk: Desk, *, allowed: Any, is_over: bool) -> None:
+    # decided either way; a page that was opened and left without a decision is not done with
+    result = desk.call("legacy", desk.open_page(allowed=allowed), prefer="wait=2")
+    assert result.is_error is not bool(allowed)
+    [page] = desk.asked
+    assert desk.completed == ([page.elicitation_id] if is_over else [])
+
+
+@pytest.mark.requirement("GW-04", "MC-09", "MC-12")
+def test_host_of_2026_07_28_hears_no_word_of_older_revisions(desk: Desk) -> None:
+    assert not desk.call("2026-07-28", desk.open_page()).is_error
+    assert desk.completed == []
 
 
 @pytest.mark.requirement("GW-04", "MC-09")

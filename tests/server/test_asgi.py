@@ -476,3 +476,44 @@ def test_names_as_requests_have_them_are_taken() -> None:
 def test_what_is_no_toolkit_is_not_served(target: Any) -> None:
     with pytest.raises(DefinitionError, match=r"^asgi serves a Toolkit or a Toolbox, not \w+\.$"):
         asgi(target)
+
+
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+
+@pytest.mark.requirement("CO-01", "FU-32", "D-25")
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/nope", 404, "There is no such page here"),
+        ("/mcp", 405, "This address is for programs"),
+        ("/opentool/call", 405, "This address is for programs"),
+    ],
+)
+def test_browser_at_a_wrong_address_gets_a_page_that_leads_on(
+    ask: Ask, build_served_app: Serve, path: str, status: int, words: str
+) -> None:
+    response = ask(build_served_app(), "GET", path, {"accept": BROWSER})
+    text = response.body.decode()
+    assert (response.status, field(response, b"content-type")) == (status, b"text/html; charset=utf-8")
+    assert (words in text, 'href="/"' in text) == (True, True)
+    assert (field(response, b"vary"), field(response, b"cache-control")) == (b"accept", b"no-store")
+    assert b"default-src 'none'" in field(response, b"content-security-policy")
+    data = ask(build_served_app(), "GET", path, {"accept": "*/*"})
+    assert (data.status, field(data, b"content-type")[:12]) == (status, b"application/")
+    assert field(response, b"allow") == field(data, b"allow")
+
+
+@pytest.mark.requirement("CO-01", "FU-32", "D-24", "D-25")
+def test_browser_that_is_refused_gets_a_page_that_says_why(ask: Ask, build_served_app: Serve) -> None:
+    keyed = build_served_app(api_keys=["a-key-of-somebody"], private=True)
+    for path in ("/openapi.json", "/nope"):
+        response = ask(keyed, "GET", path, {"accept": BROWSER})
+        assert (response.status, b"This address needs a key" in response.body) == (401, True)
+        assert field(response, b"content-type") == b"text/html; charset=utf-8"
+    strange = ask(build_served_app(), "GET", "/", {"accept": BROWSER, "host": "evil.example<b>"})
+    assert strange.status in (400, 421)
+    assert b"This server has another name" in strange.body
+    assert (b"<b>" in strange.body, b'href="/"' in strange.body) == (False, False)
+    # a form and a program are answered as ever
+    assert field(ask(keyed, "POST", "/nope", {"accept": BROWSER}), b"content-type") == b"application/json"

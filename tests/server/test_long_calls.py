@@ -300,7 +300,15 @@ BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 @pytest.mark.requirement("LC-05", "LC-02")
 @pytest.mark.parametrize(
-    "accept", ["", "*/*", "application/json", "application/json, text/html", "text/html;q=0.1, application/json"]
+    "accept",
+    [
+        "",
+        "*/*",
+        "application/json",
+        "application/json, text/html",
+        "text/html;q=0.1, application/json",
+        "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2",  # HttpURLConnection of Java
+    ],
 )
 def test_programs_get_data_at_the_address_of_a_call(accept: str) -> None:
     async def scenario(work: Work, caller: Callable[..., Client]) -> None:

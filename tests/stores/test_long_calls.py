@@ -23,6 +23,7 @@ from toolwire.core.long_call import (
     NewCall,
 )
 from toolwire.core.model import Kind, Problem, Value
+from toolwire.stores.ledger.call_overview import CallOverview
 from toolwire.stores.ledger.postgres_long_calls import PostgresLongCalls
 from toolwire.stores.ledger.sqlite import SqliteLedger
 from toolwire.stores.ledger.sqlite_long_calls import SqliteLongCalls
@@ -448,3 +449,25 @@ def return_to(store: PostgresLongCalls) -> CallStatus | Problem | None:
     while isinstance(do(store.renew()), Problem) and time.monotonic() < until:
         pass
     return do(store.read("ada", "one"))
+
+
+@pytest.mark.requirement("CO-02", "LC-03")
+@pytest.mark.parametrize("is_of_all", [False, True])
+def test_operator_ends_a_call_that_waits_for_its_user(make: Open, tmp_path: Path, *, is_of_all: bool) -> None:
+    store = make()
+    where = make.database.url if make.database else tmp_path / "calls.sqlite"  # type: ignore[attr-defined]
+    if not make.database and not where.exists():  # type: ignore[attr-defined]
+        return  # no other process sees this memory
+    accept(store)
+    do(store.change(claim(store), CallChange(input={"seat": {"message": "Which?"}})))
+    assert read(store).state is LongCallState.WAITING
+    overview = CallOverview(where)
+    assert not overview.ask_cancel("two")
+    assert (overview.ask_cancel_all("ada") == 1) if is_of_all else overview.ask_cancel("one")
+    assert (read(store).cancel_asked, read(store).input) == (True, {})
+    # an answer that comes now changes nothing, and the process that looks for work ends the call without its tool
+    do(store.answer("ada", "one", {"seat": {"action": "accept"}}))
+    assert do(store.find_ready(10)) == ["one"]
+    assert not isinstance(do(store.claim("one")), Lease)
+    assert read(store).state is LongCallState.CANCELLED
+    assert not overview.ask_cancel("one")

@@ -80,7 +80,7 @@ from .http.messages import (
 )
 from .limits import ServerLimits
 from .page.form_fields import find_form_key
-from .route_table import NO_DOCUMENTS, Document, RouteEntry, RouteTable, has_long_tools, list_scopes
+from .route_table import NO_DOCUMENTS, Document, RouteEntry, RouteTable, has_long_tools, list_scopes, refuse_request
 from .run.call_queries import answer_query
 from .run.change_stream import CallerView, ChangeStreams, GoesOn
 from .run.confirmation import (
@@ -606,7 +606,8 @@ class App:
     def _refuse_caller(self, scope: Scope, entry: RouteEntry, problem: Problem) -> Response:
         page, people = entry.page, self.people
         if page is None or not page.is_wanted(scope["headers"]):
-            return entry.refuse(problem)
+            root = scope.get("root_path", "")
+            return refuse_request(scope["method"], scope["headers"], problem, entry.refuse, root)
         return page.refuse(problem, *(("", True) if people is None else (people.login_path, people.takes_keys)))
 
     async def _admit_form(

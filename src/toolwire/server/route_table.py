@@ -149,16 +149,29 @@ class RouteTable:
             return self._find_call_entry(method, path, call_id)
         if self._has_calls and method == "POST" and path == calls_resource.PATH:  # a key cannot be in the query
             return self._build_calls_entry(method, path)
+        root = self._site.root
         if allowed is None:
             refuse = self._segments.get(_first_segment(path), build_plain_refusal)
-            return RouteEntry(lambda _: refuse(_NOTHING_HERE), not self._site.private, refuse, False)
+            return RouteEntry(
+                lambda request: refuse_request(request.method, request.headers, _NOTHING_HERE, refuse, root),
+                not self._site.private,
+                refuse,
+                False,
+            )
         # The transport leaves out the body.
         if method == "HEAD" and "GET" in allowed:
             return self._entries["GET", path]
         refuse = self._entries[allowed[0], path].refuse
         allow = ", ".join([*allowed, "HEAD"] if "GET" in allowed else allowed)
         is_open = not self._site.private or any(self._entries[one, path].open for one in allowed)
-        return RouteEntry(lambda _: _build_wrong_method(refuse, allow), is_open, refuse, False)
+
+        def read(request: Request) -> Reading:
+            def refuse_method(problem: Problem) -> Response:
+                return refuse_request(request.method, request.headers, problem, refuse, root)
+
+            return _build_wrong_method(refuse_method, allow)
+
+        return RouteEntry(read, is_open, refuse, False)
 
     def _find_call_entry(self, method: str, path: str, call_id: str) -> RouteEntry:
         """Return the entry for the long call at ``/calls/ID``."""
@@ -222,6 +235,14 @@ def build_plain_refusal(problem: Problem) -> Response:
     return Response(STATUS_BY_KIND[problem.kind], JSON_HEADERS, body)
 
 
+def refuse_request(method: str, headers: Headers, problem: Problem, refuse: Refuse, root: str) -> Response:
+    """Return the refusal of a request: a page for who opened the address in a browser, else that of ``refuse``."""
+    if method not in ("GET", "HEAD") or not wants_page(headers):
+        return refuse(problem)
+    response: Response = _load_page("refusal_page").build_refusal_page(problem, home=f"{root}/")
+    return response
+
+
 def _defer_reader(make: Callable[[], Reader]) -> Reader:
     """Return a reader that ``make`` creates at the first request."""
     made = cache(make)
@@ -238,7 +259,7 @@ def _load_page(name: str = "page_reader") -> ModuleType:
 
 
 def _refuse_form(problem: Problem) -> Response:
-    response: Response = _load_page().build_refusal_page(problem)
+    response: Response = _load_page("refusal_page").build_refusal_page(problem)
     return response
 
 

@@ -2,6 +2,8 @@
 
 Rules:
 - Data is the rule. A page is for a client that names HTML, and names neither JSON as high nor a stream of events.
+- Who names HTML and takes anything else too is a browser only if it says so in another way: the HTTP client of Java
+  prefers HTML at every address.
 """
 # LC-05, D-22
 
@@ -18,7 +20,9 @@ VARY: Final = (b"vary", b"accept")
 FOREIGN_FORM: Final = Problem(
     kind=Kind.FORBIDDEN, message="This form came from another site. Open the page itself to try a tool."
 )
-_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+_XHTML: Final = "application/xhtml+xml"
+_HTML: Final = frozenset({"text/html", _XHTML})
+_ANYTHING: Final = frozenset({"*", "*/*"})
 _JSON: Final = frozenset({"application/json", "application/problem+json"})
 _MAX_ACCEPT: Final = 1_000
 _FORM: Final = "application/x-www-form-urlencoded"
@@ -28,15 +32,18 @@ def wants_page(headers: Headers) -> bool:
     """Return whether the client of a request wants a page, by its ``Accept``."""
     # RFC 9110, 12.5.1. "*/*" is what programs send that take whatever comes: they get data, as ever.
     weights = {"html": 0.0, "json": 0.0}
+    kinds: set[str] = set()
     for part in get_header(headers, b"accept")[:_MAX_ACCEPT].lower().split(","):
         name, _, rest = part.partition(";")
         kind = name.strip()
         if kind == "text/event-stream":
             return False
+        kinds.add(kind)
         group = "html" if kind in _HTML else "json" if kind in _JSON else ""
         if group:
             weights[group] = max(weights[group], _read_weight(rest))
-    return weights["html"] > weights["json"]
+    is_browser = _XHTML in kinds or kinds.isdisjoint(_ANYTHING) or bool(get_header(headers, b"sec-fetch-mode"))
+    return is_browser and weights["html"] > weights["json"]
 
 
 def is_page_form(headers: Headers) -> bool:

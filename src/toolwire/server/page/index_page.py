@@ -14,7 +14,7 @@ from urllib.parse import quote
 from toolwire.consent.question_page import build_tool_badges
 from toolwire.core.call_status import CallStatus
 from toolwire.core.catalog import Catalog
-from toolwire.core.http import STATUS_BY_KIND, Response
+from toolwire.core.http import Response
 from toolwire.core.model import Json, Problem, Tool, Value
 from toolwire.framing.html_form import build_form_fields, has_lists
 from toolwire.framing.html_page import (
@@ -276,14 +276,6 @@ class IndexPage:
         shown = [f"<code>{method} {root}{escape(path)}</code>" for (_, path), method in requests[:_MOST_REQUESTS]]
         more = [f"and {len(requests) - _MOST_REQUESTS:,} more"] if len(requests) > _MOST_REQUESTS else []
         return "<br>".join([*links, *shown, *more])
-
-
-def build_refusal_page(problem: Problem) -> Response:
-    """Return the page that says why a form was not taken."""
-    html = f'<div class="card"><h1>This did not work</h1>{build_problem(problem)}<p>Go back, and try again.</p></div>'
-    page = build_html_page("This did not work", html, width="narrow")
-    fields = (*build_page_headers(), NO_STORE)
-    return Response(STATUS_BY_KIND[problem.kind], fields, page.encode("utf-8", "replace"))
 
 
 _NO_TOOLS = "There is no tool here yet. Add a function with @toolkit.tool and start the server again."

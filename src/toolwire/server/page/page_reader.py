@@ -41,13 +41,8 @@ from toolwire.validation import build_arguments_check
 from .browser_request import FOREIGN_FORM, is_from_here
 from .call_part import NO_QUESTION, AnswerForm, build_problem, build_result, read_call_answer, write_answers
 from .form_fields import parse_form_fields
-from .index_page import (
-    Answer,
-    IndexPage,
-    View,
-    asks_first,
-    build_refusal_page,
-)
+from .index_page import Answer, IndexPage, View, asks_first
+from .refusal_page import build_refusal_page
 from .wire_exchange import Wires, build_exchanges
 
 _WAIT_S = 1.0

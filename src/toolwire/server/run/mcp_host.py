@@ -13,11 +13,11 @@ from typing import Final, TypeAlias
 
 from toolwire.core.codec import NO_REMOTE_CHANGES, RemoteChanges
 from toolwire.core.http import JSON_HEADERS, Response
-from toolwire.core.model import DEFAULT_LOG_LEVEL, LOG_LEVELS, Json
+from toolwire.core.model import DEFAULT_LOG_LEVEL, LOG_LEVELS, Json, Kind
 from toolwire.core.offered import Offered
 from toolwire.framing import jsontext
 from toolwire.framing.jsonrpc import INVALID_PARAMS
-from toolwire.framing.jsontext import get_object
+from toolwire.framing.jsontext import get_object, get_text
 from toolwire.protocols.mcp.elicitation import URL_REQUIRED
 from toolwire.protocols.mcp.resource_subscriptions import (
     SUBSCRIBE,
@@ -26,7 +26,13 @@ from toolwire.protocols.mcp.resource_subscriptions import (
     ResourceSubscriptions,
     can_subscribe,
 )
-from toolwire.protocols.mcp.revision import CAPABILITIES_META, INTERNAL_ERROR, LOG_LEVEL_META, RESOURCE_NOT_FOUND
+from toolwire.protocols.mcp.revision import (
+    CAPABILITIES_META,
+    INTERNAL_ERROR,
+    LOG_LEVEL_META,
+    PROBLEM_META,
+    RESOURCE_NOT_FOUND,
+)
 from toolwire.server.http.exchange import Exchange, Message
 
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
@@ -38,10 +44,12 @@ Post: TypeAlias = Callable[[bytes], Awaitable[Response]]
 MAX_ROUNDS: Final = 12
 """The questions of a tool, at most ten, and that for consent, which may come twice if its answer came too late."""
 CANCELLED: Final = "notifications/cancelled"
+COMPLETED: Final = "notifications/elicitation/complete"
 SET_LEVEL: Final = "logging/setLevel"
 
 _ASKING: Final = ("tools/call", "prompts/get", "resources/read")
 _QUESTION: Final = b'"resultType":"input_required"'
+_UNDECIDED: Final = f'"{Kind.UNCONFIRMED}"'.encode()
 _NO_ANSWER: Final[Mapping[str, Json]] = {"action": "cancel"}
 
 
@@ -112,6 +120,8 @@ class McpHost:
             responses = {name: await self._ask(one, write) for name, one in requests.items()}
             again = {**params, "requestState": asked.get("requestState"), "inputResponses": responses}
             response = await post(jsontext.write({**message, "params": again}))
+            for page in _list_finished_pages(requests, responses, response):
+                await write(jsontext.write({"jsonrpc": "2.0", "method": COMPLETED, "params": {"elicitationId": page}}))
         if _read_question(response) is None:
             return response
         return build_error(message.get("id"), INTERNAL_ERROR, "The tool asks more questions than a call may.")
@@ -186,6 +196,34 @@ def _read_question(response: Response) -> dict[str, Json] | None:
     result = get_object(data, "result") if isinstance(data, dict) else {}
     asked = result.get("inputRequests")
     return dict(result) if isinstance(asked, dict) and asked else None
+
+
+def _list_finished_pages(requests: Mapping[str, Json], responses: Mapping[str, Json], response: Response) -> list[str]:
+    """Return the ids of the pages that the user opened and is done with, now that the call has got ``response``."""
+    # MC-09: of 2025-11-25 alone, whose questions have ids; the host can then take its own note of the page away.
+    opened = [
+        page
+        for name, one in requests.items()
+        if (page := _read_page_id(one)) and get_object(responses, name).get("action") == "accept"
+    ]
+    if not opened or _is_undecided(response):
+        return []
+    again = {_read_page_id(one) for one in get_object(_read_question(response) or {}, "inputRequests").values()}
+    return [page for page in opened if page not in again]
+
+
+def _read_page_id(request: Json) -> str:
+    """Return the id of a request to open a page, or an empty text if it asks something else."""
+    return get_text(get_object(request, "params"), "elicitationId") if isinstance(request, dict) else ""
+
+
+def _is_undecided(response: Response) -> bool:
+    """Return whether the call in ``response`` still needs the decision of its user."""
+    if _UNDECIDED not in response.body:  # nearly always, and a result may be large
+        return False
+    data = jsontext.read(response.body)
+    result = get_object(data, "result") if isinstance(data, dict) else {}
+    return get_object(get_object(result, "_meta"), PROBLEM_META).get("kind") == Kind.UNCONFIRMED
 
 
 def build_error(id_: Json, code: int, text: str, status: int = 200) -> Response:

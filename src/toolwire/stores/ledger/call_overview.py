@@ -23,11 +23,13 @@ _LIST = (
     "SELECT principal, id, tool, state, progress, message, created, updated, cancel_asked FROM long_calls"
     " ORDER BY number DESC LIMIT ?"
 )
-_CANCEL = "UPDATE long_calls SET cancel_asked = 1, revision = revision + 1 WHERE id = ? AND until IS NULL"
-_CANCEL_ALL = (
-    "UPDATE long_calls SET cancel_asked = 1, revision = revision + 1"
-    " WHERE principal = ? AND (until IS NULL OR state = 'waiting')"
+# A call that waits for its user is in no process: it goes back to where it was accepted, and ends there unrun.
+_CANCELLED = (
+    "UPDATE long_calls SET cancel_asked = 1, revision = revision + 1, input = NULL, until = NULL,"
+    " state = CASE state WHEN 'waiting' THEN 'accepted' ELSE state END WHERE (until IS NULL OR state = 'waiting')"
 )
+_CANCEL = f"{_CANCELLED} AND id = ?"
+_CANCEL_ALL = f"{_CANCELLED} AND principal = ?"
 # A server without tools for long calls has not made their table.
 _IS_THERE = "SELECT 1 FROM sqlite_master WHERE name = 'long_calls'"
 _IS_IN_DATABASE = "SELECT to_regclass('toolwire_long_calls') IS NOT NULL"
