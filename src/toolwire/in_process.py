@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from types import ModuleType
 from typing import Any, TypeGuard, cast
 
+from toolwire.client.transport.in_process import takes_arguments
 from toolwire.core.errors import DefinitionError
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
@@ -27,9 +28,14 @@ def build_app(target: object) -> Callable[[Any, Any, Any], Awaitable[None]]:
         return asgi(_find_toolbox(target))
     if _is_toolbox(target):
         return asgi(target)
-    if callable(target) and not isinstance(target, type):
+    if takes_arguments(target, 3):
         return cast("Callable[[Any, Any, Any], Awaitable[None]]", target)
     kind = target.__name__ if isinstance(target, type) else type(target).__name__
+    if takes_arguments(target, 2):
+        raise DefinitionError(
+            f"connect takes an ASGI application, and {kind} seems to be one of WSGI: put "
+            "toolwire.integrations.wsgi.publish_tools, or a2wsgi.WSGIMiddleware, around it."
+        )
     raise DefinitionError(f"connect takes a URL, a Toolkit, a module with one, or an ASGI application, not {kind}.")
 
 

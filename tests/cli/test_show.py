@@ -51,6 +51,25 @@ def test_printed_example_call_can_be_executed(site: str, toolwire: Callable[...,
     assert ran.stdout == "Value(value='example')\n" or "example" in ran.stdout
 
 
+def test_printed_example_of_a_tool_that_takes_a_file_names_a_file(
+    write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolwire: Callable[..., Any]
+) -> None:
+    file = write("files.py", FILES)
+    (tmp_path / "example.txt").write_text("hello!")
+    monkeypatch.chdir(tmp_path)
+    with background(asgi(open_code(FileTarget(file)))) as url:
+        for protocol in ("openapi", "mcp", "otc"):
+            shown = json.loads(toolwire("show", url, "measure", "--json", "--protocol", protocol).out)["example"]
+            program, *words = shlex.split(shown["command"])
+            assert (program, words[-2:]) == ("toolwire", ["title=example", "file=@example.txt"])
+            assert toolwire(*words, "--agree").out.strip() == "example: 6"
+        ran = subprocess.run(
+            [sys.executable, "-c", shown["python"].replace(f"({url!r})", f"({url!r}, approve=bool, agree=bool)")],
+            capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+        assert ran.stdout == "Value(value='example: 6')\n"
+
+
 def test_unknown_tool_name_is_a_usage_error(desk: Path, toolwire: Callable[..., Any]) -> None:
     shown = toolwire("show", desk, "shrd", "--json")
     assert shown.code == 2
@@ -91,6 +110,16 @@ def test_recursive_schema_is_listed_with_bounded_length() -> None:
     assert json.dumps(build_example(root, root)).count("child") < 10
 
 
+FILES = """
+    from toolwire import File, Toolkit
+
+    kit = Toolkit("Files")
+
+    @kit.tool(approval="auto", safe=True)
+    def measure(title: str, file: File) -> str:
+        '''Say how long a file is.'''
+        return f"{title}: {len(file.data)}"
+"""
 LETTERS = """
     from toolwire import Authorization, Context, Requirements, Toolkit
 

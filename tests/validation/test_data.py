@@ -3,6 +3,7 @@
 import math
 from collections import OrderedDict
 from enum import Enum, IntEnum
+from io import BytesIO
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -30,11 +31,20 @@ DATA = st.recursive(
     ids=["nan", "infinity", "surrogate", "surrogate key", "set", "bytes", "object", "cycle", "5,001 digits"],
 )
 def test_arguments_without_json_equivalent_are_refused(value: Any) -> None:
-    problem = copy_arguments(Call(Tool(name="x"), {"a": [value]}))
+    problem = copy_arguments(Call(Tool(name="x"), {"b": 1, "a": [value]}))
     assert isinstance(problem, Problem)
     assert problem.kind is Kind.INVALID_ARGUMENTS
-    assert problem.message.startswith("x was not called")
+    assert problem.message.startswith("x was not called: a is not JSON data (")
+    assert list(problem.parameter_errors) == ["a"]
     assert "\n" not in problem.message
+
+
+@pytest.mark.parametrize("value", [b"x", bytearray(b"x"), BytesIO(b"x")])
+def test_bytes_are_refused_with_the_way_to_give_a_file(value: Any) -> None:
+    problem = copy_arguments(Call(Tool(name="x"), {"photo": value}))
+    assert isinstance(problem, Problem)
+    assert problem.message.startswith("x was not called: photo is not JSON data (")
+    assert problem.message.endswith("a file is given as a Path or a File).")
 
 
 @pytest.mark.parametrize("arguments", [7, [1], "x", None, {1: 2}, {"a": {1: 2}}])

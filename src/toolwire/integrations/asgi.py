@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypedDict
 
-from toolwire.client.transport.in_process import Asgi
+from toolwire.client.transport.in_process import Asgi, takes_arguments
+from toolwire.core.errors import DefinitionError
 from toolwire.protocols.openapi.document.versions import Version, as_version
 
 from .documents import (
@@ -22,6 +23,7 @@ from .documents import (
     api_catalog,
     catalog_answer,
     llm_json,
+    read_app_document,
     send_answer,
     write_json,
 )
@@ -40,7 +42,7 @@ class PublishOptions(TypedDict, total=False):
     description: str
     default_approval: Literal["auto", "per-call"]
     include: Include | None
-    openapi: Version
+    openapi: Version | None
     wires: Wires | None
     workflows: str
 
@@ -53,19 +55,26 @@ def publish_tools(
     description: str = "",
     default_approval: Literal["auto", "per-call"] = "per-call",
     include: Include | None = None,
-    openapi: Version = "3.1",
+    openapi: Version | None = None,
     wires: Wires | None = ALL_WIRES,
     workflows: str = "",
 ) -> Asgi:
     """Return an ASGI application that is ``app`` with tools: serve it instead.
 
-    ``document`` is the OpenAPI 3.1 document of ``app``, as its framework writes it. An operation has its ``x-llm`` from
-    ``x_llm(...)``, where the framework lets you add to an operation. ``include``, ``wires`` and ``workflows`` are as
-    for FastAPI.
+    ``document`` is the OpenAPI document of ``app``, of 3.0 to 3.2, or Swagger 2.0, as its framework writes it. An
+    operation has its ``x-llm`` from ``x_llm(...)``, where the framework lets you add to an operation. ``include``,
+    ``wires`` and ``workflows`` are as for FastAPI. ``openapi`` converts a document of 3.1; without it, the document
+    keeps its version.
 
     Raises:
-        DefinitionError: an ``x-llm`` has an unknown member or a wrong value.
+        DefinitionError: ``app`` is no ASGI application, an option is not valid, or an ``x-llm`` has an unknown member
+            or a wrong value.
     """
+    if not takes_arguments(app, 3):
+        kind = type(app).__name__
+        other = "; for WSGI there is toolwire.integrations.wsgi" if takes_arguments(app, 2) else ""
+        raise DefinitionError(f"publish_tools takes an ASGI application here, not {kind}{other}.")
+    document = read_app_document(document, openapi)
     title = document.get("info", {}).get("title", "Tools")
     site = read_site_marks(name or title, description, default_approval, include, workflows)
     whole = as_version(mark_document(document, site), openapi)

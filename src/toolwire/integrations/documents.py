@@ -8,6 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
+from toolwire.core.errors import DefinitionError
+from toolwire.protocols.openapi.document import swagger_20
+from toolwire.protocols.openapi.document.versions import Version, read_version
+
 LLM: Final = "/.well-known/llm.json"
 OPENAPI: Final = "/.well-known/openapi.json"
 CATALOG: Final = "/.well-known/api-catalog"
@@ -21,6 +25,24 @@ class DocumentAnswer(NamedTuple):
     status: int
     headers: dict[str, str]
     body: bytes
+
+
+def read_app_document(document: object, version: Version | None) -> dict[str, Any]:
+    """Return the ``document`` of an application as OpenAPI 3.0 to 3.2. Swagger 2.0 is upgraded to 3.0.
+
+    Raises:
+        DefinitionError: it is no document, or it is older than ``version``, to which it cannot be converted.
+    """
+    if not isinstance(document, Mapping):
+        raise DefinitionError(f"document is an OpenAPI document as a dict, not {type(document).__name__}.")
+    found = dict(document)
+    if swagger_20.is_swagger(found):
+        found, _ = swagger_20.upgrade(found)
+    if not isinstance(found.get("paths", {} if "openapi" in found else None), Mapping):
+        raise DefinitionError("document is no OpenAPI document: it has no paths.")
+    if version in ("3.1", "3.2") and read_version(found) == "3.0":
+        raise DefinitionError(f'The document is OpenAPI 3.0: leave out openapi="{version}", and it stays 3.0.')
+    return found
 
 
 def llm_json(document: Mapping[str, Any], place: str) -> bytes:

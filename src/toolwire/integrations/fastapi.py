@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 from fastapi import FastAPI, Request, Response
 
 from toolwire.core.errors import DefinitionError
-from toolwire.protocols.openapi.document.versions import Version, as_version
+from toolwire.protocols.openapi.document.versions import RELEASES, Version, as_version
 
 from .documents import CATALOG, LLM, OPENAPI, DocumentAnswer, answer, api_catalog, catalog_answer, llm_json
 from .route_marks import Include, SiteMarks, check_document, mark_document, read_site_marks, x_llm
@@ -76,7 +76,9 @@ def _wrap_openapi(
         nonlocal known
         plain = original()
         if known[0] is not plain:
-            known = (plain, as_version(mark_document(plain, site), version))
+            # FastAPI writes schemas of 3.1 whatever its ``openapi_version`` says.
+            marked = {**mark_document(plain, site), "openapi": RELEASES["3.1"]}
+            known = (plain, as_version(marked, version))
         return known[1]
 
     return write

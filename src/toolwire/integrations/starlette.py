@@ -17,10 +17,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
+from toolwire.core.errors import DefinitionError
 from toolwire.protocols.openapi.document.versions import Version, as_version
 
 from . import route_marks
-from .documents import CATALOG, LLM, OPENAPI, DocumentAnswer, answer, api_catalog, catalog_answer, llm_json
+from .documents import (
+    CATALOG,
+    LLM,
+    OPENAPI,
+    DocumentAnswer,
+    answer,
+    api_catalog,
+    catalog_answer,
+    llm_json,
+    read_app_document,
+)
 from .route_marks import Include, RouteMarks, check_document, iterate_operations, mark_document, read_site_marks
 from .starlette_routes import add_document_route, add_wires
 from .wires import ALL_WIRES, AppWires, Wires
@@ -61,20 +72,24 @@ def publish_tools(
     description: str = "",
     default_approval: Literal["auto", "per-call"] = "per-call",
     include: Include | None = None,
-    openapi: Version = "3.1",
+    openapi: Version | None = None,
     path: str = "/openapi.json",
     wires: Wires | None = ALL_WIRES,
     workflows: str = "",
 ) -> Starlette:
-    """Let models use ``app``, whose OpenAPI 3.1 ``document`` is given, and return it.
+    """Let models use ``app``, whose OpenAPI ``document`` is given, of 3.0 to 3.2, or Swagger 2.0, and return it.
 
     The document is served at ``path`` and at the well-known place. ``include`` is as for
-    FastAPI, and so are ``wires`` and ``workflows``. Call it after the routes are there.
+    FastAPI, and so are ``wires`` and ``workflows``. Call it after the routes are there. ``openapi`` converts a
+    document of 3.1; without it, the document keeps its version.
 
     Raises:
         DefinitionError: an option is not valid, or an ``x-llm`` has an unknown member or a wrong value.
     """
     # XL-018, XL-019, XL-121..124
+    if not isinstance(app, Starlette):
+        raise DefinitionError(f"publish_tools takes a Starlette application here, not {type(app).__name__}.")
+    document = read_app_document(document, openapi)
     title = document.get("info", {}).get("title", "Tools")
     site = read_site_marks(name or title, description, default_approval, include, workflows)
     whole = as_version(mark_document(_add_marks(document, app), site), openapi)

@@ -29,8 +29,30 @@ def copy_arguments(call: Call) -> Call | Problem:
         tool, _, call_id, context, key = call
         return make_call((tool, arguments, call_id, context, key))
     except ValueError as error:
-        text = f"{call.tool.name} was not called: its arguments are not JSON data ({error})."
-        return Problem(kind=Kind.INVALID_ARGUMENTS, message=text)
+        name = _find_unfit(call.arguments)
+        what = "its arguments are" if name is None else f"{name} is"
+        text = f"{call.tool.name} was not called: {what} not JSON data ({error})."
+        return Problem(
+            kind=Kind.INVALID_ARGUMENTS,
+            message=text,
+            parameter_errors={} if name is None else {name: f"is not JSON data ({error})"},
+        )
+
+
+def _find_unfit(arguments: Any) -> str | None:
+    """Return the name of the argument that is not JSON data, or None if it is not one argument alone."""
+    if not isinstance(arguments, Mapping):
+        return None
+    for name, value in arguments.items():
+        try:
+            _copy_name(name)
+        except ValueError:
+            return None
+        try:
+            _copy_value(value, 1)
+        except ValueError:
+            return str(name)
+    return None
 
 
 def _copy_value(data: Any, depth: int) -> Json:  # noqa: PLR0911 - a case of JSON each
@@ -79,7 +101,10 @@ def _copy_subclass(data: Any, depth: int) -> Json:
         return _copy_value(dict(data), depth)
     if type(data).__name__ == "Decimal":  # its module is slow to load, and most programs do without it
         return _copy_decimal(data)
-    raise ValueError(f"{type(data).__name__} is no type of JSON")
+    files = (
+        "; a file is given as a Path or a File" if isinstance(data, bytes | bytearray) or hasattr(data, "read") else ""
+    )
+    raise ValueError(f"{type(data).__name__} is no type of JSON{files}")
 
 
 def _copy_decimal(data: Any) -> Json:

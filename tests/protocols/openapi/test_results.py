@@ -142,6 +142,19 @@ def test_missing_key_is_answered_with_a_bearer_challenge() -> None:
         ),
         (b'{"errors": {"name": ["is too short", "is taken"]}}', "name: is too short, is taken"),
         (b'{"errors": [{"title": "No such order", "source": {"pointer": "/a"}}, 5, null, ""]}', "No such order"),
+        (b'{"detail": {"code": "sold_out", "message": "No tea"}}', "code: sold_out; message: No tea"),
+        (
+            (
+                b'{"message": "Validation error", "detail": {"json":'
+                b' {"dish": ["Missing data."], "lines": {"0": {"n": ["Bad."]}}}}}'
+            ),
+            "Validation error: dish: Missing data; lines.0.n: Bad",
+        ),
+        (
+            b'{"code": 422, "status": "No", "errors": {"json": {"_schema": ["Invalid input type."]}}}',
+            "Invalid input type",
+        ),
+        (b'["Tea is sold out."]', "Tea is sold out"),
         (b'{"detail": [], "errors": {}}', "The server answered 404 Not Found."),
         (b"<html>", "The server answered 404 Not Found."),
         (b"", "The server answered 404 Not Found."),
@@ -154,6 +167,24 @@ def test_foreign_error_keeps_its_own_message(body: bytes, message: str) -> None:
     problem = results.read(answer(body, b"application/problem+json", 404))
     assert isinstance(problem, Problem)
     assert (problem.kind, problem.message, problem.details["status"]) == (Kind.NOT_FOUND, message, 404)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"n": ["n must be even."], "non_field_errors": ["Too many."]}', "n: n must be even; Too many"),
+        (b'{"lines": [{}, {"sku": ["This field is required."]}]}', "lines.1.sku: This field is required"),
+        (b'[{}, {"sku": ["This field is required."]}]', "1.sku: This field is required"),
+        (b'{"title": ["Too long.", "Taken."]}', "title: Too long., Taken"),
+        (b'{"a": ' * 50 + b'["deep"]' + b"}" * 50, "The server answered 400 Bad Request."),
+        (b'{"n": [1], "status": "bad"}', "The server answered 400 Bad Request."),
+        (b"{%s}" % b", ".join(b'"f%d": ["no"]' % n for n in range(40)), "; ".join(f"f{n}: no" for n in range(20))),
+    ],
+)
+def test_errors_by_argument_alone_are_the_message(body: bytes, message: str) -> None:
+    problem = results.read(answer(body, b"application/json", 400))
+    assert isinstance(problem, Problem)
+    assert problem.message == message
 
 
 @pytest.mark.parametrize(

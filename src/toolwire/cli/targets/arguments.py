@@ -144,6 +144,11 @@ def _read_file(name: str) -> bytes | Problem:
     return content
 
 
+def takes_file(schema: Json, root: Mapping[str, Any]) -> bool:
+    """Return whether an argument of ``schema`` is given as ``KEY=@FILE``."""
+    return _find_encoder(schema, root) is not None
+
+
 def _find_encoder(schema: Json, root: Mapping[str, Any]) -> Callable[[bytes], bytes] | None:
     """Return how bytes become a text that ``schema`` accepts; none if it also accepts a text that is no bytes."""
     texts = [branch for branch in _list_branches(schema, root) if "string" in _list_own_types(branch)]

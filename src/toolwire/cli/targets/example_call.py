@@ -14,6 +14,7 @@ from toolwire.core.model import Json, Requirements, Tool
 from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
 
+from .arguments import takes_file
 from .target import Target, UrlTarget
 
 _FORMATS: Final[Mapping[str, str]] = {
@@ -28,10 +29,10 @@ _FORMATS: Final[Mapping[str, str]] = {
     "uri": "https://example.com/",
     "url": "https://example.com/",
     "uuid": "123e4567-e89b-12d3-a456-426614174000",
-    "binary": "aGVsbG8=",
-    "byte": "aGVsbG8=",
 }
 _TEXT: Final = "example"
+_BYTES: Final = "aGVsbG8="
+_FILE: Final = "example.txt"
 _USER_ID: Final = "ada@example.com"
 _CHOICES: Final = ("anyOf", "oneOf", "allOf")
 _DEEPEST: Final = 6
@@ -127,7 +128,9 @@ def _build_number(schema: Mapping[str, Any], *, is_integer: bool) -> Json:
 
 
 def _build_text(schema: Mapping[str, Any]) -> str:
-    text = _FORMATS.get(str(schema.get("format")), _TEXT)
+    format_ = str(schema.get("format"))
+    is_bytes = "contentEncoding" in schema or format_ in ("binary", "byte")
+    text = _BYTES if is_bytes else _FORMATS.get(format_, _TEXT)
     lowest = min(_read_count(schema, "minLength"), 1_000)
     highest = schema.get("maxLength")
     text = text + "x" * (lowest - len(text))
@@ -146,13 +149,20 @@ def write_command(text: str, name: str, arguments: Mapping[str, Json], tool: Too
     """
     is_url, needed = "://" in text, tool.requirements
     words = ["toolwire", "call", show_url(text) if is_url else text, name]
-    words += [_write_pair(key, value, tool.parameters.get(key)) for key, value in arguments.items()]
+    words += [
+        f"{key}=@{_FILE}" if _is_file(tool, key) else _write_pair(key, value, tool.parameters.get(key))
+        for key, value in arguments.items()
+    ]
     if needed and is_url:
         words += ["--protocol", "otc"]  # no other protocol transmits what a tool requires
     words += [word for one in needed.authorization for word in ("--token", one.id)]
     words += [word for one in needed.secrets for word in ("--secret", one)]
     words += ["--user-id", _USER_ID] if needed.user_id else []
     return " ".join(map(shlex.quote, words))
+
+
+def _is_file(tool: Tool, name: str) -> bool:
+    return takes_file(tool.parameters.get(name), tool.input_schema)
 
 
 def _write_pair(key: str, value: Json, schema: Json) -> str:
@@ -171,7 +181,12 @@ def write_python(target: Target, name: str, arguments: Mapping[str, Json], tool:
         is_local = file_url(target.text) or read_server_command(target.text)
         url = target.text if is_local else show_url(complete_url(target.text))
     lines = [] if isinstance(target, UrlTarget) else ["# while `toolwire serve` serves this target"]
-    given = f", {arguments!r}" if arguments else ""
+    pairs = [
+        f"{key!r}: {f'Path({_FILE!r})' if _is_file(tool, key) else repr(value)}" for key, value in arguments.items()
+    ]
+    given = f", {{{', '.join(pairs)}}}" if pairs else ""
+    if any(_is_file(tool, key) for key in arguments):
+        lines += ["from pathlib import Path"]
     context = _list_context(tool.requirements)
     names, options = "", ""
     if context:

@@ -9,6 +9,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Generator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias, Unpack, cast
@@ -34,6 +35,21 @@ Asgi: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 
 APP_ORIGIN = "http://127.0.0.1"
 """The address of an application of this process: a server believes it without a setting for its host name."""
+
+
+def takes_arguments(app: object, count: int) -> bool:
+    """Return whether ``app`` can be called with ``count`` arguments: 3 for ASGI, 2 for WSGI. If unknown, True."""
+    if not callable(app) or isinstance(app, type):
+        return False
+    try:
+        signature = inspect.signature(app)
+    except (TypeError, ValueError):  # of C, or with a signature that cannot be read
+        return True
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True
 
 
 class AppNetwork(Network):

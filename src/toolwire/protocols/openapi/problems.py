@@ -8,8 +8,9 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
@@ -78,7 +79,12 @@ _MOST_CHARACTERS = 1_000
 _MOST_ERRORS = 20
 _ENTRY_TEXTS = ("msg", "message", "detail", "title", "description", "code")
 _ENTRY_PLACES = ("loc", "field", "path", "pointer", "param", "property")
-_REQUEST_PARTS = ("body", "query", "path", "header", "cookie")
+_REQUEST_PARTS = frozenset(("body", "query", "path", "header", "headers", "cookie", "cookies")) | {
+    *("json", "form", "files", "querystring", "json_or_form", "form_and_files", "view_args"),  # of webargs
+}
+_WHOLE = frozenset(("", "__all__", "_schema", "non_field_errors"))
+"""The names under which Django and marshmallow put the errors of a whole request."""
+_MOST_LEVELS = 4
 _MOST_DETAIL_BYTES = 16 * 1024
 
 
@@ -130,7 +136,7 @@ def read(response: Response) -> Problem:
     data = jsontext.read(response.body) if response.body else None
     if text_cleaning.may_hide(response.body):
         data = data if isinstance(data, Problem) else text_cleaning.clean_data(data)
-    body: Mapping[str, Any] = data if isinstance(data, dict) else {}
+    body: Mapping[str, Any] = data if isinstance(data, dict) else {"errors": data} if isinstance(data, list) else {}
     ours = body.get("kind")
     # Our own server said which kind it is: nothing has to be guessed from the status.
     if isinstance(ours, str) and ours in set(Kind):
@@ -166,6 +172,8 @@ def _find_message(body: Mapping[str, Any], status: int) -> str:
     several = _list_sentences(body.get("detail")) or _list_sentences(body.get("errors"))
     said = (body.get("detail"), body.get("message"), inner, body.get("title"))
     text = next((one.strip() for one in said if isinstance(one, str) and one.strip()), "")
+    if not text and not several and status == 400 and all(isinstance(one, list | dict) for one in body.values()):
+        several = _list_sentences(body)  # Django REST Framework answers with the errors of each argument alone
     if several:
         text = f"{text.rstrip('.:')}: {several}" if text else several
     if text:
@@ -174,11 +182,32 @@ def _find_message(body: Mapping[str, Any], status: int) -> str:
 
 
 def _list_sentences(errors: Any) -> str:
-    """Return a list of errors, as frameworks answer with status 422, as one text: place and sentence of each."""
+    """Return the errors of a request, as frameworks answer with status 422, as one text: place and sentence of each."""
+    if not isinstance(errors, list | dict):
+        return ""
+    texts = (_describe_entry(one) for one in _iterate_errors(errors, "", 0))
+    return "; ".join(islice(filter(None, texts), _MOST_ERRORS))
+
+
+def _iterate_errors(errors: Any, place: str, level: int) -> Iterator[Any]:
+    """Yield each entry of a list, or of an object by arguments, such as ``{"json": {"items": {"0": ["is bad"]}}}``."""
+    if level > _MOST_LEVELS:
+        return
     if isinstance(errors, dict):
-        errors = [{"field": name, "message": one} for name, one in errors.items()]
-    listed = [_describe_entry(one) for one in errors[:_MOST_ERRORS]] if isinstance(errors, list) else []
-    return "; ".join(text for text in listed if text)
+        for name, one in errors.items():
+            is_part = level == 0 and name in _REQUEST_PARTS and isinstance(one, dict)
+            inner = place if is_part or name in _WHOLE else f"{place}.{name}" if place else str(name)
+            yield from _iterate_errors(one, inner, level + 1)
+    elif isinstance(errors, list) and any(isinstance(one, dict) for one in errors):
+        for index, one in enumerate(errors):
+            if isinstance(one, dict) and not any(one.get(key) for key in _ENTRY_TEXTS):
+                yield from _iterate_errors(one, f"{place}.{index}" if place else str(index), level + 1)
+            else:
+                yield one
+    elif isinstance(errors, list) and not place:
+        yield from errors
+    else:
+        yield {"field": place, "message": errors}
 
 
 def _describe_entry(entry: Any) -> str:

@@ -1,4 +1,4 @@
-"""Convert an OpenAPI 3.1 document to 3.2 or 3.0.
+"""Convert an OpenAPI 3.1 document to 3.2 or 3.0. A document of 3.0 stays as it is.
 
 Rules:
 - A schema accepts at least the values it accepted. Keywords that 3.0 lacks are left out; the server still checks them.
@@ -59,8 +59,19 @@ _KEYWORDS: Final = frozenset(
 )
 
 
-def as_version(document: Mapping[str, Json], version: Version) -> dict[str, Json]:
-    """Return the 3.1 ``document`` converted to ``version``."""
+def read_version(document: Mapping[str, Json]) -> Version:
+    """Return the version that ``document`` declares; 3.1 if it declares none that is known."""
+    declared = str(document.get("openapi", ""))[:3]
+    return "3.0" if declared == "3.0" else "3.2" if declared == "3.2" else "3.1"
+
+
+def as_version(document: Mapping[str, Json], version: Version | None) -> dict[str, Json]:
+    """Return the 3.1 ``document`` converted to ``version``; without one, and from 3.0, it keeps its own."""
+    own = read_version(document)
+    if own == "3.0":
+        # Its schemas have another meaning in 3.1, such as nullable and the exclusive bounds.
+        return dict(document)
+    version = version or own
     # 3.2 only adds to 3.1, so the document is valid as it is.
     if version != "3.0":
         return {**document, "openapi": RELEASES[version]}
