@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Literal, Protocol
 from uuid import uuid4
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.content import describe_content
+from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.toolbox import Toolbox, embed_kept_bytes
 from toolwire.core.url_origin import get_origin

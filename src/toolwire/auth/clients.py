@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
+from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Json
 from toolwire.core.url_origin import get_host
 

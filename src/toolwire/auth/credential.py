@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from hashlib import sha256
 from typing import Any, Literal
 
+from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Secret
 
 from .dpop import SCHEME

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.limits import USER_PREFIX, RulesByCaller
 from toolwire.server.access.callers import Caller

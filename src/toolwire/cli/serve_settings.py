@@ -6,12 +6,13 @@ import json
 import os
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from toolwire.client.transport.limits import DEFAULT_LIMITS
+from toolwire.core.dataclass import dataclass
 from toolwire.core.model import RateLimit
 from toolwire.gateway.upstream import RUNNING
 from toolwire.limits import CallerRules, RatesFail

@@ -16,13 +16,13 @@ import os
 import stat
 from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from toolwire import __version__
 from toolwire.client.discovery.discover import complete_url
+from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.core.url_origin import get_origin
 from toolwire.stores.consent.agreed_digests import open_trusted_settings

@@ -11,8 +11,10 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import NamedTuple, Protocol
+
+from toolwire.core.dataclass import dataclass
 
 from .tool_definition import compute_digest
 

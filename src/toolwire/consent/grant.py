@@ -10,9 +10,9 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
+from toolwire.core.dataclass import dataclass
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.json_pointer import MISSING, resolve_pointer
 from toolwire.core.model import Condition, Json, Tool

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from toolwire.consent.decision_record import Decision
 from toolwire.consent.grant import Grant
 from toolwire.core.check import Answer
+from toolwire.core.dataclass import dataclass
 from toolwire.stores.consent.approvals import PendingQuestion
 
 from . import operation_page, permissions_page

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
+from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Json, Problem, Tool
 
 from .loss import Loss

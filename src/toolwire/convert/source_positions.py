@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from toolwire.core.catalog import Catalog
+from toolwire.core.dataclass import dataclass
 from toolwire.core.json_pointer import MISSING, join_pointer, resolve_pointer, take_steps
 from toolwire.core.model import Json, Tool
 

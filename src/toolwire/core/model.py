@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from hmac import compare_digest
 from types import MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
 
+from .dataclass import dataclass
 from .errors import DefinitionError, ToolwireError
 from .unanswered import Unanswered
 
@@ -460,7 +461,7 @@ AFTER_START = frozenset({Kind.TOOL_FAILED, Kind.TIMEOUT, Kind.CANCELLED, Kind.IN
 # OTC-041
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Value:
     """What a tool returned, as JSON data.
 
@@ -473,17 +474,9 @@ class Value:
 
     ok: ClassVar[Literal[True]] = True
 
-    def __init__(self, value: Json, notes: Mapping[str, Json] | None = None) -> None:
-        _set_value(self, value)  # past the lock of a frozen dataclass, at half the cost of its own way: one is made
-        _set_notes(self, notes)  # for each call
-
     def unwrap(self) -> Json:
         """Return the value. A Problem raises CallError instead."""
         return self.value
-
-
-_set_value: Callable[[Value, Json], None] = Value.__dict__["value"].__set__
-_set_notes: Callable[[Value, Mapping[str, Json] | None], None] = Value.__dict__["notes"].__set__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

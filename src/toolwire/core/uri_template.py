@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 from urllib.parse import quote, unquote
+
+from .dataclass import dataclass
 
 MAX_URI: Final = 4_000
 """The longest URI that is matched, in characters."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Json, Problem, Result, Tool
 
 from .dependency import Dependency

@@ -14,7 +14,6 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import sha256
 from time import time
 from typing import TypeAlias
@@ -27,6 +26,7 @@ from toolwire.client.connection.remote import Remote
 from toolwire.client.transport.drivers import Transport
 from toolwire.core.catalog import Catalog
 from toolwire.core.connect_error import ConnectError
+from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result, Secret, Tool
 from toolwire.core.recipe import Recipe

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequenc
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from copy import deepcopy
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +29,7 @@ from toolwire.client.transport.in_process import APP_ORIGIN, Asgi
 from toolwire.consent import ClientRules
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Finding, FlowEnd, resume_flow
+from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import JSON_HEADERS, Headers, Response
 from toolwire.core.model import Call, Kind, Problem, Result, Tool

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from toolwire.core.dataclass import dataclass
 from toolwire.core.model import RateLimit
 
 EVERY_CALLER = "*"

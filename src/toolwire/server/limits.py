@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from toolwire.core.dataclass import dataclass
 
 THREADS = 40
 """The usual number of worker threads for plain functions."""

@@ -13,10 +13,11 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import random
 
 from toolwire.core.codec import Codec, Flow, Peer, pause
+from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Request
 from toolwire.core.model import Call, Kind, Problem, Result, Tool, Value
 

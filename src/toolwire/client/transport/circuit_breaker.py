@@ -10,9 +10,9 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import ceil
 
+from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem
 from toolwire.telemetry.upstreams import report_breaker

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from toolwire.core.dataclass import dataclass
 from toolwire.core.selection import DOCUMENT_BYTES
 
 MIB = 1024 * 1024

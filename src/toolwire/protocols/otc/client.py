@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch
+from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Headers, Request, Response
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.core.url_origin import get_authority

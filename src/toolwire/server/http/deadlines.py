@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
+from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 
 

@@ -9,7 +9,7 @@ Rules:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from hmac import compare_digest
 from inspect import isawaitable
@@ -17,6 +17,7 @@ from urllib.parse import parse_qs
 
 from toolwire.auth.clients import hash_secret
 from toolwire.auth.oauth_error import OAuthError
+from toolwire.core.dataclass import dataclass
 
 from .server_context import Account, OAuthRequest, ServerContext
 

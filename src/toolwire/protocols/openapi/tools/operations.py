@@ -13,12 +13,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
 from toolwire.core.catalog import Catalog
+from toolwire.core.dataclass import dataclass
 from toolwire.core.gc_pause import pause_collection
 from toolwire.core.model import Approval, Json, Tool
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
