@@ -15,7 +15,7 @@ from uvicorn import Config
 
 from tests.programs import find_free_port
 from toolwire import Problem, Toolkit, Value, asgi, connect, connect_sync
-from toolwire.client.transport.circuit_breaker import CircuitBreaker
+from toolwire.client.transport.circuit_breaker import CALLER, CircuitBreaker
 from toolwire.client.transport.failures import bad_response, forbidden_target, timeout, unreachable
 from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import SyncNetwork
@@ -59,7 +59,7 @@ def test_breaker_opens_after_consecutive_failures_and_admits_one_trial(breaker: 
     assert problem is not None
     assert (problem.kind, problem.can_retry, problem.retry_after_ms) == (Kind.UNREACHABLE, True, 5_000)
     assert problem.message == f"{SITE} failed 3 times in a row, so it is asked again in 5 s; nothing was sent."
-    assert problem.details == {"reason": "breaker", "sent": False}
+    assert problem.details == {"reason": "breaker", "breaker_of": "all", "sent": False}
     clock.now += 5
     assert [breaker.refuse(SITE) is None for _ in range(3)] == [True, False, False]
     breaker.record(SITE, FINE)
@@ -114,6 +114,50 @@ def test_failures_that_are_not_consecutive_keep_the_breaker_closed(breaker: Circ
         breaker.record(SITE, LOST)
         breaker.record(SITE, FINE)
     assert breaker.refuse(SITE) is None
+
+
+def record(breaker: CircuitBreaker, caller: str, outcome: Response | Problem) -> None:
+    """Record an outcome of a request that was sent for ``caller``."""
+    token = CALLER.set(caller)
+    breaker.record(SITE, outcome)
+    CALLER.reset(token)
+
+
+def is_refused(breaker: CircuitBreaker, caller: str) -> bool:
+    token = CALLER.set(caller)
+    try:
+        return breaker.refuse(SITE) is not None
+    finally:
+        CALLER.reset(token)
+
+
+def test_requests_of_one_caller_that_get_no_answer_stop_this_caller_alone(
+    breaker: CircuitBreaker, clock: Clock
+) -> None:
+    for _ in range(20):
+        record(breaker, "mallory", LOST)
+    assert is_refused(breaker, "mallory")
+    assert not is_refused(breaker, "ann")
+    clock.now += 5
+    assert not is_refused(breaker, "mallory")  # the trial of this caller
+    record(breaker, "mallory", LOST)
+    clock.now += 9
+    assert is_refused(breaker, "mallory")
+    record(breaker, "ann", FINE)
+    assert not is_refused(breaker, "mallory")
+
+
+def test_requests_of_two_callers_that_get_no_answer_stop_all(breaker: CircuitBreaker) -> None:
+    for _ in range(3):
+        record(breaker, "mallory", LOST)
+    record(breaker, "ann", LOST)
+    assert is_refused(breaker, "bob")
+
+
+def test_server_that_takes_no_connection_is_asked_by_no_caller(breaker: CircuitBreaker) -> None:
+    for _ in range(3):
+        record(breaker, "ann", unreachable("It is gone.", "refused", sent=False))
+    assert is_refused(breaker, "bob")
 
 
 def kit() -> Toolkit:

@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from toolwire import ClientRateLimits, Kind, Problem, Toolkit, Value, asgi, connect_sync, merge_toolboxes
+from toolwire import ClientRateLimits, Kind, Problem, ServerLimits, Toolkit, Value, asgi, connect_sync, merge_toolboxes
 from toolwire.client.calls.session import Session
 from toolwire.client.connection.connect import connect_without_user
 from toolwire.core.model import RateLimit, Secret
@@ -22,6 +22,7 @@ from toolwire.server.access.api_keys import ApiKey
 from toolwire.testing import background
 
 ANN = ApiKey(key=Secret("key-of-ann"), name="ann", scopes=frozenset({"good"}))
+BOB = ApiKey(key=Secret("key-of-bob"), name="bob")
 TIMEOUT_S = 1.0
 
 
@@ -134,11 +135,11 @@ def serve_gateway(hostile: str, limits: UpstreamLimits) -> Iterator[tuple[str, H
             scopes={0: ["good"], 1: ["bad"]},
             limits={0: UpstreamLimits(), 1: limits},
         )
-        yield opened.enter_context(background(asgi(merged, api_keys=["key-of-all", ANN]))), server
+        yield opened.enter_context(background(asgi(merged, api_keys=["key-of-all", ANN, BOB]))), server
 
 
-def call(url: str, tool: str, **arguments: Any) -> Any:
-    with connect_sync(url, protocol="otc", api_key="key-of-all", agree=lambda _: True, retries=0) as remote:
+def call(url: str, tool: str, *, key: str = "key-of-all", **arguments: Any) -> Any:
+    with connect_sync(url, protocol="otc", api_key=key, agree=lambda _: True, retries=0) as remote:
         return remote.call(tool, arguments)
 
 
@@ -159,8 +160,10 @@ def test_hung_upstream_takes_only_its_own_places_and_is_paused_by_its_breaker() 
         kinds = [result.kind for result in results if isinstance(result, Problem)]
         assert len(kinds) == 6
         assert set(kinds) <= {Kind.TOOL_FAILED, Kind.TIMEOUT, Kind.OVERLOADED}
-        while "times in a row" not in (refused := call(url, "hang")).message:
+        while "your last 5 calls" not in (refused := call(url, "hang")).message:
             assert isinstance(refused, Problem)
+        while "times in a row" not in (refused := call(url, "hang", key="key-of-bob")).message:
+            assert isinstance(refused, Problem)  # only now it is not what one caller sends
         before = server.asked
         assert isinstance(call(url, "hang"), Problem)
         assert server.asked == before  # nothing is sent while the breaker is open
@@ -170,6 +173,38 @@ def test_hung_upstream_takes_only_its_own_places_and_is_paused_by_its_breaker() 
         assert bad["failures_in_row"] >= 5
         assert "did not answer" in bad["last_failure"] or "time" in bad["last_failure"]
         assert call(url, "double", number=4) == Value(8)
+
+
+@pytest.mark.requirement("GW-05", "D-34", "R12")
+def test_caller_whose_calls_get_no_answer_leaves_the_upstream_to_the_others() -> None:
+    kit = build_good()
+    released = threading.Event()
+
+    @kit.tool(safe=True, approval="auto")
+    def nap() -> None:
+        """Do nothing for longer than anybody waits."""
+        released.wait()
+
+    with background(asgi(kit, limits=ServerLimits(threads=20))) as site:
+        merged = merge_toolboxes([open_site(site)], limits={0: UpstreamLimits(running=8)})
+        with background(asgi(merged, api_keys=["key-of-all", BOB])) as url:
+            try:
+                for _ in range(5):
+                    assert isinstance(call(url, "nap"), Problem)
+                assert "your last 5 calls" in call(url, "double", number=1).message
+                assert call(url, "double", key="key-of-bob", number=21) == Value(42)
+                assert fetch_health(url).json()["upstreams"][0]["state"] == "ok"
+                # The answer to the other caller has ended the row: six of the eight places are for one caller.
+                outcomes: list[Any] = []
+                callers = [threading.Thread(target=lambda: outcomes.append(call(url, "nap"))) for _ in range(12)]
+                for caller in callers:
+                    caller.start()
+                while all("of your calls run at" not in outcome.message for outcome in outcomes):
+                    assert call(url, "double", key="key-of-bob", number=21) == Value(42)
+                for caller in callers:
+                    caller.join()
+            finally:
+                released.set()
 
 
 @pytest.mark.requirement("GW-01", "GW-05")

@@ -2,6 +2,7 @@
 
 Rules:
 - An upstream has at most so many running calls. Further calls are refused at once, and take nothing from the others.
+- One caller has at most three quarters of these places, so that its slow calls leave some to the others.
 - Its calls are counted together against its rate, whoever makes them.
 - What is known of its health comes from its calls: nothing is sent only to find out.
 """
@@ -67,6 +68,8 @@ class Upstream:
         self._scopes = scopes
         self._clock, self._wall = clock, wall
         self._count = None if limits.rate is None else self._build_counter(limits.rate, windows, local)
+        self._most_each = -(-3 * limits.running // 4)
+        self._running_each: dict[str, int] = {}
         self._running = self._calls = self._failures = self._in_row = 0
         self._is_paused = False
         self._last_failure = ""
@@ -78,15 +81,25 @@ class Upstream:
         if self._running >= self._limits.running:
             text = f"{self.name} runs as many calls as it may ({self._limits.running}); {call.tool.name} did not run."
             return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=1_000)
+        caller = call.context.principal
+        running = self._running_each.get(caller, 0)
+        if caller and running >= self._most_each:
+            text = f"{running} of your calls run at {self.name} already; {call.tool.name} did not run."
+            return Problem(kind=Kind.RATE_LIMITED, message=text, can_retry=True, retry_after_ms=1_000)
         if self._count is not None and (refusal := await self._count(call)) is not None:
             return refusal
         self._running += 1
+        self._running_each[caller] = self._running_each.get(caller, 0) + 1
         self._calls += 1
         started = self._clock()
         try:
             result = await self.toolbox.run(call, notify)
         finally:
             self._running -= 1
+            if left := self._running_each[caller] - 1:
+                self._running_each[caller] = left
+            else:
+                del self._running_each[caller]
         self._record(result, (self._clock() - started) * 1_000)
         return embed_kept_bytes(result, self.toolbox)
 
@@ -111,7 +124,8 @@ class Upstream:
 
     def _record(self, result: Result, took_ms: float) -> None:
         if isinstance(result, Problem) and result.details.get("reason") == "breaker":
-            self._is_paused = True  # nothing was sent, so the failure before is still the last one
+            # Nothing was sent, so the failure before is still the last one.
+            self._is_paused = self._is_paused or result.details.get("breaker_of") == "all"
             return
         if isinstance(result, Problem) and result.kind in _FAILURES:
             self._is_paused = False

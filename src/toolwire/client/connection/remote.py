@@ -12,6 +12,7 @@ import anyio
 
 from toolwire.client.calls.long_calls import MAX_WAIT_S, find_call_id
 from toolwire.client.calls.prepared_call import CallState
+from toolwire.client.transport.circuit_breaker import CALLER
 from toolwire.client.transport.drivers import BRIEF_S, SyncNotify, SyncTransport, Transport
 from toolwire.consent.definition_lock import Difference
 from toolwire.core.call_status import CallPage
@@ -89,6 +90,7 @@ class Remote(RemoteCore[Transport, Notify]):
         A call that goes on at the server is waited for like by ``call``. If ``call.context.wait_s`` is longer, as in a
         gateway that was given a long call, it is waited for so long, and cancelling it there cancels it here.
         """
+        CALLER.set(call.context.principal)  # D-34: what fails by the call of one caller stops no other
         if self._held is not None and call.context.takes_input:
             return await self._held.run(call, notify, self._run_now)
         return await self._run_now(call, notify)
