@@ -575,6 +575,35 @@ def test_reload_that_is_asked_for_while_the_tools_are_loaded_comes_after_the_sta
         assert list_tools(url, "otc", "") == ["abs"]
 
 
+@pytest.mark.requirement("GW-01")
+def test_reload_waits_for_tools_that_load_as_long_as_the_slowest_upstream(
+    folder: Path, write: Callable[..., Path]
+) -> None:
+    write(
+        "tools.py",
+        """
+        import multiprocessing, time
+        from pathlib import Path
+        from toolwire import Toolkit
+
+        kit = Toolkit("K")
+        kit.tool(approval="auto")(abs)
+        if Path("renewed").exists():
+            kit.tool(approval="auto")(round)
+            if multiprocessing.parent_process() is not None:
+                time.sleep(OPENING_S)
+        """.replace("OPENING_S", str(open_upstreams.OPENING_S)),
+    )
+    (folder / "toolwire.toml").write_text('port = 0\n[upstreams.own]\ntarget = "tools.py"\n')
+    with run_gateway() as (process, url):
+        assert list_tools(url, "otc", "") == ["abs"]
+        (folder / "renewed").touch()
+        process.send_signal(signal.SIGHUP)
+        while list_tools(url, "otc", "") == ["abs"]:
+            assert process.poll() is None
+        assert list_tools(url, "otc", "") == ["abs", "round"]
+
+
 @pytest.mark.requirement("GW-01", "LC-01")
 def test_long_call_is_still_known_after_a_reload(
     folder: Path, write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch

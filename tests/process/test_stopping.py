@@ -81,6 +81,20 @@ def test_idle_server_reports_503_before_it_stops(start: Start, number: int) -> N
 
 
 @pytest.mark.requirement("R15")
+@pytest.mark.parametrize("workers", [None, 2])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_server_that_is_stopped_as_soon_as_it_is_announced_ends_with_0(
+    start: Start, number: int, workers: int | None
+) -> None:
+    async def story() -> None:
+        server = start(app="echo", signal_first=number, **({"workers": workers} if workers else {}))
+        assert await server.ended() == 0
+        assert server.errors == ""
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("R15")
 def test_responses_close_their_connections_while_the_server_stops(start: Start) -> None:
     async def story() -> None:
         server = start(app="echo", deadlines={"drain_s": 3.0})

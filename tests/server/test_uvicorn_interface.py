@@ -56,14 +56,14 @@ def test_only_the_process_and_its_server_import_uvicorn() -> None:
 
 @pytest.mark.parametrize("name", attributes_of(UvicornConfig))
 def test_uvicorn_config_has_the_attributes_a_connection_reads(name: str) -> None:
-    config = uvicorn.Config(app)
+    config = uvicorn.Config(app, log_config=None)
     config.load()
     assert hasattr(config, name), f"uvicorn.Config has no {name!r} any more, which server/http/connection.py reads."
 
 
 @pytest.mark.parametrize("name", attributes_of(UvicornState))
 def test_uvicorn_server_state_has_the_attributes_a_connection_uses(name: str) -> None:
-    state = uvicorn.Server(uvicorn.Config(app)).server_state
+    state = uvicorn.Server(uvicorn.Config(app, log_config=None)).server_state
     assert hasattr(state, name), f"uvicorn's server_state has no {name!r} any more, which server/http uses."
 
 
@@ -84,7 +84,7 @@ def test_uvicorn_server_state_has_the_attributes_a_connection_uses(name: str) ->
         (uvicorn.supervisors.Multiprocess, "keep_subprocess_alive"),
         *(
             (uvicorn.supervisors.multiprocess.Process, name)
-            for name in ("is_alive", "is_ready", "kill", "join", "start")
+            for name in ("kill", "join", "start", "terminate", "wait_until_ready")
         ),
         (uvicorn.supervisors, "ChangeReload"),
         (uvicorn.supervisors.ChangeReload, "run"),

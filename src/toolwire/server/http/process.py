@@ -8,14 +8,18 @@ import errno
 import gc
 import logging
 import resource
+import signal
 import socket
 import ssl
 import sys
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Generator, Iterable
 from ipaddress import ip_address
+from multiprocessing.connection import wait
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 from uvicorn import Config
 from uvicorn.config import STARTUP_FAILURE
@@ -27,7 +31,7 @@ from toolwire.telemetry.logs import is_json_log, log_json
 
 from .connection import Connection
 from .deadlines import DEADLINES, Deadlines
-from .graceful_shutdown import FLUSH_S, GracefulShutdown, StoppableApp
+from .graceful_shutdown import FLUSH_S, SIGNALS, GracefulShutdown, StoppableApp
 from .prompt_server import PromptServer
 from .shared_listener import SharedListener, WorkerLoad
 
@@ -36,7 +40,11 @@ PORT = 9627
 BACKLOG = 2048
 COLLECT_AFTER = 10_000
 """The number of new objects after which the garbage collector looks for cycles; Python's own is 700 or 2,000."""
+START_S = 30
+"""How long a worker has to start. A gateway already waits five seconds for upstreams that do not answer."""
 
+_HANG_S = 5.0
+"""A worker that answers no more for this long is replaced."""
 _RESTART_S = 2.0
 """How long after a worker could not start it is started again, if others serve."""
 
@@ -125,6 +133,7 @@ class ServerConfig(Config):
             timeout_keep_alive=deadlines.idle_s,
             # GracefulShutdown has waited for the running calls before uvicorn stops.
             timeout_graceful_shutdown=FLUSH_S,
+            timeout_worker_healthcheck=START_S,
             ssl_certfile=None if tls is None else tls.cert,
             ssl_keyfile=None if tls is None else tls.key,
             **more,
@@ -205,14 +214,30 @@ def serve(
     # R15
     config = ServerConfig(app, deadlines=deadlines, access_log=access_log, tls=tls)
     with open_listener(host, port) as listener:
-        announce(build_url(host, listener, secure=tls is not None))
         _raise_socket_limit()
         _collect_less_often()
-        with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises the signal again when it has stopped
+        server = PromptServer(config)
+        with contextlib.suppress(KeyboardInterrupt), _stop_on_signals(server):
+            # Only now: before the server takes the signals, one of them would end this process at once.
+            announce(build_url(host, listener, secure=tls is not None))
             try:
-                PromptServer(config).run(sockets=[listener])
+                server.run(sockets=[listener])
             except SystemExit as end:
                 raise ToolwireError("The server could not start; the line above says why.") from end
+
+
+@contextlib.contextmanager
+def _stop_on_signals(server: PromptServer) -> Generator[None, None, None]:
+    """Let a signal that comes while ``server`` does not take signals itself stop it as soon as it runs."""
+    if threading.current_thread() is not threading.main_thread():  # signals are of the main thread
+        yield
+        return
+    before = {number: signal.signal(number, server.handle_exit) for number in SIGNALS}
+    try:
+        yield  # uvicorn takes them from here, and raises at its end again what it got
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def serve_workers(
@@ -296,14 +321,20 @@ class _Workers(Multiprocess):
     has_started = False
     _next_start = 0.0
 
+    def __init__(self, config: Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        self._answering: WeakSet[Process] = WeakSet()
+
     def keep_subprocess_alive(self) -> None:
         # R11: uvicorn would stop all workers when one cannot start, as if each start failed in the same way. But a
         # database that is away for a moment must not end those that serve; the one that failed is started again.
         for number, process in enumerate(self.processes):
             if self.should_exit.is_set():
                 return
-            if process.is_alive(timeout=self.config.timeout_worker_healthcheck):
-                self.has_started = self.has_started or process.is_ready()
+            is_serving = _ask_worker(process, _HANG_S if process in self._answering else START_S)
+            if is_serving is not None:
+                self._answering.add(process)
+                self.has_started = self.has_started or is_serving
                 continue
             process.kill()
             process.join()
@@ -320,6 +351,16 @@ class _Workers(Multiprocess):
     def handle_hup(self) -> None:
         if self.may_renew():
             super().handle_hup()
+
+
+def _ask_worker(worker: Process, seconds: float) -> bool | None:
+    """Return whether ``worker`` serves already; None if it has ended, or gives no answer for so long."""
+    # R4: uvicorn waits for the answer of a worker that ends meanwhile, as long as for one that hangs.
+    with contextlib.suppress(OSError, EOFError):
+        worker.parent_conn.send(b"ping")
+        if worker.parent_conn in wait([worker.parent_conn, worker.process.sentinel], seconds):
+            return bool(worker.parent_conn.recv())
+    return None
 
 
 class _AnnouncingReload(ChangeReload):  # type: ignore[misc,valid-type]  # uvicorn chooses the class when it is imported
