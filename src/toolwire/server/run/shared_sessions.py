@@ -438,19 +438,21 @@ class SharedSessions:
         """Find which watched resources have changed, in any process."""
         if not sessions:
             return
-        updates = await self.run(self._rows.find_updates, min(one.position for one in sessions))
+        # As they are now: the state is asked twice at a time where a client begins to listen again.
+        positions = [one.position for one in sessions]
+        updates = await self.run(self._rows.find_updates, min(positions))
         if not updates:
             return
         newest = updates[-1][1]
-        for session in sessions:
+        for session, position in zip(sessions, positions, strict=True):
             row = await self.run(self._rows.find, session.key)
             watched = {} if row is None else row.watched
-            if session.position < newest - MAX_UPDATES:  # some are known no more
+            if position < newest - MAX_UPDATES:  # some are known no more
                 session.updated.update(dict.fromkeys(watched))
             for uri, number in updates:
-                if uri in watched and number > max(session.position, watched[uri]):
+                if uri in watched and number > max(position, watched[uri]):
                     session.updated[uri] = None
-            session.position = newest
+            session.position = max(session.position, newest)
 
     def _watch_catalog(self) -> Catalog:
         """Note whose changes must be told to other processes, and return the catalog."""
