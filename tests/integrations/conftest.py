@@ -25,7 +25,7 @@ def loopback() -> Callable[[Any], AbstractContextManager[str]]:
     @contextmanager
     def serve(app: Any) -> Generator[str, None, None]:
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            server = PromptServer(Config(app, log_level="warning"))
+            server = PromptServer(Config(app, log_config=None))
             thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
             thread.start()
             try:
