@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.certificates import write_certificate
@@ -121,6 +122,22 @@ def test_unusable_tls_files_are_refused_in_one_sentence(toolwire: Run, desk: Pat
         assert (done.code, done.out) == (2, "")
         assert expected in done.err
         assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_documents_begin_with_the_path_that_a_proxy_takes_off(desk: Path, workers: int) -> None:
+    with start_serve(desk, "--root-path", "/shop/", "--workers", workers) as url:
+        described = httpx.get(f"{url}/openapi.json").json()
+        assert [server["url"] for server in described["servers"]] == ["/shop"]
+
+
+@pytest.mark.parametrize(
+    "path", ["shop", "//shop", "/a b", "/../x", "/a?b", "/" + "a" * 300, "https://example.com/shop"]
+)
+def test_root_path_that_is_no_path_is_refused(toolwire: Run, desk: Path, path: str) -> None:
+    ran = toolwire("serve", desk, "--root-path", path)
+    assert ran.code == 2
+    assert ran.err.startswith("toolwire: --root-path is a path such as /tools")
 
 
 def test_network_options_are_validated(toolwire: Run, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from tests.certificates import write_certificate
+from toolwire import Value, connect_sync
 from toolwire.cli.parser import list_commands
 
 from .blocks import read_blocks
@@ -129,6 +130,52 @@ def test_calls_pass_through_a_proxy_with_tls(
     assert ask(port, tmp_path, "GET", "/api/add?a=1&b=2") == (200, 3)
     status, answer = ask(port, tmp_path, "POST", "/call", {"request": {"tool_id": "add", "input": {"a": 1, "b": 2}}})
     assert (status, answer["output"]) == (200, {"value": 3})
+
+
+BELOW_A_PATH = {
+    "nginx": (("location / {", "location /shop/ {"), ("proxy_pass http://toolwire;", "proxy_pass http://toolwire/;")),
+    "caddy": (
+        ("\treverse_proxy", "\thandle_path /shop/* {\n\treverse_proxy"),
+        ("/health\n\t}\n", "/health\n\t}\n\t}\n"),
+    ),
+    "haproxy": (("option httpchk", "http-request replace-path /shop(/.*)?$ \\1\n    option httpchk"),),
+}
+"""What the page says to change in each configuration."""
+
+
+@pytest.mark.requirement("FU-15")
+@pytest.mark.parametrize("proxy", PROXIES)
+def test_every_protocol_is_served_below_a_path(
+    proxy: str, start: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = shutil.which(proxy, path=PATH)
+    if program is None:
+        pytest.skip(f"there is no {proxy}: apt-get install {proxy}")
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    certificate, key = write_certificate(tmp_path, NAME, "127.0.0.1")
+    (tmp_path / "fullchain.pem").write_bytes(certificate.read_bytes())
+    (tmp_path / "privkey.pem").write_bytes(key.read_bytes())
+    (tmp_path / "tools.pem").write_bytes(certificate.read_bytes() + key.read_bytes())
+    upstream, port = find_free_port(), find_free_port()
+    served = ["serve", "examples/calculator.py", "--port", str(upstream), "--allow-host", NAME, "--root-path", "/shop/"]
+    start([sys.executable, "-m", "toolwire", *served], upstream, ROOT)
+    name, list_options = PROXIES[proxy]
+    text = fit(FILES[name], port=port, upstream=upstream, folder=tmp_path)
+    text = text.replace(f"{NAME}:{port} {{", f"{NAME}:{port}, 127.0.0.1:{port} {{")
+    for old, new in BELOW_A_PATH[proxy]:
+        assert old in text
+        text = text.replace(old, new)
+    file = tmp_path / name
+    file.write_text(text, encoding="utf-8")
+    start([program, *list_options(file)], port, tmp_path)
+    assert ask(port, tmp_path, "GET", "/shop/health") == (200, {"status": "OK"})
+    url = f"https://127.0.0.1:{port}/shop/"
+    for protocol in ("openapi", "opentool", "otc", "mcp"):
+        with connect_sync(url, protocol=protocol, ca_file=certificate, agree=bool) as remote:
+            assert remote.call("add", {"a": 1, "b": 2}) == Value(3), protocol
+    _, described = ask(port, tmp_path, "GET", "/shop/openapi.json")
+    assert [server["url"] for server in described["servers"]] == ["/shop"]
 
 
 class NamedConnection(HTTPSConnection):

@@ -170,6 +170,8 @@ class _Reader:
         if not isinstance(table, dict):
             self._fail(place, f"{_SIGN_IN} is a table, not {describe_type(table)}")
         self._refuse_unknown(place, table, _OF_A_SIGN_IN)
+        if arguments.root_path.strip("/"):
+            self._fail((_SIGN_IN,), "people sign in at the root of a host: leave out root-path")
         issuer = self._read_issuer(public_url, arguments)
         scopes = self._read_offered_scopes(table, upstreams)
         defaults = self._read_scopes(place, table, "what the page preselects", "default-scopes")

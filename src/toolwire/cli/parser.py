@@ -267,6 +267,9 @@ def _add_serve(parser: Parser) -> None:
     )
     parser.add_argument("--tls-key", metavar="FILE", help="the private key of the certificate (PEM, no password)")
     parser.add_argument(
+        "--root-path", default="", metavar="PATH", help="the path that a proxy takes off before it passes a request on"
+    )
+    parser.add_argument(
         "--document", metavar="FILE", help="the OpenTool document of a class: file.py:Class or package.module:Class"
     )
     parser.add_argument(

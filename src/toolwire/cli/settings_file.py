@@ -44,7 +44,18 @@ OF_URLS: Final = OF_A_TARGET | {
 SETTABLE: Final = OF_URLS | {
     *("ask", "consent", "receipts", "receipt-keys", "receipt-audience", "host", "port", "workers", "log", "access-log"),
     *("api-key-file", "jwt-secret-file", "jwks", "jwt-issuer", "jwt-audience", "allow-host", "allow-origin"),
-    *("tls-cert", "tls-key", "state", "wake", "ledger", "rates", "rates-fail", "rates-replicas", "strict-jsonrpc"),
+    *(
+        "tls-cert",
+        "tls-key",
+        "root-path",
+        "state",
+        "wake",
+        "ledger",
+        "rates",
+        "rates-fail",
+        "rates-replicas",
+        "strict-jsonrpc",
+    ),
     *("private", "sessions", "limit"),
     *("model", "api", "base-url", "model-key-env"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from toolwire.gateway.gateway_app import GatewayApp
 
 _NAMED: Final = 8
+_LONGEST_ROOT_PATH: Final = 200
 NO_CALLERS: Final[Mapping[str, CallerSettings]] = {}
 
 
@@ -66,6 +68,7 @@ class ListenAddress(TypedDict):
     announce: Callable[[str], object]
     access_log: bool
     tls: TlsFiles | None
+    root_path: str
     deadlines: Deadlines
 
 
@@ -198,6 +201,7 @@ def _serve(
         "announce": announce,
         "access_log": arguments.access_log,
         "tls": tls,
+        "root_path": _read_root_path(arguments.root_path),
         "deadlines": read_deadlines(arguments.limit),
     }
     if not arguments.reload and arguments.workers == 1 and renew is None:
@@ -277,6 +281,7 @@ def _read_listening(arguments: argparse.Namespace) -> TlsFiles | None:
     """Return the files for TLS, if any, after a check of all that says how the server listens."""
     if arguments.metrics_address and arguments.workers > 1:
         raise UsageError("Each worker counts alone, and one has the address: --metrics-address goes with one worker.")
+    _read_root_path(arguments.root_path)
     if arguments.tls_cert is None and arguments.tls_key is None:
         return None
     if arguments.tls_cert is None or arguments.tls_key is None:
@@ -284,6 +289,19 @@ def _read_listening(arguments: argparse.Namespace) -> TlsFiles | None:
     tls = TlsFiles(arguments.tls_cert, arguments.tls_key)
     tls.check()
     return tls
+
+
+def _read_root_path(text: str) -> str:
+    """Return the path in ``text`` without a slash at its end.
+
+    Raises:
+        UsageError: it is no path.
+    """
+    if not text.strip("/"):
+        return ""
+    if re.fullmatch(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+/?", text) is None or len(text) > _LONGEST_ROOT_PATH:
+        raise UsageError(f"--root-path is a path such as /tools, of letters, digits and -._~, not {text[:80]!r}.")
+    return text.rstrip("/")
 
 
 def _warn(host: str, settings: ServeSettings, asking: int) -> None:

@@ -201,10 +201,12 @@ def serve(
     deadlines: Deadlines = DEADLINES,
     access_log: bool = False,
     tls: TlsFiles | None = None,
+    root_path: str = "",
 ) -> None:
     """Serve ``app`` in this process until SIGINT or SIGTERM, then let running calls finish and return.
 
-    Port 0 chooses a free port. ``announce`` gets the URL as soon as the socket listens. After a signal the process
+    Port 0 chooses a free port. ``announce`` gets the URL as soon as the socket listens. ``root_path`` is the path below
+    which clients call, if a proxy takes it off. After a signal the process
     ends within ``deadlines.grace_s`` plus two seconds, even if a tool does not return.
 
     Raises:
@@ -212,7 +214,7 @@ def serve(
         ToolwireError: a tool could not begin; the reason has been printed.
     """
     # R15
-    config = ServerConfig(app, deadlines=deadlines, access_log=access_log, tls=tls)
+    config = ServerConfig(app, deadlines=deadlines, access_log=access_log, tls=tls, root_path=root_path)
     with open_listener(host, port) as listener:
         _raise_socket_limit()
         _collect_less_often()
@@ -250,6 +252,7 @@ def serve_workers(
     deadlines: Deadlines = DEADLINES,
     access_log: bool = False,
     tls: TlsFiles | None = None,
+    root_path: str = "",
     may_renew: Callable[[], bool] | None = None,
     received: Iterable[int] = (),
 ) -> None:
@@ -265,7 +268,13 @@ def serve_workers(
     """
     load = WorkerLoad(workers) if sys.platform == "linux" else None
     config = ServerConfig(
-        factory, deadlines=deadlines, access_log=access_log, tls=tls, workers=workers, load_of_workers=load
+        factory,
+        deadlines=deadlines,
+        access_log=access_log,
+        tls=tls,
+        root_path=root_path,
+        workers=workers,
+        load_of_workers=load,
     )
     with open_listener(host, port) as listener:
         _raise_socket_limit()
@@ -291,6 +300,7 @@ def serve_reloading(
     deadlines: Deadlines = DEADLINES,
     access_log: bool = False,
     tls: TlsFiles | None = None,
+    root_path: str = "",
 ) -> None:
     """Serve the application that ``factory`` returns; restart when a Python file below ``directories`` changes.
 
@@ -301,7 +311,13 @@ def serve_reloading(
     """
     watched = [str(directory) for directory in directories]
     config = ServerConfig(
-        factory, deadlines=deadlines, access_log=access_log, tls=tls, reload=True, reload_dirs=watched
+        factory,
+        deadlines=deadlines,
+        access_log=access_log,
+        tls=tls,
+        root_path=root_path,
+        reload=True,
+        reload_dirs=watched,
     )
     with open_listener(host, port) as listener:
         announce(build_url(host, listener, secure=tls is not None))
