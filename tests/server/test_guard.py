@@ -66,6 +66,26 @@ def test_host_and_origin_can_be_added_to_the_allowed_ones() -> None:
     assert kind(guard, "10.0.0.5", b"tools.example", b"http://localhost") is Kind.FORBIDDEN
 
 
+@pytest.mark.requirement("D-24", "D-22")
+def test_pages_of_the_server_itself_may_call_it_at_a_name_that_is_allowed() -> None:
+    # a proxy takes https and passes http on to a loopback address: forms of the page at / come with its origin
+    guard = HostGuard(hosts=["tools.example"])
+    for host, origin in (
+        (b"tools.example", b"https://tools.example"),
+        (b"Tools.example:8443", b"https://tools.example:8443"),
+    ):
+        assert kind(guard, LOOPBACK, host, origin) is None
+    for host, origin in (
+        (b"tools.example", b"https://tools.example:8443"),
+        (b"tools.example", b"https://app.tools.example"),
+        (b"tools.example", b"https://evil.example"),
+        (b"tools.example", b"null"),
+        (b"localhost", b"https://tools.example"),
+    ):
+        assert kind(guard, LOOPBACK, host, origin) is Kind.FORBIDDEN
+    assert kind(HostGuard(), LOOPBACK, b"evil.example", b"http://evil.example") is Kind.MISDIRECTED
+
+
 def test_public_server_accepts_any_host_unless_configured() -> None:
     assert kind(HostGuard(), "10.0.0.5", b"anything", b"https://anything") is None
     assert kind(HostGuard(), "", None) is None

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import time
-from base64 import urlsafe_b64decode
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,9 +11,9 @@ from hashlib import sha256
 from typing import Final
 
 from toolwire.core.errors import DefinitionError
-from toolwire.framing import jsontext
 from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
 from toolwire.server.access.callers import Caller, Callers
+from toolwire.server.access.key_sessions import find_token_rest
 from toolwire.server.access.people import FindUser
 from toolwire.server.asgi import combine_callers
 from toolwire.server.http.exchange import Scope
@@ -110,24 +109,9 @@ def _build_sign_in(callers: Callers, by_key: ApiKeyCallers) -> Callable[[str], A
         if not isinstance(caller, Caller) or len(caller.name) > _MAX_NAME:
             return None
         is_key = by_key.needs_credentials and isinstance(by_key.find_caller(fields), Caller)
-        return SignedIn(caller.name, SESSION_S if is_key else _find_rest(key))
+        return SignedIn(caller.name, SESSION_S if is_key else find_token_rest(key, time.time(), TOKEN_SESSION_S))
 
     return sign_in
-
-
-def _find_rest(token: str) -> float:
-    """Return for how many seconds a session with ``token``, which is valid now, may last."""
-    parts = token.split(".")
-    try:
-        claims = (
-            jsontext.read(urlsafe_b64decode(f"{parts[1]}{'=' * (-len(parts[1]) % 4)}")) if len(parts) == 3 else None
-        )
-    except ValueError:
-        claims = None
-    until = claims.get("exp") if isinstance(claims, dict) else None
-    if isinstance(until, int | float) and not isinstance(until, bool):
-        return max(0.0, min(TOKEN_SESSION_S, until - time.time()))
-    return TOKEN_SESSION_S
 
 
 def _build_secret(place: Place, keys: Iterable[str | ApiKey]) -> bytes:

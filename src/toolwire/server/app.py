@@ -64,6 +64,7 @@ from . import calls_resource
 from .access.admission import Admission
 from .access.callers import ANONYMOUS_CALLER, Caller, Callers, Fields
 from .access.host_guard import HostGuard
+from .access.key_sessions import KeySessions, find_form_step, read_session_change
 from .access.people import PeopleSignIn
 from .access.visibility import add_challenge, filter_reading, mark_private
 from .deadline_scheduler import DeadlineScheduler
@@ -204,8 +205,7 @@ class App:
         self._host_confirmation = host_confirmation if receipts is None else ""
         self._consent, self._asks_hosts = consent, ask_hosts
         self._callers = callers
-        self._limits = limits
-        self._scheduler = DeadlineScheduler()
+        self._limits, self._scheduler = limits, DeadlineScheduler()
         self._changes = ChangeStreams(toolbox.catalog, lambda: self._service.draining)
         # Calls that only read are recorded in memory, so that no disk and no full ledger stops them
         # (docs/decisions/0012).
@@ -249,6 +249,7 @@ class App:
             inbox=inbox,
             is_removed=is_removed,
         )
+        self._key_sessions = KeySessions(callers, words.derive_key(b"key sessions"))
         self._service.add_long_calls(self._long_calls)
         if has_long_tools(toolbox.catalog()):  # a server of such tools does not begin without their store
             self._long_calls.prepare()
@@ -597,11 +598,21 @@ class App:
     ) -> tuple[Caller | Problem, RouteEntry]:
         """Return the caller whose key is in a form, or who is signed in at the browser, and the entry for them."""
         caller = await self._admit_form(scope, fields, entry, table, body) if entry.takes_body else None
-        page, people = entry.page, self.people
-        if caller is not None or page is None or people is None or b"authorization" in fields:
+        page, people, sessions = entry.page, self.people, self._key_sessions
+        root, step = scope.get("root_path", ""), find_form_step(body) if entry.takes_body else ""
+        if caller is not None or page is None or b"authorization" in fields:
+            if isinstance(caller, Caller) and page is not None and step == "sign-in" and isinstance(body, bytes):
+                cookie = sessions.start(scope, fields, find_form_key(body), caller)
+                entry = replace(entry, read=partial(read_session_change, root, cookie, entry.read))
             return caller or refusal, entry
-        user = await people.find_user(scope["headers"])
-        return (refusal, entry) if user is None else (user.caller, replace(entry, read=page.build_reader(user.name)))
+        user = None if people is None else await people.find_user(scope["headers"])
+        user = user or sessions.find(scope, fields)
+        if user is None:
+            return refusal, entry
+        read = page.build_reader(user.name, user.by_key)
+        if user.by_key and step == "sign-out":
+            read = partial(read_session_change, root, sessions.end(scope, fields), read)
+        return user.caller, replace(entry, read=read)
 
     def _refuse_caller(self, scope: Scope, entry: RouteEntry, problem: Problem) -> Response:
         page, people = entry.page, self.people

@@ -32,12 +32,13 @@ class PeoplePage(NamedTuple):
     """The page of a path that has data for programs: whether a request wants it, its refusal, and its reader.
 
     ``refuse`` gets a Problem, the path where people sign in (empty if they do not), and whether a key is taken.
-    ``build_reader`` gets the name of the person who is signed in at the browser, empty if there is none.
+    ``build_reader`` gets the name of the person who is signed in at the browser, empty if there is none, and whether
+    they can sign out on the page.
     """
 
     is_wanted: Callable[[Headers], bool]
     refuse: Callable[[Problem, str, bool], Response]
-    build_reader: Callable[[str], Reader]
+    build_reader: Callable[[str, bool], Reader]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,22 +187,22 @@ class RouteTable:
         """Return the entry for a request about long calls: of the list, or of the call ``call_id``."""
         read_data = _find_data_reader(method, call_id)
         page = None if method == "DELETE" else self._build_call_page(method, path, call_id, read_data)
-        read = read_data if page is None else page.build_reader("")
+        read = read_data if page is None else page.build_reader("", False)
         return RouteEntry(read, False, calls_resource.refuse, method == "POST", "calls", page=page)
 
     def _build_call_page(self, method: str, path: str, call_id: str, read_data: Reader) -> PeoplePage:
         # LC-05
         is_wanted = is_page_form if method == "POST" else wants_page
 
-        def load_pages(person: str) -> Any:
-            site = self._site
-            return _load_page("call_page").CallPages(self.catalog, root=site.root, needs_key=site.keys, person=person)
+        def load_pages(person: str, *, by_key: bool = False) -> Any:
+            load, site = _load_page("call_page").CallPages, self._site
+            return load(self.catalog, root=site.root, needs_key=site.keys, person=person, can_sign_out=by_key)
 
-        def build_reader(person: str) -> Reader:
+        def build_reader(person: str, by_key: bool) -> Reader:  # noqa: FBT001 - as PeoplePage says
             def read(request: Request) -> Reading | Work:
                 if not is_wanted(request.headers):
                     return read_data(request)
-                reading: Reading = load_pages(person).read(call_id, request)
+                reading: Reading = load_pages(person, by_key=by_key).read(call_id, request)
                 return reading
 
             return read

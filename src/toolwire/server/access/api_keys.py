@@ -70,6 +70,10 @@ class ApiKeyCallers:
         # D-27, S-7: the time of a look-up by digest tells nothing about a key: a guess does not choose its digest.
         return self._callers.get(sha256(given).digest(), _WRONG_KEY)
 
+    def find_by_digest(self, digest: bytes) -> Caller | None:
+        """Return the owner of the key with this SHA-256 digest, or None."""
+        return self._callers.get(digest)
+
     async def verify(self, fields: Fields) -> Caller | Problem:
         """Return what ``find_caller`` returns: a key needs no further check."""
         return self.find_caller(fields) or _WRONG_KEY

@@ -96,6 +96,11 @@ class CombinedCallers:
         self._sources = sources
 
     @property
+    def sources(self) -> tuple[Callers, ...]:
+        """The sources, in order."""
+        return self._sources
+
+    @property
     def needs_credentials(self) -> bool:
         """Whether any source needs credentials."""
         return any(source.needs_credentials for source in self._sources)

@@ -13,6 +13,7 @@ from typing import Any
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Kind, Problem
+from toolwire.core.url_origin import has_same_origin
 
 from .callers import Fields
 
@@ -54,12 +55,27 @@ class HostGuard:
         loopback = _LOOPBACK_ADDRESS.fullmatch(address) is not None
         if (loopback or self._hosts) and not self._is_host_allowed(host, loopback=loopback):
             return _build_misdirection(host)
-        if origin and (loopback or self._origins) and not self._is_origin_allowed(origin, loopback=loopback):
+        if (
+            origin
+            and (loopback or self._origins)
+            and not self._is_origin_allowed(origin, loopback=loopback)
+            and not self._is_own_page(host, origin)
+        ):
             return Problem(kind=Kind.FORBIDDEN, message="Pages of that origin may not call this server.")
         return None
 
+    def _is_own_page(self, host: str, origin: str) -> bool:
+        """Return whether a page of this server itself sends the request, at a name that its operator allowed."""
+        # Behind a proxy with TLS, which passes http on: the forms of our pages come from https.
+        scheme = origin.partition("://")[0]
+        is_page = scheme in ("http", "https") and has_same_origin(origin, f"{scheme}://{host}")
+        return is_page and self._is_name_allowed(host)
+
+    def _is_name_allowed(self, host: str) -> bool:
+        return host in self._hosts or host.rpartition(":")[0] in self._hosts
+
     def _is_host_allowed(self, host: str, *, loopback: bool) -> bool:
-        if host in self._hosts or host.rpartition(":")[0] in self._hosts:
+        if self._is_name_allowed(host):
             return True
         return loopback and _LOOPBACK_HOST.fullmatch(host) is not None
 

@@ -10,10 +10,14 @@ from .callers import Caller
 
 
 class SignedInUser(NamedTuple):
-    """Who is signed in at the server itself: as which caller, and the name that pages show."""
+    """Who is signed in at the server itself: as which caller, and the name that pages show.
+
+    ``by_key``: by the key of a caller, in a session that a page can end.
+    """
 
     caller: Caller
     name: str
+    by_key: bool = False
 
 
 FindUser: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[SignedInUser | None]]

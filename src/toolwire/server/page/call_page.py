@@ -4,7 +4,8 @@ Rules:
 - A page says what the data at the same address says, to the same callers. An id of another caller is answered like one
   that does not exist.
 - A GET changes nothing. A form is taken from a page of this server only.
-- The caller is known by a key in the form, which the page does not keep, or as the person who is signed in.
+- The caller is known as who is signed in at the browser, as a person or by a key, which no page keeps; else by a key in
+  the form.
 """
 # LC-05, D-22
 
@@ -65,6 +66,7 @@ _SENTENCES: Final = {
 _EMPTY: Final = (
     '<p class="empty">You have started no long call that is still kept. A call of a tool that takes long is one.</p>'
 )
+_KEY_NOTE: Final = "Your key is kept nowhere: a cookie that no script reads lets this browser in for an hour."
 _FOOT: Final = "Served by toolwire. Only the caller who started a call sees it."
 
 
@@ -73,7 +75,7 @@ class CallPages:
     """The pages about the long calls of one catalog.
 
     ``root`` is the mount path. ``needs_key``: callers need credentials. ``person`` is the name of who is signed in at
-    the browser, empty without; they need no key.
+    the browser, empty without; they need no key. With ``can_sign_out``, they signed in on these pages.
     """
 
     catalog: Catalog
@@ -81,6 +83,7 @@ class CallPages:
     root: str = ""
     needs_key: bool = False
     person: str = ""
+    can_sign_out: bool = False
 
     def read(self, call_id: str, request: Request) -> Reading:
         """Return what a request asks for: the page of the call ``call_id``, or the list without an id."""
@@ -127,17 +130,17 @@ class CallPages:
         action = f"{self.root}{path}"
         login = f"{login_path}?{urlencode({'next': action})}"
         about = "Only the caller who started a call sees it, so say who you are."
-        about = f"{about} The page does not keep your key." if takes_keys else about
+        about = f"{about} {_KEY_NOTE}" if takes_keys else about
         notice = build_notice(make_visible(problem.message), "destroys", role="alert") if was_tried else ""
         parts = [f"<h1>{title}</h1>{notice}<p>{about}</p>"]
         if login_path:
             style = "" if takes_keys else ' class="button primary"'
             parts.append(f'<p><a{style} href="{escape(login)}">Sign in with your account</a></p>')
         if takes_keys:
-            hidden = build_hidden_fields([("step", "call")])
+            hidden = build_hidden_fields([("step", "sign-in")])
             parts.append(
                 f'<form method="post" action="{escape(action)}" autocomplete="off">{hidden}{build_key_field("key")}'
-                '<div class="actions bar"><button class="primary">Show it</button></div></form>'
+                '<div class="actions bar"><button class="primary">Sign in</button></div></form>'
             )
         return self._build(title, f'<div class="card">{"".join(parts)}</div>', 401, width="narrow")
 
@@ -254,6 +257,11 @@ class CallPages:
         shows_media: bool = False,
     ) -> Response:
         account = f'<span class="muted">{escape(make_visible(self.person))}</span>' if self.person else ""
+        if self.can_sign_out:
+            account += (
+                f'<form method="post" action="{escape(self.root)}/calls">{build_hidden_fields([("step", "sign-out")])}'
+                '<button class="small">Sign out</button></form>'
+            )
         page = build_html_page(
             title,
             html,

@@ -90,6 +90,10 @@ class ConfirmationWords:
         self._clock = self._spent.now if clock is None else clock
         self.is_remote = self._spent.is_remote
 
+    def derive_key(self, purpose: bytes) -> bytes:
+        """Return a secret key for another ``purpose``: the same in all processes that share the words."""
+        return hmac_digest(self._spent.key, purpose, "sha256")
+
     def issue(self, subject: bytes) -> str:
         """Return a new word for ``subject``, a digest of what the word confirms."""
         body = secrets.token_bytes(_NONCE_BYTES) + _UNTIL.pack(self._clock() + VALID_S) + sha256(subject).digest()

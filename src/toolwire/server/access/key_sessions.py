@@ -1,0 +1,164 @@
+"""Know the owner of a key again in one browser, so that pages need the key once and not for each action.
+
+Rules:
+- A session lasts an hour, and never longer than a token. Its cookie is for this server only; no script reads it, and
+  no other site can use it.
+- The cookie of a key names it by its digest, which only the server can read: a key that the server no longer has lets
+  nobody in, at once. That of a token holds its caller, for as long as a verified token counts.
+- A cookie lets a browser into pages alone: it is no credential for a protocol.
+"""
+# LC-05, D-22, D-27
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
+from hashlib import sha256
+from hmac import compare_digest, digest
+from typing import Final
+from urllib.parse import quote
+
+from toolwire.core.codec import Reader, Reading, Work
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Problem
+from toolwire.framing import jsontext
+from toolwire.server.http.cookies import build_cookie, find_cookie
+from toolwire.server.http.exchange import Scope
+from toolwire.server.page.browser_request import FOREIGN_FORM, is_from_here
+from toolwire.server.page.form_fields import parse_form_fields
+from toolwire.server.page.page_headers import NO_STORE
+from toolwire.server.page.refusal_page import build_refusal_page
+
+from .api_keys import ApiKeyCallers
+from .callers import Caller, Callers, CombinedCallers, Fields
+from .people import SignedInUser
+
+SESSION_S: Final = 3_600.0
+_TOKEN_S: Final = 900.0
+_MAX_COOKIE: Final = 3_800
+"""A browser drops a cookie above 4,096 bytes, with its name and attributes."""
+_OF_A_KEY: Final = 2
+_PORT: Final = re.compile(r":([0-9]{1,5})\Z")
+
+
+class KeySessions:
+    """The sessions of browsers at one server. Processes that have the same ``secret`` know each other's.
+
+    ``callers`` know the keys. ``wall`` returns seconds since 1970.
+    """
+
+    def __init__(self, callers: Callers, secret: bytes, *, wall: Callable[[], float] = time.time) -> None:
+        self._callers, self._secret, self._wall = callers, secret, wall
+
+    def start(self, scope: Scope, fields: Fields, credential: bytes, caller: Caller) -> tuple[bytes, bytes] | None:
+        """Return the header field that begins a session of ``caller``, who has just shown ``credential``.
+
+        None if a cookie cannot hold the caller.
+        """
+        own = sha256(credential).digest()
+        if _find_owner(self._callers, own) is not None:
+            nonce = secrets.token_hex(16)
+            content: list[object] = [int(self._wall() + SESSION_S), nonce, self._mask(nonce, own).hex()]
+        else:
+            rest = find_token_rest(credential.decode("latin-1"), self._wall(), _TOKEN_S)
+            scopes = None if caller.scopes is None else sorted(caller.scopes)
+            content = [int(self._wall() + rest), caller.name, caller.client_id, scopes]
+        text = urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
+        value = f"{text}.{self._sign(text)}"
+        if len(value) > _MAX_COOKIE:
+            return None
+        return self._build_cookie(scope, fields, value, f"SameSite=Strict; Max-Age={int(SESSION_S)}")
+
+    def end(self, scope: Scope, fields: Fields) -> tuple[bytes, bytes]:
+        """Return the header field that ends the session in this browser."""
+        return self._build_cookie(scope, fields, "", "SameSite=Strict; Max-Age=0")
+
+    def find(self, scope: Scope, fields: Fields) -> SignedInUser | None:
+        """Return who is signed in at the browser that sent these header fields, or None."""
+        if b"cookie" not in fields:
+            return None
+        name, is_secure = _name_cookie(scope, fields), _is_secure(scope, fields)
+        # Behind a proxy, a GET does not tell that the browser came by https.
+        cookie = find_cookie(fields, name, is_secure=True) or ("" if is_secure else find_cookie(fields, name))
+        text, _, signature = cookie.partition(".")
+        if not cookie or not compare_digest(signature.encode("latin-1"), self._sign(text).encode()):
+            return None
+        until, *content = json.loads(urlsafe_b64decode(f"{text}{'=' * (-len(text) % 4)}"))
+        if self._wall() >= until:
+            return None
+        if len(content) == _OF_A_KEY:
+            nonce, masked = content
+            caller = _find_owner(self._callers, self._mask(nonce, bytes.fromhex(masked)))
+        else:
+            named, client_id, scopes = content
+            caller = Caller(named, None if scopes is None else frozenset(scopes), client_id)
+        return None if caller is None else SignedInUser(caller, caller.name, by_key=True)
+
+    def _build_cookie(self, scope: Scope, fields: Fields, value: str, more: str) -> tuple[bytes, bytes]:
+        name, path = _name_cookie(scope, fields), scope.get("root_path") or "/"
+        return build_cookie(name, value, is_secure=_is_secure(scope, fields), path=path, more=more)
+
+    def _sign(self, text: str) -> str:
+        return digest(self._secret, b"cookie " + text.encode("latin-1"), sha256).hex()
+
+    def _mask(self, nonce: str, data: bytes) -> bytes:
+        """Return 32 bytes masked, or masked ones as they were: nobody can guess at a weak key with a stolen cookie."""
+        mask = digest(self._secret, f"mask {nonce}".encode(), sha256)
+        return bytes(one ^ other for one, other in zip(data, mask, strict=True))
+
+
+def find_form_step(body: bytes | Problem) -> str:
+    """Return what a form of a page asks for, such as ``sign-in`` and ``sign-out``."""
+    return "" if isinstance(body, Problem) else parse_form_fields(body.decode("utf-8", "replace")).get("step", "")
+
+
+def read_session_change(
+    root: str, cookie: tuple[bytes, bytes] | None, fallback: Reader, request: Request
+) -> Reading | Work:
+    """Return the response that sets ``cookie`` and leads to the page itself; that of ``fallback`` without a cookie."""
+    # D-22: a form of another site could let a browser in as somebody else.
+    if not is_from_here(request.headers):
+        return build_refusal_page(FOREIGN_FORM)
+    if cookie is None:
+        return fallback(request)
+    # 303: the page is fetched then, and loading it again sends no key again.
+    address = f"{root}{quote(request.url.partition('?')[0])}"
+    return Response(303, ((b"location", address.encode("latin-1")), cookie, NO_STORE))
+
+
+def find_token_rest(token: str, now: float, most: float) -> float:
+    """Return for how many seconds a session with ``token``, which is valid ``now``, may last: at most ``most``."""
+    parts = token.split(".")
+    try:
+        claims = (
+            jsontext.read(urlsafe_b64decode(f"{parts[1]}{'=' * (-len(parts[1]) % 4)}")) if len(parts) == 3 else None
+        )
+    except ValueError:
+        claims = None
+    until = claims.get("exp") if isinstance(claims, dict) else None
+    if isinstance(until, int | float) and not isinstance(until, bool):
+        return max(0.0, min(most, until - now))
+    return most
+
+
+def _find_owner(callers: Callers, key_digest: bytes) -> Caller | None:
+    """Return the owner of the key with this SHA-256 digest, or None if it is no key of ``callers``."""
+    if isinstance(callers, ApiKeyCallers):
+        return callers.find_by_digest(key_digest)
+    if isinstance(callers, CombinedCallers):
+        return next((found for one in callers.sources if (found := _find_owner(one, key_digest))), None)
+    return None
+
+
+def _is_secure(scope: Scope, fields: Fields) -> bool:
+    return scope.get("scheme") == "https" or fields.get(b"origin", b"").startswith(b"https:")
+
+
+def _name_cookie(scope: Scope, fields: Fields) -> str:
+    # Cookies are shared by all ports of a host; behind a proxy, the port is that of the browser.
+    port = _PORT.search(fields.get(b"host", b"").decode("latin-1"))
+    return f"toolwire_calls_{port[1] if port is not None else (scope.get('server') or ('', 0))[1]}"
