@@ -88,7 +88,7 @@ def test_cancel_of_a_foreign_call_says_that_nothing_was_sent(toolwire: Callable[
     [
         (["show", "http://127.0.0.1:9"], "needs the id of a call"),
         (["list", "http://127.0.0.1:9", "x"], "list prints all your calls"),
-        (["show", "http://127.0.0.1:9", "x", "--timeout", "3"], "--output and --timeout are for wait"),
+        (["show", "http://127.0.0.1:9", "x", "--output", "f"], "--output is for wait"),
         (["wait", "http://127.0.0.1:9", "x", "--force"], "--force replaces"),
         (["list", "desk.py"], "The calls of code end with their program"),
         (["list", "http://127.0.0.1:9", "--limit", "0"], "no number of calls"),

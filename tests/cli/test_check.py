@@ -295,3 +295,117 @@ def test_url_is_no_file_to_check(toolwire: Callable[..., Any]) -> None:
     assert (
         "check reads files: save the document first, or check the server itself with `toolwire conform`." in outcome.err
     )
+
+
+OVERLAY = """{
+  "overlay": "1.0.0",
+  "info": {"title": "Ours", "version": "1"},
+  "actions": [
+    {"target": "$.paths['/orders'].get", "update": {"x-llm": {"approval": "never"}}},
+    {"target": "$.paths['/gone'].get", "update": {"x-llm": {"approval": "auto"}}},
+    {"target": "$.info", "remoove": true}
+  ]
+}
+"""
+SHOP: dict[str, Any] = {
+    "openapi": "3.1.0",
+    "info": {"title": "Shop", "version": "1"},
+    "x-llm": {"version": "0.1", "name": "Shop"},
+    "servers": [{"url": "https://shop.example"}],
+    "paths": {
+        "/orders": {
+            "get": {
+                "operationId": "listOrders",
+                "summary": "List the orders",
+                "x-llm": {"hint": "Use it first."},
+                "responses": {"200": {"description": "ok"}},
+            }
+        }
+    },
+}
+
+
+@pytest.mark.requirement("CL-04")
+@pytest.mark.parametrize("how", ["file", "option"])
+def test_overlay_is_checked_with_the_document_that_it_is_for(
+    how: str, toolwire: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.json").write_text(json.dumps(SHOP), encoding="utf-8")
+    (tmp_path / "ours.json").write_text(OVERLAY, encoding="utf-8")
+    outcome = toolwire("check", "shop.json", *(["--overlay"] if how == "option" else []), "ours.json")
+    assert outcome.code == 1
+    assert outcome.out.splitlines() == [
+        "ours.json:5:5: error [XL-035] /actions/0: With this overlay, shop.json /paths/~1orders/get/x-llm/approval: \
+This is none of auto, per-call: each call is asked for, and none is always allowed.",
+        "ours.json:6:16: warning [CL-04] /actions/1/target: This target is in no document here, so the action changes \
+nothing.",
+        'ours.json:7:5: warning [CL-04] /actions/2: This action has no effect: give it an "update", or "remove": true.',
+        'ours.json:7:37: warning [CL-04] /actions/2/remoove: "remoove" is no member of an action, and is not read.',
+        "2 files checked: 1 error, 3 warnings.",
+    ]
+
+
+@pytest.mark.requirement("CL-04")
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('{"overlay": 1, "actions": [{}]}', '1:13: error [CL-04] /overlay: "overlay" must be the version'),
+        ('{"overlay": "1.0.0"}', '1:1: error [CL-04] /actions: "actions" must be a list of at least one action.'),
+        (
+            '{"overlay": "1.0.0", "actions": [3]}',
+            "1:34: error [CL-04] /actions/0: An action is an object, not a number.",
+        ),
+        (
+            '{"overlay": "1.0.0", "actions": [{"target": "x["}]}',
+            "1:45: error [CL-04] /actions/0/target: This is no JSONPath",
+        ),
+        (
+            '{"overlay": "1.0.0", "actions": [{"target": "$", "remove": 1}]}',
+            '"remove" must be true or false, not a number',
+        ),
+        ('{"overlay": "1.0.0", "actions": [{"target": "$", "remove": true, "update": {}}]}', "This has no effect"),
+        ('{"overlay": "3.0.0", "actions": [{"target": "$", "remove": true}]}', "This overlay cannot be used"),
+        ("overlay: 1.0.0\nactions:\n- target: $.paths\n", "3:3: warning [CL-04] /actions/0: This action has no effect"),
+        ('{"overlay": "1.0.0", "actions": [', "error [XL-013] : This is not JSON"),
+        ("[]", "1:1: error [CL-04] : An overlay is an object, not an array."),
+    ],
+)
+def test_fault_of_an_overlay_has_line_and_column(
+    text: str, line: str, toolwire: Callable[..., Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "ours.overlay"
+    file.write_text(text, encoding="utf-8")
+    found = toolwire("check", "--kind", "overlay", file).out
+    assert line.replace(" : ", ": ") in found.replace("] : ", "]: "), found
+
+
+@pytest.mark.requirement("CL-04")
+def test_starter_overlay_of_a_document_has_no_fault(toolwire: Callable[..., Any], tmp_path: Path) -> None:
+    operation = {name: value for name, value in SHOP["paths"]["/orders"]["get"].items() if name != "x-llm"}
+    bare = {"openapi": "3.1.0", "info": SHOP["info"], "paths": {"/orders": {"get": operation}}}
+    (tmp_path / "shop.json").write_text(json.dumps(bare), encoding="utf-8")
+    assert toolwire("overlay", tmp_path / "shop.json", "-o", tmp_path / "ours.json").code == 0
+    outcome = toolwire("check", tmp_path / "ours.json", "--strict")
+    assert (outcome.code, outcome.out) == (0, "1 file checked: 0 errors, 0 warnings.\n")
+
+
+@pytest.mark.requirement("CL-04")
+def test_document_that_decides_everything_itself_gets_no_empty_overlay(
+    toolwire: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "shop.json").write_text(json.dumps(SHOP), encoding="utf-8")
+    outcome = toolwire("overlay", tmp_path / "shop.json", "-o", tmp_path / "ours.json")
+    assert (outcome.code, (tmp_path / "ours.json").exists()) == (2, False)
+    assert "there is nothing to decide" in outcome.err
+
+
+@pytest.mark.requirement("CL-04", "D-17")
+def test_overlay_with_too_much_work_is_a_fault_and_no_crash(toolwire: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "shop.json").write_text(json.dumps(SHOP | {"x-many": list(range(1_500))}), encoding="utf-8")
+    action = {"target": "$..[?$..nothing]", "update": {"a": 1}}
+    overlay = {"overlay": "1.0.0", "actions": [action] * 50}
+    (tmp_path / "ours.json").write_text(json.dumps(overlay), encoding="utf-8")
+    outcome = toolwire("check", tmp_path / "shop.json", tmp_path / "ours.json")
+    assert outcome.code == 1
+    assert "too much work" in outcome.out

@@ -121,7 +121,7 @@ def test_agreed_commands_are_listed_and_forgotten(target: str, toolwire: Run) ->
     )
     assert toolwire("logout", target).code == 0
     assert toolwire("tools", target).code == 4
-    assert toolwire("logout", target).code == 4
+    assert toolwire("logout", target).code == 1
 
 
 @pytest.mark.requirement("MC-02", "MC-04")

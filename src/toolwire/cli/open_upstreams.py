@@ -69,6 +69,7 @@ def open_toolboxes(settings: ServeSettings) -> Sequence[Toolbox]:
     if settings.document is None:
         urls = [target.text for target in targets if isinstance(target, UrlTarget)]
         options = read_url_options(Namespace(**settings.remote), urls) if settings.remote else None
+        timeout_s = settings.remote.get("timeout", DEFAULT_LIMITS.total_s)
         asking = build_caller_consent(settings)
         receipts = find_state_places(settings.state).receipts
         return [
@@ -79,6 +80,7 @@ def open_toolboxes(settings: ServeSettings) -> Sequence[Toolbox]:
                 asking=asking,
                 receipts=receipts,
                 holds_calls=settings.holds_calls,
+                timeout_s=timeout_s,
                 threads=threads,
             )
             for target in targets

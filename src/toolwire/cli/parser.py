@@ -16,6 +16,13 @@ from .exits import USAGE
 
 HOST: Final = "127.0.0.1"
 TOTAL_S: Final = 100
+"""The time limit of a call, in seconds."""
+READING_S: Final = 15
+"""The time limit of finding a server and reading its documents, in seconds."""
+ANSWER_S: Final = 20
+"""The time limit of one answer to a check, in seconds."""
+UPSTREAM_S: Final = 30
+"""The time limit of a call of a server behind this one, in seconds."""
 PORT: Final = 9627
 _TARGET: Final = "URL | file.py | file.py:name | package.module:name | stdio:COMMAND | mcp.json:NAME"
 _CONVERTED: Final = ("opentool", "otc", "oxp", "openapi", "jsonschema", "mcp")
@@ -203,6 +210,7 @@ def _create_parser(version: str) -> Parser:
     _add_login(_add_command(add, "login", "sign in to a site, for later calls"))
     logout = _add_command(add, "logout", "revoke and delete the tokens of a site")
     logout.add_argument("url", metavar="URL", help="the site, or a command that you agreed to: stdio:COMMAND")
+    _add_timeout(logout, UPSTREAM_S, "how long the site may take to revoke the tokens")
     _add_network(logout)
     connections = _add_command(add, "connections", "list the sites you are signed in to")
     connections.add_argument("--json", action="store_true", help="print the list as JSON")
@@ -370,6 +378,7 @@ def _add_serve(parser: Parser) -> None:
         default="text",
         help="the format of the log; json has a line for each call (text)",
     )
+    _add_upstream_timeout(parser)
     _add_remote(parser)
     _add_selection(parser)
 
@@ -418,8 +427,12 @@ def _add_work(parser: Parser) -> None:
     )
     _add_agree(parser)
     parser.add_argument(
-        "--log", choices=["text", "json"], default="text", help="the format of the log; json has a line for each call"
+        "--log",
+        choices=["text", "json"],
+        default="text",
+        help="the format of the log; json has a line for each call (text)",
     )
+    _add_upstream_timeout(parser)
     _add_remote(parser)
     _add_selection(parser)
 
@@ -436,6 +449,7 @@ def _add_gateway(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="check, list: print the upstreams as JSON")
     _add_agree(parser)
     _add_site_description(parser)
+    _add_upstream_timeout(parser)
     _add_remote(parser)
     _add_selection(parser)
 
@@ -463,6 +477,11 @@ def _add_install(parser: Parser) -> None:
     parser.add_argument("--remove", action="store_true", help="remove the server again")
     parser.add_argument("--connections", metavar="FILE", help="also serve the connections in this file")
     parser.add_argument("--document", metavar="FILE", help="the OpenTool document of a class")
+    parser.add_argument(
+        "--workflows", metavar="FILE", help="publish the recipes in this Arazzo document (JSON or YAML)"
+    )
+    _add_state(parser)
+    _add_limit(parser)
     _add_agree(parser)
     _add_site_description(parser)
     parser.add_argument(
@@ -471,6 +490,7 @@ def _add_install(parser: Parser) -> None:
         default="",
         help="trust a host without forms to ask, refuse it, or let you decide with `toolwire approvals`",
     )
+    _add_upstream_timeout(parser)
     _add_remote(parser)
     _add_selection(parser)
 
@@ -494,6 +514,7 @@ def _add_tools(parser: Parser) -> None:
         "--findings", action="store_true", help="print what toolwire left out or reads differently instead"
     )
     _add_locked(parser)
+    _add_reading_timeout(parser)
     _add_remote(parser)
     _add_selection(parser)
 
@@ -502,6 +523,8 @@ def _add_show(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
     parser.add_argument("name", metavar="TOOL", help="the name or the id of the tool")
     parser.add_argument("--json", action="store_true", help="print the tool and the example as JSON")
+    _add_locked(parser)
+    _add_reading_timeout(parser)
     _add_remote(parser)
     _add_selection(parser)
 
@@ -557,7 +580,10 @@ def _add_calls(parser: Parser) -> None:
     parser.add_argument("id", nargs="?", default="", metavar="ID", help="the id that `call --start` or list printed")
     parser.add_argument("--limit", type=_count, default=20, metavar="N", help="list: at most so many (%(default)s)")
     parser.add_argument(
-        "--timeout", type=_seconds, metavar="SECONDS", help="wait: no longer than this (default: until it is over)"
+        "--timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        help=f"how long it may take (wait: until the call is over; else {TOTAL_S})",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
@@ -574,6 +600,7 @@ def _add_resources(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print the list or the content as JSON")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the content to this file; - for standard output")
     parser.add_argument("--force", action="store_true", help="replace the file of --output if it exists")
+    _add_timeout(parser, TOTAL_S, "how long reading from the server may take")
     _add_remote(parser)
     _add_sign_in(parser)
 
@@ -584,6 +611,7 @@ def _add_prompts(parser: Parser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="the prompt to fill in; without it, all are listed")
     parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="an argument of the prompt, a text")
     parser.add_argument("--json", action="store_true", help="print the list or the messages as JSON")
+    _add_timeout(parser, TOTAL_S, "how long reading from the server may take")
     _add_remote(parser)
     _add_sign_in(parser)
 
@@ -604,6 +632,7 @@ def _add_chat(parser: Parser) -> None:
     _add_calling(parser)
     _add_agree(parser)
     _add_site_description(parser)
+    _add_locked(parser)
     _add_remote(parser)
     _add_sign_in(parser)
     _add_context(parser)
@@ -638,16 +667,24 @@ def _add_page_options(parser: Parser) -> None:
 def _add_explain(parser: Parser) -> None:
     parser.add_argument("target", metavar="URL", help="the URL to probe; a probe changes nothing")
     parser.add_argument("--json", action="store_true", help="print the probes as JSON")
+    _add_reading_timeout(parser)
     _add_keys(parser)
 
 
 def _add_check(parser: Parser) -> None:
     parser.set_defaults(more="files")
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a document, JSON")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a document, JSON or YAML")
     parser.add_argument(
         "--kind",
-        choices=["opentool", "otc", "openapi", "llm", "arazzo"],
+        choices=["opentool", "otc", "openapi", "llm", "arazzo", "overlay"],
         help="the kind of the documents (default: from their content)",
+    )
+    parser.add_argument(
+        "--overlay",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="check this OpenAPI Overlay too, applied to each OpenAPI document; repeat it for several",
     )
     parser.add_argument("--strict", action="store_true", help="end with 1 for warnings too")
     parser.add_argument("--json", action="store_true", help="print the faults as JSON")
@@ -663,6 +700,7 @@ def _add_conform(parser: Parser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the reports as JSON")
     parser.add_argument("--markdown", action="store_true", help="print the reports as Markdown")
+    _add_timeout(parser, ANSWER_S, "how long each answer of the server may take")
     _add_remote(parser)
 
 
@@ -681,6 +719,7 @@ def _add_convert(parser: Parser) -> None:
     )
     parser.add_argument("--strict", action="store_true", help="if anything is lost, write no document and end with 1")
     parser.add_argument("--losses", metavar="FILE", help="also write the losses to this file, as JSON")
+    _add_reading_timeout(parser)
     _add_remote(parser)
     _add_selection(parser)
 
@@ -691,12 +730,14 @@ def _add_overlay(parser: Parser) -> None:
         "-o", "--output", metavar="FILE", help="write the overlay to this file instead of standard output"
     )
     parser.add_argument("--force", action="store_true", help="replace the file if it exists")
-    _add_network(parser)
+    _add_reading_timeout(parser)
+    _add_keys(parser)
 
 
 def _add_size(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    _add_reading_timeout(parser)
     _add_remote(parser)
     _add_selection(parser)
 
@@ -767,6 +808,7 @@ def _add_lock(parser: Parser) -> None:
     parser.set_defaults(more="targets")
     parser.add_argument("targets", nargs="+", metavar="URL", help="a site whose tools are pinned")
     _add_lock_file(parser)
+    _add_reading_timeout(parser)
     _add_remote(parser)
     _add_selection(parser)
 
@@ -775,6 +817,7 @@ def _add_diff(parser: Parser) -> None:
     parser.add_argument("target", metavar="URL", help="the site to compare with the lock")
     parser.add_argument("--json", action="store_true", help="print the differences as JSON")
     _add_lock_file(parser)
+    _add_reading_timeout(parser)
     _add_remote(parser)
     _add_selection(parser)
 
@@ -802,6 +845,7 @@ def _add_login(parser: Parser) -> None:
     )
     _add_sign_in(parser)
     _add_program_sign_in(parser)
+    _add_reading_timeout(parser)
     _add_network(parser)
     _add_selection(parser)
 
@@ -868,10 +912,21 @@ def _add_calling(parser: Parser) -> None:
         "--approval", choices=["per-call", "deny"],
         help="ask before each call, or make none, also where the site says that none needs a question (URLs only)",
     )  # fmt: skip
+    _add_timeout(parser, TOTAL_S, "how long a call to a server may take")
+
+
+def _add_timeout(parser: Parser, default_s: int, text: str) -> None:
     parser.add_argument(
-        "--timeout", type=_seconds, default=TOTAL_S, metavar="SECONDS",
-        help="how long a call to a server may take (%(default)s; URLs only)",
-    )  # fmt: skip
+        "--timeout", type=_seconds, default=default_s, metavar="SECONDS", help=f"{text} (%(default)s; URLs only)"
+    )
+
+
+def _add_reading_timeout(parser: Parser) -> None:
+    _add_timeout(parser, READING_S, "how long finding the server and reading from it may take")
+
+
+def _add_upstream_timeout(parser: Parser) -> None:
+    _add_timeout(parser, UPSTREAM_S, "how long a call of the server behind this one may take")
 
 
 def _add_remote(parser: Parser) -> None:

@@ -51,6 +51,7 @@ REMOTE_OPTIONS = (
     "allow_http",
     "ca_file",
     "include_site_description",
+    "timeout",
 )
 
 UpstreamAccount: TypeAlias = Literal["gateway", "caller", "exchange"]

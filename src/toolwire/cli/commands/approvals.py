@@ -11,10 +11,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from toolwire.cli.exits import FAILED, OK, UsageError
+from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.receipts import print_keys, verify_receipts
 from toolwire.cli.targets.open_target import UrlOptions, find_site, open_target
-from toolwire.cli.terminal.screen import escaped, json_text, print_error, print_warning
+from toolwire.cli.terminal.screen import escaped, json_text, print_warning
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import list_question
 from toolwire.consent.bound_text import build_bounds, parse_named_bound, parse_until, parse_uses
@@ -54,8 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     except ConnectionError as error:  # the database went away meanwhile, or what reads the output
         if isinstance(error, BrokenPipeError):
             raise
-        print_error(f"Decisions cannot be read or stored: {error}.")
-        return FAILED
+        raise ToolwireError(f"Decisions cannot be read or stored: {error}.") from error
 
 
 def _run(place: Place, arguments: argparse.Namespace) -> int:
@@ -169,8 +168,7 @@ def _change_level(store: StoredLevels, arguments: argparse.Namespace) -> int:
     if store.unset(site, tool):
         print(f"You have no level for {what} any more: the site's holds.")
         return OK
-    print_error(f"You have no level for {what}.")
-    return FAILED
+    raise ToolwireError(f"You have no level for {what}.")
 
 
 def _check_tool(store: StoredLevels, site: str, url: str, kept: KeptLevel) -> None:
@@ -204,8 +202,7 @@ def _answer(place: Place, arguments: argparse.Namespace) -> int:
     answer = Answer(allowed=allowed, always=always, reason="" if allowed else arguments.reason, bounds=bounds)
     if open_approvals(place).answer(arguments.id, answer):
         return OK
-    print_error(f"No question {arguments.id} waits for an answer.")
-    return FAILED
+    raise ToolwireError(f"No question {arguments.id} waits for an answer: `toolwire approvals list` shows them.")
 
 
 def _read_bounds(arguments: argparse.Namespace) -> GrantBounds | None:
@@ -225,8 +222,7 @@ def _read_bounds(arguments: argparse.Namespace) -> GrantBounds | None:
 def _revoke(place: Place, id_: str) -> int:
     if open_grants(place).revoke(id_):
         return OK
-    print_error(f"There is no grant {id_}.")
-    return FAILED
+    raise ToolwireError(f"There is no grant {id_}: `toolwire approvals list` shows them.")
 
 
 def _log(place: Place, arguments: argparse.Namespace) -> int:
@@ -269,14 +265,12 @@ def _log(place: Place, arguments: argparse.Namespace) -> int:
 
 def _verify(place: Place) -> int:
     if not is_in_database(place) and not list_audit_files(Path(place)):
-        print_error(f"There is no record of decisions in {place}: is it the right folder?")
-        return FAILED
+        raise ToolwireError(f"There is no record of decisions in {place}: is it the right folder?")
     audit = open_decisions(place)
     entries, start = audit.entries(), audit.start()
     wrong = find_chain_fault(entries, start)
     if wrong:
-        print_error(wrong)
-        return FAILED
+        raise ToolwireError(wrong)
     last = entries[-1].digest if entries else "none"
     if start.number:
         print_warning(f"The records 1 to {start.number} are not in this folder. The digest before: {start.digest}")

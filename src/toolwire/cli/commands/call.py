@@ -11,6 +11,7 @@ from pathlib import Path
 
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.output_file import Output, OutputFile, find_output
+from toolwire.cli.parser import READING_S
 from toolwire.cli.targets.arguments import read_object, read_values
 from toolwire.cli.targets.context_options import read_context
 from toolwire.cli.targets.key_option import read_key
@@ -59,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         result_limits=COMPLETE_RESULTS,
         approval=read_approval(arguments.approval),
         timeout_s=arguments.timeout,
+        discovery_s=min(arguments.timeout, READING_S),
     )
     ask = choose_approver(arguments.ask, "yes" if arguments.yes else "ask")
     given = _read_arguments(arguments.args)

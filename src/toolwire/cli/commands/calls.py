@@ -8,6 +8,7 @@ from typing import Any
 
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.output_file import Output, OutputFile, find_output
+from toolwire.cli.parser import READING_S, TOTAL_S
 from toolwire.cli.targets.key_option import read_key
 from toolwire.cli.targets.open_target import UrlOptions, open_target, read_access, read_client, read_headers
 from toolwire.cli.targets.target import UrlTarget, read_target
@@ -39,6 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
         headers=read_headers(arguments),
         result_limits=COMPLETE_RESULTS,
         selection=Selection(include="all"),  # no tool is called, so none need be left out
+        timeout_s=TOTAL_S if arguments.timeout is None or arguments.action == "wait" else arguments.timeout,
+        discovery_s=READING_S if arguments.timeout is None else min(arguments.timeout, READING_S),
     )
     person = build_terminal_user(arguments.sign_in_at)
     provide_input = choose_input_provider() if arguments.action == "wait" else None
@@ -74,8 +77,8 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError(f"list prints all your calls: `toolwire calls show URL {arguments.id}` prints one.")
     if action != "list" and not arguments.id:
         raise UsageError(f"{action} needs the id of a call: `toolwire calls list URL` prints them.")
-    if action != "wait" and (arguments.output is not None or arguments.timeout is not None):
-        raise UsageError("--output and --timeout are for wait.")
+    if action != "wait" and arguments.output is not None:
+        raise UsageError("--output is for wait.")
     if arguments.force and arguments.output is None:
         raise UsageError("--force replaces the file of --output: name one.")
 

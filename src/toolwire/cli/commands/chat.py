@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from importlib import import_module
+from pathlib import Path
 from typing import Final
 
 from toolwire.adapters.conversation import Model, ModelCall, ModelError, ModelResult, ModelTurn, converse
@@ -22,6 +23,7 @@ from toolwire.adapters.dialects import Provider
 from toolwire.adapters.recipes import list_declared_names, write_recipes
 from toolwire.adapters.tool_declarations import NamedCaller, find_source, read_call, write_result
 from toolwire.cli.exits import OK, UsageError
+from toolwire.cli.parser import READING_S
 from toolwire.cli.targets.context_options import read_context
 from toolwire.cli.targets.key_option import read_key
 from toolwire.cli.targets.open_target import read_approval, read_client, read_url_options
@@ -42,6 +44,7 @@ from toolwire.core.model import Call, Problem, Secret, Value
 from toolwire.core.url_origin import get_origin
 from toolwire.stores.paths import find_decisions_place
 
+from .lock import read_lock_file
 from .tools import COLUMNS, build_rows
 
 _SHOWN: Final = 300
@@ -70,7 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.model:
         raise UsageError("Name the model: --model NAME, or model in toolwire.toml.")
     urls = [_read_url(text) for text in arguments.targets]
-    options, client = read_url_options(arguments, urls), read_client(arguments)
+    options = read_url_options(arguments, urls, discovery_s=min(arguments.timeout, READING_S))
+    client = read_client(arguments)
+    locked = read_lock_file(Path(arguments.file)) if arguments.locked else None
     context = read_context(arguments, urls)
     with ExitStack() as open_:
         session, ask, person = open_session(), build_terminal_approver("ask"), build_terminal_user(arguments.sign_in_at)
@@ -94,6 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
                     include_site_description=options.include_site_description,
                     preferences=Preferences(everything=read_approval(arguments.approval)),
                     timeout_s=arguments.timeout,
+                    discovery_s=options.discovery_s,
+                    locked=locked,
                     **options.access,
                 )
             )
@@ -117,7 +124,9 @@ def _run_in_browser(arguments: argparse.Namespace) -> int:
     from toolwire.console.chat import ModelSettings
 
     urls = [_read_url(text) for text in arguments.targets]
-    options, client = read_url_options(arguments, urls), read_client(arguments)
+    options = read_url_options(arguments, urls, discovery_s=min(arguments.timeout, READING_S))
+    client = read_client(arguments)
+    locked = read_lock_file(Path(arguments.file)) if arguments.locked else None
     if arguments.base_url:
         _check_base_url(arguments.base_url)
     model = ModelSettings(api=arguments.api, base_url=arguments.base_url or "", model=arguments.model or "")
@@ -135,6 +144,8 @@ def _run_in_browser(arguments: argparse.Namespace) -> int:
             "include_site_description": options.include_site_description,
             "preferences": Preferences(everything=read_approval(arguments.approval)),
             "timeout_s": arguments.timeout,
+            "discovery_s": options.discovery_s,
+            "locked": locked,
             **options.access,
         }
         chat.conversation.connect(url, given | ({"agree": build_agreement(agreed=True)} if arguments.agree else {}))

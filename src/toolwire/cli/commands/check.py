@@ -15,9 +15,10 @@ from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Json, Problem
 from toolwire.core.url_display import show_urls
 from toolwire.framing.text_faults import Fault
+from toolwire.protocols.openapi import overlay_check, workflows_check
 from toolwire.protocols.openapi import validator as openapi
-from toolwire.protocols.openapi import workflows_check
 from toolwire.protocols.openapi.document import loading
+from toolwire.protocols.openapi.overlay_check import OverlayTarget
 from toolwire.protocols.opentool import validator as opentool
 from toolwire.protocols.otc import validator as otc
 
@@ -30,12 +31,14 @@ _CHECKERS: Final[Mapping[str, Checker]] = MappingProxyType(
         "openapi": openapi.check,
         "llm": openapi.check_llm,
         "arazzo": workflows_check.check,
+        "overlay": overlay_check.check,
     }
 )
 """The checker of each kind of document. A new kind is a row here and one in ``_SIGNS``."""
 
 _SIGNS: Final = (
     ("arazzo", ("arazzo",)),
+    ("overlay", ("overlay", "actions")),
     ("opentool", ("opentool", "functions")),
     ("openapi", ("paths", "components", "webhooks", "swagger")),
     ("llm", ("openapi",)),
@@ -66,6 +69,7 @@ class CheckedFile:
 def run(arguments: argparse.Namespace) -> int:
     """Check the files and print their faults. A file that cannot be read does not stop the others."""
     read = [_read(file, arguments.kind) for file in arguments.files]
+    read += [_read(file, "overlay") for file in arguments.overlay]
     documents = _list_openapi_documents(read)
     checked = [one if isinstance(one, CheckedFile) else _check(one, documents) for one in read]
     if arguments.json:
@@ -108,22 +112,24 @@ def _read(file: str, wanted: str | None) -> ReadFile | CheckedFile:
     return ReadFile(file, text, kind)
 
 
-def _list_openapi_documents(files: Sequence[ReadFile | CheckedFile]) -> Sequence[Json]:
-    """Return the OpenAPI documents among ``files``, if there are recipes to compare with them."""
+def _list_openapi_documents(files: Sequence[ReadFile | CheckedFile]) -> Sequence[OverlayTarget]:
+    """Return the OpenAPI documents among ``files``, if there are recipes or overlays to compare with them."""
     read = [one for one in files if isinstance(one, ReadFile)]
-    if all(one.kind != "arazzo" for one in read):
+    if all(one.kind not in ("arazzo", "overlay") for one in read):
         return ()
-    found = [loading.read_data(one.text, name=one.file).data for one in read if one.kind == "openapi"]
-    return [data for data in found if not isinstance(data, Problem)]
+    found = [(one.file, loading.read_data(one.text, name=one.file).data) for one in read if one.kind == "openapi"]
+    return [OverlayTarget(name, data) for name, data in found if not isinstance(data, Problem)]
 
 
-def _check(read: ReadFile, documents: Sequence[Json]) -> CheckedFile:
+def _check(read: ReadFile, documents: Sequence[OverlayTarget]) -> CheckedFile:
     file, text, kind = read
     match kind:
         case "openapi":
             return CheckedFile(file, openapi.check(text, file))
         case "arazzo":
-            return CheckedFile(file, workflows_check.check(text, file, documents))
+            return CheckedFile(file, workflows_check.check(text, file, [one.data for one in documents]))
+        case "overlay":
+            return CheckedFile(file, overlay_check.check(text, file, documents))
         case _:
             return CheckedFile(file, _CHECKERS[kind](text))
 

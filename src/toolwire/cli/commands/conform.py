@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 
 from toolwire.cli.exits import FAILED, OK, UsageError
 from toolwire.cli.targets.key_option import read_key
@@ -17,6 +18,7 @@ from toolwire.core.connect_error import ConnectError
 from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
 from toolwire.testing.server_checks import PROTOCOLS, CheckReport, CheckStatus, ProbeTool, conform
+from toolwire.testing.server_checks.probe import open_probe
 from toolwire.testing.server_checks.report import format_markdown, reports_to_json, summarize_report
 
 _COLUMNS = ("check", "requirement", "outcome", "what")
@@ -34,9 +36,16 @@ def run(arguments: argparse.Namespace) -> int:
     url, tool = check_url(target.text), _read_call(arguments.call)
     with announce_if_slow(f"Checking {show_url(url)}"):
         reports = conform(
-            url, protocol=arguments.protocol, key=key, call=tool, headers=headers, **read_access(arguments)
+            url,
+            protocol=arguments.protocol,
+            key=key,
+            call=tool,
+            headers=headers,
+            wait_s=arguments.timeout,
+            **read_access(arguments),
         )
     if not reports:
+        _check_reached(url, arguments)
         text = f"{show_url(target.text)} speaks none of {', '.join(PROTOCOLS)}; give one with --protocol to see why."
         raise ConnectError(text, ())
     if arguments.json:
@@ -46,6 +55,19 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(reports)
     return FAILED if any(report.failures for report in reports) else OK
+
+
+def _check_reached(url: str, arguments: argparse.Namespace) -> None:
+    """Check that something answers at ``url``, if it has none of the protocols.
+
+    Raises:
+        ConnectError: nothing does; the text says why.
+    """
+    access, headers = read_access(arguments), read_headers(arguments)
+    with closing(open_probe(url, access=access, headers=headers, wait_s=arguments.timeout)) as probe:
+        answer = probe.get("", keyed=False)
+    if not answer.status:
+        raise ConnectError(answer.text, ())
 
 
 def _read_call(given: Sequence[str] | None) -> ProbeTool | None:

@@ -31,7 +31,7 @@ _DOCUMENTS: Final = (".json", ".yaml", ".yml")
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the converted document and the losses. With --strict, a loss is a failure and no document is written."""
-    options = read_url_options(arguments, [arguments.source])
+    options = read_url_options(arguments, [arguments.source], discovery_s=arguments.timeout)
     text = _read_source(arguments.source, options)
     with announce_if_slow(f"Converting {show_url(arguments.source)}"):
         converted = convert(text, arguments.to, arguments.kind)

@@ -21,7 +21,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not isinstance(read_target(arguments.target), UrlTarget):
         raise UsageError("diff takes a URL: what is in a file changes with you alone.")
     lock = read_lock_file(Path(arguments.file))
-    pinned = fetch_definitions(arguments.target, read_url_options(arguments, [arguments.target]))
+    options = read_url_options(arguments, [arguments.target], discovery_s=arguments.timeout)
+    pinned = fetch_definitions(arguments.target, options)
     if not lock.has_connection(pinned.url):
         there, asked = show_url(pinned.url), show_url(arguments.target)
         raise UsageError(f"{arguments.file} does not hold {there}: `toolwire lock {asked}` adds it.")

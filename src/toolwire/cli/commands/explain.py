@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -22,6 +23,7 @@ from toolwire.client.connection.connection_factory import ConnectionFactory
 from toolwire.client.connection.options import ConnectOptions
 from toolwire.client.discovery.auth_on_challenge import authenticate_on_challenge
 from toolwire.client.discovery.discover import Discovery, discover, end_sessions
+from toolwire.client.discovery.fetch_documents import TOTAL_S, limit_time
 from toolwire.client.transport.drivers import BRIEF_S
 from toolwire.client.transport.drivers import run as drive
 from toolwire.client.transport.limits import DISCOVERY_LIMITS, TransportLimits
@@ -44,8 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("explain takes a URL; a file speaks no protocol before it is served.")
     key = read_key(arguments.key, arguments.key_env)
     with announce_if_slow(f"Probing {show_url(target.text)} for every protocol"):
-        found = _survey_program(target.text) or survey_url(
-            target.text, key, read_access(arguments), read_headers(arguments)
+        found = _survey_program(target.text, arguments.timeout) or survey_url(
+            target.text, key, read_access(arguments), read_headers(arguments), total_s=arguments.timeout
         )
     if arguments.json:
         print(json_text(describe(found), indent=2))
@@ -54,14 +56,14 @@ def run(arguments: argparse.Namespace) -> int:
     return OK if found.peer is not None else NOT_FOUND
 
 
-def _survey_program(text: str) -> Discovery | None:
+def _survey_program(text: str, total_s: float) -> Discovery | None:
     """Return what the program speaks that ``text`` names, or None if it names a URL."""
-    factory = ConnectionFactory(ConnectOptions(text, approve_command=confirm_command))
+    factory = ConnectionFactory(ConnectOptions(text, approve_command=confirm_command, discovery_s=total_s))
     program = factory.open_program()
     if program is None:
         return None
     with closing(program):
-        return drive(factory.discover()[0], SyncProgramNetwork(program, DISCOVERY_LIMITS))
+        return drive(factory.discover()[0], SyncProgramNetwork(program, replace(DISCOVERY_LIMITS, total_s=total_s)))
 
 
 def survey_url(
@@ -69,12 +71,17 @@ def survey_url(
     key: Secret | None,
     access: NetworkAccess = _NO_ACCESS,
     headers: Mapping[str, str | Secret] = _NO_HEADERS,
+    *,
+    total_s: float = TOTAL_S,
 ) -> Discovery:
-    """Return every protocol that ``url`` speaks. The key is sent only where the server asks for it."""
+    """Return every protocol that ``url`` speaks. The key is sent only where the server asks for it.
+
+    No probe begins after ``total_s`` seconds, and none takes longer.
+    """
     factory = ConnectionFactory(ConnectOptions(url=url, api_key=key, headers=headers))
     open_network = partial(SyncNetwork, credentials=factory.credentials(), headers=factory.site_headers(), **access)
-    with closing(open_network(limits=DISCOVERY_LIMITS)) as network:
-        found = drive(authenticate_on_challenge(discover(url, survey=True)), network)
+    with closing(open_network(limits=replace(DISCOVERY_LIMITS, total_s=total_s))) as network:
+        found = drive(authenticate_on_challenge(limit_time(discover(url, survey=True), total_s)), network)
     with closing(open_network(limits=TransportLimits(total_s=BRIEF_S))) as network:
         for request in end_sessions(found):
             drive(authenticate_on_challenge(fetch(request)), network)

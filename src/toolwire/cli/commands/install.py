@@ -26,9 +26,12 @@ from toolwire.core.model import Json
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_host
 from toolwire.stores.consent.agreed_digests import open_agreed_commands
-from toolwire.stores.paths import find_state_folder
+from toolwire.stores.paths import STATE_VARIABLE, WAKE_VARIABLE, find_state_folder
 
-_PATHS: Final = ("connections", "document", "overlay", "ca_file")
+_PATHS: Final = ("connections", "document", "workflows", "overlay", "ca_file")
+_MEMORY: Final = "memory"
+_PLACES: Final = {"state": STATE_VARIABLE, "wake": WAKE_VARIABLE}
+"""The options that may be URLs with a password, and the variables that can have them instead."""
 _NOT_PASSED: Final = frozenset(("targets", "help", "debug", "stdio", "host", "key", *_PATHS))
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -139,6 +142,8 @@ def _build_command(arguments: argparse.Namespace) -> list[str]:
         value, option = getattr(arguments, action.dest), action.option_strings[-1]
         if action.dest in _PATHS and value is not None:
             command += [option, str(Path(value).resolve())]
+        elif action.dest in _PLACES and value:
+            command += [option, _write_place(option, value, _PLACES[action.dest])]
         elif action.dest in _NOT_PASSED or value == action.default:
             continue
         elif value is True:
@@ -147,6 +152,17 @@ def _build_command(arguments: argparse.Namespace) -> list[str]:
             for one in value if isinstance(value, list) else [value]:
                 command += [option, str(one)]
     return [*command, "--stdio"]
+
+
+def _write_place(option: str, text: str, variable: str) -> str:
+    """Return where something is kept, for a program that starts in any folder."""
+    if show_url(text) != text:
+        # D-26: the file of a host is read by other programs, and often shared.
+        raise UsageError(
+            f"The URL of {option} may hold a secret, which is not written into a file: set {variable} where"
+            " the host starts."
+        )
+    return text if text == _MEMORY or "://" in text else str(Path(text).resolve())
 
 
 def _make_absolute(text: str) -> str:

@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     for target in map(read_target, arguments.targets):
         if not isinstance(target, UrlTarget):
             raise UsageError("lock takes URLs: what is in a file changes with you alone.")
-    options = read_url_options(arguments, arguments.targets)
+    options = read_url_options(arguments, arguments.targets, discovery_s=arguments.timeout)
     file = Path(arguments.file)
     lock = read_lock_file(file) if file.exists() else DefinitionLock()
     lines = []
@@ -70,6 +70,7 @@ def fetch_definitions(url: str, options: UrlOptions) -> FetchedDefinitions:
                 access=options.access,
                 headers=options.headers,
                 approve_command=confirm_command,
+                discovery_s=options.discovery_s,
             )
     except ValueError as error:
         raise UsageError(f"{error}.") from error

@@ -20,6 +20,7 @@ from toolwire.cli.terminal.screen import escaped, print_error
 from toolwire.cli.terminal.terminal_user import build_login_user
 from toolwire.client.connection.connection import explain_failure
 from toolwire.client.discovery.discover import Discovery, complete_url, discover
+from toolwire.client.discovery.fetch_documents import limit_time
 from toolwire.client.discovery.required_scopes import find_required_scopes
 from toolwire.client.login import (
     Refused,
@@ -48,7 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not isinstance(target, UrlTarget):
         raise UsageError("login needs a URL; this target is code on this machine.")
     url = complete_url(check_url(target.text))
-    transport = SyncNetwork(limits=DISCOVERY_LIMITS, **read_access(arguments))
+    limits = replace(DISCOVERY_LIMITS, total_s=arguments.timeout)
+    transport = SyncNetwork(limits=limits, **read_access(arguments))
     try:
         found = _ask_for_key(url, arguments, transport) if arguments.key else _sign_in(url, arguments, transport)
     finally:
@@ -69,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _sign_in(url: str, arguments: argparse.Namespace, transport: SyncNetwork) -> Credential | Problem:
     options = read_program_sign_in(arguments, read_sign_in(arguments))
     person = build_login_user(arguments.sign_in_at)
-    found = _discover(url, transport, read_selection(arguments))
+    found = _discover(url, transport, read_selection(arguments), arguments.timeout)
     _check_reached(found)
     said = None if found.peer is None else find_declared_sign_in(found.peer)
     refused = Refused(url, read_challenge(url, transport), _list_scopes(found.peer), said)
@@ -90,12 +92,12 @@ def _sign_in(url: str, arguments: argparse.Namespace, transport: SyncNetwork) ->
     return sign_in(target, replace(options, scopes=tuple(arguments.scope), device=arguments.device), person, transport)
 
 
-def _discover(url: str, transport: SyncNetwork, selection: Selection) -> Discovery:
+def _discover(url: str, transport: SyncNetwork, selection: Selection, total_s: float) -> Discovery:
     """Return what ``url`` offers; a document that offers nothing to models still says how to sign in."""
-    found = drive(discover(url, selection=selection), transport, None)
+    found = drive(limit_time(discover(url, selection=selection), total_s), transport, None)
     if found.peer is not None or selection.include == "all":
         return found
-    return drive(discover(url, selection=replace(selection, include="all")), transport, None)
+    return drive(limit_time(discover(url, selection=replace(selection, include="all")), total_s), transport, None)
 
 
 def _check_reached(found: Discovery) -> None:
@@ -125,7 +127,7 @@ def _explain_no_page(said: DeclaredSignIn, sought: Problem) -> Problem:
 def _ask_for_key(url: str, arguments: argparse.Namespace, transport: SyncNetwork) -> Credential | Problem:
     """Ask once, without echo, for a key, a token, or a name and password."""
     # AC-14
-    found = _discover(url, transport, read_selection(arguments))
+    found = _discover(url, transport, read_selection(arguments), arguments.timeout)
     _check_reached(found)
     said = None if found.peer is None else read_declared_sign_in(found.peer)
     header, prefix = said.keys[0] if said is not None and said.keys else ("authorization", "Bearer ")

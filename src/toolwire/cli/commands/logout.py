@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from toolwire.cli.exits import NOT_FOUND, OK
+from toolwire.cli.exits import OK
 from toolwire.cli.targets.open_target import read_access
-from toolwire.cli.terminal.screen import escaped, print_error, print_warning
+from toolwire.cli.terminal.screen import escaped, print_warning
 from toolwire.client.discovery.discover import complete_url
 from toolwire.client.login import sign_out
 from toolwire.client.login.saved_credentials import open_credentials
+from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.client.transport.server_command import ServerCommand, read_server_command
+from toolwire.core.errors import ToolwireError
 from toolwire.core.url_display import show_url
 from toolwire.stores.consent.agreed_digests import open_agreed_commands
 from toolwire.stores.paths import find_state_folder
@@ -27,9 +29,11 @@ def run(arguments: argparse.Namespace) -> int:
     credentials = open_credentials()
     found = credentials.find_covering(complete_url(arguments.url))
     if found is None:
-        print_error(f"There is no sign-in for {show_url(arguments.url)}.")
-        return NOT_FOUND
-    transport = SyncNetwork(**access)
+        # A mistyped site must not look as if its tokens were revoked.
+        raise ToolwireError(
+            f"You are not signed in to {show_url(arguments.url)}: `toolwire connections` lists where you are."
+        )
+    transport = SyncNetwork(limits=TransportLimits(total_s=arguments.timeout), **access)
     try:
         taken_back = found.kind == "key" or sign_out(found, transport)
     finally:
@@ -44,7 +48,6 @@ def run(arguments: argparse.Namespace) -> int:
 def _forget_command(command: ServerCommand) -> int:
     # MC-02
     if not open_agreed_commands(find_state_folder()).remove(command.digest):
-        print_error(f"You did not agree to {command}.")
-        return NOT_FOUND
+        raise ToolwireError(f"You did not agree to {command}: `toolwire connections` lists those that you agreed to.")
     print(f"Before {escaped(str(command))} runs again, you are asked.")
     return OK

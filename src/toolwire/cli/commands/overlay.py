@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.output_file import Output, OutputFile
-from toolwire.cli.targets.open_target import check_url, read_access
+from toolwire.cli.targets.key_option import read_key
+from toolwire.cli.targets.open_target import check_url, read_access, read_headers
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import json_text
-from toolwire.client.discovery.discover import complete_url
+from toolwire.cli.terminal.slow_work import announce_if_slow
+from toolwire.client.connection.connection import explain_failure
+from toolwire.client.connection.connection_factory import ConnectionFactory
+from toolwire.client.connection.options import ConnectOptions
+from toolwire.client.discovery.auth_on_challenge import authenticate_on_challenge
+from toolwire.client.discovery.discover import Discovery, complete_url
+from toolwire.client.discovery.fetch_documents import limit_time
 from toolwire.client.transport.drivers import run as drive
 from toolwire.client.transport.limits import DISCOVERY_LIMITS
-from toolwire.client.transport.network import NetworkAccess, SyncNetwork
+from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.codec import Flow, fetch
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.http import Request, get_header
@@ -38,9 +47,13 @@ def run(arguments: argparse.Namespace) -> int:
     document = (
         _read_document(file.read_bytes(), arguments.target)
         if file.is_file()
-        else _fetch_document(arguments.target, read_access(arguments))
+        else _fetch_document(arguments.target, arguments)
     )
-    text = json_text(overlay.build_starter(document), indent=2)
+    starter = overlay.build_starter(document)
+    if not starter["actions"]:
+        where = show_url(arguments.target)
+        raise UsageError(f"{where} says of each operation what models may do, so there is nothing to decide.")
+    text = json_text(starter, indent=2)
     if output is None:
         print(text)
     else:
@@ -48,19 +61,27 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _fetch_document(text: str, access: NetworkAccess) -> dict[str, Any]:
+def _fetch_document(text: str, arguments: argparse.Namespace) -> dict[str, Any]:
     target = read_target(text)
     if not isinstance(target, UrlTarget):
         raise UsageError("overlay takes a URL, or a file that is an OpenAPI document.")
-    transport = SyncNetwork(limits=DISCOVERY_LIMITS, **access)
-    try:
-        return drive(_find_document(complete_url(check_url(target.text))), transport, None)
-    finally:
-        transport.close()
+    url, total_s = complete_url(check_url(target.text)), arguments.timeout
+    key, headers = read_key(arguments.key, arguments.key_env), read_headers(arguments)
+    factory = ConnectionFactory(ConnectOptions(url, api_key=key, headers=headers))
+    transport = SyncNetwork(
+        limits=replace(DISCOVERY_LIMITS, total_s=total_s),
+        credentials=factory.credentials(),
+        headers=factory.site_headers(),
+        **read_access(arguments),
+    )
+    with closing(transport), announce_if_slow(f"Reading the document of {show_url(url)}"):
+        return drive(authenticate_on_challenge(limit_time(_find_document(url), total_s)), transport, None)
 
 
 def _find_document(url: str) -> Flow[dict[str, Any]]:
     finding = yield from find(url, _EVERYTHING)
+    if finding.peer is None and all(probe.status is None for probe in finding.probes):
+        raise ConnectError(explain_failure(Discovery(url=url, peer=None, probes=finding.probes)), finding.probes)
     if finding.peer is None:
         raise ConnectError(f"{show_url(url)} has no OpenAPI document that could be found.", finding.probes)
     answer = yield from fetch(Request("GET", finding.peer.url, ((b"accept", b"application/json"),)))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.limit_options import read_deadlines
 from toolwire.cli.open_upstreams import add_callers, count_asking_tools, open_toolboxes
+from toolwire.cli.parser import UPSTREAM_S
 from toolwire.cli.serve_app import FACTORY, build_app, build_served_app
 from toolwire.cli.serve_settings import (
     SETTINGS,
@@ -124,8 +125,9 @@ def build_settings(
         text = "In memory, a session is kept by one process: name a folder with --state, leave out --workers,"
         raise UsageError(f"{text} or choose --sessions none.")
     urls = [text for text in named_targets if isinstance(read_target(text), UrlTarget)]
-    if not urls and not upstreams and read_url_options(arguments, urls) != UrlOptions():
-        raise UsageError("--key, --protocol and the selection are for URLs, and no target is one.")
+    has_url_options = arguments.timeout != UPSTREAM_S or read_url_options(arguments, urls) != UrlOptions()
+    if not urls and not upstreams and has_url_options:
+        raise UsageError("--key, --protocol, --timeout and the selection are for URLs, and no target is one.")
     return ServeSettings(
         targets=named_targets,
         upstreams=upstreams,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
-from toolwire.cli.exits import OK, exit_code
+from toolwire.cli.exits import FAILED, OK, exit_code
 from toolwire.cli.targets.example_call import build_example_arguments, write_command, write_python
 from toolwire.cli.targets.open_target import open_target, read_url_options
 from toolwire.cli.targets.target import read_target
@@ -20,6 +22,7 @@ from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Approval, Json, Problem, Tool
 from toolwire.core.recipe import describe_step
 
+from .lock import find_differences, list_differences, read_lock_file
 from .tools import describe, describe_type
 
 _DEEPEST: Final = 4
@@ -43,15 +46,21 @@ _RULES: Final = (
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one tool of the target, as text or as JSON."""
-    reach = read_url_options(arguments, [arguments.target])
+    locked = read_lock_file(Path(arguments.file)) if arguments.locked else None
+    options = read_url_options(arguments, [arguments.target], discovery_s=arguments.timeout)
+    reach = replace(options, locked=locked)
     with open_target(arguments.target, reach, build_terminal_approver("ask")) as source:
         tool = source.find(arguments.name)
+        changed = () if locked is None else find_differences(locked, source)
         steps = [step for recipe in source.recipes for step in recipe.steps]
     if isinstance(tool, Problem):
         print_error(tool.message)
         if arguments.json:
             print(json_text({"ok": False, "kind": tool.kind, "message": tool.message}, indent=2))
         return exit_code(tool)
+    changed = tuple(one for one in changed if one.tool == tool.id)
+    for line in list_differences(changed):
+        print_error(line)
     steps = [step for step in steps if step.tool == tool.id]
     example = build_example_arguments(tool)
     command = write_command(arguments.target, arguments.name, example, tool)
@@ -63,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json_text(shown, indent=2))
     else:
         _print(tool, command, python, [describe_step(step) for step in steps])
-    return OK
+    return FAILED if changed else OK
 
 
 def write_signature(tool: Tool) -> str:

@@ -34,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         selection=chosen,
         access=read_access(arguments),
         headers=read_headers(arguments),
+        discovery_s=arguments.timeout,
     )
     opening = open_target(arguments.target, reach, build_terminal_approver("ask"))
     with opening as source, announce_if_slow("Writing the declaration of every tool"):

@@ -53,6 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         selection=chosen,
         access=read_access(arguments),
         headers=read_headers(arguments),
+        discovery_s=arguments.timeout,
     )
     with open_target(arguments.target, reach, build_terminal_approver("ask")) as source:
         if arguments.tags:

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from toolwire.cli.exits import UsageError
-from toolwire.cli.parser import TOTAL_S
+from toolwire.cli.parser import READING_S, TOTAL_S
 from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.relocation_prompt import confirm_relocation
 from toolwire.cli.terminal.slow_work import announce_if_slow
@@ -154,6 +154,7 @@ class UrlOptions:
     include_site_description: bool = field(default=False, compare=False)
     approval: Approval | None = None
     timeout_s: float = TOTAL_S
+    discovery_s: float = READING_S
 
 
 def read_selection(arguments: Namespace) -> Selection:
@@ -182,8 +183,10 @@ def read_selection(arguments: Namespace) -> Selection:
     )
 
 
-def read_url_options(arguments: Namespace, urls: Sequence[str]) -> UrlOptions:
+def read_url_options(arguments: Namespace, urls: Sequence[str], *, discovery_s: float = READING_S) -> UrlOptions:
     """Return the key, the protocol and the selection of the options, which hold for each of ``urls``.
+
+    ``discovery_s`` is how long finding each server may take.
 
     Raises:
         UsageError: an option is not valid, or is for one site and there are several.
@@ -203,6 +206,7 @@ def read_url_options(arguments: Namespace, urls: Sequence[str]) -> UrlOptions:
         access=read_access(arguments),
         headers=headers,
         include_site_description=getattr(arguments, "include_site_description", False),
+        discovery_s=discovery_s,
     )
 
 
@@ -317,6 +321,7 @@ def open_target(
             approve_command=confirm_command,
             preferences=Preferences(everything=reach.approval),
             timeout_s=reach.timeout_s,
+            discovery_s=reach.discovery_s,
             **reach.access,
         )
     except ValueError as error:
@@ -343,6 +348,8 @@ def open_offering(arguments: Namespace) -> Generator[OpenedTarget, None, None]:
         access=read_access(arguments),
         headers=read_headers(arguments),
         result_limits=COMPLETE_RESULTS,
+        timeout_s=arguments.timeout,
+        discovery_s=min(arguments.timeout, READING_S),
     )
     person = build_terminal_user(arguments.sign_in_at)
     with open_target(arguments.target, reach, build_terminal_approver("ask"), person=person) as source:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, Ty
 from toolwire.client.calls.retry import DEFAULT_RETRIES
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.discover import Discovery
+from toolwire.client.discovery.fetch_documents import TOTAL_S
 from toolwire.client.discovery.relocation import MAX_RELOCATIONS
 from toolwire.client.transport.drivers import Approver, SyncNotify, SyncTransport, Transport, run
 from toolwire.client.transport.limits import DEFAULT_LIMITS
@@ -355,8 +356,11 @@ def list_definitions(
     access: NetworkAccess = _NO_ACCESS,
     headers: Mapping[str, str | Secret] = _NO_HEADERS,
     approve_command: ApproveCommand | None = None,
+    discovery_s: float = TOTAL_S,
 ) -> FetchedDefinitions:
     """Connect to ``url`` and return the definitions of the selected tools, for a lock. No tool is called.
+
+    ``discovery_s`` is the time limit of that, as for ``connect``.
 
     Raises:
         ConnectError: nothing was found.
@@ -370,6 +374,7 @@ def list_definitions(
         selection=selection,
         headers=headers,
         approve_command=approve_command,
+        discovery_s=discovery_s,
         **access,
     ) as remote:
         return FetchedDefinitions(remote.url, remote.definitions())

@@ -14,7 +14,7 @@ from toolwire.client.discovery.auth_on_challenge import authenticate_on_challeng
 from toolwire.client.discovery.cache import Cache
 from toolwire.client.discovery.discover import Discovery, complete_url, discover
 from toolwire.client.discovery.document_snapshot import SnapshotBuilder, refetch
-from toolwire.client.discovery.fetch_documents import TOTAL_S, fetch_documents
+from toolwire.client.discovery.fetch_documents import fetch_documents
 from toolwire.client.discovery.relocation import Relocation, resolve_relocation
 from toolwire.client.discovery.source import build_source, find_document_url
 from toolwire.client.transport.limits import BREAKER_FAILURES, TransportLimits
@@ -135,7 +135,7 @@ class ConnectionFactory:
         """Return the settings of the network for discovery. Documents may link to other origins, so none is refused."""
         options = self.options
         return NetworkSettings(
-            limits=TransportLimits(total_s=TOTAL_S, response_bytes=options.selection.document_bytes),
+            limits=TransportLimits(total_s=options.discovery_s, response_bytes=options.selection.document_bytes),
             credentials=self.credentials(),
             headers=self.site_headers(),
             signer=self.auth,
@@ -190,7 +190,13 @@ class ConnectionFactory:
         options, credential = self.options, self.credential()
         is_signed = self.auth is not None or options.key is not None or bool(options.keys)
         builder = SnapshotBuilder(self._cache, credential.identity)
-        fetching = fetch_documents(flow, options.document, builder, max_bytes=options.selection.document_bytes)
+        fetching = fetch_documents(
+            flow,
+            options.document,
+            builder,
+            max_bytes=options.selection.document_bytes,
+            total_s=options.discovery_s,
+        )
         return authenticate_on_challenge(fetching) if is_signed else fetching, builder
 
     def add_source(self, found: Discovery, builder: SnapshotBuilder) -> Discovery:

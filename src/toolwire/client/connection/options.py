@@ -78,7 +78,8 @@ class ConnectOptions:
     questions; use it in tests. ``stdio:COMMAND ARGS``, or ``FILE.json:NAME`` for an entry of an mcp.json, is an MCP
     server that runs as a program: ``approve_command`` is shown the command before it runs for the first time. Without
     it, only commands run to which the user agreed before. ``protocol`` names the protocol to use; without it each
-    protocol is tried. ``timeout_s`` is the time limit of one call in seconds.
+    protocol is tried. ``timeout_s`` is the time limit of one call in seconds, and ``discovery_s`` that of connecting:
+    no request for a document begins later, or takes longer.
     ``retries`` is how often a call may be repeated where that is safe, 0 to 10.
 
     ``approve`` is asked before each call that needs consent. Without it, such a call is denied and nothing is sent.
@@ -141,6 +142,7 @@ class ConnectOptions:
     allow_http: Sequence[str] = ()
     ca_file: str | Path | None = None
     timeout_s: float = 100.0
+    discovery_s: float = 15.0
     retries: int = 2  # C-11: only where a call cannot run twice
     session: Session | None = None
     name: str = ""
@@ -234,6 +236,7 @@ def _check_kinds(options: ConnectOptions) -> None:
         value = getattr(options, name)
         if value is not None and not isinstance(value, str | Secret):
             raise DefinitionError(f"{name} is a text or a Secret, not {type(value).__name__}.")
-    seconds: Any = options.timeout_s
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not (seconds > 0 and isfinite(seconds)):
-        raise DefinitionError(f"timeout_s is a number of seconds above 0, not {seconds!r}.")
+    for name in ("timeout_s", "discovery_s"):
+        seconds: Any = getattr(options, name)
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not (seconds > 0 and isfinite(seconds)):
+            raise DefinitionError(f"{name} is a number of seconds above 0, not {seconds!r}.")

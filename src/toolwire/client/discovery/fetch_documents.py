@@ -1,7 +1,8 @@
 """Fetch what discovery asks for: from a local file, the cache or the network, within one time limit.
 
 Rules:
-- All requests of one discovery take 30 s at most: none begins after 15 s, and none takes longer than that.
+- Discovery has a limit of time, ``total_s``: no request begins after it, and none takes longer. So all of them take at
+  most twice as long: 30 s by default.
 - Files are read only if a file was named, and only from its folder.
 """
 
@@ -26,6 +27,7 @@ from .local_files import find_folder, read_file
 T = TypeVar("T")
 
 TOTAL_S = 15.0
+"""The usual time limit of one discovery, in seconds."""
 
 
 def fetch_documents(
@@ -34,27 +36,37 @@ def fetch_documents(
     builder: SnapshotBuilder,
     *,
     max_bytes: int = DOCUMENT_BYTES,
+    total_s: float = TOTAL_S,
     clock: Callable[[], float] = time.monotonic,
 ) -> Flow[T]:
     """Run ``flow`` and return its value; the time limit begins with this call.
 
     ``url`` is what is discovered; if it is a ``file:`` URL, files of its folder may be read. ``builder`` has the cache,
-    and records each document. A file may have ``max_bytes``. ``clock`` returns seconds.
+    and records each document. A file may have ``max_bytes``. ``total_s`` is the time limit, and ``clock`` returns
+    seconds.
     """
-    fetcher = _Fetcher(url, builder, max_bytes, clock)
+    fetcher = _Fetcher(url, builder, max_bytes, clock, clock() + total_s)
     return intercept(flow, fetcher.prepare, fetcher.receive)
+
+
+def limit_time(flow: Flow[T], total_s: float, *, clock: Callable[[], float] = time.monotonic) -> Flow[T]:
+    """Run ``flow`` and return its value. After ``total_s`` seconds no request begins: each gets a Problem instead."""
+    until = clock() + total_s
+    return intercept(flow, lambda step: step if clock() < until else _timeout(), lambda _, reply: reply)
 
 
 class _Fetcher:
     """Answers the requests of one discovery that need no network, and records the responses to all others."""
 
-    def __init__(self, url: str, builder: SnapshotBuilder, max_bytes: int, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, url: str, builder: SnapshotBuilder, max_bytes: int, clock: Callable[[], float], until: float
+    ) -> None:
         self._folder = find_folder(url)
         self._builder = builder
         self._cache, self._identity = builder.cache, builder.identity
         self._max_bytes = max_bytes
         self._clock = clock
-        self._until = clock() + TOTAL_S
+        self._until = until
         self._cached: CachedResponse | None = None  # the entry that the present request would confirm
 
     def prepare(self, step: Request | Listen) -> Request | Listen | Response | Problem:

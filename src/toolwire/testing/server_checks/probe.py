@@ -118,12 +118,16 @@ def open_probe(
     call: ProbeTool | None = None,
     access: NetworkAccess | None = None,
     headers: Mapping[str, str | Secret] | None = None,
+    wait_s: float = WAIT_S,
 ) -> ServerProbe:
-    """Return a probe of the server at ``url``. ``access`` is what the user allows beyond the public internet."""
+    """Return a probe of the server at ``url``. ``access`` is what the user allows beyond the public internet.
+
+    Each answer may take ``wait_s`` seconds.
+    """
     url = url if "://" in url else f"http://{url}"
     origin = get_origin(url)
     base = origin + urlsplit(url).path.rstrip("/")
-    limits = TransportLimits(total_s=WAIT_S)
+    limits = TransportLimits(total_s=wait_s)
     text = key.reveal() if isinstance(key, Secret) else key
     signed = {origin: (("authorization", Secret(f"Bearer {text}")),)} if text is not None else {}
     allowed = NetworkAccess(**(access or {}))

@@ -13,7 +13,7 @@ from toolwire.core.model import Secret
 
 from . import mcp, openapi, opentool, otc
 from .check import Check, CheckStatus, Outcome, run_check
-from .probe import ProbeTool, ServerProbe, open_probe
+from .probe import WAIT_S, ProbeTool, ServerProbe, open_probe
 
 _NO_HEADERS: Final[Mapping[str, str | Secret]] = {}
 
@@ -48,6 +48,7 @@ def conform(
     key: str | Secret | None = None,
     call: ProbeTool | None = None,
     headers: Mapping[str, str | Secret] = _NO_HEADERS,
+    wait_s: float = WAIT_S,
     **access: Unpack[NetworkAccess],
 ) -> tuple[CheckReport, ...]:
     """Check the server at ``url`` and return one report for each protocol that it has, or only for ``protocol``.
@@ -56,14 +57,14 @@ def conform(
     arguments; the checks call it about twenty times. Without it, they call only tools that cannot exist. ``key`` is
     sent as a bearer token to this server only; ``headers`` are added to every request to it. ``access`` is
     ``allow_private``, ``allow_http`` and ``ca_file`` of ``connect``; a private address of an https server needs no
-    permission here.
+    permission here. Each answer may take ``wait_s`` seconds.
 
     Raises:
         ValueError: ``protocol`` is not the name of a protocol.
     """
     if protocol is not None and protocol not in PROTOCOLS:
         raise ValueError(f"{protocol!r} is not a protocol. Choose one of: {', '.join(PROTOCOLS)}")
-    open_anew = partial(open_probe, url, key=key, call=call, access=access, headers=headers)
+    open_anew = partial(open_probe, url, key=key, call=call, access=access, headers=headers, wait_s=wait_s)
     probe = open_anew()
     try:
         names = [protocol] if protocol is not None else [name for name in PROTOCOLS if _has_protocol(probe, name)]

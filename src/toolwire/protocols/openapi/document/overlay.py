@@ -54,10 +54,11 @@ class _Size(NamedTuple):
 
 
 class OverlayOutcome(NamedTuple):
-    """A document with an overlay applied, and a finding for each target without a match."""
+    """A document with an overlay applied, a finding for each target without a match, and those actions' numbers."""
 
     document: dict[str, Any]
     notes: list[Note]
+    missing: frozenset[int] = frozenset()
 
 
 def read(data: Json) -> Overlay | Problem:
@@ -98,6 +99,7 @@ def apply(overlay: Overlay, document: Mapping[str, Any]) -> OverlayOutcome | Pro
 
     changed = deepcopy(dict(document))
     notes: list[Note] = []
+    missing: set[int] = set()
     budget, room = StepBudget(_measure(changed).values), _MOST_ADDED
     for number, action in enumerate(overlay.actions):
         try:
@@ -107,6 +109,7 @@ def apply(overlay: Overlay, document: Mapping[str, Any]) -> OverlayOutcome | Pro
         except WorkExceededError:
             return _build_problem(f"its targets up to action {number} take too much work: name the places more exactly")
         if not places:
+            missing.add(number)
             notes.append(Note("", f"The overlay's target {action.target[:200]} is not in the document"))
         added = _measure(action.update)
         # Counted before anything is copied, so that the limit holds for the work too.
@@ -118,7 +121,7 @@ def apply(overlay: Overlay, document: Mapping[str, Any]) -> OverlayOutcome | Pro
         # Removed from the deepest and last place on: a removal moves the items behind it.
         for steps in sorted(places, key=_order_from_last, reverse=True) if action.remove else places:
             changed = _remove_at(changed, steps) if action.remove else _merge_at(changed, steps, action.update)
-    return OverlayOutcome(changed, notes)
+    return OverlayOutcome(changed, notes, frozenset(missing))
 
 
 def build_starter(document: Mapping[str, Any]) -> dict[str, Json]:
