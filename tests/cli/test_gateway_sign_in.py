@@ -218,8 +218,10 @@ def test_people_sign_in_from_a_foreign_program_and_are_callers(
         # each has their own account at the upstream, reached with the session of their own browser
         told = asyncio.run(use(url, ann, "who_am_i_at_tasks"))
         assert f"{url}/sign-in/tasks" in told
-        entry = ann.browser.get(f"{url}/sign-in/tasks").text
-        assert "You are signed in to this gateway as <b>ann</b>" in entry
+        entry = ann.browser.get(f"{url}/sign-in/tasks")
+        assert "You are signed in to this gateway as <b>ann</b>" in entry.text
+        # without a referrer, a browser that came by http would send its form with "Origin: null"
+        assert entry.headers["referrer-policy"] == "same-origin"
         done = walk(ann, f"{url}/sign-in/tasks", f"{url}/sign-in/return", name="Ada")
         assert "You are signed in to tasks" in ann.browser.get(done.headers["location"]).text
         # the authorization server of the upstream, at another port of this host, has signed nobody out here

@@ -32,7 +32,7 @@ from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import GrantEvent, OAuthStore
 
 ISSUER = "https://tasks.example"
-COOKIE = f"__Host-toolwire-{sha256(ISSUER.encode()).hexdigest()[:12]}"
+COOKIE = f"__Host-toolwire-session-{sha256(ISSUER.encode()).hexdigest()[:12]}"
 SCOPES = {"tasks:read": "See your tasks", "tasks:write": "Change your tasks", "tasks:delete": "Delete your tasks"}
 CALLBACK = "https://app.example/callback"
 CLIENTS = (

@@ -115,6 +115,8 @@ def test_application_users_can_use_protected_routes_with_their_session(own: Site
         ({"origin": "https://evil.example"}, 403),
         ({"origin": ISSUER}, 200),
         ({"origin": ""}, 403),
+        ({"origin": "http://["}, 403),
+        ({"origin": "null"}, 403),
     ],
 )
 def test_page_of_another_site_cannot_use_the_session_to_change_data(

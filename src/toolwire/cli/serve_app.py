@@ -32,6 +32,7 @@ from toolwire.server.access.callers import Callers, CombinedCallers
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.access.people import PeopleSignIn
 from toolwire.server.asgi import apply_scopes, combine_callers
+from toolwire.server.page.browser_request import LoginPlace
 from toolwire.stores.limits.open import open_windows
 from toolwire.stores.paths import find_state_places
 from toolwire.telemetry.logs import log_json
@@ -185,7 +186,7 @@ def _build_served(settings: ServeSettings, toolboxes: Sequence[Toolbox], engine:
         **{name: getattr(settings, name) for name in _PASSED_ON},
     )
     if sign_in is not None:
-        app.people = PeopleSignIn(sign_in.find_user, sign_in.login_path, bool(keys or settings.tokens))
+        app.people = PeopleSignIn(sign_in.find_user, LoginPlace(sign_in.login_path, bool(keys or settings.tokens)))
     known = apply_scopes(combine_callers(ApiKeyCallers(keys), callers), rules)
     is_personal = any(isinstance(toolbox, PersonalToolbox) for toolbox in toolboxes)
     if not is_personal and not settings.metrics_address and sign_in is None:

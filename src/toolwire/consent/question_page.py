@@ -18,12 +18,14 @@ from typing import Final
 from toolwire.core.check import Question
 from toolwire.core.model import Json, Tool
 from toolwire.framing.html_page import (
+    NO_STORE,
     build_badge,
     build_code_block,
     build_fold,
     build_hidden_fields,
     build_html_page,
     build_notice,
+    build_page_headers,
     build_policy,
     build_quote,
 )
@@ -34,15 +36,7 @@ from .bounds_form import ALWAYS, build_bounds_fields
 from .display import DisplayRow, build_display_rows, confirmation_text, find_unshown, needs_typed_confirmation
 from .origin_display import display_origin
 
-PAGE_HEADERS: Final[Mapping[str, str]] = {
-    "Content-Type": "text/html; charset=utf-8",
-    "Content-Security-Policy": build_policy(),
-    "X-Frame-Options": "DENY",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
+PAGE_HEADERS: Final = (*build_page_headers(build_policy()), NO_STORE)
 """The header fields of each response: no frames, no resources from elsewhere, no caching."""
 # D-19
 

@@ -25,7 +25,8 @@ from toolwire.client.approvers.peer_user import is_other_user
 from toolwire.core.errors import ToolwireError
 from toolwire.core.http import STATUS_BY_KIND, Response
 from toolwire.core.model import Problem
-from toolwire.core.url_origin import get_authority, has_same_origin
+from toolwire.core.url_origin import get_authority
+from toolwire.framing.form_sender import find_form_sender
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.deadline_scheduler import DeadlineScheduler
 from toolwire.server.http.cookies import build_cookie, find_cookie
@@ -192,15 +193,9 @@ class Console:
         problem = self._guard.check_host(address, fields)
         if problem is not None:
             return build_refusal(problem.message, STATUS_BY_KIND[problem.kind])
-        site, is_read = fields.get(b"sec-fetch-site"), scope["method"] in ("GET", "HEAD")
-        origin = fields.get(b"origin", b"").decode("latin-1")
-        # The scheme is that of the page: a proxy in front may take https and pass http on.
-        own = f"{origin.partition('://')[0]}://{fields.get(b'host', b'').decode('latin-1')}"
-        is_foreign = bool(origin) and not has_same_origin(origin, own)
         # A link may lead here from anywhere; anything else of another site is refused, whatever cookie it has.
-        if site not in (None, b"same-origin", b"none"):
-            is_foreign |= not (is_read and fields.get(b"sec-fetch-mode") == b"navigate")
-        if is_foreign:
+        is_link = scope["method"] in ("GET", "HEAD") and fields.get(b"sec-fetch-mode") == b"navigate"
+        if not is_link and find_form_sender(fields) == "foreign":
             return build_refusal("This console answers to its own pages alone.", 403)
         return None
 

@@ -12,10 +12,12 @@ from urllib.parse import quote, urlencode
 from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Response
 from toolwire.framing.html_page import (
+    NO_STORE,
     build_hidden_fields,
     build_html_page,
     build_navigation,
     build_notice,
+    build_page_headers,
     build_policy,
 )
 from toolwire.framing.visible_text import make_visible
@@ -23,15 +25,7 @@ from toolwire.framing.visible_text import make_visible
 from .sessions import OperatorSession
 
 SCRIPT_PATH: Final = "/console.js"
-_COMMON: Final = (
-    (b"content-type", b"text/html; charset=utf-8"),
-    (b"x-frame-options", b"DENY"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"same-origin"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"cache-control", b"no-store"),
-)
+_OWN_HEADERS: Final = ((b"cross-origin-resource-policy", b"same-origin"), NO_STORE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,8 +122,7 @@ def build_page(request: PageRequest, page: Page, places: Sequence[tuple[str, str
         script=f"{request.root}{SCRIPT_PATH}",
     )
     policy = build_policy(script="'self'", is_live=True, shows_media=page.shows_media)
-    headers = (*_COMMON, (b"content-security-policy", policy.encode()))
-    return Response(page.status, headers, html.encode("utf-8", "replace"))
+    return Response(page.status, (*build_page_headers(policy), *_OWN_HEADERS), html.encode("utf-8", "replace"))
 
 
 def build_sign_in_page(
@@ -161,7 +154,7 @@ def build_sign_in_page(
     page = build_html_page("Sign in", html, place=words.place, width="narrow", script=f"{root}{SCRIPT_PATH}")
     return Response(
         status,
-        (*_COMMON, (b"content-security-policy", build_policy(script="'self'").encode())),
+        (*build_page_headers(build_policy(script="'self'")), *_OWN_HEADERS),
         page.encode("utf-8", "replace"),
     )
 
@@ -172,7 +165,7 @@ def build_refusal(sentence: str, status: int) -> Response:
     page = build_html_page("This did not work", html, place="console", width="narrow")
     return Response(
         status,
-        (*_COMMON, (b"content-security-policy", build_policy().encode())),
+        (*build_page_headers(build_policy()), *_OWN_HEADERS),
         page.encode("utf-8", "replace"),
     )
 

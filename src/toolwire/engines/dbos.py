@@ -112,7 +112,7 @@ class DbosEngine:
             "application_version": "1",
             "executor_id": secrets.token_hex(8),
             "log_level": "CRITICAL",
-            "serializer": _JsonSerializer(),  # type: ignore[typeddict-item]
+            "serializer": _JsonSerializer(),  # type: ignore[typeddict-item]  # DBOS takes any object with these methods
         }
         DBOS(config=config)
 

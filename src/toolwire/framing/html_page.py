@@ -15,11 +15,23 @@ from hashlib import sha256
 from html import escape
 from typing import Final
 
+from toolwire.core.http import Headers
+
 from .stylesheet import STYLE
 
 STYLE_SOURCE: Final = f"'sha256-{b64encode(sha256(STYLE.encode()).digest()).decode()}'"
 """The stylesheet as a source of a Content-Security-Policy, for a page that has it inline."""
 
+NO_STORE: Final = (b"cache-control", b"no-store")
+_PAGE_HEADERS: Final[Headers] = (
+    (b"content-type", b"text/html; charset=utf-8"),
+    (b"x-frame-options", b"DENY"),
+    (b"x-content-type-options", b"nosniff"),
+    # The address of a page may hold a code, which no other site may see. Without any referrer, a browser would not say
+    # where a form comes from either (Origin: null).
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
 _CURRENT: Final = ' aria-current="page"'
 _SIGNS: Final = {"reads": "○", "changes": "●", "costs": "◆", "destroys": "▲", "safe": "✓"}
 
@@ -38,6 +50,11 @@ def build_policy(*, form: str = "'self'", script: str = "", shows_media: bool = 
         f"default-src 'none'; style-src {STYLE_SOURCE}; {scripts}{media}form-action {form}; frame-ancestors 'none'; "
         "base-uri 'none'"
     )
+
+
+def build_page_headers(policy: str) -> Headers:
+    """Return the header fields of a page with the Content-Security-Policy ``policy``, all but how it is stored."""
+    return ((b"content-security-policy", policy.encode("latin-1", "replace")), *_PAGE_HEADERS)
 
 
 def build_html_page(

@@ -44,7 +44,15 @@ from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Response
 from toolwire.core.model import Json, Kind, Problem, Secret
 from toolwire.core.url_origin import get_host, get_origin
 from toolwire.framing import jsontext
-from toolwire.framing.html_page import build_hidden_fields, build_html_page, build_notice, build_policy
+from toolwire.framing.form_sender import find_form_sender
+from toolwire.framing.html_page import (
+    NO_STORE,
+    build_hidden_fields,
+    build_html_page,
+    build_notice,
+    build_page_headers,
+    build_policy,
+)
 from toolwire.framing.visible_text import make_visible
 from toolwire.limits import USER_PREFIX
 from toolwire.server.access.callers import Caller, Callers, Fields
@@ -61,14 +69,7 @@ from .started_sign_in import VALID_S, KeptSignIn, digest_cookie, keep_sign_in, t
 
 RETURN_PATH: Final = f"{SIGN_IN_PATH}return"
 _MAX_KEY: Final = 16_384
-_FIELDS: Final = (
-    (b"content-type", b"text/html; charset=utf-8"),
-    (b"content-security-policy", build_policy().encode()),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"x-frame-options", b"DENY"),
-    (b"cache-control", b"no-store"),
-)
+_FIELDS: Final = (*build_page_headers(build_policy()), NO_STORE)
 _log = logging.getLogger("toolwire")
 
 
@@ -147,13 +148,13 @@ class SignInPages:
         found = self._find_upstream(name, caller)
         is_granted = found is not None and await found.toolbox.has_credential(caller.name)
         body: Json = {"status": "granted" if is_granted else "pending"}
-        return Response(200, (*JSON_HEADERS, (b"cache-control", b"no-store")), jsontext.write(body))
+        return Response(200, (*JSON_HEADERS, NO_STORE), jsontext.write(body))
 
     async def _answer_page(self, request: PageRequest, name: str) -> Response:
         user = await self._find_user(request.headers) if self._find_user is not None else None
         if request.method == "GET":
             return self._build_first_page(name, user)
-        if not _is_from_here(request):
+        if find_form_sender(request.fields, request.base) == "foreign":  # D-22
             return _build_page("This did not work", "<p>This form came from another site.</p>", 403)
         form = parse_form_fields(request.body.decode("utf-8", "replace"))
         caller = user.caller if user is not None else await self._identify_key(request, form)
@@ -176,7 +177,7 @@ class SignInPages:
     def _build_first_page(self, name: str, user: SignedInUser | None) -> Response:
         if user is None and not self._takes_keys:
             # GW-02: here is no other way to say who one is.
-            return Response(303, ((b"location", self._link_login(name).encode()), (b"cache-control", b"no-store")))
+            return Response(303, ((b"location", self._link_login(name).encode()), NO_STORE))
         return _build_entry(name, self._write_identity(name, user))
 
     def _write_identity(self, name: str, user: SignedInUser | None) -> str:
@@ -342,14 +343,6 @@ def _name_cookie(base: str) -> str:
 
 def _is_secure(base: str) -> bool:
     return base.startswith("https:")
-
-
-def _is_from_here(request: PageRequest) -> bool:
-    # D-22
-    site, origin = request.fields.get(b"sec-fetch-site"), request.fields.get(b"origin")
-    if site is not None:
-        return site in (b"same-origin", b"none")
-    return origin is None or origin.decode("latin-1") == get_origin(request.base)
 
 
 _KEY_FIELD: Final = (

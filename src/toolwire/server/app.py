@@ -80,6 +80,7 @@ from .http.messages import (
     take_limited_body,
 )
 from .limits import ServerLimits
+from .page.browser_request import LoginPlace
 from .page.form_fields import find_form_key
 from .route_table import NO_DOCUMENTS, Document, RouteEntry, RouteTable, has_long_tools, list_scopes, refuse_request
 from .run.call_queries import answer_query
@@ -387,14 +388,7 @@ class App:
             reading = read_after_work(entry, request)
         # Without scopes every caller sees the same tools, so nothing has to be filtered.
         if table.depends_on_caller and self._admission.needs_credentials:
-            # A page of calls is no other one for other scopes, and is read once: by who sent its form.
-            reading = (
-                self._filter_for_caller(table, caller, path, request, reading)
-                if entry.page is None
-                else mark_private(reading)
-                if isinstance(reading, Response)
-                else reading
-            )
+            reading = self._filter_for_caller(table, entry, caller, path, request, reading)
         if not isinstance(reading, (Pending, Streaming)):
             await self._answer_without_call(scope, exchange, fields, reading, caller=caller, entry=entry)
             return
@@ -619,7 +613,7 @@ class App:
         if page is None or not page.is_wanted(scope["headers"]):
             root = scope.get("root_path", "")
             return refuse_request(scope["method"], scope["headers"], problem, entry.refuse, root)
-        return page.refuse(problem, *(("", True) if people is None else (people.login_path, people.takes_keys)))
+        return page.refuse(problem, LoginPlace() if people is None else people.login)
 
     async def _admit_form(
         self, scope: Scope, fields: Fields, entry: RouteEntry, table: RouteTable, body: bytes | Problem
@@ -643,9 +637,11 @@ class App:
         return table, path
 
     def _filter_for_caller(
-        self, table: RouteTable, caller: Caller, path: str, request: Request, reading: Reading
+        self, table: RouteTable, entry: RouteEntry, caller: Caller, path: str, request: Request, reading: Reading
     ) -> Reading:
         """Return what ``caller`` may see of ``reading``, or a refusal."""
+        if entry.page is not None:  # the same for all scopes; and a form is read once, by who sent it
+            return mark_private(reading) if isinstance(reading, Response) else reading
         seen = filter_reading(table, caller, path, request, reading, read_after_work)
         if not isinstance(seen, Problem):
             return seen

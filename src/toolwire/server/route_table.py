@@ -19,7 +19,7 @@ from toolwire.framing import jsontext
 from toolwire.validation import filter_visible
 
 from . import calls_resource
-from .page.browser_request import is_page_form, wants_page
+from .page.browser_request import LoginPlace, is_page_form, wants_page
 from .page.page_script import SCRIPT_PATH, SCRIPT_RESPONSE
 
 Document: TypeAlias = Response | Callable[[], Response]
@@ -31,13 +31,13 @@ Refuse: TypeAlias = Callable[[Problem], Response]
 class PeoplePage(NamedTuple):
     """The page of a path that has data for programs: whether a request wants it, its refusal, and its reader.
 
-    ``refuse`` gets a Problem, the path where people sign in (empty if they do not), and whether a key is taken.
+    ``refuse`` gets a Problem, and where people sign in at this server.
     ``build_reader`` gets the name of the person who is signed in at the browser, empty if there is none, and whether
     they can sign out on the page.
     """
 
     is_wanted: Callable[[Headers], bool]
-    refuse: Callable[[Problem, str, bool], Response]
+    refuse: Callable[[Problem, LoginPlace], Response]
     build_reader: Callable[[str, bool], Reader]
 
 
@@ -207,9 +207,8 @@ class RouteTable:
 
             return read
 
-        def refuse(problem: Problem, login_path: str, takes_keys: bool) -> Response:  # noqa: FBT001 - as PeoplePage says
-            pages, was_tried = load_pages(""), method == "POST"
-            response: Response = pages.refuse(path, problem, login_path, takes_keys=takes_keys, was_tried=was_tried)
+        def refuse(problem: Problem, login: LoginPlace) -> Response:
+            response: Response = load_pages("").refuse(path, problem, login, was_tried=method == "POST")
             return response
 
         return PeoplePage(is_wanted, refuse, build_reader)

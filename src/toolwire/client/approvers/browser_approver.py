@@ -285,8 +285,8 @@ def _handler(question_server: QuestionServer | InputServer) -> type[BaseHTTPRequ
         def _send(self, status: int, text: str) -> None:
             body = text.encode("utf-8", "replace")
             self.send_response(status)
-            for name, value in PAGE_HEADERS.items():
-                self.send_header(name, value)
+            for name, value in PAGE_HEADERS:
+                self.send_header(name.decode(), value.decode())
             self.send_header("Content-Length", str(len(body)))
             self.send_header("Connection", "close")
             self.end_headers()

@@ -26,11 +26,12 @@ from toolwire.core.codec import Reader, Reading, Work
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 from toolwire.framing import jsontext
+from toolwire.framing.form_sender import find_form_sender
+from toolwire.framing.html_page import NO_STORE
 from toolwire.server.http.cookies import build_cookie, find_cookie
 from toolwire.server.http.exchange import Scope
-from toolwire.server.page.browser_request import FOREIGN_FORM, is_from_here
+from toolwire.server.page.browser_request import FOREIGN_FORM
 from toolwire.server.page.form_fields import parse_form_fields
-from toolwire.server.page.page_headers import NO_STORE
 from toolwire.server.page.refusal_page import build_refusal_page
 
 from .api_keys import ApiKeyCallers
@@ -121,7 +122,7 @@ def read_session_change(
 ) -> Reading | Work:
     """Return the response that sets ``cookie`` and leads to the page itself; that of ``fallback`` without a cookie."""
     # D-22: a form of another site could let a browser in as somebody else.
-    if not is_from_here(request.headers):
+    if find_form_sender(dict(request.headers)) == "foreign":
         return build_refusal_page(FOREIGN_FORM)
     if cookie is None:
         return fallback(request)

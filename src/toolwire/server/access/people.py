@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
+from toolwire.server.page.browser_request import LoginPlace
+
 from .callers import Caller
 
 
@@ -25,11 +27,7 @@ FindUser: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[Signed
 
 
 class PeopleSignIn(NamedTuple):
-    """Where people sign in at a server: what finds them, and the path of the page.
-
-    Without ``takes_keys``, no caller has a key or a token to type into a page.
-    """
+    """How people sign in at a server: what finds them, and the place of the page."""
 
     find_user: FindUser
-    login_path: str
-    takes_keys: bool = True
+    login: LoginPlace

@@ -15,7 +15,15 @@ from unicodedata import category
 
 from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Response
-from toolwire.framing.html_page import build_facts, build_hidden_fields, build_html_page, build_notice, build_policy
+from toolwire.framing.html_page import (
+    NO_STORE,
+    build_facts,
+    build_hidden_fields,
+    build_html_page,
+    build_notice,
+    build_page_headers,
+    build_policy,
+)
 
 _NAME_CHARS = 80
 
@@ -166,17 +174,7 @@ def build_page(
     html = build_html_page(
         title, f'<div class="card">{body}</div>', product=product, account_html=account_html, width="narrow"
     )
-    headers = (
-        (b"content-type", b"text/html; charset=utf-8"),
-        (b"content-security-policy", build_policy(form=form).encode("latin-1", "replace")),
-        (b"x-frame-options", b"DENY"),
-        (b"x-content-type-options", b"nosniff"),
-        # The address of these pages may hold a code, which no other site may see.
-        (b"referrer-policy", b"same-origin"),
-        (b"cache-control", b"no-store"),
-        (b"cross-origin-opener-policy", b"same-origin"),
-    )
-    return Response(status, headers, html.encode("utf-8", "replace"))
+    return Response(status, (*build_page_headers(build_policy(form=form)), NO_STORE), html.encode("utf-8", "replace"))
 
 
 def clean_name(text: str) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from inspect import isawaitable
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
 
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.framing import jsontext
+from toolwire.framing.form_sender import find_form_sender
 from toolwire.server.access.callers import Caller, Callers
 from toolwire.server.http.exchange import Receive, Scope, Send, get_exchange
 from toolwire.server.http.messages import send_response
@@ -60,21 +60,10 @@ async def _find_user(scope: Scope, identify_user: IdentifyUser) -> Caller | Prob
     user_id = await caller if isawaitable(caller) else caller
     if user_id is None:
         return None
-    return _FOREIGN if _is_foreign(scope, fields) else Caller(user_id)
-
-
-def _is_foreign(scope: Scope, fields: Mapping[bytes, bytes]) -> bool:
-    """Return whether a page of another site may have sent a request that changes something."""
-    # D-22
     if scope["method"] in ("GET", "HEAD", "OPTIONS"):
-        return False
-    # A browser adds the cookies of the application to requests of other sites too. Browsers of today say which site a
-    # request comes from; for older ones the origin decides.
-    site = fields.get(b"sec-fetch-site")
-    if site is not None:
-        return site not in (b"same-origin", b"none")
-    origin = urlsplit(fields.get(b"origin", b"").decode("latin-1"))
-    return origin.netloc.encode("latin-1") != fields.get(b"host", b"")
+        return Caller(user_id)
+    # D-22: a browser adds the cookies of the application to requests of other sites too.
+    return Caller(user_id) if find_form_sender(fields) == "own" else _FOREIGN
 
 
 async def identify_caller(

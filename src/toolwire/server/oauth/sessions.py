@@ -18,6 +18,9 @@ from urllib.parse import parse_qs
 from toolwire.auth.clients import hash_secret
 from toolwire.auth.oauth_error import OAuthError
 from toolwire.core.dataclass import dataclass
+from toolwire.framing.form_sender import find_form_sender
+from toolwire.server.http.cookies import build_cookie as build_browser_cookie
+from toolwire.server.http.cookies import find_cookie
 
 from .server_context import Account, OAuthRequest, ServerContext
 
@@ -44,7 +47,7 @@ async def find_session(context: ServerContext, request: OAuthRequest) -> Browser
 
     The user is the one of the session, or the one that ``identify_user`` returns if users sign in at the application.
     """
-    session = await context.run_in_thread(_load_session, context, request.get_header(b"cookie"))
+    session = await context.run_in_thread(_load_session, context, request)
     if context.identify_user is None:
         return session
     answer = context.identify_user(request.scope)
@@ -58,8 +61,8 @@ def build_cookie(context: ServerContext, secret: str) -> tuple[bytes, bytes]:
     """Return the header field that sets the session cookie. It is for https only, except on this machine."""
     # AS-19
     settings = context.settings
-    text = f"{settings.cookie_name}={secret}; Path=/; HttpOnly; SameSite=Lax; Max-Age={int(settings.session_s)}"
-    return b"set-cookie", (text + "; Secure" if settings.is_secure else text).encode()
+    more = f"SameSite=Lax; Max-Age={int(settings.session_s)}"
+    return build_browser_cookie(settings.cookie_name, secret, is_secure=settings.is_secure, path="/", more=more)
 
 
 def begin_session(context: ServerContext, user: Account, old: BrowserSession) -> BrowserSession:
@@ -79,8 +82,7 @@ def find_forgery(
 ) -> OAuthError | None:
     """Return an error if a form came from another site, or without the token of its session; else None."""
     # D-22
-    origin, site = request.get_header(b"origin"), request.get_header(b"sec-fetch-site")
-    if (origin and origin != context.settings.origin) or (site and site not in ("same-origin", "none")):
+    if find_form_sender(request.headers, context.settings.origin) == "foreign":
         return OAuthError(error="access_denied", description="This form came from another site.", status=403)
     # A browser without our cookie has not seen our page, so the form cannot be ours.
     if session.is_new or not compare_digest(token.encode(), session.form_token.encode()):
@@ -110,11 +112,11 @@ def read_form(text: str) -> dict[str, list[str]] | OAuthError:
         return OAuthError(error="invalid_request", description="This form has too many fields.")
 
 
-def _load_session(context: ServerContext, cookies: str) -> BrowserSession:
-    for part in cookies.split(";"):
-        name, _, value = part.strip().partition("=")
-        if name == context.settings.cookie_name and _ID.fullmatch(value):
-            with context.store.read_transaction() as rows:
-                user_id = rows.find_session(hash_secret(value), context.now())
-            return BrowserSession(secret=value, user=None if user_id is None else context.users.find(user_id))
+def _load_session(context: ServerContext, request: OAuthRequest) -> BrowserSession:
+    settings = context.settings
+    value = find_cookie(request.headers, settings.cookie_name, is_secure=settings.is_secure)
+    if _ID.fullmatch(value):
+        with context.store.read_transaction() as rows:
+            user_id = rows.find_session(hash_secret(value), context.now())
+        return BrowserSession(secret=value, user=None if user_id is None else context.users.find(user_id))
     return BrowserSession(secret=context.make_secret(), is_new=True)

@@ -92,10 +92,8 @@ class OAuthSettings:
         )
         object.__setattr__(self, "offered_scopes", offered)
         # AS-19: all ports of a host share their cookies, so a name that two servers had would sign users out of one.
-        # Browsers accept a ``__Host-`` cookie only by https and from this very host, so that no subdomain can set it.
-        prefix = "__Host-toolwire" if self.is_secure else "toolwire-session"
         own = sha256(canonical_uri(self.issuer).encode()).hexdigest()[:12]
-        object.__setattr__(self, "cookie_name", f"{prefix}-{own}")
+        object.__setattr__(self, "cookie_name", f"toolwire-session-{own}")
 
     @property
     def is_local(self) -> bool:

@@ -1,19 +1,18 @@
-"""Tell what a browser asks for: a page or data, and whether one of our own pages sent its form.
+"""Tell what a browser asks for: a page or data.
 
 Rules:
 - Data is the rule. A page is for a client that names HTML, and names neither JSON as high nor a stream of events.
 - Who names HTML and takes anything else too is a browser only if it says so in another way: the HTTP client of Java
   prefers HTML at every address.
 """
-# LC-05, D-22
+# LC-05
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from toolwire.core.http import Headers, get_header
 from toolwire.core.model import Kind, Problem
-from toolwire.core.url_origin import has_same_origin
 
 VARY: Final = (b"vary", b"accept")
 """The field that tells caches that a path has a page and data."""
@@ -26,6 +25,13 @@ _ANYTHING: Final = frozenset({"*", "*/*"})
 _JSON: Final = frozenset({"application/json", "application/problem+json"})
 _MAX_ACCEPT: Final = 1_000
 _FORM: Final = "application/x-www-form-urlencoded"
+
+
+class LoginPlace(NamedTuple):
+    """The path where people sign in at this server, empty if they do not, and whether a page takes a key as well."""
+
+    path: str = ""
+    takes_keys: bool = True
 
 
 def wants_page(headers: Headers) -> bool:
@@ -49,20 +55,6 @@ def wants_page(headers: Headers) -> bool:
 def is_page_form(headers: Headers) -> bool:
     """Return whether a request is the form of a page: it wants a page back, and has the media type of forms."""
     return wants_page(headers) and get_header(headers, b"content-type").lower().startswith(_FORM)
-
-
-def is_from_here(headers: Headers, *, strictly: bool = False) -> bool:
-    """Return whether a page of this very server sent the form: browsers say where a form comes from.
-
-    ``strictly`` refuses a client that does not say it.
-    """
-    fields = dict(headers)
-    origin = fields.get(b"origin", b"").decode("latin-1")
-    # Read in the same way on both sides, so that the host's case and the scheme's own port make no difference.
-    host = f"{origin.partition('://')[0]}://{fields.get(b'host', b'').decode('latin-1')}"
-    same = b"origin" not in fields or has_same_origin(origin, host)
-    is_told = b"origin" in fields or b"sec-fetch-site" in fields
-    return same and fields.get(b"sec-fetch-site", b"same-origin") == b"same-origin" and (is_told or not strictly)
 
 
 def _read_weight(text: str) -> float:

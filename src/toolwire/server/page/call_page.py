@@ -25,19 +25,23 @@ from toolwire.core.content import has_content
 from toolwire.core.dataclass import dataclass
 from toolwire.core.http import STATUS_BY_KIND, Request, Response
 from toolwire.core.model import Kind, Problem, Value
+from toolwire.framing.form_sender import find_form_sender
 from toolwire.framing.html_call import build_moment, build_progress, build_state
 from toolwire.framing.html_page import (
+    NO_STORE,
     build_code_block,
     build_facts,
     build_fold,
     build_hidden_fields,
     build_html_page,
     build_notice,
+    build_page_headers,
+    build_policy,
     build_table,
 )
 from toolwire.framing.visible_text import make_visible
 
-from .browser_request import FOREIGN_FORM, VARY, is_from_here
+from .browser_request import FOREIGN_FORM, VARY, LoginPlace
 from .call_part import (
     NO_QUESTION,
     AnswerForm,
@@ -51,7 +55,6 @@ from .call_part import (
     write_answers,
 )
 from .form_fields import parse_form_fields
-from .page_headers import NO_STORE, build_page_headers
 from .page_script import SCRIPT_PATH
 
 _PAGE_CALLS: Final = 50
@@ -95,7 +98,7 @@ class CallPages:
 
     def _read_form(self, call_id: str, request: Request) -> Reading:
         """Return the query that a form of the page of ``call_id`` asks for: look again, cancel, or answer."""
-        if not is_from_here(request.headers, strictly=bool(self.person)):
+        if not self._is_own_form(request):
             return self._build_refusal(FOREIGN_FORM)
         fields = parse_form_fields(request.body.decode("utf-8", "replace"))
         if "asked" not in fields:
@@ -112,31 +115,30 @@ class CallPages:
     def _read_list(self, request: Request) -> Reading:
         """Return the query for the page with the calls of the caller, newest first."""
         is_form = request.method == "POST"
-        if is_form and not is_from_here(request.headers, strictly=bool(self.person)):
+        if is_form and not self._is_own_form(request):
             return self._build_refusal(FOREIGN_FORM)
         text = request.body.decode("utf-8", "replace") if is_form else request.url.partition("?")[2]
         cursor = parse_form_fields(text).get("cursor", "")[:100]
         return CallQuery(CallAction.LIST, self._show_list, limit=_PAGE_CALLS, cursor=cursor)
 
-    def refuse(self, path: str, problem: Problem, login_path: str, *, takes_keys: bool, was_tried: bool) -> Response:
+    def refuse(self, path: str, problem: Problem, login: LoginPlace, *, was_tried: bool) -> Response:
         """Return the page for ``problem``, which arose before the caller was known: it asks who they are.
 
-        It is the same whether the call exists or not. ``login_path`` is where people sign in at this server, if they
-        do; without ``takes_keys`` that is the only way. ``was_tried``: a form brought a key, or should have.
+        It is the same whether the call exists or not. ``was_tried``: a form brought a key, or should have.
         """
         if problem.kind is not Kind.UNAUTHORIZED:
             return self._build_refusal(problem)
         title = "Your calls" if path == "/calls" else "A call, shown to its caller"
         action = f"{self.root}{path}"
-        login = f"{login_path}?{urlencode({'next': action})}"
+        link = f"{login.path}?{urlencode({'next': action})}"
         about = "Only the caller who started a call sees it, so say who you are."
-        about = f"{about} {_KEY_NOTE}" if takes_keys else about
+        about = f"{about} {_KEY_NOTE}" if login.takes_keys else about
         notice = build_notice(make_visible(problem.message), "destroys", role="alert") if was_tried else ""
         parts = [f"<h1>{title}</h1>{notice}<p>{about}</p>"]
-        if login_path:
-            style = "" if takes_keys else ' class="button primary"'
-            parts.append(f'<p><a{style} href="{escape(login)}">Sign in with your account</a></p>')
-        if takes_keys:
+        if login.path:
+            style = "" if login.takes_keys else ' class="button primary"'
+            parts.append(f'<p><a{style} href="{escape(link)}">Sign in with your account</a></p>')
+        if login.takes_keys:
             hidden = build_hidden_fields([("step", "sign-in")])
             parts.append(
                 f'<form method="post" action="{escape(action)}" autocomplete="off">{hidden}{build_key_field("key")}'
@@ -234,6 +236,11 @@ class CallPages:
     def _asks_key(self) -> bool:
         return self.needs_key and not self.person
 
+    def _is_own_form(self, request: Request) -> bool:
+        sender = find_form_sender(dict(request.headers))
+        # A key proves who sent the form; the session of a browser proves nothing about the page.
+        return sender == "own" or (sender == "unsaid" and not self.person)
+
     def _build_key_field(self, field_id: str) -> str:
         return build_key_field(field_id) if self._asks_key else ""
 
@@ -273,7 +280,8 @@ class CallPages:
             width=width,
             script=f"{self.root}{SCRIPT_PATH}",
         )
-        headers = (*build_page_headers(is_live=is_live, shows_media=shows_media), NO_STORE, VARY)
+        policy = build_policy(script="'self'", is_live=is_live, shows_media=shows_media)
+        headers = (*build_page_headers(policy), NO_STORE, VARY)
         return Response(status, headers, page.encode("utf-8", "replace"))
 
 

@@ -19,12 +19,15 @@ from toolwire.core.http import Response
 from toolwire.core.model import Json, Problem, Tool, Value
 from toolwire.framing.html_form import build_form_fields, has_lists
 from toolwire.framing.html_page import (
+    NO_STORE,
     build_code_block,
     build_facts,
     build_fold,
     build_hidden_fields,
     build_html_page,
     build_notice,
+    build_page_headers,
+    build_policy,
 )
 from toolwire.framing.visible_text import make_visible
 
@@ -38,11 +41,11 @@ from .call_part import (
     build_result,
     link_call,
 )
-from .page_headers import NO_STORE, build_page_headers
 from .page_script import SCRIPT_PATH
 from .wire_exchange import WireExchange, Wires, write_python
 
 _MOST_LISTED = 200
+_POLICY = build_policy(script="'self'")
 _MOST_REQUESTS = 4
 _NOTHING: Mapping[str, Json] = {}
 _NO_FAULTS: Mapping[str, str] = {}
@@ -113,7 +116,8 @@ class IndexPage:
         is_plain = view == View(base=view.base)
         tag = b'"' + sha256(body).hexdigest()[:32].encode() + b'"'
         shows_media = view.answer is not None and view.answer.shows_media
-        fields = build_page_headers(is_live=view.is_live, shows_media=shows_media)
+        # Only a page with an answer that has an image or a sound may show what a tool returned.
+        fields = build_page_headers(build_policy(script="'self'", is_live=view.is_live, shows_media=shows_media))
         return Response(status, (*fields, (b"etag", tag) if is_plain else NO_STORE), body)
 
     def _build_intro(self) -> str:
@@ -224,7 +228,7 @@ class IndexPage:
         page = build_html_page(
             "Tools for known callers", f'<div class="card">{html}</div>', home=f"{self._root}/", width="narrow"
         )
-        return Response(200, (*build_page_headers(), NO_STORE), page.encode("utf-8", "replace"))
+        return Response(200, (*build_page_headers(_POLICY), NO_STORE), page.encode("utf-8", "replace"))
 
     def build_key_field(self, field_id: str = "key") -> str:
         """Return the field for the key of a server that needs one; the page never shows a key again."""

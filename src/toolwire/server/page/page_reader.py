@@ -33,12 +33,13 @@ from toolwire.core.http import Request, Response
 from toolwire.core.model import ANONYMOUS, Approval, Call, Json, Kind, Problem, Result, Tool
 from toolwire.framing import jsontext
 from toolwire.framing.call_document import is_call_id, read_status
+from toolwire.framing.form_sender import find_form_sender
 from toolwire.framing.html_form import change_items, read_form
 from toolwire.framing.html_page import build_hidden_fields, build_notice
 from toolwire.framing.jsontext import get_object
 from toolwire.validation import build_arguments_check
 
-from .browser_request import FOREIGN_FORM, is_from_here
+from .browser_request import FOREIGN_FORM
 from .call_part import NO_QUESTION, AnswerForm, build_problem, build_result, read_call_answer, write_answers
 from .form_fields import parse_form_fields
 from .index_page import Answer, IndexPage, View, asks_first
@@ -79,7 +80,7 @@ class PageReader:
 
     def read_post(self, request: Request) -> Reading:
         """Return the call that a form of the page asks for, or the page that says what is needed first."""
-        if not is_from_here(request.headers):
+        if find_form_sender(dict(request.headers)) == "foreign":
             return build_refusal_page(FOREIGN_FORM)
         view = View(base=self._find_base(request))
         fields = parse_form_fields(request.body.decode("utf-8", "replace"))

@@ -10,11 +10,10 @@ from typing import Final
 
 from toolwire.core.http import STATUS_BY_KIND, Response
 from toolwire.core.model import Kind, Problem
-from toolwire.framing.html_page import build_html_page, build_notice
+from toolwire.framing.html_page import NO_STORE, build_html_page, build_notice, build_page_headers, build_policy
 from toolwire.framing.visible_text import make_visible
 
 from .browser_request import VARY
-from .page_headers import NO_STORE, build_page_headers
 
 _TITLES: Final[Mapping[Kind, str]] = {
     Kind.FORBIDDEN: "This is not allowed",
@@ -50,7 +49,7 @@ def build_refusal_page(problem: Problem, *, home: str = "") -> Response:
     link = f'<p><a class="button" href="{escape(home)}">See the tools of this server</a></p>' if has_link else ""
     back = "" if home else "<p>Go back, and try again.</p>"
     page = build_html_page(title, f'<div class="card"><h1>{title}</h1>{said}{wait}{link}{back}</div>', width="narrow")
-    fields = (*build_page_headers(), NO_STORE, VARY)
+    fields = (*build_page_headers(build_policy()), NO_STORE, VARY)
     if seconds:
         fields = (*fields, (b"retry-after", str(seconds).encode()))
     return Response(STATUS_BY_KIND[problem.kind], fields, page.encode("utf-8", "replace"))

@@ -119,15 +119,15 @@ class PostgresWindows:
 
     def _reconnect(self) -> None:
         try:
-            connection = self._place.connect()
+            opened = self._place.connect()
         except psycopg.Error as error:
             self._outage.record_failure(describe_error(error))
             return
         with self._turn:
             # end() may have been called meanwhile. Then this connection is closed again.
-            if self._connection is None and not self._is_new:
-                self._connection = connection
-                connection = None  # type: ignore[assignment]
-        if connection is not None:
-            connection.close()
+            is_wanted = self._connection is None and not self._is_new
+            if is_wanted:
+                self._connection = opened
+        if not is_wanted:
+            opened.close()
         self._outage.record_success()
