@@ -38,6 +38,14 @@ def postgres_user() -> str | None:
     return "postgres" if os.getuid() == 0 else None
 
 
+def require_loopback(address: str) -> None:
+    """Skip the test where this machine has no such loopback address: many containers have no IPv6."""
+    try:
+        socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET).close()
+    except OSError:
+        pytest.skip(f"this machine has no address {address}: IPv6 is off")
+
+
 def find_free_port() -> int:
     """Return a port of this machine that nobody listens at."""
     with socket.create_server(("127.0.0.1", 0)) as free:

@@ -16,6 +16,7 @@ import pytest
 from argon2 import PasswordHasher
 
 import toolwire
+from tests.programs import require_loopback
 from toolwire.auth.client_identity import ClientIdentity
 from toolwire.auth.clients import Client
 from toolwire.auth.credential import Credential
@@ -206,6 +207,7 @@ def test_a_request_to_another_origin_is_sent_without_the_token(guarded_site: Run
 
 @pytest.mark.requirement("AC-05")
 def test_the_redirect_may_be_to_either_loopback_address(running_site: Running) -> None:
+    require_loopback("::1")
     found = running_site.signed_in(Walker(), SignInOptions(identity=ClientIdentity(client_id="native"), host="::1"))
     assert found.access.reveal()
 

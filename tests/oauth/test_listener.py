@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import require_loopback
 from toolwire.client.login.browser import open_page
 from toolwire.client.login.redirect_listener import RedirectListener
 from toolwire.core.model import Problem
@@ -31,6 +32,7 @@ def send_request(listener: RedirectListener, line: str, host: str | None = None)
 @pytest.mark.requirement("AC-05", "D-28")
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
 def test_redirect_listener_accepts_one_answer_on_its_exact_path_and_closes(address: str) -> None:
+    require_loopback(address)
     listener = RedirectListener(address)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(listener.wait, 20.0)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.programs import require_loopback
 from toolwire.core.errors import DefinitionError
 from toolwire.server.http.process import build_url, open_listener
 
@@ -243,7 +243,7 @@ def test_foreign_address_is_reported_in_one_sentence(host: str) -> None:
     [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("localhost", "localhost"), ("::1", "[::1]")],
 )
 def test_the_url_can_be_opened_on_this_machine(host: str, shown: str) -> None:
-    if ":" in host and not socket.has_ipv6:
-        pytest.skip("this machine has no IPv6")
+    if ":" in host:
+        require_loopback(host)
     with open_listener(host, 0) as listener:
         assert build_url(host, listener) == f"http://{shown}:{listener.getsockname()[1]}"
