@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,7 +72,7 @@ def test_health_is_503_while_calls_finish_and_the_process_ends_with_0(start: Sta
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_idle_server_reports_503_before_it_stops(start: Start, number: int) -> None:
     async def story() -> None:
-        server = start(app="echo")
+        server = start(app="echo", deadlines={"drain_s": 1.5})
         assert (await get(server, "/health")).status == 200
         server.signal(number)
         assert await health_flips(server) == 503
@@ -81,13 +82,14 @@ def test_idle_server_reports_503_before_it_stops(start: Start, number: int) -> N
 
 
 @pytest.mark.requirement("R15")
-@pytest.mark.parametrize("workers", [None, 2])
+@pytest.mark.parametrize("way", ["one process", "workers", "reloading"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_server_that_is_stopped_as_soon_as_it_is_announced_ends_with_0(
-    start: Start, number: int, workers: int | None
+    start: Start, tmp_path: Path, number: int, way: str
 ) -> None:
     async def story() -> None:
-        server = start(app="echo", signal_first=number, **({"workers": workers} if workers else {}))
+        more: dict[str, Any] = {"workers": {"workers": 2}, "reloading": {"directory": str(tmp_path)}}.get(way, {})
+        server = start(app="echo", signal_first=number, **more)
         assert await server.ended() == 0
         assert server.errors == ""
 

@@ -320,10 +320,14 @@ def serve_reloading(
         reload_dirs=watched,
     )
     with open_listener(host, port) as listener:
-        announce(build_url(host, listener, secure=tls is not None))
         reload = _AnnouncingReload(config, target=PromptServer(config).run, sockets=[listener])
         reload.announce_reload = announce_reload
-        reload.should_restart()  # records the files now, so that a change during the start is noticed
+        for number in SIGNALS:
+            signal.signal(number, reload.signal_handler)
+        # Only now: before it takes the signals, one of them would end this process at once.
+        announce(build_url(host, listener, secure=tls is not None))
+        with contextlib.suppress(StopIteration):  # it is to stop already
+            reload.should_restart()  # records the files now, so that a change during the start is noticed
         reload.run()
 
 
