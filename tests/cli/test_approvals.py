@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from toolwire.consent.decision_record import Decision
 from toolwire.consent.tool_definition import compute_digest
 from toolwire.core.check import Question
 from toolwire.core.model import Approval, Call, Tool
 from toolwire.stores.consent.approvals import Approvals
+from toolwire.stores.consent.open import open_decisions
 
 QUESTION = Question(
     Call(Tool(name="note"), {"text": "te\u202ea"}), "https://a.example", "POST /note", Approval.PER_CALL
@@ -87,6 +89,16 @@ def test_audit_log_is_printed_and_verified(site: str, state: Path, toolwire: Cal
     connection.close()
     broken = toolwire("approvals", "log", "--verify")
     assert (broken.code, broken.err) == (1, "toolwire: Record 1 is missing.\n")
+
+
+def test_log_is_printed_whatever_time_another_program_wrote(state: Path, toolwire: Callable[..., Any]) -> None:
+    decisions = open_decisions(state)
+    decisions.append(Decision(at=1e20, principal="me", connection="a", tool="note", decision="allowed", binding=""))
+    decisions.close()
+    printed = toolwire("approvals", "log")
+    assert (printed.code, "at no time" in printed.out, printed.err) == (0, True, "")
+    exported = toolwire("approvals", "log", "--json")
+    assert json.loads(exported.out.splitlines()[0])["at"].startswith("9999-12-31T")
 
 
 def test_approvals_folder_can_be_chosen(tmp_path: Path, toolwire: Callable[..., Any]) -> None:

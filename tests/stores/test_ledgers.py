@@ -255,7 +255,7 @@ def test_a_lowered_limit_is_reached_by_a_few_rows_a_call(tmp_path: Path, clock: 
     do(ledger.end())
 
 
-@pytest.mark.requirement("A-42")
+@pytest.mark.requirement("A-42", "P-02")
 def test_expired_calls_are_deleted_a_few_for_each_call(clock: Clock) -> None:
     ledger = MemoryLedger(clock=clock)
     for number in range(1_000):

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,8 @@ from toolwire.framing import jsontext
 from toolwire.stores.consent.receipt_keys import StoredReceiptKeys
 
 from .exits import FAILED, OK, UsageError
-from .terminal.screen import escaped, json_text, print_error
+from .input_file import read_input_file
+from .terminal.screen import escaped, json_text, print_error, show_time
 
 if TYPE_CHECKING:  # an extra, and few users have receipts
     from toolwire.auth.receipt import KeptReceipt, ReceiptKeys
@@ -40,12 +40,12 @@ def verify_receipts(folder: Path, file: str, keys_file: str | None, *, as_json: 
     if keys_file is None:
         data = jsontext.write({"keys": StoredReceiptKeys(folder).list_public()})
     else:
-        data = _read_file(keys_file)
+        data = read_input_file(Path(keys_file), _MAX_FILE, keys_file)
     keys = read_receipt_keys(data)
     if isinstance(keys, Problem):
         text = f"{keys.message} Name the keys with --keys FILE." if keys_file is None else keys.message
         raise UsageError(f"There are no keys to verify with: {text}")
-    documents = _read_documents(_read_file(file))
+    documents = _read_documents(read_input_file(Path(file), _MAX_FILE, file))
     kept = [found for one in documents if (found := read_kept_receipt(one)) is not None]
     if not kept:
         print_error(f"There is no receipt in {file}.")
@@ -62,8 +62,8 @@ def _verify(kept: KeptReceipt, keys: ReceiptKeys, *, as_json: bool) -> str:
     facts: dict[str, Json] = {"valid": not fault, "fault": fault}
     if not isinstance(header, str):
         facts |= {
-            "decided_at": _format_time(header.decided_at),
-            "expires_at": _format_time(header.expires_at),
+            "decided_at": show_time(header.decided_at),
+            "expires_at": show_time(header.expires_at),
             "key": header.key_id,
             "shown": header.shown,
         }
@@ -75,10 +75,10 @@ def _verify(kept: KeptReceipt, keys: ReceiptKeys, *, as_json: bool) -> str:
     if fault or isinstance(header, str):
         print_error(f"The receipt of {about} proves nothing: {fault}.")
         return fault
-    print(f"valid: {escaped(bound.decision)} {about}, decided {_format_time(header.decided_at)}")
+    print(f"valid: {escaped(bound.decision)} {about}, decided {show_time(header.decided_at)}")
     print(f"  arguments {bound.arguments}")
     print(f"  definition {bound.definition}")
-    print(f"  key {escaped(header.key_id)}, valid until {_format_time(header.expires_at)}")
+    print(f"  key {escaped(header.key_id)}, valid until {show_time(header.expires_at)}")
     return ""
 
 
@@ -89,24 +89,6 @@ def _read_documents(text: bytes) -> list[Json]:
         return whole if isinstance(whole, list) else [whole]
     lines = [jsontext.read(line) for line in text.splitlines() if line.strip()]
     return [one for one in lines if not isinstance(one, Problem)]
-
-
-def _read_file(name: str) -> bytes:
-    try:
-        with Path(name).open("rb") as opened:
-            text = opened.read(_MAX_FILE + 1)
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}.") from error
-    if len(text) > _MAX_FILE:
-        raise UsageError(f"{name} is larger than {_MAX_FILE:,} bytes.")
-    return text
-
-
-def _format_time(seconds: int) -> str:
-    try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (ValueError, OverflowError, OSError):  # what a stranger wrote into a file
-        return "at no time"
 
 
 def _check_extra() -> None:

@@ -41,6 +41,7 @@ from .caller_consent import HOST_CONFIRMATION, find_inbox, find_receipt_keys, fi
 from .exits import UsageError
 from .gateway_callers import open_caller_vault, read_identity
 from .gateway_sign_in import OpenSignIn, open_sign_in
+from .input_file import read_input_file
 from .limit_options import read_server_limits
 from .metrics_address import build_metrics_services
 from .open_upstreams import open_toolboxes
@@ -225,13 +226,7 @@ def read_workflows(path: Path) -> Json:
     Raises:
         UsageError: it cannot be read.
     """
-    try:
-        with path.open("rb") as opened:
-            text = opened.read(arazzo.MAX_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"The workflows {path} cannot be read: {error.strerror}.") from error
-    if len(text) > arazzo.MAX_BYTES:
-        raise UsageError(f"The workflows {path} are larger than {arazzo.MAX_BYTES:,} bytes.")
+    text = read_input_file(path, arazzo.MAX_BYTES, f"The document of workflows {path}")
     loaded = load_document(text, name=str(path))
     if isinstance(loaded, Problem):
         raise UsageError(f"The document of workflows {path} {loaded.message.rstrip('.')}.")

@@ -14,7 +14,7 @@ from pathlib import Path
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.receipts import print_keys, verify_receipts
 from toolwire.cli.targets.open_target import UrlOptions, find_site, open_target
-from toolwire.cli.terminal.screen import escaped, json_text, print_warning
+from toolwire.cli.terminal.screen import escaped, json_text, print_warning, show_time
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import list_question
 from toolwire.consent.bound_text import build_bounds, parse_named_bound, parse_until, parse_uses
@@ -26,6 +26,7 @@ from toolwire.core.errors import ToolwireError
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Approval, Json, Problem
 from toolwire.core.selection import Selection
+from toolwire.framing.call_document import write_time
 from toolwire.stores.consent.audit import list_audit_files
 from toolwire.stores.consent.open import (
     Place,
@@ -94,7 +95,7 @@ def _list(place: Place, *, as_json: bool) -> int:
     if as_json:
         listed: dict[str, Json] = {
             "waiting": [
-                {"id": one.id, "until": _format_iso(one.expires_at), "rows": [row._asdict() for row in one.rows]}
+                {"id": one.id, "until": write_time(one.expires_at), "rows": [row._asdict() for row in one.rows]}
                 for one in waiting
             ],
             "grants": [
@@ -103,7 +104,7 @@ def _list(place: Place, *, as_json: bool) -> int:
                     "tool": one.key.tool,
                     "connection": one.key.connection,
                     "site": one.key.origin,
-                    "until": _format_iso(one.expires_at),
+                    "until": write_time(one.expires_at),
                     "covers": _describe_grant(one),
                     "conditions": None if one.conditions is None else write_conditions(one.conditions),
                     "uses_left": one.uses_left,
@@ -115,7 +116,7 @@ def _list(place: Place, *, as_json: bool) -> int:
         print(json_text(listed, indent=2))
         return OK
     for one in waiting:
-        print(f"{one.id}  waits until {_format_time(one.expires_at)}")
+        print(f"{one.id}  waits until {show_time(one.expires_at)}")
         for line in list_question(one.rows):
             print(f"  {line}")
     if granted:
@@ -125,7 +126,7 @@ def _list(place: Place, *, as_json: bool) -> int:
                 escaped(one.key.tool),
                 escaped(one.key.connection),
                 one.key.origin,
-                _format_time(one.expires_at),
+                show_time(one.expires_at),
                 _describe_grant(one),
             )
             for one in granted
@@ -236,7 +237,7 @@ def _log(place: Place, arguments: argparse.Namespace) -> int:
     ]
     if arguments.json:
         for entry in entries:
-            members = {**asdict(entry.record), "at": _format_iso(entry.record.at)}
+            members = {**asdict(entry.record), "at": write_time(entry.record.at)}
             receipt = members.pop("receipt")
             if receipt:
                 members["receipt"] = json.loads(receipt)
@@ -244,7 +245,7 @@ def _log(place: Place, arguments: argparse.Namespace) -> int:
         return OK
     rows = [
         (
-            _format_time(entry.record.at),
+            show_time(entry.record.at),
             entry.record.decision + (", always" if entry.record.always else ""),
             escaped(entry.record.principal),
             escaped(entry.record.connection),
@@ -293,11 +294,3 @@ def _read_since(text: str | None) -> float:
     except ValueError as error:
         raise UsageError(f"--since {text} is no time: write 2026-11-30, 2026-11-30T08:00, 7d, 12h or 30m.") from error
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
-
-
-def _format_iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _format_time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

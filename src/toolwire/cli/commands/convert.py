@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from toolwire.cli.exits import FAILED, OK, UsageError
+from toolwire.cli.input_file import check_input_size, read_input_file
 from toolwire.cli.targets.open_target import UrlOptions, open_target, read_url_options
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, json_text, print_error
@@ -54,15 +55,15 @@ def _read_source(text: str, options: UrlOptions) -> bytes | Catalog:
     if text == "-":
         if options != UrlOptions():
             raise UsageError("--key, --protocol and the selection are for URLs and files, not for standard input.")
-        return _check_size(sys.stdin.buffer.read(_MAX_BYTES + 1), "standard input")
+        return check_input_size(sys.stdin.buffer.read(_MAX_BYTES + 1), _MAX_BYTES, "standard input")
     path = Path(text)
     if path.suffix != ".py" and path.is_file():
         if options.key is not None or options.protocol is not None:
             raise UsageError("--key, --key-env and --protocol are for URLs; this source is a file.")
         if options == UrlOptions():
-            return _read_file(path)
+            return read_input_file(path, _MAX_BYTES, text)
         # Only the reader of OpenAPI documents can select; every other kind of document is converted whole.
-        if detect_kind(_read_file(path), str(path)) != "openapi":
+        if detect_kind(read_input_file(path, _MAX_BYTES, text), text) != "openapi":
             raise UsageError(f"{path} is no OpenAPI document, and tools can be selected only in one.")
     if path.suffix in _DOCUMENTS and "://" not in text and len(path.parts) == 1:
         raise UsageError(f"There is no file {text}.")
@@ -70,20 +71,6 @@ def _read_source(text: str, options: UrlOptions) -> bytes | Catalog:
     with open_target(text, replace(options, include_site_description=True), build_terminal_approver("ask")) as source:
         catalog = source.catalog()
     return _remove_hints(catalog) if isinstance(read_target(text), UrlTarget) else catalog
-
-
-def _read_file(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return _check_size(file.read(_MAX_BYTES + 1), str(path))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
-
-
-def _check_size(data: bytes, name: str) -> bytes:
-    if len(data) > _MAX_BYTES:
-        raise UsageError(f"{name} is larger than {_MAX_BYTES:,} bytes.")
-    return data
 
 
 def _remove_hints(catalog: Catalog) -> Catalog:

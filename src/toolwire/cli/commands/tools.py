@@ -19,7 +19,7 @@ from toolwire.cli.targets.open_target import (
     read_selection,
 )
 from toolwire.cli.terminal.recipe_display import print_recipes
-from toolwire.cli.terminal.screen import escape_first_line, escaped, json_text, print_error
+from toolwire.cli.terminal.screen import escape_first_line, escaped, json_text, print_error, shorten
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
@@ -176,7 +176,7 @@ def build_rows(
     return [
         (
             escaped(newest.get(tool.id, tool.id)),
-            _shorten(_TAG.sub("", escape_first_line(tool.description)), _MOST_TEXT),
+            shorten(_TAG.sub("", escape_first_line(tool.description)), _MOST_TEXT),
             escaped(_list_arguments(tool)),
             _describe_consent(tool, find_level(tool)),
             tool.cost or "",
@@ -199,10 +199,6 @@ def _list_arguments(tool: Tool) -> str:
     return ", ".join(shown) + (f", and {more} more" if more else "")
 
 
-def _shorten(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
-
-
 def _describe_argument(name: str, schema: Schema, tool: Tool) -> str:
     optional = "" if name in tool.required_parameters else "?"
     return f"{name}{optional}: {describe_type(schema)}"
@@ -213,7 +209,7 @@ def describe_type(schema: Json) -> str:
     match schema:
         case {"enum": [_, *_] as values}:
             said = "|".join(json_text(value) for value in values[:_MOST_VALUES])
-            return _shorten(said, _MOST_TEXT) + ("|…" if len(values) > _MOST_VALUES else "")
+            return shorten(said, _MOST_TEXT) + ("|…" if len(values) > _MOST_VALUES else "")
         case {"type": [_, *_] as kinds}:
             return "|".join(kind for kind in kinds if isinstance(kind, str))
         case {"anyOf": [_, *_] as choices} | {"oneOf": [_, *_] as choices}:

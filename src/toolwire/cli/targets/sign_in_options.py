@@ -9,6 +9,7 @@ from pathlib import Path
 from toolwire.auth.client_identity import ClientIdentity
 from toolwire.auth.program_grants import IdentityProvider
 from toolwire.cli.exits import UsageError
+from toolwire.cli.input_file import read_input_file
 from toolwire.client.login.sign_in import SignInOptions
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Secret
@@ -68,13 +69,7 @@ def _read_assertion(arguments: Namespace) -> Secret | None:
     if arguments.assertion_env is not None:
         raise UsageError("Give --assertion-file or --assertion-env, not both.")
     # Not only the user's own file: a platform writes the token of a workload as it likes.
-    try:
-        with Path(arguments.assertion_file).open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"--assertion-file cannot be read: {error.strerror}.") from error
-    if len(data) > _MAX_BYTES:
-        raise UsageError(f"--assertion-file is larger than {_MAX_BYTES:,} bytes.")
+    data = read_input_file(Path(arguments.assertion_file), _MAX_BYTES, "--assertion-file")
     return read_key(data.decode("utf-8", "replace").strip(), None)
 
 

@@ -10,9 +10,8 @@ from toolwire.core.call_status import CallStatus
 from toolwire.core.long_call import read_progress
 from toolwire.core.model import LOG_EVENT, PROGRESS_EVENT, Json, Problem, Progress, Value
 from toolwire.core.url_display import show_url
-from toolwire.framing.call_document import write_time
 
-from .screen import apply_style, escape_lines, escaped, json_text
+from .screen import apply_style, escape_lines, escaped, json_text, show_time
 from .table import print_table
 
 _PROGRESS_MEMBERS = frozenset({"progress", "total", "message"})
@@ -35,9 +34,9 @@ def print_status(status: CallStatus) -> None:
         ("progress", "" if status.progress is None else f"{status.progress:.0%}"),
         ("message", status.message),
         ("asks", ", ".join(status.input)),
-        ("created", _show_time(status.created_at)),
-        ("updated", _show_time(status.updated_at)),
-        ("kept until", "" if status.expires_at is None else _show_time(status.expires_at)),
+        ("created", show_time(status.created_at)),
+        ("updated", show_time(status.updated_at)),
+        ("kept until", "" if status.expires_at is None else show_time(status.expires_at)),
         ("failed", result.message if isinstance(result, Problem) else ""),
         ("result", json_text(result.value) if isinstance(result, Value) else ""),
     ]
@@ -55,7 +54,7 @@ def print_statuses(calls: Sequence[CallStatus]) -> None:
             escaped(one.tool),
             one.state.value,
             "" if one.progress is None else f"{one.progress:.0%}",
-            _show_time(one.created_at),
+            show_time(one.created_at),
             escaped(one.message),
         )
         for one in calls
@@ -88,7 +87,3 @@ def _describe_progress(progress: Progress) -> str:
         return escape_lines(json_text(value))  # not a part of anything
     texts = ("" if part is None else f"{part:.0%}", escape_lines(message or ""))
     return "  ".join(text for text in texts if text)
-
-
-def _show_time(seconds: float) -> str:
-    return write_time(seconds).replace("T", " ").partition(".")[0] + " UTC" if seconds else ""

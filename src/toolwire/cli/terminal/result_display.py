@@ -26,7 +26,7 @@ from toolwire.framing.next_steps import (
     has_display,
 )
 
-from .screen import apply_style, escape_lines, escaped, json_text
+from .screen import apply_style, escape_lines, escaped, json_text, shorten
 from .table import print_table
 
 _MOST_ITEMS: Final = 50
@@ -71,7 +71,7 @@ def _print_items(tool: Tool, found: ItemList, display: ResultDisplay) -> bool:
 
 def _list_cells(item: Json, display: ResultDisplay) -> dict[str, str]:
     """Return the cells of one row, by the name of the column: what the site suggests, else every member."""
-    cells = {name: _shorten(text) for name, text in display.parts.items()}
+    cells = {name: shorten(text, _CELL_CHARACTERS) for name, text in display.parts.items()}
     cells |= {_name_field(pointer): _write_cell(found) for pointer, found in display.fields.items()}
     if cells:
         return cells
@@ -141,11 +141,7 @@ def _print_wrapped(text: str, first: str = "", rest: str = "") -> None:
 
 
 def _write_cell(value: Json) -> str:
-    return _shorten(value if isinstance(value, str) else "" if value is None else json_text(value))
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _CELL_CHARACTERS else f"{text[: _CELL_CHARACTERS - 1].rstrip()}…"
+    return shorten(value if isinstance(value, str) else "" if value is None else json_text(value), _CELL_CHARACTERS)
 
 
 def _name_field(pointer: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Final, TextIO
 
 from toolwire.core.url_display import show_urls
@@ -27,6 +28,8 @@ __all__ = [
     "open_closed_streams",
     "print_error",
     "print_warning",
+    "shorten",
+    "show_time",
 ]
 
 _STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
@@ -40,6 +43,19 @@ def escape_lines(text: str) -> str:
 def escape_first_line(text: str) -> str:
     """Return the first line of ``text`` like ``escaped``."""
     return escaped(text.strip().partition("\n")[0])
+
+
+def shorten(text: str, most: int) -> str:
+    """Return ``text`` in at most ``most`` characters; an ellipsis stands for the rest."""
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+def show_time(seconds: float) -> str:
+    """Return a time, in seconds since 1970, to the second in UTC; ``at no time`` for a number that is none."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):  # what another program wrote
+        return "at no time"
 
 
 def has_colours(stream: TextIO) -> bool:

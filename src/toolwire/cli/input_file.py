@@ -1,0 +1,32 @@
+"""Read a file that the user named, up to a limit of its size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .exits import UsageError
+
+
+def read_input_file(path: Path, most: int, name: str) -> bytes:
+    """Return the bytes of the file at ``path``, at most ``most``. ``name`` is what an error calls it.
+
+    Raises:
+        UsageError: it cannot be read, or is larger.
+    """
+    try:
+        with path.open("rb") as opened:
+            data = opened.read(most + 1)
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}.") from error
+    return check_input_size(data, most, name)
+
+
+def check_input_size(data: bytes, most: int, name: str) -> bytes:
+    """Return ``data`` if it has at most ``most`` bytes.
+
+    Raises:
+        UsageError: it is larger.
+    """
+    if len(data) > most:
+        raise UsageError(f"{name} is larger than {most:,} bytes.")
+    return data
