@@ -94,7 +94,7 @@ def test_later_calls_are_allowed_within_bounds_on_the_page(page: Any, look: Call
     assert [answer.bounds for answer in answers] == [GrantBounds(conditions=conditions, uses=3)]
 
 
-@pytest.mark.requirement("FU-32", "D-19")
+@pytest.mark.requirement("FU-32", "D-19", "AT-08")
 def test_destructive_call_is_allowed_by_keyboard_with_the_typed_words(page: Any, look: Callable[[str], None]) -> None:
     tool = Tool(name="wipe", description="Delete everything.", destructive=True)
     question = Question(

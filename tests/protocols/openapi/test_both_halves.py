@@ -157,7 +157,7 @@ def test_published_documents_are_public_and_llm_json_permits_every_origin(
         assert isinstance(response, Response)
         assert get_header(response.headers, b"content-type") == "application/json"
         assert get_header(response.headers, b"etag").startswith('"')
-        assert get_header(response.headers, b"cache-control")
+        assert get_header(response.headers, b"cache-control") == "max-age=300"
     entry = routes["GET", "/.well-known/llm.json"].read(Request("GET", "/.well-known/llm.json"))
     assert isinstance(entry, Response)
     assert json.loads(entry.body) == {"openapi": "/openapi.json", "auth": auth}
