@@ -21,7 +21,8 @@ _MAX_PORT = 65_535
 _START = re.compile(r"(?P<scheme>[A-Za-z]{4,5})://(?P<authority>[^/?#]*)")
 _AUTHORITY = re.compile(
     r"(?P<user>[^\x00-\x20\x7f\\]*@)?"
-    r"(?P<host>[A-Za-z0-9_.\-\u0080-\U0010ffff]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{0,5}))?"
+    # A host of letters, digits, ``_``, ``.``, ``-`` and all beyond ASCII. Their complement compiles in less time.
+    r"(?P<host>[^\x00-,/:-@\[-^`{-\x7f]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{0,5}))?"
 )
 _ASCII_HOST = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?")
 _IP_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")

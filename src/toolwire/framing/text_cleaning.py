@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 from unicodedata import normalize
 
@@ -20,21 +21,7 @@ from toolwire.core.model import Json
 
 from .unicode_tables import EMOJI, IGNORABLE, JOINS, JOINS_BOTH, VIRAMA
 
-_ESCAPE = r"\x1b(?:\[[0-?]*[ -/]*[@-~]?|[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|[ -/]*[0-~]?)"
-_C1_SEQUENCE = r"\x9b[0-?]*[ -/]*[@-~]?|[\x90\x98\x9d-\x9f][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
-_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)"
 _CONTEXTUAL = "\u180b-\u180d\u180f\u200c\u200d\ufe0e\ufe0f"  # shapes of scripts, and emoji, need them in their places
-_INVISIBLE = f"(?![{_CONTEXTUAL}])[{IGNORABLE}\ufdd0-\ufdef\ufff9-\ufffb\ufffe\uffff\ud800-\udfff]"
-_SELECTOR = rf"(?<![{EMOJI}0-9#*])[\ufe0e\ufe0f]|(?<=[0-9#*])[\ufe0e\ufe0f](?!\u20e3)"
-_MONGOLIAN = r"(?<![\u1820-\u18aa])[\u180b-\u180d\u180f]"
-_NON_JOINER = rf"\u200c(?<![{VIRAMA}]\u200c)(?!(?<=[{JOINS_BOTH}]\u200c)[{JOINS}])"
-_JOINER = (
-    rf"\u200d(?<![{VIRAMA}]\u200d)(?!(?<=[{EMOJI}\U0001f3fb-\U0001f3ff\ufe0f]\u200d)[{EMOJI}])"
-    rf"(?!(?<=[{JOINS_BOTH}]\u200d)(?![{JOINS}\u200c\u200d]))(?!(?<![{JOINS_BOTH}\u200c\u200d]\u200d)[{JOINS}])"
-)
-_HIDDEN = re.compile(
-    "|".join((_ESCAPE, _C1_SEQUENCE, _CONTROL, _INVISIBLE, _SELECTOR, _MONGOLIAN, _NON_JOINER, _JOINER))
-)
 _SUSPECT = re.compile(  # quicker, and a little too wide
     rf"[{IGNORABLE}\ufdd0-\ufdef\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
@@ -58,16 +45,33 @@ class CleanText(NamedTuple):
     removed: int = 0
 
 
+@cache  # compiled for the first text that may hide something, because that takes as long as importing ten modules
+def _get_hidden() -> re.Pattern[str]:
+    """Return the pattern of all that is hidden."""
+    escape = r"\x1b(?:\[[0-?]*[ -/]*[@-~]?|[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|[ -/]*[0-~]?)"
+    c1_sequence = r"\x9b[0-?]*[ -/]*[@-~]?|[\x90\x98\x9d-\x9f][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
+    control = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)"
+    invisible = f"(?![{_CONTEXTUAL}])[{IGNORABLE}\ufdd0-\ufdef\ufff9-\ufffb\ufffe\uffff\ud800-\udfff]"
+    selector = rf"(?<![{EMOJI}0-9#*])[\ufe0e\ufe0f]|(?<=[0-9#*])[\ufe0e\ufe0f](?!\u20e3)"
+    mongolian = r"(?<![\u1820-\u18aa])[\u180b-\u180d\u180f]"
+    non_joiner = rf"\u200c(?<![{VIRAMA}]\u200c)(?!(?<=[{JOINS_BOTH}]\u200c)[{JOINS}])"
+    joiner = (
+        rf"\u200d(?<![{VIRAMA}]\u200d)(?!(?<=[{EMOJI}\U0001f3fb-\U0001f3ff\ufe0f]\u200d)[{EMOJI}])"
+        rf"(?!(?<=[{JOINS_BOTH}]\u200d)(?![{JOINS}\u200c\u200d]))(?!(?<![{JOINS_BOTH}\u200c\u200d]\u200d)[{JOINS}])"
+    )
+    return re.compile("|".join((escape, c1_sequence, control, invisible, selector, mongolian, non_joiner, joiner)))
+
+
 def clean(text: str) -> CleanText:
     """Return ``text`` as a person would read it."""
     # D-01, D-03
     if text.isascii() and text.isprintable():
         return CleanText(text)
-    if _SUSPECT.search(text) is None or _HIDDEN.search(text) is None:
+    if _SUSPECT.search(text) is None or _get_hidden().search(text) is None:
         return CleanText(text if text.isascii() else normalize("NFC", text))
     plain = text
-    while _HIDDEN.search(plain) is not None:  # what is taken out may bring two halves of a sequence together
-        plain = _HIDDEN.sub("", plain)
+    while _get_hidden().search(plain) is not None:  # what is taken out may bring two halves of a sequence together
+        plain = _get_hidden().sub("", plain)
     return CleanText(normalize("NFC", plain), len(text) - len(plain))
 
 
@@ -118,12 +122,12 @@ def may_hide(document: bytes) -> bool:
         odd.update(part.translate(None, _PLAIN).decode("utf-8", "replace"))
     if not odd:
         return False
-    if any(_HIDDEN.search(character) for character in odd if not _IN_PLACE.match(character)):
+    if any(_get_hidden().search(character) for character in odd if not _IN_PLACE.match(character)):
         return True
     if not any(_IN_PLACE.match(character) for character in odd):
         return False
     text = document.decode("utf-8", "replace")
-    return any(_HIDDEN.match(text, found.start()) for found in _IN_PLACE.finditer(text))
+    return any(_get_hidden().match(text, found.start()) for found in _IN_PLACE.finditer(text))
 
 
 def is_suspect(text: str) -> bool:
@@ -133,7 +137,7 @@ def is_suspect(text: str) -> bool:
 
 def is_hidden(text: str, place: int) -> bool:
     """Return whether the character of ``text`` at ``place`` is hidden there."""
-    return _HIDDEN.match(text, place) is not None
+    return _get_hidden().match(text, place) is not None
 
 
 def find_hidden(data: Json) -> Iterator[tuple[str | int, ...]]:

@@ -16,7 +16,6 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from html import escape
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -58,6 +57,8 @@ def find_forms(secret: str) -> set[str]:
     """Return the forms of ``secret`` in a text: plain, and as Python, JSON, URLs, HTML and base64 write it."""
     if _PLAIN.fullmatch(secret):
         return {secret, b64encode(secret.encode()).decode()}
+    from html import escape  # here, because it loads the names of all characters of HTML, and most secrets are plain
+
     data = secret.encode("utf-8", "surrogatepass")
     return {
         secret,
