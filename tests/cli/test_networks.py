@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -124,10 +125,44 @@ def test_unusable_tls_files_are_refused_in_one_sentence(toolwire: Run, desk: Pat
         assert "Traceback" not in done.err
 
 
+def find_refused(url: str, keys: list[str]) -> set[str]:
+    """Return which of ``keys`` the server does not take, by a connection of its own for each."""
+    asked = {
+        key: httpx.get(f"{url}/api/add?a=1", headers={"authorization": f"Bearer {key}"}, timeout=60) for key in keys
+    }
+    return {key for key, answer in asked.items() if answer.status_code == 401}
+
+
+@pytest.mark.requirement("GW-01")
+def test_workers_take_a_changed_key_file_on_sighup(desk: Path, tmp_path: Path) -> None:
+    file = tmp_path / "keys.txt"
+    file.write_text("old-key ada\nkey-of-bob bob\n")
+    argv = [sys.executable, "-m", "toolwire", "serve", desk, "--port", "0", "--workers", "2", "--api-key-file", file]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            url = next(line.split()[1] for line in process.stdout if line.startswith("at "))
+            assert find_refused(url, ["old-key", "key-of-bob", "new-key"]) == {"new-key"}
+            file.unlink()
+            process.send_signal(signal.SIGHUP)
+            assert "keys.txt" in next(line for line in process.stderr if "not taken" in line)
+            assert find_refused(url, ["old-key", "key-of-bob", "new-key"]) == {"new-key"}
+            file.write_text("new-key ada\n")
+            process.send_signal(signal.SIGHUP)
+            assert next(line for line in process.stderr if "Reloaded" in line)
+            until = time.monotonic() + 60
+            while find_refused(url, ["old-key", "key-of-bob", "new-key"]) != {"old-key", "key-of-bob"}:
+                assert time.monotonic() < until, "the old keys are still taken"
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_documents_begin_with_the_path_that_a_proxy_takes_off(desk: Path, workers: int) -> None:
     with start_serve(desk, "--root-path", "/shop/", "--workers", workers) as url:
-        described = httpx.get(f"{url}/openapi.json").json()
+        described = httpx.get(f"{url}/openapi.json", timeout=60).json()
         assert [server["url"] for server in described["servers"]] == ["/shop"]
 
 
@@ -138,6 +173,13 @@ def test_root_path_that_is_no_path_is_refused(toolwire: Run, desk: Path, path: s
     ran = toolwire("serve", desk, "--root-path", path)
     assert ran.code == 2
     assert ran.err.startswith("toolwire: --root-path is a path such as /tools")
+
+
+@pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
+def test_server_that_is_not_there_is_said_in_the_same_words_for_each_protocol(toolwire: Run, protocol: str) -> None:
+    ran = toolwire("tools", "http://127.0.0.1:1", "--protocol", protocol)
+    reason = "it does not take connections: is the server running there?"
+    assert (ran.code, ran.err) == (4, f"toolwire: http://127.0.0.1:1 could not be reached: {reason}\n")
 
 
 def test_network_options_are_validated(toolwire: Run, tmp_path: Path) -> None:

@@ -81,7 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--stdio serves one host: leave out --metrics-address.")
     if arguments.stdio and (arguments.reload or arguments.workers > 1 or arguments.tls_cert):
         raise UsageError("--stdio serves one host from one process: leave out --reload, --workers and --tls-cert.")
-    return serve_arguments(arguments)
+    # One process is the server itself: there is nothing that could take the settings anew while it serves.
+    renew = partial(build_settings, arguments) if arguments.workers > 1 else None
+    return serve_arguments(arguments, renew=renew)
 
 
 def serve_arguments(arguments: argparse.Namespace, *, renew: Callable[[], ServeSettings] | None = None) -> int:

@@ -35,7 +35,7 @@ def find(url: str) -> Flow[Finding]:
     address = f"{base}/tools"
     response = yield from fetch(Request("GET", address, _GET))
     if isinstance(response, Problem):
-        return _build_not_found(address, None, f"not reached: {response.message}")
+        return _build_not_found(address, None, response.message)
     if response.status != 200:
         return _build_not_found(address, response.status, _describe_status(response.status))
     data = read_json(response.body)
