@@ -17,7 +17,7 @@ import pytest
 
 from toolwire import Kind, Problem, connect, connect_sync
 from toolwire.client.transport.limits import TransportLimits
-from toolwire.client.transport.program_network import SyncProgramNetwork
+from toolwire.client.transport.message_network import SyncMessageNetwork
 from toolwire.client.transport.server_command import ServerCommand, read_server_command
 from toolwire.client.transport.server_program import ServerProgram
 from toolwire.core.connect_error import ConnectError
@@ -283,7 +283,7 @@ def test_restarts_of_a_crashing_program_are_delayed_increasingly(program: Write)
 
 
 def _initialize(program: ServerProgram) -> Problem:
-    ended = SyncProgramNetwork(program, TransportLimits()).send(_build_request("initialize"))
+    ended = SyncMessageNetwork(program, TransportLimits()).send(_build_request("initialize"))
     assert isinstance(ended, Problem)
     return ended
 
@@ -427,7 +427,7 @@ def test_program_without_an_answer_to_discovery_counts_as_older(program: Write) 
     assert command is not None
     started = ServerProgram(command)
     try:
-        response = SyncProgramNetwork(started, TransportLimits(total_s=0.2)).send(_build_request("server/discover"))
+        response = SyncMessageNetwork(started, TransportLimits(total_s=0.2)).send(_build_request("server/discover"))
     finally:
         started.close()
     assert isinstance(response, Response)

@@ -280,11 +280,11 @@ def test_server_that_only_answers_403_is_said_to_refuse_access(url: str, hint: s
 
 
 @pytest.mark.parametrize("path", ["/sse", "/mcp/sse/", "/sse?x=1"])
-def test_server_of_the_old_sse_transport_is_said_to_need_a_bridge(path: str) -> None:
+def test_url_of_the_old_sse_transport_without_a_stream_is_said_to_have_none(path: str) -> None:
     url = f"https://a.example{path}"
     found = Discovery(url=url, peer=None, probes=(Probe("mcp", url, 404, "shows no mark of MCP"),))
     assert "HTTP+SSE transport" in explain_failure(found)
-    assert "mcp-remote https://a.example/" in explain_failure(found)
+    assert "opens no stream of events there" in explain_failure(found)
 
 
 def test_unknown_protocol_is_refused_before_connecting(url: str) -> None:

@@ -27,8 +27,8 @@ from toolwire.client.discovery.fetch_documents import TOTAL_S, limit_time
 from toolwire.client.transport.drivers import BRIEF_S
 from toolwire.client.transport.drivers import run as drive
 from toolwire.client.transport.limits import DISCOVERY_LIMITS, TransportLimits
+from toolwire.client.transport.message_network import SyncMessageNetwork
 from toolwire.client.transport.network import NetworkAccess, SyncNetwork
-from toolwire.client.transport.program_network import SyncProgramNetwork
 from toolwire.core.codec import Peer, fetch
 from toolwire.core.model import Json, Secret
 from toolwire.core.url_display import show_url
@@ -63,7 +63,7 @@ def _survey_program(text: str, total_s: float) -> Discovery | None:
     if program is None:
         return None
     with closing(program):
-        return drive(factory.discover()[0], SyncProgramNetwork(program, replace(DISCOVERY_LIMITS, total_s=total_s)))
+        return drive(factory.discover()[0], SyncMessageNetwork(program, replace(DISCOVERY_LIMITS, total_s=total_s)))
 
 
 def survey_url(
@@ -78,7 +78,15 @@ def survey_url(
 
     No probe begins after ``total_s`` seconds, and none takes longer.
     """
-    factory = ConnectionFactory(ConnectOptions(url=url, api_key=key, headers=headers))
+    factory = ConnectionFactory(ConnectOptions(url=url, api_key=key, headers=headers, discovery_s=total_s, **access))
+    if factory.has_stream_url:
+        server = factory.open_event_stream()
+        if server is not None:
+            with closing(server):
+                return drive(
+                    factory.discover(is_mcp=True)[0],
+                    SyncMessageNetwork(server, replace(DISCOVERY_LIMITS, total_s=total_s)),
+                )
     open_network = partial(SyncNetwork, credentials=factory.credentials(), headers=factory.site_headers(), **access)
     with closing(open_network(limits=replace(DISCOVERY_LIMITS, total_s=total_s))) as network:
         found = drive(authenticate_on_challenge(limit_time(discover(url, survey=True), total_s)), network)

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, Ty
 from toolwire.client.calls.retry import DEFAULT_RETRIES
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.discover import Discovery
+from toolwire.client.discovery.document_snapshot import SnapshotBuilder
 from toolwire.client.discovery.fetch_documents import TOTAL_S
 from toolwire.client.discovery.relocation import MAX_RELOCATIONS
 from toolwire.client.transport.drivers import Approver, SyncNotify, SyncTransport, Transport, run
 from toolwire.client.transport.limits import DEFAULT_LIMITS
+from toolwire.client.transport.message_exchange import MessageServer
 from toolwire.client.transport.network import NetworkAccess, SyncNetwork
-from toolwire.client.transport.server_program import ServerProgram
 from toolwire.core.codec import Flow, Peer
 from toolwire.core.model import ANONYMOUS, Context, Json, Problem, Secret, Tool
 from toolwire.core.resources import COMPLETE_RESULTS
@@ -59,7 +60,7 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
         self._driver = driver
         self._remote_class = remote_class
         self._network: TransportT | None = None
-        self._program: ServerProgram | None = None
+        self._server: MessageServer | None = None
         self._auth_network: SyncNetwork | None = None
         self._remote: RemoteT | None = None
 
@@ -73,7 +74,7 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
         try:
             if self._factory.options.app is not None:
                 await self._driver.open_app(self._factory.options.app)
-            self._program = await self._driver.call(self._factory.open_program)
+            self._server = await self._driver.call(self._factory.open_program)
             found = await self._discover()
             if self._auth_network is not None:
                 await self._driver.call(self._factory.prepare_auth, found, self._auth_network)
@@ -106,7 +107,7 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
 
     def _build_remote(self, found: Discovery, context: Context) -> RemoteT:
         factory, options = self._factory, self._factory.options
-        self._network = self._driver.open_network(self._program, factory.call_network(found))
+        self._network = self._driver.open_network(self._server, factory.call_network(found))
         return self._remote_class(
             factory.build(found),
             self._network,
@@ -125,8 +126,7 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
             self._auth_network = SyncNetwork(**factory.access())
             # Stored credentials are in files and may need a refresh over the network, both of which block.
             await self._driver.call(factory.load_auth, self._auth_network)
-            flow, builder = factory.discover()
-            found = await self._fetch(flow)
+            found, builder = await self._look(factory)
             relocated = factory.relocate(found, builder.relocation) if remaining else None
             if relocated is None:
                 return factory.add_source(found, builder)
@@ -134,13 +134,29 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
             self._auth_network.close()
             self._factory = relocated
 
+    async def _look(self, factory: ConnectionFactory) -> tuple[Discovery, SnapshotBuilder]:
+        """Return what is at the URL of ``factory``; a server of the HTTP+SSE transport is kept open for the calls."""
+        if factory.has_stream_url:
+            await self._driver.call(self._open_event_stream, factory)
+        flow, builder = factory.discover(is_mcp=self._server is not None)
+        found = await self._fetch(flow)
+        if found.peer is None and self._server is None and factory.is_said_to_be_mcp:
+            await self._driver.call(self._open_event_stream, factory)
+            flow, builder = factory.discover(is_mcp=True)
+            found = await self._fetch(flow)
+        return found, builder
+
+    def _open_event_stream(self, factory: ConnectionFactory) -> None:
+        # Kept at once: a task that is cancelled meanwhile does not get what a thread returns.
+        self._server = factory.open_event_stream()
+
     async def _refetch(self, connection: Connection, *, anew: bool) -> Connection | Problem:
         """Return the present ``connection``; with ``anew`` its documents are fetched, however fresh they are."""
         flow, builder = self._factory.rediscover(connection, anew=anew)
         return self._factory.rebuild(connection, await self._fetch(flow), builder)
 
     async def _fetch(self, flow: Flow[T]) -> T:
-        network = self._driver.open_network(self._program, self._factory.discovery_network())
+        network = self._driver.open_network(self._server, self._factory.discovery_network())
         try:
             # A document may have megabytes: parsing it in the event loop would stall every other task.
             return await self._driver.fetch(flow, network)
@@ -152,7 +168,7 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
             await self._driver.close_network(self._network)
         if self._auth_network is not None:
             self._auth_network.close()
-        await self._driver.close(self._program)
+        await self._driver.close(self._server)
 
 
 class PendingConnection(_Opening[Transport, Notify, Remote]):
@@ -178,20 +194,30 @@ class PendingConnection(_Opening[Transport, Notify, Remote]):
 
     def open_without_user(self) -> Remote:
         """Return the Remote without entering; see ``connect_without_user``."""
-        self._program = self._factory.open_program()
+        self._server = self._factory.open_program()
         try:
-            found = self._discover_once()
+            found = self._discover_blocking()
         except BaseException:
-            if self._program is not None:
-                self._program.close()
+            if self._server is not None:
+                self._server.close()
             raise
         return self._build_remote(found, ANONYMOUS)
 
-    def _discover_once(self) -> Discovery:
+    def _discover_blocking(self) -> Discovery:
         """Return what the URL offers, fetched blocking and without a stored credential of a user."""
-        flow, builder = self._factory.discover()
+        factory = self._factory
+        if factory.has_stream_url:
+            self._open_event_stream(factory)
+        found = self._discover_once()
+        if found.peer is None and self._server is None and factory.is_said_to_be_mcp:
+            self._open_event_stream(factory)
+            return self._discover_once()
+        return found
+
+    def _discover_once(self) -> Discovery:
+        flow, builder = self._factory.discover(is_mcp=self._server is not None)
         # Blocking, because this runs outside of an event loop, or inside one that it cannot wait for.
-        with closing(BlockingDriver().open_network(self._program, self._factory.discovery_network())) as network:
+        with closing(BlockingDriver().open_network(self._server, self._factory.discovery_network())) as network:
             found = self._factory.add_source(run(flow, network), builder)
             return found if found.peer is None else replace(found, peer=_load_offered(found.peer, network))
 

@@ -327,12 +327,10 @@ def _explain_no_protocol(found: Discovery) -> str:
         how = "connect to that document, or agree with approve_relocation=... or at a terminal"
         return f"{show_url(named.url)} {named.meaning.partition(':')[0]}: that is not used unless you trust it; {how}."
     url = show_url(found.url)
-    # MC-12: the transport of 2024-11-05 needs a stream beside each request; bridges for it are at hand.
+    # MC-13
     if found.url.partition("?")[0].rstrip("/").endswith("/sse"):
-        how = (
-            f'use its other endpoint, which often ends with /mcp, or a bridge, such as "stdio:npx -y mcp-remote {url}"'
-        )
-        return f"{url} ends like an MCP server of the HTTP+SSE transport, which streamable HTTP has replaced: {how}."
+        how = "is the URL right, and has it no other endpoint, which often ends with /mcp?"
+        return f"{url} ends like an MCP server of the HTTP+SSE transport, but opens no stream of events there: {how}"
     elsewhere = 'an MCP server at a path that does not end with /mcp is found with protocol="mcp" or --protocol mcp'
     return f"{url} speaks none of our protocols; `toolwire explain {url}` shows each request to it; {elsewhere}."
 

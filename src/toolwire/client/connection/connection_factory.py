@@ -17,6 +17,7 @@ from toolwire.client.discovery.document_snapshot import SnapshotBuilder, refetch
 from toolwire.client.discovery.fetch_documents import fetch_documents
 from toolwire.client.discovery.relocation import Relocation, resolve_relocation
 from toolwire.client.discovery.source import build_source, find_document_url
+from toolwire.client.transport.event_stream_server import BAD_STREAM, OPENING_S, EventStreamServer
 from toolwire.client.transport.limits import BREAKER_FAILURES, TransportLimits
 from toolwire.client.transport.network import NetworkAccess, NetworkSettings, SyncNetwork
 from toolwire.client.transport.request_rules import Credentials, SiteHeaders
@@ -111,6 +112,54 @@ class ConnectionFactory:
             agreed.add(command.digest, str(command))
         return ServerProgram(command)
 
+    def open_event_stream(self) -> EventStreamServer | None:
+        """Return the MCP server of the HTTP+SSE transport at the URL of the options, or None if there is none.
+
+        This blocks, up to 10 s where a stream opens that names no endpoint.
+
+        Raises:
+            ConnectError: there is such a stream, and it names no endpoint of its own.
+        """
+        server = EventStreamServer(complete_url(self.options.address), self._open_stream_network)
+        outcome = server.open(min(OPENING_S, self.options.discovery_s))
+        if outcome is None:
+            return server
+        server.close()
+        if isinstance(outcome, Problem) and outcome.details.get("reason") in BAD_STREAM:
+            raise ConnectError(outcome.message, kind=outcome.kind)  # any other look would wait for this stream to end
+        return None
+
+    @property
+    def has_stream_url(self) -> bool:
+        """Whether the URL ends like one of the HTTP+SSE transport: a plain GET may never end there."""
+        path = complete_url(self.options.address).partition("#")[0].partition("?")[0]
+        return self._may_stream and path.rstrip("/").endswith("/sse")
+
+    @property
+    def is_said_to_be_mcp(self) -> bool:
+        """Whether the user says that the URL is an MCP server, whatever its path."""
+        return self._may_stream and self.options.protocol == "mcp"
+
+    @property
+    def _may_stream(self) -> bool:
+        # MC-13
+        options = self.options
+        is_url = options.command is None and options.app is None and not options.document
+        return is_url and options.protocol in (None, "mcp")
+
+    def _open_stream_network(self, limits: TransportLimits) -> SyncNetwork:
+        """Return a network as for calls, to the origin of the options alone."""
+        options = self.options
+        home = read_url(complete_url(options.address))
+        return SyncNetwork(
+            limits=limits,
+            credentials=self.credentials(),
+            headers=self.site_headers(),
+            origins=frozenset() if isinstance(home, Problem) else frozenset({home.origin}),
+            signer=self.auth,
+            **self.access(),
+        )
+
     # Networks
 
     def call_network(self, found: Discovery) -> NetworkSettings:
@@ -153,10 +202,13 @@ class ConnectionFactory:
 
     # Discovery
 
-    def discover(self) -> tuple[Flow[Discovery], SnapshotBuilder]:
-        """Return the flow that finds what the URL offers, and what records the documents it fetches."""
+    def discover(self, *, is_mcp: bool = False) -> tuple[Flow[Discovery], SnapshotBuilder]:
+        """Return the flow that finds what the URL offers, and what records the documents it fetches.
+
+        With ``is_mcp`` only that protocol is looked for, as always in a program.
+        """
         options = self.options
-        protocol = options.protocol if options.command is None else "mcp"
+        protocol = "mcp" if is_mcp or options.command is not None else options.protocol
         if self._can_ask and protocol is None and options.app is not None and not callable(options.url):
             protocol = "mcp"  # of the protocols of our own server, the one by which a tool can ask the user
         return self._fetch(

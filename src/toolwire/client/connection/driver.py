@@ -27,9 +27,9 @@ from toolwire.client.transport.drivers import (
 )
 from toolwire.client.transport.in_process import AppLifespan, AppNetwork, Asgi, SyncAppNetwork, open_portal
 from toolwire.client.transport.limits import DEFAULT_LIMITS
+from toolwire.client.transport.message_exchange import MessageServer
+from toolwire.client.transport.message_network import MessageNetwork, SyncMessageNetwork
 from toolwire.client.transport.network import Network, NetworkSettings, SyncNetwork
-from toolwire.client.transport.program_network import ProgramNetwork, SyncProgramNetwork
-from toolwire.client.transport.server_program import ServerProgram
 from toolwire.core.codec import Flow
 from toolwire.core.http import Request
 from toolwire.core.model import COMPLETED, Progress
@@ -40,7 +40,7 @@ T = TypeVar("T")
 TransportT = TypeVar("TransportT")
 NotifyT = TypeVar("NotifyT")
 Arguments = TypeVarTuple("Arguments")
-_SyncNetworks: TypeAlias = SyncNetwork | SyncAppNetwork | SyncProgramNetwork
+_SyncNetworks: TypeAlias = SyncNetwork | SyncAppNetwork | SyncMessageNetwork
 
 
 class Listening(Protocol):
@@ -110,8 +110,8 @@ class Driver(Protocol[TransportT, NotifyT]):
         """Start an application of this process; requests go to it from now on."""
         ...
 
-    def open_network(self, program: ServerProgram | None, settings: NetworkSettings) -> TransportT:
-        """Return the network to ``program``, to the application that was opened, or to the internet."""
+    def open_network(self, server: MessageServer | None, settings: NetworkSettings) -> TransportT:
+        """Return the network to ``server``, to the application that was opened, or to the internet."""
         ...
 
     async def close_network(self, network: TransportT) -> None:
@@ -122,8 +122,8 @@ class Driver(Protocol[TransportT, NotifyT]):
         """Send ``message``, if there is one, within ``BRIEF_S`` seconds."""
         ...
 
-    async def close(self, program: ServerProgram | None) -> None:
-        """Stop the application and ``program``."""
+    async def close(self, server: MessageServer | None) -> None:
+        """Stop the application and ``server``."""
         ...
 
 
@@ -176,10 +176,10 @@ class AsyncDriver:
         self._app, self._lifespan = app, AppLifespan(app)
         await self._lifespan.start()
 
-    def open_network(self, program: ServerProgram | None, settings: NetworkSettings) -> Network | ProgramNetwork:
-        """Return the network to ``program``, to the application that was opened, or to the internet."""
-        if program is not None:
-            return ProgramNetwork(program, settings.get("limits", DEFAULT_LIMITS))
+    def open_network(self, server: MessageServer | None, settings: NetworkSettings) -> Network | MessageNetwork:
+        """Return the network to ``server``, to the application that was opened, or to the internet."""
+        if server is not None:
+            return MessageNetwork(server, settings.get("limits", DEFAULT_LIMITS))
         return Network(**settings) if self._app is None else AppNetwork(self._app, **settings)
 
     async def close_network(self, network: Transport) -> None:
@@ -190,15 +190,15 @@ class AsyncDriver:
         """Send ``message``, if there is one, even if this task is cancelled."""
         await send_briefly(network, message)
 
-    async def close(self, program: ServerProgram | None) -> None:
-        """Stop the application and ``program``."""
+    async def close(self, server: MessageServer | None) -> None:
+        """Stop the application and ``server``."""
         if self._lifespan is not None:
             await self._lifespan.stop()
             self._lifespan = None
-        if program is not None:
-            # The shield lets the program end although the task is being cancelled.
+        if server is not None:
+            # The shield lets a program end although the task is being cancelled.
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(program.close)
+                await anyio.to_thread.run_sync(server.close)
 
 
 class BlockingDriver:
@@ -256,10 +256,10 @@ class BlockingDriver:
         self._portal = self._opened.enter_context(open_portal(app))
         self._app = app
 
-    def open_network(self, program: ServerProgram | None, settings: NetworkSettings) -> _SyncNetworks:
-        """Return the network to ``program``, to the application that was opened, or to the internet."""
-        if program is not None:
-            return SyncProgramNetwork(program, settings.get("limits", DEFAULT_LIMITS))
+    def open_network(self, server: MessageServer | None, settings: NetworkSettings) -> _SyncNetworks:
+        """Return the network to ``server``, to the application that was opened, or to the internet."""
+        if server is not None:
+            return SyncMessageNetwork(server, settings.get("limits", DEFAULT_LIMITS))
         if self._app is None or self._portal is None:
             return SyncNetwork(**settings)
         return SyncAppNetwork(self._app, self._portal, **settings)
@@ -273,10 +273,10 @@ class BlockingDriver:
         if message is not None and isinstance(network, _SyncNetworks):
             network.send(message, total_s=BRIEF_S)
 
-    async def close(self, program: ServerProgram | None) -> None:
-        """Stop ``program`` and the application."""
-        if program is not None:
-            program.close()
+    async def close(self, server: MessageServer | None) -> None:
+        """Stop ``server`` and the application."""
+        if server is not None:
+            server.close()
         self._opened.close()
 
 

@@ -23,29 +23,37 @@ from contextlib import suppress
 from dataclasses import field, replace
 from io import FileIO
 from queue import SimpleQueue
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, cast
 from weakref import WeakSet
 
 from toolwire.core.dataclass import dataclass
-from toolwire.core.http import JSON_HEADERS, Headers, Request, Response, get_header
+from toolwire.core.http import JSON_HEADERS, Request, Response, get_header
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
-from toolwire.framing.jsonrpc import METHOD_NOT_FOUND
 from toolwire.framing.text_cleaning import clean
 from toolwire.protocols.mcp.revision import SESSION_HEADER
 
 from .failures import bad_response, unreachable
+from .message_exchange import (
+    ACCEPTED,
+    CANCELLED,
+    MAX_JUNK,
+    MAX_UNSOLICITED,
+    MIB,
+    NO_SESSION,
+    NO_STREAM,
+    Deliver,
+    ExchangeEnd,
+    ExchangeTable,
+    MessageExchange,
+    build_cancellation,
+    build_reopening,
+    build_reply,
+)
 from .server_command import ServerCommand
 
-MIB: Final = 1024 * 1024
 MAX_LINE: Final = 16 * MIB
 """The longest line that is read, in bytes."""
-MAX_UNREAD: Final = 16 * MIB
-"""How many bytes of messages wait for the reader of one request."""
-MAX_UNSOLICITED: Final = 16 * MIB
-"""How many bytes a program may write between two answers that no request waits for."""
-MAX_JUNK: Final = 1_000
-"""How many lines between two answers may be something else than a message."""
 MAX_UNWRITTEN: Final = 32 * MIB
 """How many bytes of messages wait for the program to read them."""
 MAX_ERRORS: Final = 8 * 1024
@@ -57,42 +65,9 @@ _STEADY_S: Final = 60.0
 """A program that ran for so long is started again at once."""
 _CHUNK: Final = 65_536
 _SHOWN: Final = 300
-_ACCEPTED: Final = Response(202)
-_NO_STREAM: Final = Response(405, ((b"allow", b"POST"),))
-_NO_SESSION: Final = Response(404)
-_CANCELLED: Final = "notifications/cancelled"
 
 # Weak, so that the list for the exit of the process keeps no program alive.
 _running: WeakSet[ServerProgram] = WeakSet()
-
-
-class ExchangeEnd(NamedTuple):
-    """The end of an exchange: ``answer``, or the ``problem`` that says why there is none."""
-
-    problem: Problem | None = None
-    answer: bytes = b""
-
-
-Deliver: TypeAlias = Callable[[bytes | ExchangeEnd], None]
-"""Takes each message for a request, then the end. It is called from other threads and must not block."""
-
-
-@dataclass(eq=False, slots=True)
-class ProgramExchange:
-    """One request that waits for its answer. The reader of its messages calls ``count_read`` for each."""
-
-    id: Json
-    number: int
-    method: str
-    token: Json
-    deliver: Deliver
-    process: _Process
-    unread: int = 0
-    headers: Headers = JSON_HEADERS
-
-    def count_read(self, message: bytes) -> None:
-        """Take ``message`` off what waits for the reader."""
-        self.unread -= len(message)
 
 
 class ServerProgram:
@@ -111,11 +86,11 @@ class ServerProgram:
         self._opening: tuple[int, bytes] | None = None
         _running.add(self)
 
-    def begin(self, request: Request, deliver: Deliver) -> ProgramExchange | Response | Problem:
+    def begin(self, request: Request, deliver: Deliver) -> MessageExchange | Response | Problem:
         """Write ``request`` to the program. Return its exchange, or the response where none is awaited."""
         message = jsontext.read(request.body) if request.method == "POST" else None
         if not isinstance(message, dict):
-            return _NO_STREAM
+            return NO_STREAM
         method = message.get("method")
         with self.lock:
             if self._closed:
@@ -124,18 +99,18 @@ class ServerProgram:
                 return self._notify(message)
             session = get_header(request.headers, SESSION_HEADER)
             if session and (session != str(self._generation) or self._find_process() is None):
-                return _NO_SESSION
+                return NO_SESSION
             process = self._find_process() or self._start()
             if isinstance(process, Problem):
                 return process
             return self._ask(process, message, method, deliver)
 
-    def cancel(self, exchange: ProgramExchange) -> None:
+    def cancel(self, exchange: MessageExchange) -> None:
         """Stop waiting for the answer of ``exchange``, and tell the program."""
         with self.lock:
-            if exchange.process.pending.pop(exchange.number, None) is not None:
-                params: Json = {"requestId": exchange.number, "reason": "The caller does not wait for it any more."}
-                exchange.process.write({"jsonrpc": "2.0", "method": _CANCELLED, "params": params})
+            process = self._process
+            if exchange.table.remove(exchange) and process is not None and process.exchanges is exchange.table:
+                process.write(build_cancellation(exchange))
 
     def close(self) -> None:
         """End the program and everything that it started; this takes up to a few seconds."""
@@ -188,22 +163,16 @@ class ServerProgram:
 
     def _ask(
         self, process: _Process, message: dict[str, Json], method: str, deliver: Deliver
-    ) -> ProgramExchange | Response | Problem:
+    ) -> MessageExchange | Response | Problem:
         headers = (*JSON_HEADERS, (SESSION_HEADER, str(self._generation).encode())) if method == "initialize" else ()
         if method == "initialize" and self._opening is not None and self._opening[0] == self._generation:
             # Concurrent calls may each find that their session has ended; the program is opened once.
-            answer = jsontext.read(self._opening[1])
-            opened = {**answer, "id": message["id"]} if isinstance(answer, dict) else {}
-            return Response(200, headers, jsontext.write(opened))
-        process.number += 1
-        token = jsontext.get_object(jsontext.get_object(message, "params"), "_meta").get("progressToken")
-        # A number of our own as the id: several callers can choose the same id at the same time.
-        exchange = ProgramExchange(message["id"], process.number, method, token, deliver, process)
+            return Response(200, headers, build_reopening(self._opening[1], message["id"]))
+        exchange = process.exchanges.add(message, method, deliver)
         if headers:
             exchange.headers = headers
-        process.pending[exchange.number] = exchange
         if not process.write({**message, "id": exchange.number}):
-            del process.pending[exchange.number]
+            process.exchanges.remove(exchange)
             return _allow_retry(unreachable(f"{self.name} does not read its input.", "blocked", sent=False), 1_000)
         return exchange
 
@@ -211,14 +180,14 @@ class ServerProgram:
         """Write a notification, or an answer to a request of the program."""
         process = self._find_process()
         if process is None:
-            return _ACCEPTED
-        if message.get("method") == _CANCELLED:
+            return ACCEPTED
+        if message.get("method") == CANCELLED:
             wanted = jsontext.get_object(message, "params").get("requestId")
-            for exchange in [one for one in process.pending.values() if one.id == wanted]:
+            for exchange in [one for one in process.exchanges.pending.values() if one.id == wanted]:
                 self.cancel(exchange)
         else:
             process.write(message)
-        return _ACCEPTED
+        return ACCEPTED
 
     def keep_opening(self, process: _Process, answer: bytes) -> None:
         """Keep the answer to ``initialize``, for a second request to this process."""
@@ -268,8 +237,7 @@ class _Process:
 
     def __init__(self, popen: subprocess.Popen[bytes], pipes: _Pipes, program: ServerProgram, started: float) -> None:
         self.started = started
-        self.number = 0
-        self.pending: dict[int, ProgramExchange] = {}
+        self.exchanges = ExchangeTable()
         self.has_ended = False
         self._popen, self._pipes, self._program = popen, pipes, program
         self._errors = _ErrorOutput()
@@ -354,8 +322,7 @@ class _Process:
         self._lines.put(None)
         with self._program.lock:
             self.has_ended = True
-            pending = list(self.pending.values())
-            self.pending.clear()
+            pending = self.exchanges.clear()
             self._program.count_end(self)
         problem = self._describe_end(code)
         for exchange in pending:
@@ -388,53 +355,27 @@ class _Process:
                 self._stop(f"wrote more than {MAX_JUNK:,} lines that are no messages")
             return
         with self._program.lock:
-            exchange = self._find_exchange(message)
+            exchange = self.exchanges.find(message)
             if exchange is None:
                 self._take_unsolicited(message, len(line))
                 return
             self._deliver(exchange, message)
 
-    def _find_exchange(self, message: dict[str, Any]) -> ProgramExchange | None:
-        """Return the exchange that ``message`` belongs to, or None if no request waits for it."""
-        method, id_ = message.get("method"), message.get("id")
-        if not isinstance(method, str):
-            # Not isinstance(): True is an int that equals 1, and must not find a request.
-            return self.pending.get(id_) if type(id_) is int else None
-        if id_ is not None:
-            # A question of the program belongs to the call that it works on; with several, nothing says to which.
-            calls = [one for one in self.pending.values() if one.method == "tools/call"]
-            return calls[0] if len(calls) == 1 else None
-        token = jsontext.get_object(message, "params").get("progressToken")
-        if token is None:
-            return None
-        return next((one for one in self.pending.values() if one.token == token), None)
-
-    def _deliver(self, exchange: ProgramExchange, message: dict[str, Any]) -> None:
-        is_answer = "method" not in message
-        text = jsontext.write({**message, "id": exchange.id} if is_answer else message)
-        exchange.unread += len(text)
-        if exchange.unread > MAX_UNREAD:
-            self._program.cancel(exchange)
-            sentence = f"{self._program.name} sent more than {MAX_UNREAD:,} bytes that were not read yet."
-            exchange.deliver(ExchangeEnd(bad_response(sentence, "too_large")))
-            return
-        if not is_answer:
-            exchange.deliver(text)
-            return
-        self._unsolicited = self._junk = 0
-        del self.pending[exchange.number]
-        if exchange.method == "initialize" and "result" in message:
-            self._program.keep_opening(self, text)
-        exchange.deliver(ExchangeEnd(answer=text))
+    def _deliver(self, exchange: MessageExchange, message: dict[str, Any]) -> None:
+        text = self.exchanges.deliver(exchange, message, self._program.name)
+        if text is None:
+            self.write(build_cancellation(exchange))
+        elif "method" not in message:
+            self._unsolicited = self._junk = 0
+            if exchange.method == "initialize" and "result" in message:
+                self._program.keep_opening(self, text)
 
     def _take_unsolicited(self, message: dict[str, Any], size: int) -> None:
         self._unsolicited += size
         if self._unsolicited > MAX_UNSOLICITED:
             self._stop(f"wrote more than {MAX_UNSOLICITED:,} bytes that nothing had asked for")
-        elif isinstance(method := message.get("method"), str) and message.get("id") is not None:
-            answer: dict[str, Json] = {"jsonrpc": "2.0", "id": message["id"]}
-            refusal: Json = {"code": METHOD_NOT_FOUND, "message": f"This client does not offer {method[:100]!r} now."}
-            self.write({**answer, "result": {}} if method == "ping" else {**answer, "error": refusal})
+        elif (reply := build_reply(message)) is not None:
+            self.write(reply)
 
     def _stop(self, fault: str) -> None:
         self._fault = self._fault or fault

@@ -289,7 +289,8 @@ def _build_endpoint(url: str) -> str | None:
     except ValueError:
         return None
     path = parts.path.rstrip("/")
-    if not path.endswith("/mcp"):
+    # MC-13: what ends with /sse is an endpoint already, of the transport before this one.
+    if not path.endswith(("/mcp", "/sse")):
         path += "/mcp"
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
 

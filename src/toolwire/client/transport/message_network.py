@@ -1,8 +1,10 @@
-"""Send requests to an MCP server that is a program, asynchronously and blocking: a request is a line for it.
+"""Send requests to an MCP server that answers on one channel, asynchronously and blocking.
+
+Such a server is a program, for which a request is a line, or one of the HTTP+SSE transport.
 
 Rules:
 - A program sees what a server sees over HTTP, without header fields: no credential is sent to it.
-- Leaving a call tells the program that it is cancelled.
+- Leaving a call tells the server that it is cancelled.
 - Older programs do not know ``server/discover``. No answer within 10 s means that the program does not know it.
 """
 # MC-02
@@ -26,18 +28,18 @@ from toolwire.framing.jsonrpc import METHOD_NOT_FOUND
 from .drivers import PieceHandler, SyncPieceHandler
 from .failures import timeout
 from .limits import TransportLimits
-from .server_program import ExchangeEnd, ProgramExchange, ServerProgram
+from .message_exchange import ExchangeEnd, MessageExchange, MessageServer
 
 DISCOVER_S: Final = 10.0
 """How long a program may take to answer ``server/discover``, in seconds."""
 _STREAM: Final = (b"content-type", b"text/event-stream")
 
 
-class SyncProgramNetwork:
-    """The blocking transport to one program, which stays open when this is closed."""
+class SyncMessageNetwork:
+    """The blocking transport to one such server, which stays open when this is closed."""
 
-    def __init__(self, program: ServerProgram, limits: TransportLimits) -> None:
-        self._program, self._limits = program, limits
+    def __init__(self, server: MessageServer, limits: TransportLimits) -> None:
+        self._server, self._limits = server, limits
 
     def send(self, request: Request, *, total_s: float | None = None) -> Response | Problem:
         """Return the response to ``request``; see ``SyncNetwork.send``."""
@@ -48,14 +50,14 @@ class SyncProgramNetwork:
         return self._exchange(request, hear, self._limits.total_s if brief else self._limits.stream_s)
 
     def close(self) -> None:
-        """Do nothing: the program belongs to the connection."""
+        """Do nothing: the server belongs to the connection."""
 
     def _exchange(self, request: Request, hear: SyncPieceHandler | None, within_s: float) -> Response | Problem:
         items: queue.SimpleQueue[bytes | ExchangeEnd] = queue.SimpleQueue()
-        begun = self._program.begin(request, items.put)
-        if not isinstance(begun, ProgramExchange):
+        begun = self._server.begin(request, items.put)
+        if not isinstance(begun, MessageExchange):
             return begun
-        answer = _Answer(self._program, begun, streams=hear is not None)
+        answer = _Answer(self._server, begun, streams=hear is not None)
         deadline = time.monotonic() + answer.limit(within_s)
         try:
             while True:
@@ -70,15 +72,15 @@ class SyncProgramNetwork:
                 if isinstance(item, ExchangeEnd):
                     return answer.build(item)
         finally:
-            # After the answer this has no effect. Before it, the program learns that it can stop.
-            self._program.cancel(begun)
+            # After the answer this has no effect. Before it, the server learns that it can stop.
+            self._server.cancel(begun)
 
 
-class ProgramNetwork:
-    """The asynchronous transport to one program, which stays open when this is closed."""
+class MessageNetwork:
+    """The asynchronous transport to one such server, which stays open when this is closed."""
 
-    def __init__(self, program: ServerProgram, limits: TransportLimits) -> None:
-        self._program, self._limits = program, limits
+    def __init__(self, server: MessageServer, limits: TransportLimits) -> None:
+        self._server, self._limits = server, limits
 
     async def send(self, request: Request, *, total_s: float | None = None) -> Response | Problem:
         """Return the response to ``request``; see ``Network.send``."""
@@ -89,36 +91,36 @@ class ProgramNetwork:
         return await self._exchange(request, hear, self._limits.total_s if brief else self._limits.stream_s)
 
     async def aclose(self) -> None:
-        """Do nothing: the program belongs to the connection."""
+        """Do nothing: the server belongs to the connection."""
 
     async def _exchange(self, request: Request, hear: PieceHandler | None, within_s: float) -> Response | Problem:
         items: asyncio.Queue[bytes | ExchangeEnd] = asyncio.Queue()
-        deliver, exchanges = _build_delivery(items), list[ProgramExchange]()
+        deliver, exchanges = _build_delivery(items), list[MessageExchange]()
 
-        def begin() -> ProgramExchange | Response | Problem:
-            begun = self._program.begin(request, deliver)
-            if isinstance(begun, ProgramExchange):
+        def begin() -> MessageExchange | Response | Problem:
+            begun = self._server.begin(request, deliver)
+            if isinstance(begun, MessageExchange):
                 exchanges.append(begun)  # a task that is cancelled meanwhile does not get what this returns
             return begun
 
         try:
             # Starting a program takes a while, and would stall every other task.
             begun = await anyio.to_thread.run_sync(begin)
-            if not isinstance(begun, ProgramExchange):
+            if not isinstance(begun, MessageExchange):
                 return begun
             return await self._read(items, hear, begun, within_s)
         finally:
             for exchange in exchanges:
-                self._program.cancel(exchange)
+                self._server.cancel(exchange)
 
     async def _read(
         self,
         items: asyncio.Queue[bytes | ExchangeEnd],
         hear: PieceHandler | None,
-        begun: ProgramExchange,
+        begun: MessageExchange,
         within_s: float,
     ) -> Response | Problem:
-        answer = _Answer(self._program, begun, streams=hear is not None)
+        answer = _Answer(self._server, begun, streams=hear is not None)
         try:
             with anyio.fail_after(answer.limit(within_s)):
                 while True:
@@ -137,7 +139,7 @@ def _build_delivery(items: asyncio.Queue[bytes | ExchangeEnd]) -> Callable[[byte
     loop = asyncio.get_running_loop()
 
     def deliver(item: bytes | ExchangeEnd) -> None:
-        # Threads of the program call this, and only the loop itself may change the queue.
+        # Threads of the server call this, and only the loop itself may change the queue.
         if not loop.is_closed():
             loop.call_soon_threadsafe(items.put_nowait, item)
 
@@ -147,8 +149,8 @@ def _build_delivery(items: asyncio.Queue[bytes | ExchangeEnd]) -> Callable[[byte
 class _Answer:
     """Builds the response from the messages of one exchange: events if other messages came before the answer."""
 
-    def __init__(self, program: ServerProgram, exchange: ProgramExchange, *, streams: bool) -> None:
-        self._program, self._begun = program, exchange
+    def __init__(self, server: MessageServer, exchange: MessageExchange, *, streams: bool) -> None:
+        self._server, self._begun = server, exchange
         self._streams, self._has_events = streams, False
         self._is_discovery = exchange.method == "server/discover"
 
@@ -166,11 +168,13 @@ class _Answer:
         return min(within_s, DISCOVER_S) if self._is_discovery else within_s
 
     def time_out(self) -> Response | Problem:
-        """Return the response of a program that did not answer in time."""
-        return self._refuse_discovery() if self._is_discovery else timeout(self._program.name, sent=True)
+        """Return the response of a server that did not answer in time."""
+        return self._refuse_discovery() if self._is_discovery else timeout(self._server.name, sent=True)
 
     def build(self, end: ExchangeEnd) -> Response | Problem:
         """Return the response after the last message."""
+        if end.response is not None:
+            return end.response
         if end.problem is not None:
             return self._refuse_discovery() if self._is_discovery else end.problem
         if not self._has_events:

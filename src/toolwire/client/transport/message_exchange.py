@@ -1,0 +1,167 @@
+"""Pair the messages of a server that sends them all on one channel with the requests that wait for them.
+
+A program on standard input and output is such a server, and one of the HTTP+SSE transport of MCP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+from toolwire.core.dataclass import dataclass
+from toolwire.core.http import JSON_HEADERS, Headers, Request, Response
+from toolwire.core.model import Json, Problem
+from toolwire.framing import jsontext
+from toolwire.framing.jsonrpc import METHOD_NOT_FOUND
+
+from .failures import bad_response
+
+MIB: Final = 1024 * 1024
+MAX_UNREAD: Final = 16 * MIB
+"""How many bytes of messages wait for the reader of one request."""
+MAX_UNSOLICITED: Final = 16 * MIB
+"""How many bytes a server may send between two answers that no request waits for."""
+MAX_JUNK: Final = 1_000
+"""How many texts between two answers may be something else than a message."""
+ACCEPTED: Final = Response(202)
+NO_STREAM: Final = Response(405, ((b"allow", b"POST"),))
+NO_SESSION: Final = Response(404)
+CANCELLED: Final = "notifications/cancelled"
+
+
+class ExchangeEnd(NamedTuple):
+    """The end of an exchange: ``answer``, or the ``problem`` or ``response`` that says why there is none."""
+
+    problem: Problem | None = None
+    answer: bytes = b""
+    response: Response | None = None
+
+
+Deliver: TypeAlias = Callable[[bytes | ExchangeEnd], None]
+"""Takes each message for a request, then the end. It is called from other threads and must not block."""
+
+
+@dataclass(eq=False, slots=True)
+class MessageExchange:
+    """One request that waits for its answer. The reader of its messages calls ``count_read`` for each."""
+
+    id: Json
+    number: int
+    method: str
+    token: Json
+    deliver: Deliver
+    table: ExchangeTable
+    unread: int = 0
+    headers: Headers = JSON_HEADERS
+    is_taken: bool = True
+    """Whether the server has taken the request, as far as its transport can know."""
+
+    def count_read(self, message: bytes) -> None:
+        """Take ``message`` off what waits for the reader."""
+        self.unread -= len(message)
+
+
+class MessageServer(Protocol):
+    """A server that answers on one channel. Its functions may block, and any thread may call them."""
+
+    @property
+    def name(self) -> str:
+        """What messages call the server."""
+        ...
+
+    def begin(self, request: Request, deliver: Deliver) -> MessageExchange | Response | Problem:
+        """Send ``request``. Return its exchange, or the response where none is awaited."""
+        ...
+
+    def cancel(self, exchange: MessageExchange) -> None:
+        """Stop waiting for the answer of ``exchange``, and tell the server."""
+        ...
+
+    def close(self) -> None:
+        """End the channel."""
+        ...
+
+
+class ExchangeTable:
+    """The exchanges of one channel that are under way. Its owner calls it under one lock."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self.pending: dict[int, MessageExchange] = {}
+
+    def add(self, message: dict[str, Json], method: str, deliver: Deliver) -> MessageExchange:
+        """Return the exchange of the request ``message``, which is sent with the exchange's number as its id."""
+        self._number += 1
+        token = jsontext.get_object(jsontext.get_object(message, "params"), "_meta").get("progressToken")
+        # A number of our own as the id: several callers can choose the same id at the same time.
+        exchange = MessageExchange(message["id"], self._number, method, token, deliver, self)
+        self.pending[exchange.number] = exchange
+        return exchange
+
+    def remove(self, exchange: MessageExchange) -> bool:
+        """Forget ``exchange``; return whether it was under way."""
+        return self.pending.pop(exchange.number, None) is not None
+
+    def clear(self) -> list[MessageExchange]:
+        """Forget all exchanges whose requests the server has taken, and return them."""
+        pending = [one for one in self.pending.values() if one.is_taken]
+        for exchange in pending:
+            del self.pending[exchange.number]
+        return pending
+
+    def find(self, message: dict[str, Any]) -> MessageExchange | None:
+        """Return the exchange that ``message`` belongs to, or None if no request waits for it."""
+        method, id_ = message.get("method"), message.get("id")
+        if not isinstance(method, str):
+            # Not isinstance(): True is an int that equals 1, and must not find a request.
+            return self.pending.get(id_) if type(id_) is int else None
+        if id_ is not None:
+            # A question of the server belongs to the call that it works on; with several, nothing says to which.
+            calls = [one for one in self.pending.values() if one.method == "tools/call"]
+            return calls[0] if len(calls) == 1 else None
+        token = jsontext.get_object(message, "params").get("progressToken")
+        if token is None:
+            return None
+        return next((one for one in self.pending.values() if one.token == token), None)
+
+    def deliver(self, exchange: MessageExchange, message: dict[str, Any], server_name: str) -> bytes | None:
+        """Give ``message`` to its exchange, and return it as delivered: an answer has the caller's id.
+
+        None means that the reader has left too much unread: the exchange has ended, and the server must be told.
+        """
+        is_answer = "method" not in message
+        text = jsontext.write({**message, "id": exchange.id} if is_answer else message)
+        exchange.unread += len(text)
+        if exchange.unread > MAX_UNREAD:
+            self.remove(exchange)
+            sentence = f"{server_name} sent more than {MAX_UNREAD:,} bytes that were not read yet."
+            exchange.deliver(ExchangeEnd(bad_response(sentence, "too_large")))
+            return None
+        if is_answer:
+            self.remove(exchange)
+            exchange.deliver(ExchangeEnd(answer=text))
+        else:
+            exchange.deliver(text)
+        return text
+
+
+def build_cancellation(exchange: MessageExchange) -> dict[str, Json]:
+    """Return the notification that the caller does not wait for ``exchange`` any more."""
+    params: Json = {"requestId": exchange.number, "reason": "The caller does not wait for it any more."}
+    return {"jsonrpc": "2.0", "method": CANCELLED, "params": params}
+
+
+def build_reply(message: dict[str, Any]) -> dict[str, Json] | None:
+    """Return the reply to a request of the server that belongs to no call; None if ``message`` is no request."""
+    method, id_ = message.get("method"), message.get("id")
+    if not isinstance(method, str) or id_ is None:
+        return None
+    answer: dict[str, Json] = {"jsonrpc": "2.0", "id": id_}
+    refusal: Json = {"code": METHOD_NOT_FOUND, "message": f"This client does not offer {method[:100]!r} now."}
+    return {**answer, "result": {}} if method == "ping" else {**answer, "error": refusal}
+
+
+def build_reopening(answer: bytes, id_: Json) -> bytes:
+    """Return the ``answer`` to ``initialize`` again, for the request ``id_``: a channel is opened once."""
+    message = jsontext.read(answer)
+    return jsontext.write({**message, "id": id_} if isinstance(message, dict) else {})
