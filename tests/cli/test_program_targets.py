@@ -59,7 +59,7 @@ def test_the_user_sees_the_whole_command_and_agrees_once(command: str, terminal:
     other = terminal("tools", f"stdio:{command} --log json")
     other.wait_for(b"[y/N] ")
     other.type("")
-    assert other.end() == 4
+    assert other.end() == 3
     assert b"was not run: it was denied" in other.shown
 
 
@@ -67,7 +67,7 @@ def test_the_user_sees_the_whole_command_and_agrees_once(command: str, terminal:
 def test_unapproved_program_does_not_run_without_a_terminal(command: str, toolwire: Run, tmp_path: Path) -> None:
     marker = tmp_path / "ran"
     outcome = toolwire("tools", f"stdio:touch {marker}")
-    assert outcome.code == 4
+    assert outcome.code == 3
     assert "there is no terminal to ask at" in outcome.err
     assert not marker.exists()
 
@@ -120,7 +120,7 @@ def test_agreed_commands_are_listed_and_forgotten(target: str, toolwire: Run) ->
         toolwire("connections", "--json").out
     )
     assert toolwire("logout", target).code == 0
-    assert toolwire("tools", target).code == 4
+    assert toolwire("tools", target).code == 3
     assert toolwire("logout", target).code == 1
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from toolwire.core.errors import ToolwireError
+from toolwire.core.connect_error import ConnectError
+from toolwire.core.errors import DefinitionError, ToolwireError
 from toolwire.core.model import Kind, Problem
 
 OK: Final = 0
@@ -31,6 +32,19 @@ _CODES = {
 
 class UsageError(ToolwireError):
     """What was typed, or what it points at, cannot be used: one sentence says why. ``--debug`` shows its cause."""
+
+
+def choose_exit_code(error: ToolwireError) -> int:
+    """Return the exit code of a command that ended with ``error``."""
+    match error:
+        case UsageError() | DefinitionError():
+            return USAGE
+        case ConnectError(kind=Kind.DENIED):
+            return DENIED
+        case ConnectError():
+            return NOT_FOUND
+        case _:
+            return FAILED
 
 
 def exit_code(problem: Problem) -> int:

@@ -13,10 +13,10 @@ from traceback import format_exception
 
 from toolwire import __version__
 from toolwire.core.connect_error import ConnectError
-from toolwire.core.errors import DefinitionError, ToolwireError
+from toolwire.core.errors import ToolwireError
 from toolwire.core.url_display import show_urls
 
-from .exits import FAILED, INTERRUPTED, NOT_FOUND, PIPE_CLOSED, USAGE, UsageError
+from .exits import DENIED, FAILED, INTERRUPTED, NOT_FOUND, PIPE_CLOSED, USAGE, UsageError, choose_exit_code
 from .interruption import end_on_interrupt
 from .parser import WITH_SETTINGS, CommandLineError, read_command
 from .terminal.screen import drop_unwritable, escape_lines, json_text, open_closed_streams, print_error
@@ -25,7 +25,16 @@ _UNWRITABLE = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, e
 """Errors of writing to a stream. (An error of opening a file has a file name, and is none of these.)"""
 
 
-_KINDS = {USAGE: "usage", NOT_FOUND: "unreachable", FAILED: "failed"}
+_OF_A_PATH = frozenset(
+    {
+        *(errno.ENAMETOOLONG, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM),
+        *(errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENODEV, errno.ENXIO, errno.EINVAL),
+    }
+)
+"""Errors about a path that the user named, or the place where it leads."""
+_LONGEST_PATH = 100
+
+_KINDS = {USAGE: "usage", DENIED: "denied", NOT_FOUND: "unreachable", FAILED: "failed"}
 """The kind of failure that ``--json`` prints, by exit code."""
 
 
@@ -96,26 +105,42 @@ def _run_command(arguments: argparse.Namespace, argv: Sequence[str]) -> int:
             command = import_module(f"{__package__}.commands.{arguments.command}")
         code: int = command.run(arguments)
     except ToolwireError as error:
-        if arguments.debug:
-            sys.stderr.write(escape_lines("".join(format_exception(error.__cause__ or error))))
-        print_error(str(error))
-        exit_code = _choose_exit_code(error)
-        if getattr(arguments, "json", False):  # a script that asked for JSON reads why in JSON too
-            kind = (error.kind if isinstance(error, ConnectError) else None) or _KINDS[exit_code]
-            _print_failure(kind, show_urls(str(error)))
-        return exit_code
+        return _fail(error, arguments)
+    except (OSError, RuntimeError) as error:
+        sentence = _explain_path(error)
+        if not sentence:
+            raise
+        return _fail(UsageError(sentence), arguments, error)
     return code
+
+
+def _fail(error: ToolwireError, arguments: argparse.Namespace, cause: Exception | None = None) -> int:
+    """Print why the command could not go on, and return its exit code."""
+    if arguments.debug:
+        sys.stderr.write(escape_lines("".join(format_exception(cause or error.__cause__ or error))))
+    print_error(str(error))
+    exit_code = choose_exit_code(error)
+    if getattr(arguments, "json", False):  # a script that asked for JSON reads why in JSON too
+        kind = (error.kind if isinstance(error, ConnectError) else None) or _KINDS[exit_code]
+        _print_failure(kind, show_urls(str(error)))
+    return exit_code
+
+
+def _explain_path(error: OSError | RuntimeError) -> str:
+    """Return why a path that the user named cannot be used, or ``""`` if ``error`` says nothing about one.
+
+    A command explains its own files better. This is for a path that already fails where it is only looked at.
+    """
+    # CL-02
+    if isinstance(error, RuntimeError):  # the way in which CPython below 3.13 tells of a link to itself
+        text = str(error)
+        return f"{text[0].lower()}{text[1:]}: name another file." if text.startswith("Symlink loop") else ""
+    if error.filename is None or error.errno not in _OF_A_PATH:
+        return ""
+    name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)
+    shown = name if len(name) <= _LONGEST_PATH else f"{name[:_LONGEST_PATH]}..."
+    return f"{shown} cannot be used: {error.strerror}."
 
 
 def _print_failure(kind: str, sentence: str) -> None:
     print(json_text({"ok": False, "kind": kind, "message": sentence}, indent=2))
-
-
-def _choose_exit_code(error: ToolwireError) -> int:
-    match error:
-        case UsageError() | DefinitionError():
-            return USAGE
-        case ConnectError():
-            return NOT_FOUND
-        case _:
-            return FAILED

@@ -89,7 +89,8 @@ def run(arguments: argparse.Namespace) -> int:
             if file is not None and isinstance(result, Value):
                 output = find_output(result.value, source.resource)
     except ConnectError as error:
-        result = Problem(kind=Kind.UNREACHABLE, message=str(error))
+        kind = error.kind if error.kind is Kind.DENIED else Kind.UNREACHABLE
+        result = Problem(kind=kind, message=str(error))
     return print_call_result(result, tool=tool, file=file, output=output, as_json=arguments.json)
 
 
