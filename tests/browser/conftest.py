@@ -44,6 +44,11 @@ PASSWORD = "correct horse"
 WAIT_S = 20.0
 WIDTHS = (360, 1280)
 THEMES = ("light", "dark")
+IS_DARK = """() => {
+  const ground = getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number);
+  return ground[0] + ground[1] + ground[2] < 200;
+}"""
+"""Whether the ground of a page is dark: rgb(16, 19, 23) and not rgb(246, 247, 249)."""
 DOCS = Path(__file__).parents[2] / "docs" / "pictures"
 IN_DOCS = {
     "question",
@@ -128,6 +133,7 @@ def look(page: Any, picture: Callable[[Any, str], None]) -> Callable[[str], None
                 ]
                 assert told == [], (name, theme, width)
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, (name, theme, width)
+                assert page.evaluate(IS_DARK) == (theme == "dark"), (name, theme, width)
                 picture(page, f"{name}-{theme}-{width}")
                 if name in IN_DOCS and os.environ.get("TOOLWIRE_PICTURES"):
                     DOCS.mkdir(exist_ok=True)
