@@ -2,8 +2,9 @@
 
 ``release/features.toml`` has the features in the order of a reader, each with a sentence. A fragment names its feature
 in brackets at its beginning; without that, it belongs to the first feature one of whose words it has. The version is
-that of pyproject.toml. In the section of the first release, what was changed and mended before it is left out: no user
-had it. ``--keep`` leaves the fragments where they are.
+that of pyproject.toml. A section of this version that is there already keeps its changes, and gets the new ones. In the
+section of the first release, what was changed and mended before it is left out: no user had it. ``--keep`` leaves the
+fragments where they are.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ CHANGELOG = ROOT / "CHANGELOG.md"
 NEWS = ROOT / "news"
 HEAD = "# Changes\n"
 _KINDS = {"added": "", "changed": "Changed: ", "removed": "Removed: ", "security": "Security: ", "fixed": "Fixed: "}
+NOTHING: Mapping[str, Sequence[str]] = {}
 _NAME = re.compile(r"\d+\.(\w+)\.md")
 
 
@@ -31,11 +34,12 @@ def main() -> int:
     fragments = read_fragments(NEWS)
     features = tomllib.loads((ROOT / "release" / "features.toml").read_text(encoding="utf-8"))["features"]
     day = datetime.now(UTC).date().isoformat()
-    section = build_section(f"{version} ({day})", fragments, features, is_first=is_first)
     older = before.removeprefix(HEAD).lstrip("\n")
-    if older.startswith(f"## {version} "):  # it is written anew as long as it is not released
-        older = "\n## ".join(older.split("\n## ")[1:])
-        older = f"## {older}" if older else ""
+    kept: dict[str, list[str]] = {}
+    if older.startswith(f"## {version} "):  # it grows as long as it is not released
+        current, mark, rest = older.partition("\n## ")
+        kept, older = read_section(current), f"## {rest}" if mark else ""
+    section = build_section(f"{version} ({day})", fragments, features, kept, is_first=is_first)
     CHANGELOG.write_text(f"{HEAD}\n{section}\n{older}".rstrip("\n") + "\n", encoding="utf-8")
     if "--keep" not in sys.argv:
         for name in fragments:
@@ -60,9 +64,28 @@ def read_fragments(folder: Path) -> dict[str, str]:
     return found
 
 
-def build_section(title: str, fragments: dict[str, str], features: list[dict[str, Any]], *, is_first: bool) -> str:
-    """Return the section of a release: its features with their changes."""
-    grouped: dict[str, list[str]] = {feature["title"]: [] for feature in features}
+def read_section(text: str) -> dict[str, list[str]]:
+    """Return the changes in the section of a release, by the title of their feature."""
+    found: dict[str, list[str]] = {}
+    title = ""
+    for line in text.splitlines(keepends=True):
+        if line.startswith("### "):
+            title = line.removeprefix("### ").strip()
+        elif line.startswith("- ") and title:
+            found.setdefault(title, []).append(line.rstrip("\n") + "\n")
+    return found
+
+
+def build_section(
+    title: str,
+    fragments: dict[str, str],
+    features: list[dict[str, Any]],
+    kept: Mapping[str, Sequence[str]] = NOTHING,
+    *,
+    is_first: bool,
+) -> str:
+    """Return the section of a release: its features with the changes that it has (``kept``) and with new ones."""
+    grouped: dict[str, list[str]] = {feature["title"]: list(kept.get(feature["title"], ())) for feature in features}
     for name, text in sorted(fragments.items(), key=_order):
         kind = name.split(".")[1]
         if is_first and kind not in ("added", "security"):

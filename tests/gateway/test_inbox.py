@@ -502,7 +502,7 @@ def test_caller_finds_the_own_answers_behind_thousands_of_others(start: Callable
     assert ("publish" in answers, "not allowed" in answers, "theirs" in answers) == (True, True, False)
 
 
-@pytest.mark.requirement("GW-04", "AT-08")
+@pytest.mark.requirement("GW-04")
 def test_what_destroys_is_typed_and_never_allowed_for_later(start: Callable[..., Started]) -> None:
     gateway = start()
     client = Client(gateway.url, fields={"prefer": "wait=0"})
