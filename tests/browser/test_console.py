@@ -295,3 +295,49 @@ def test_another_site_cannot_frame_the_console_or_act_in_it(
         other.wait_for_load_state("networkidle")
         other.close()
     assert [one.id for one in console.source.approvals.list_pending()] == [id_]
+
+
+@pytest.mark.requirement("CO-02", "CO-04")
+def test_times_are_in_the_zone_of_the_reader_and_in_utc_without_a_script(
+    chromium: Any, show: Callable[..., Shown]
+) -> None:
+    shown = show()
+    context = chromium.new_context(timezone_id="Asia/Tokyo")
+    page = context.new_page()
+    shown.open(page, "calls")
+    began = page.locator("time").first
+    assert began.get_attribute("title") == "2026-11-24T06:00:00Z"
+    assert began.inner_text().endswith("15:00:00")
+    # news does not bring the other zone back
+    shown.source.audit.append(
+        Decision(at=NOW, principal="me", connection="shop", tool="T", binding="", decision="denied")
+    )
+    page.goto(f"{shown.url}/log")
+    before = page.locator("tbody tr").count()
+    shown.source.audit.append(
+        Decision(at=NOW, principal="me", connection="shop", tool="N", binding="", decision="denied")
+    )
+    page.locator("tbody tr").nth(before).wait_for()
+    assert all(text[-5:].count(":") == 1 for text in page.locator("time").all_inner_texts())
+    state = context.storage_state()
+    context.close()
+    bare = chromium.new_context(java_script_enabled=False, storage_state=state, timezone_id="Asia/Tokyo")
+    plain = bare.new_page()
+    plain.goto(f"{shown.url}/calls")
+    assert plain.locator("time").first.inner_text() == "24 Nov 2026, 06:00:00 UTC"
+    bare.close()
+
+
+@pytest.mark.requirement("CO-04", "FU-32")
+def test_badges_and_places_are_told_apart_where_the_system_chooses_the_colours(
+    page: Any, show: Callable[..., Shown]
+) -> None:
+    shown = show()
+    page.emulate_media(forced_colors="active")
+    shown.open(page, "calls")
+    assert page.locator(".badge").first.evaluate("(one) => getComputedStyle(one).borderTopWidth") == "1px"
+    current = page.locator("nav a[aria-current]")
+    assert "underline" in current.evaluate("(one) => getComputedStyle(one).textDecorationLine")
+    page.emulate_media(forced_colors="none", media="print")
+    assert not page.get_by_role("navigation", name="Pages").is_visible()
+    assert page.get_by_text("render_film").is_visible()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sqlite3
 import threading
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.console.conftest import Started, build_question
+from tests.console.conftest import Browser, Started, build_question
 from toolwire.client.approvers.store_approver import store_approver
 from toolwire.consent.decision_record import FIRST_DIGEST, Decision, compute_chain_digest
 from toolwire.consent.grant import GrantKey
@@ -198,6 +199,57 @@ def test_log_is_filtered_by_tool_site_person_decision_and_day(start: Callable[..
         assert max(0, page.count("<tr>") - 1) == count, query
     assert "No decision fits." in browser.get("/log?tool=nothing").text
     assert browser.get("/log?since=soon").status == 400
+
+
+@pytest.mark.requirement("CO-02", "CC-07")
+def test_log_is_saved_as_csv_and_as_json_lines_by_its_filters(start: Callable[..., Started], folder: Path) -> None:
+    console = start()
+    audit = console.source.audit
+    for number in range(3):
+        audit.append(build_decision(number))
+    audit.append(build_decision(5, tool='=HYPERLINK("https://evil.example")', site="https://books.example"))
+    browser = console.browser()
+    for path in ("/log/decisions.csv", "/log/decisions.jsonl"):
+        assert Browser(console.url).get(path).status == 401
+        assert f'href="{path}?site=books"' in unescape(browser.get("/log?site=books").text)
+        assert browser.get(f"{path}?since=soon").status == 400
+    saved = browser.get("/log/decisions.csv?site=books")
+    assert saved.headers["content-type"] == "text/csv; charset=utf-8"
+    assert saved.headers["content-disposition"] == 'attachment; filename="decisions.csv"'
+    [row] = csv.DictReader(saved.text.splitlines())
+    # a spreadsheet computes nothing that a site wrote
+    assert (row["number"], row["tool"]) == ("4", '\'=HYPERLINK("https://evil.example")')
+    assert row["at"] == "2026-11-24T06:00:05Z"
+    lines = [json.loads(line) for line in browser.get("/log/decisions.jsonl").text.splitlines()]
+    assert [one["number"] for one in lines] == [4, 3, 2, 1]
+    assert (lines[0]["tool"], lines[0]["binding"]) == ('=HYPERLINK("https://evil.example")', "ab" * 32)
+    assert lines[-1]["digest"] == next(iter(audit.entries())).digest
+
+
+@pytest.mark.requirement("CO-02")
+def test_saved_log_has_the_ten_thousand_newest_decisions(start: Callable[..., Started], folder: Path) -> None:
+    console = start()
+    fill_log(folder, 10_020)
+    lines = console.browser().get("/log/decisions.csv").text.splitlines()
+    assert (len(lines), lines[1].partition(",")[0], lines[-1].partition(",")[0]) == (10_001, "10020", "21")
+
+
+@pytest.mark.requirement("CO-02")
+def test_tab_says_how_many_questions_wait(start: Callable[..., Started]) -> None:
+    console = start()
+    browser = console.browser()
+    assert "<title>Log - toolwire</title>" in browser.get("/log").text
+    console.source.approvals.ask(build_question())
+    assert "<title>(1) Log - toolwire</title>" in browser.get("/log").text
+
+
+@pytest.mark.requirement("CO-02", "D-22")
+def test_form_after_the_end_of_its_session_says_that_nothing_was_changed(start: Callable[..., Started]) -> None:
+    console = start()
+    refused = Browser(console.url).send("POST", "/rules", "site=shop.example&level=deny&kind=every")
+    assert refused.status == 401
+    assert "nothing was changed" in refused.text
+    assert console.source.preferences.list_levels() == []
 
 
 @pytest.mark.requirement("CO-02", "XL-055")

@@ -38,13 +38,16 @@ from toolwire.stores.outage_log import OutageLog
 
 from . import connections_page, inbox_page, log_page, operation_page, operator_actions, overview_page, permissions_page
 from .events import BEAT_S, ChangeFeed, look_at_all
+from .log_export import write_csv, write_json_lines
 from .operator_actions import AllGrants, AllQuestions
 from .page import (
     SCRIPT_PATH,
     Action,
+    Download,
     Page,
     PageRequest,
     Redirect,
+    build_download,
     build_page,
     build_refusal,
     build_sign_in_page,
@@ -63,6 +66,7 @@ _MAX_FIELDS: Final = 5_000
 _THREADS: Final = 16
 _EVENT_HEADERS: Final = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
 _LEFT: Final = "You left this page. You are still signed in at this server with your account."
+_SESSION_OVER: Final = "Your session is over, so nothing was changed. Sign in, and do it again."
 _NO_SESSION: Final = ("Sign in first.", 401)
 _NO_ROOM: Final = ("Too many pages.", 503)
 _UNREADABLE: Final = (OSError, sqlite3.Error)
@@ -263,7 +267,7 @@ class Console:
             return await self._sign_in(scope, fields, form)
         session = await self._find_session(scope, fields)
         if session is None:
-            return self._build_sign_in(path)
+            return self._build_sign_in(path, _SESSION_OVER)
         request = PageRequest(session=session, root=self._root, path=path, form=form)
         if not session.owns(request.get("token")):
             return build_refusal("This form is too old, or is not from this page. Go back and load it again.", 403)
@@ -292,6 +296,8 @@ class Console:
             if isinstance(made, Redirect):
                 note = f"{'&' if '?' in made.path else '?'}note={made.note}" if made.note else ""
                 return _redirect(f"{self._root}{made.path}{note}")
+            if isinstance(made, Download):
+                return build_download(made)
             return build_page(request, made, self._tables.list_places(request))
         except (ToolwireError, OSError, sqlite3.Error) as error:  # also a database that went away
             self._outages.record_failure("the page %s failed: %s.", request.path, error)
@@ -426,6 +432,10 @@ def build_operator_tables(source: ConsoleSource, groups: Sequence[PageGroup] = (
         "/permissions": lambda request: permissions_page.build_permissions(source.grants, request),
         "/rules": lambda request: permissions_page.build_rules(source, request),
         "/log": lambda request: log_page.build_log(source, request),
+        "/log/decisions.csv": lambda request: log_page.export_log(source, request, write_csv, "csv", "text/csv"),
+        "/log/decisions.jsonl": lambda request: log_page.export_log(
+            source, request, write_json_lines, "jsonl", "application/jsonl"
+        ),
     }
     actions: dict[str, Action] = {
         "/inbox": lambda request: inbox_page.answer_question(AllQuestions(source, request.session.name), request),

@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
+from itertools import islice
 
 from toolwire.consent.decision_record import ChainedDecision, Decision, find_chain_fault
 from toolwire.framing.html_call import build_moment
 from toolwire.framing.html_page import build_badge, build_facts, build_fold, build_notice, build_table
 from toolwire.framing.visible_text import make_visible
 
-from .page import Page, PageRequest, build_heading, count_words
+from .log_export import MAX_ROWS
+from .page import Download, Page, PageRequest, build_heading, count_words
 from .source import ConsoleSource
 
 ROWS = 50
@@ -52,14 +54,35 @@ def build_log(source: ConsoleSource, request: PageRequest) -> Page:
         address = request.link("/log", before=str(older), **query)
         newest += f'<a class="button" href="{escape(address)}">Older</a>'
     pages = f'<nav class="actions" aria-label="Pages of the log">{newest}</nav>' if newest else ""
+    files = [("CSV", "decisions.csv"), ("JSON lines", "decisions.jsonl")] if found else []
+    saved = ", ".join(
+        f'<a href="{escape(request.link(f"/log/{name}", **query))}" download>{words}</a>' for words, name in files
+    )
+    saving = f'<p class="muted">Save what fits, at most {MAX_ROWS:,} decisions: {saved}.</p>' if found else ""
     part = ' data-part="log"' if end is None else ""
     alert = build_notice(fault, "destroys", role="alert") if fault else ""
     heading = build_heading("Log", "Who decided what, and when. A record holds no argument and no credential.")
     html = (
         f"{heading}{_build_verification(source, request)}{alert}{_build_filters(request, query)}"
-        f'<div class="card"{part}>{table}</div>{pages}'
+        f'<div class="card"{part}>{table}</div>{pages}{saving}'
     )
     return Page("Log", html, ("log",) if end is None else (), status=400 if fault else 200)
+
+
+def export_log(
+    source: ConsoleSource,
+    request: PageRequest,
+    write: Callable[[Iterable[ChainedDecision]], bytes],
+    suffix: str,
+    media_type: str,
+) -> Page | Download:
+    """Return the decisions that fit the filters as a file, at most 10,000 of them; the log if a filter is wrong."""
+    query = {name: request.query.get(name, "").strip()[:_TEXT_CHARS] for name in _FILTERS}
+    since, fault = _read_day(query["since"])
+    if fault:
+        return build_log(source, request)
+    fitting = (entry for entry in source.audit.iterate_back() if _fits(entry.record, query, since))
+    return Download(f"decisions.{suffix}", f"{media_type}; charset=utf-8", write(islice(fitting, MAX_ROWS)))
 
 
 def build_timeline(entries: Iterable[ChainedDecision]) -> str:
@@ -106,7 +129,7 @@ def _read_day(text: str) -> tuple[float, str]:
 
 
 def _build_table(entries: Sequence[ChainedDecision]) -> str:
-    header = ("Decision", "Tool", "Site", "Who", "Time (UTC)", "No.")
+    header = ("Decision", "Tool", "Site", "Who", "Time", "No.")
     return build_table(header, [_list_cells(entry) for entry in entries])
 
 

@@ -66,6 +66,14 @@ class Page(NamedTuple):
     shows_media: bool = False
 
 
+class Download(NamedTuple):
+    """A file that the browser saves: its name, its media type and its bytes."""
+
+    name: str
+    media_type: str
+    body: bytes
+
+
 class SignInWords(NamedTuple):
     """The words of the page that asks for a key: its place, its heading, a hint, and what a wrong key is told."""
 
@@ -82,7 +90,7 @@ class Redirect(NamedTuple):
     note: str = ""
 
 
-Action: TypeAlias = Callable[[PageRequest], "Page | Redirect"]
+Action: TypeAlias = Callable[[PageRequest], "Page | Redirect | Download"]
 
 NOTES: Final[Mapping[str, tuple[str, str]]] = {
     "allowed": ("Allowed. The call can run now, once, as it was shown.", "safe"),
@@ -113,7 +121,7 @@ def build_page(request: PageRequest, page: Page, places: Sequence[tuple[str, str
     )
     topics = escape(" ".join(page.topics))
     html = build_html_page(
-        f"{page.title} - toolwire",
+        f"{_find_count(places)}{page.title} - toolwire",
         f'{said}<div data-topics="{topics}">{page.html}</div>',
         home=f"{request.root}/",
         navigation_html=build_navigation(links, f"{request.root}{request.path}"),
@@ -123,6 +131,20 @@ def build_page(request: PageRequest, page: Page, places: Sequence[tuple[str, str
     )
     policy = build_policy(script="'self'", is_live=True, shows_media=page.shows_media)
     return Response(page.status, (*build_page_headers(policy), *_OWN_HEADERS), html.encode("utf-8", "replace"))
+
+
+def _find_count(places: Sequence[tuple[str, str]]) -> str:
+    """Return the number of questions that wait, as it stands in the navigation, for a tab that is not looked at."""
+    found = next((words.partition(" (")[2] for _, words in places if words.endswith(")")), "")
+    return f"({found} " if found else ""
+
+
+def build_download(file: Download) -> Response:
+    """Return the response with ``file``, which no browser shows as a page."""
+    headers = [(name, value) for name, value in build_page_headers(build_policy()) if name != b"content-type"]
+    kind = (b"content-type", file.media_type.encode())
+    saved = (b"content-disposition", f'attachment; filename="{file.name}"'.encode())
+    return Response(200, (*headers, kind, saved, *_OWN_HEADERS), file.body)
 
 
 def build_sign_in_page(

@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Final
 
 from toolwire.core.http import Response
+from toolwire.framing.page_script import SHARED_SCRIPT
 
 _SCRIPT: Final = """// Signs in with the key after the # of a link, and brings news into the page.
 // All else works without a script.
-"use strict";
 const root = new URL(".", document.currentScript.src).pathname.slice(0, -1);
 const signIn = document.getElementById("sign-in");
 const useKey = () => {
@@ -41,6 +41,8 @@ const endPart = (part) => {
   }
 };
 const bring = (next) => {
+  showTimes(next);
+  offerCopies(next);
   for (const list of next.querySelectorAll("[data-list]")) {
     const old = document.querySelector(`[data-list="${list.dataset.list}"]`);
     if (!old) continue;
@@ -60,6 +62,7 @@ const bring = (next) => {
   }
   const links = document.querySelector("header nav"), nextLinks = next.querySelector("header nav");
   if (links && nextLinks && !links.contains(document.activeElement)) links.replaceWith(nextLinks);
+  document.title = next.title;
   document.dispatchEvent(new Event("news"));
 };
 let isFetching = false, isStale = false;
@@ -86,17 +89,6 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   event.target.form.requestSubmit();
 });
-for (const block of document.querySelectorAll("pre[data-copy]")) {
-  const button = document.createElement("button");
-  button.type = "button";
-  button.textContent = "Copy";
-  button.setAttribute("aria-label", "Copy: " + block.getAttribute("aria-label"));
-  button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(block.textContent);
-    button.textContent = "Copied";
-  });
-  block.after(button);
-}
 """
 SCRIPT_RESPONSE = Response(
     200,
@@ -106,5 +98,5 @@ SCRIPT_RESPONSE = Response(
         (b"cross-origin-resource-policy", b"same-origin"),
         (b"cache-control", b"no-cache"),
     ),
-    _SCRIPT.encode(),
+    (SHARED_SCRIPT + _SCRIPT).encode(),
 )

@@ -29,18 +29,16 @@ def build_state(state: str, *, has_failed: bool = False) -> str:
 
 def build_progress(progress: float, name: str) -> str:
     """Return how far the call of the tool ``name`` is, from 0 to 1, as a bar and a number."""
-    percent = round(max(0.0, min(progress, 1.0)) * 100)
-    return (
-        f'<progress max="100" value="{percent}" aria-label="Progress of {escape(make_visible(name))}"></progress>'
-        f" {percent} %"
-    )
+    percent, label = round(max(0.0, min(progress, 1.0)) * 100), escape(make_visible(name))
+    bar = f'<progress max="100" value="{percent}" aria-label="Progress of {label}"></progress>'
+    return f'<span class="how-far">{bar} {percent} %</span>'
 
 
 def build_moment(seconds: float) -> str:
-    """Return a time, which is in seconds since 1970, as HTML: the day and the minute, the exact time on hover."""
+    """Return a time, which is in seconds since 1970, as HTML: in UTC, or in the reader's zone where a script runs."""
     try:
         moment = datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
         return "at no readable time"
     exact = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return f'<time datetime="{exact}" title="{exact}">{moment.day} {moment:%b}, {moment:%H:%M:%S}</time>'
+    return f'<time datetime="{exact}" title="{exact}">{moment.day} {moment:%b %Y}, {moment:%H:%M:%S} UTC</time>'

@@ -136,7 +136,7 @@ details>:last-child{margin-bottom:12px}
   position:relative; background:var(--quiet); border-radius:6px; padding:12px 16px; margin:8px 0;
   max-height:24rem; overflow:auto
 }
-time,.small{white-space:nowrap}
+time,.small,.how-far{white-space:nowrap}
 .small{min-height:36px;padding:4px 12px;font-size:.875rem}
 .plain{font-size:1rem;margin:0;overflow-wrap:anywhere}
 .tiles{display:grid;grid-template-columns:repeat(auto-fill,minmax(11rem,1fr));gap:12px;list-style:none;padding:0}
@@ -201,12 +201,26 @@ progress,meter{accent-color:var(--accent);width:8rem;max-width:100%;height:12px;
     border-top:1px solid var(--line)
   }
   .bar>*{flex:1;padding:8px 12px}
-  .top .account{margin-left:0}
+  .top nav{order:1;flex-basis:100%}
   .cards thead{display:none}
   .cards,.cards tbody,.cards tr,.cards td,.cards th{display:block}
   .cards tr{border-bottom:1px solid var(--line);padding:8px 0}
   .cards td,.cards th{border:0;padding:2px 0;text-align:left}
   .cards [data-label]::before{content:attr(data-label) " ";color:var(--muted)}
+}
+@media (forced-colors:active){
+  .badge,.said,.block,.turn.you p{border:1px solid CanvasText}
+  .primary{border-width:3px}
+  .top nav a[aria-current],.items a[aria-current]{text-decoration:underline;font-weight:700}
+  .brand::before{forced-color-adjust:none}
+}
+@media print{
+  .skip,.top nav,.top .account,.foot,.actions,.search,.filters,pre+button,td form{display:none}
+  body{background:#fff}
+  .card{border:0;padding:0;margin:0 0 16px}
+  .block{max-height:none}
+  thead th{position:static}
+  tr,.badge,figure{break-inside:avoid}
 }
 @media (prefers-reduced-motion:no-preference){
   button,.button{transition:filter .1s}

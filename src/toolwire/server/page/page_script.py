@@ -4,22 +4,10 @@
 from __future__ import annotations
 
 from toolwire.core.http import Response
+from toolwire.framing.page_script import SHARED_SCRIPT
 
 SCRIPT_PATH = "/page.js"
-_COPY_SCRIPT = """// Copies code, and looks again how a long call stands. The page works without a script.
-"use strict";
-for (const block of document.querySelectorAll("pre[data-copy]")) {
-  const button = document.createElement("button");
-  button.type = "button";
-  button.textContent = "Copy";
-  button.setAttribute("aria-label", "Copy: " + block.getAttribute("aria-label"));
-  button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(block.textContent);
-    button.textContent = "Copied";
-  });
-  block.after(button);
-}
-// Submits the form of the call once a second, unless a key has to be typed for that, and shows what comes back.
+_LOOK_SCRIPT = """// Submits the form of the call once a second, unless a key must be typed, and shows what comes back.
 const look = async () => {
   const call = document.querySelector('section[data-call="open"]');
   const form = call && call.querySelector("form[data-look]");
@@ -32,9 +20,11 @@ const look = async () => {
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.querySelector("section[data-call]");
     if (!answer.ok || !fresh) return;
+    showTimes(fresh);
     if (fresh.dataset.call === "over" || fresh.dataset.asks !== call.dataset.asks) {
       call.replaceWith(fresh);
       document.title = page.title;
+      offerCopies(fresh);
       for (const field of fresh.querySelectorAll("input[name=key]")) if (key) field.value = key.value;
     } else
       for (const part of ["[data-progress]", "[role=status]"])
@@ -48,4 +38,6 @@ if (document.querySelector('section[data-call="open"]')) {
   }, 1000);
 }
 """
-SCRIPT_RESPONSE = Response(200, ((b"content-type", b"text/javascript; charset=utf-8"),), _COPY_SCRIPT.encode())
+SCRIPT_RESPONSE = Response(
+    200, ((b"content-type", b"text/javascript; charset=utf-8"),), (SHARED_SCRIPT + _LOOK_SCRIPT).encode()
+)

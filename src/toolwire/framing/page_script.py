@@ -1,0 +1,36 @@
+"""The part of the scripts of our pages that all of them share: times in the zone of the reader, and copying."""
+# FU-32, D-25
+
+from __future__ import annotations
+
+from typing import Final
+
+SHARED_SCRIPT: Final = """"use strict";
+// A page without a script shows times in UTC and says so; the exact time in UTC stays in the title.
+const thisYear = new Date().getFullYear();
+const showTimes = (part) => {
+  for (const one of part.querySelectorAll("time[datetime]")) {
+    const moment = new Date(one.dateTime);
+    if (isNaN(moment)) continue;
+    const year = moment.getFullYear() === thisYear ? undefined : "numeric";
+    one.textContent = moment.toLocaleString("en-GB", {
+      day: "numeric", month: "short", year, hour: "2-digit", minute: "2-digit", second: "2-digit",
+    });
+  }
+};
+const offerCopies = (part) => {
+  for (const block of part.querySelectorAll("pre[data-copy]")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "Copy";
+    button.setAttribute("aria-label", "Copy: " + block.getAttribute("aria-label"));
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(block.textContent);
+      button.textContent = "Copied";
+    });
+    block.after(button);
+  }
+};
+showTimes(document);
+offerCopies(document);
+"""
