@@ -72,9 +72,9 @@ def parse_url(text: str) -> Url:
 def replace_path(base: Url, rest: str) -> Url:
     """Return the URL with the origin of ``base`` and with ``rest`` (path, query and fragment) after the host."""
     before, mark, query = rest.partition("#")[0].partition("?")
-    return base._replace(
-        path=_normalize_path(before) or "/", query=_ENCODED_IN_QUERY.sub(_encode, query) if mark else None
-    )
+    path, kept = _normalize_path(before) or "/", _ENCODED_IN_QUERY.sub(_encode, query) if mark else None
+    # Each call passes here, and ``_replace`` takes three times as long.
+    return Url(base.scheme, base.host, base.port, base.address, path, kept)
 
 
 def find_scheme(location: str) -> str:
