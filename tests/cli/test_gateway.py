@@ -591,14 +591,17 @@ def test_reload_waits_for_tools_that_load_as_long_as_the_slowest_upstream(
         if Path("renewed").exists():
             kit.tool(approval="auto")(round)
             if multiprocessing.parent_process() is not None:
-                time.sleep(OPENING_S)
+                with Path("renewed").open("w") as pipe:
+                    time.sleep(OPENING_S)
+                    pipe.write("loaded")
         """.replace("OPENING_S", str(open_upstreams.OPENING_S)),
     )
     (folder / "toolwire.toml").write_text('port = 0\n[upstreams.own]\ntarget = "tools.py"\n')
     with run_gateway() as (process, url):
         assert list_tools(url, "otc", "") == ["abs"]
-        (folder / "renewed").touch()
+        os.mkfifo(folder / "renewed")
         process.send_signal(signal.SIGHUP)
+        assert (folder / "renewed").read_text() == "loaded", "the new process was not ended before"
         while list_tools(url, "otc", "") != ["abs", "round"]:  # the process before answers until the new one has begun
             assert process.poll() is None
 
