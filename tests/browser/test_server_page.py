@@ -454,3 +454,19 @@ def test_only_an_answer_with_content_may_show_images(page: Any, studio: str, sit
     with page.expect_response(lambda response: response.request.method == "POST") as came:
         press(page, "Try it")
     assert "data:" not in came.value.headers["content-security-policy"]
+
+
+@pytest.mark.requirement("CO-01", "CO-04", "FU-32")
+def test_address_of_a_protocol_and_a_wrong_one_lead_to_the_tools(
+    page: Any, serve: Callable[..., str], look: Callable[[str], None]
+) -> None:
+    site = serve(lambda _: toolwire.asgi(toolwire.Toolkit("Shop")))
+    for path, words in (("mcp", "This address is for programs"), ("nothing", "There is no such page here")):
+        page.goto(f"{site}/{path}")
+        page.get_by_role("heading", name=words).wait_for()
+        assert page.title() == words
+        look(f"refused-{path}")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "To the content"
+        page.get_by_role("link", name="See the tools of this server").press("Enter")
+        page.get_by_role("heading", name="Shop").wait_for()

@@ -26,10 +26,14 @@ _TITLES: Final[Mapping[Kind, str]] = {
     Kind.WRONG_METHOD: "This address is for programs",
 }
 _OTHER: Final = "This did not work"
-_FOR_PROGRAMS: Final = (
-    "A program, such as a host of MCP, connects to this address: paste it there, as it stands above. "
-    "A browser finds nothing to show."
-)
+_CALM: Final[Mapping[Kind, str]] = {
+    Kind.NOT_FOUND: "The address may have a mistake, or lead to something that is gone.",
+    Kind.WRONG_METHOD: (
+        "A program, such as a host of MCP, connects to this address: paste it there, as it stands above. "
+        "A browser finds nothing to show."
+    ),
+}
+"""What is said where nothing went wrong."""
 
 
 def build_refusal_page(problem: Problem, *, home: str = "") -> Response:
@@ -38,10 +42,8 @@ def build_refusal_page(problem: Problem, *, home: str = "") -> Response:
     Without ``home``, a form was not taken, and the user goes back to it.
     """
     title = _TITLES.get(problem.kind, _OTHER) if home else _OTHER
-    if problem.kind is Kind.WRONG_METHOD and home:
-        said = f"<p>{_FOR_PROGRAMS}</p>"
-    else:
-        said = build_notice(make_visible(problem.message), "destroys", role="alert")
+    calm = f"<p>{_CALM[problem.kind]}</p>" if home and problem.kind in _CALM else ""
+    said = calm or build_notice(make_visible(problem.message), "destroys", role="alert")
     seconds = ceil((problem.retry_after_ms or 0) / 1_000)
     wait = f"<p>Try again in {seconds:,} second{'' if seconds == 1 else 's'}.</p>" if seconds else ""
     # A link to a server that was called by a wrong name would lead to the same refusal.
