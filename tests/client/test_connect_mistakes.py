@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,6 +64,53 @@ def test_document_that_is_not_there_is_no_site(opens: Callable[..., Any], name: 
     with pytest.raises(DefinitionError, match=f"^There is no file {re.escape(str(name))}\\.$"):
         opens(name)
     opens(f"api.example.com/{Path(name).name}")
+
+
+def test_wrong_kind_of_with_is_answered_by_the_form_that_was_meant() -> None:
+    form = r"^connect opens a connection with `async with connect\(\.\.\.\) as remote:`"
+    with pytest.raises(TypeError, match=form), connect("http://127.0.0.1:1"):  # type: ignore[attr-defined]  # the mistake
+        pass
+
+    async def open_it() -> None:
+        async with connect_sync("http://127.0.0.1:1"):  # type: ignore[attr-defined]  # the mistake
+            pass
+
+    with pytest.raises(
+        TypeError, match=r"^connect_sync opens a connection with `with connect_sync\(\.\.\.\) as remote:`"
+    ):
+        asyncio.run(open_it())
+
+
+WITHOUT_POSIX = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("fcntl", "pwd", "resource", "termios"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+for name in ("fcntl", "pwd", "resource", "termios"):
+    sys.modules.pop(name, None)
+sys.meta_path.insert(0, Missing())
+"""
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "from toolwire import connect_sync",
+        "import sys; from toolwire.cli import main; sys.exit(main(['tools', 'http://127.0.0.1:1']))",
+    ],
+)
+def test_other_system_is_refused_in_one_sentence(use: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT_POSIX + use], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ran.returncode in (1, 2)
+    last = ran.stderr.splitlines()[-1]
+    assert "toolwire needs Linux or macOS: Python has no module" in last
+    assert last.endswith("On Windows, use WSL.")
+    assert ("Traceback" in ran.stderr) == ("cli" not in use)
 
 
 @pytest.mark.parametrize("opens", CONNECTING)

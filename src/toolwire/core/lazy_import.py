@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
+
+_OF_POSIX: Final = frozenset(("fcntl", "pwd", "resource", "termios"))
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,19 +45,32 @@ def load_function(function: F) -> F:
     return cast("F", function.load()) if isinstance(function, LazyFunction) else function
 
 
+def explain_missing_module(error: ModuleNotFoundError) -> ImportError:
+    """Return ``error``, or what to do if the module is missing because this system is neither Linux nor macOS."""
+    if error.name not in _OF_POSIX:
+        return error
+    text = f"toolwire needs Linux or macOS: Python has no module {error.name!r} on this system. On Windows, use WSL."
+    return ImportError(text, name=error.name)
+
+
 def export_lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of ``package``, whose public names live in its modules ``homes``.
 
     A name is imported when it is first used, and kept. A module that starts with ``toolwire.`` is absolute.
 
-    ``__getattr__`` raises AttributeError if the package has no such name.
+    ``__getattr__`` raises AttributeError if the package has no such name, and ImportError on a system that is neither
+    Linux nor macOS.
     """
 
     def load(name: str) -> Any:
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(home if home.startswith("toolwire.") else f"{package}.{home}"), name)
+        try:
+            module = import_module(home if home.startswith("toolwire.") else f"{package}.{home}")
+        except ModuleNotFoundError as error:
+            raise explain_missing_module(error) from error
+        value = getattr(module, name)
         setattr(sys.modules[package], name, value)
         return value
 

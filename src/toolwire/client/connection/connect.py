@@ -185,6 +185,14 @@ class PendingConnection(_Opening[Transport, Notify, Remote]):
     async def __aexit__(self, *exception: object) -> None:
         await self._end()
 
+    if not TYPE_CHECKING:  # a type checker reports the mistake by itself
+
+        def __enter__(self) -> None:
+            raise TypeError(f"connect opens a connection with `{self._opened_by}`; connect_sync is the blocking form.")
+
+        def __exit__(self, *exception: object) -> None:
+            """Do nothing: it is never entered."""
+
     async def _begin_listening(self, remote: Remote) -> None:
         await remote.begin()
         await remote.wait_until_listening()
@@ -235,6 +243,14 @@ class SyncPendingConnection(_Opening[SyncTransport, SyncNotify, SyncRemote]):
 
     def __exit__(self, *exception: object) -> None:
         complete(self._end())
+
+    if not TYPE_CHECKING:  # a type checker reports the mistake by itself
+
+        async def __aenter__(self) -> None:
+            raise TypeError(f"connect_sync opens a connection with `{self._opened_by}`; connect is for coroutines.")
+
+        async def __aexit__(self, *exception: object) -> None:
+            """Do nothing: it is never entered."""
 
     async def _begin_listening(self, remote: SyncRemote) -> None:
         remote.begin()
