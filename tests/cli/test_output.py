@@ -33,7 +33,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "check": ("check", "{document}", "--json"),
     "convert": ("convert", "{desk}", "--to", "opentool"),
     "conform": ("conform", "{site}", "--json"),
-    "overlay": ("overlay", "{site}"),
+    "overlay": ("overlay", "{document}"),
     "size": ("size", "{desk}", "--json"),
     "lock": ("lock", "{site}", "--file", "{folder}/locked"),
     "connections": ("connections", "--json"),
@@ -47,7 +47,8 @@ Run = Callable[..., "subprocess.Popen[bytes]"]
 def run(desk: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Run:
     """Start a command, with the places in its words filled in."""
     document = tmp_path / "openapi.json"
-    document.write_text(json.dumps({"openapi": "3.1.0", "info": {"title": "x", "version": "1"}, "paths": {}}))
+    paths = {"/notes": {"get": {"operationId": "read_notes", "responses": {"200": {"description": "Notes."}}}}}
+    document.write_text(json.dumps({"openapi": "3.1.0", "info": {"title": "x", "version": "1"}, "paths": paths}))
 
     def start(words: tuple[str, ...], stdout: int, **more: int) -> subprocess.Popen[bytes]:
         site = request.getfixturevalue("site") if "{site}" in words else ""
