@@ -44,7 +44,7 @@ def board_tag(tasks: list[Task]) -> str:
 def show_day(seconds: float) -> str:
     """Return the day of a time in seconds since 1970, in words."""
     day = datetime.fromtimestamp(seconds, UTC).date()
-    return {0: "today", 1: "yesterday"}.get((date.today() - day).days, f"{day.day} {day:%b %Y}")
+    return {0: "today", 1: "yesterday"}.get((datetime.now(UTC).date() - day).days, f"{day.day} {day:%b %Y}")
 
 
 def error_page(status: int, sentence: str) -> HTMLResponse:
