@@ -10,15 +10,19 @@ Rules:
 from __future__ import annotations
 
 import re
+from functools import partial
 from itertools import pairwise
 from urllib.parse import unquote_plus
 
 MASK = "***"
 
 # One slash is what a path makes of a URL: ``Path("https://u:p@a")`` is ``https:/u:p@a``.
-_URL = re.compile(r"""[A-Za-z][A-Za-z0-9+.-]+:[/\\]{1,2}[^\s"'<>`]+""")
+# D-15: a scheme is short, so a long run of letters takes no time of its length squared.
+_URL = re.compile(r"""[A-Za-z][A-Za-z0-9+.-]{1,63}+:[/\\]{1,2}[^\s"'<>`]+""")
 _START = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*:)?(?P<slashes>[/\\]*)(?P<authority>[^/\\?#]*)")
 _BAD_PORT = re.compile(r"[^\[\]]*:[0-9]*[^0-9\]]")
+_MOST_NESTED = 5
+"""How many URLs may stand inside each other, as values of queries; what is deeper is masked."""
 _ENDS_SENTENCE = ".,;:!?)]}"
 # Compared without case and punctuation: ``X-Amz-Signature`` is ``xamzsignature``.
 _SECRET_NAME = re.compile(
@@ -39,11 +43,15 @@ def show_url(url: str) -> str:
 
     A text that is no valid URL is treated the same way as far as it can be read, and never refused.
     """
+    return _show_url(url, 0)
+
+
+def _show_url(url: str, depth: int) -> str:
     whole, _, _ = url.partition("#")
     start = _START.match(whole)
     if start is None or not (start["slashes"] or start["scheme"]):
         address, mark, query = whole.partition("?")
-        return address + mark + _mask_query(query)
+        return address + mark + _mask_query(query, depth)
     authority, rest = start["authority"], whole[start.end() :]
     if "@" not in authority and "@" in url[start.end() :] and _BAD_PORT.match(authority):
         # A password with an unescaped "/", "?" or "#" in it: what looks like the port is its beginning.
@@ -52,12 +60,17 @@ def show_url(url: str) -> str:
         end = len(rest) if host_end is None else host_end.start()
         authority, rest = rest[:end], rest[end:]
     path, mark, query = rest.partition("?")
-    return f"{start['scheme'] or ''}{start['slashes']}{authority.rpartition('@')[2]}{path}{mark}{_mask_query(query)}"
+    site = f"{start['scheme'] or ''}{start['slashes']}{authority.rpartition('@')[2]}"
+    return f"{site}{path}{mark}{_mask_query(query, depth)}"
 
 
 def show_urls(text: str) -> str:
     """Return ``text`` with every URL in it as ``show_url`` shows it."""
-    return _URL.sub(_show_match, text) if ":/" in text or ":\\" in text else text
+    return _show_urls(text, 0)
+
+
+def _show_urls(text: str, depth: int) -> str:
+    return _URL.sub(partial(_show_match, depth), text) if ":/" in text or ":\\" in text else text
 
 
 def is_secret_parameter(name: str, value: str) -> bool:
@@ -65,22 +78,23 @@ def is_secret_parameter(name: str, value: str) -> bool:
     return _SECRET_NAME.search(_PLAIN.sub("", name.lower())) is not None or _is_random(value)
 
 
-def _show_match(match: re.Match[str]) -> str:
+def _show_match(depth: int, match: re.Match[str]) -> str:
     url = match[0].rstrip(_ENDS_SENTENCE)
-    return show_url(url) + match[0][len(url) :]
+    return _show_url(url, depth) + match[0][len(url) :]
 
 
-def _mask_query(query: str) -> str:
-    return "".join(part if part in ("&", ";") else _mask_pair(part) for part in re.split("([&;])", query))
+def _mask_query(query: str, depth: int) -> str:
+    return "".join(part if part in ("&", ";") else _mask_pair(part, depth) for part in re.split("([&;])", query))
 
 
-def _mask_pair(pair: str) -> str:
+def _mask_pair(pair: str, depth: int) -> str:
     name, mark, value = pair.partition("=")
     if not mark:
         return MASK if _is_random(unquote_plus(name)) else name
     if value and is_secret_parameter(unquote_plus(name), unquote_plus(value)):
         value = MASK
-    return f"{MASK if _is_random(unquote_plus(name)) else name}={show_urls(value)}"
+    shown = _show_urls(value, depth + 1) if depth < _MOST_NESTED else MASK
+    return f"{MASK if _is_random(unquote_plus(name)) else name}={shown}"
 
 
 def _is_random(value: str) -> bool:

@@ -28,8 +28,9 @@ _MAX_DEPTH = 20
 
 _NAMES = r"authorization|token|secret|password|passwd|api[_-]?key|cookie|assertion|refresh"
 _NAME = re.compile(rf"(?:{_NAMES})s?$|^code$", re.IGNORECASE)
+# D-15: it does not begin with a repetition, so its time is linear.
 _IN_TEXT = re.compile(
-    rf"""(\b[\w-]*(?:{_NAMES})["']?\s*[:=]\s*["']?)((?:bearer|basic)\s+)?(?!\*\*\*)[^\s"',;&}}\])]+""", re.IGNORECASE
+    rf"""((?:{_NAMES})["']?\s*[:=]\s*["']?)((?:bearer|basic)\s+)?(?!\*\*\*)[^\s"',;&}}\])]+""", re.IGNORECASE
 )
 _BEARER = re.compile(r"\b(bearer\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
 

@@ -21,7 +21,10 @@ from .findings import SHOWN
 
 _DEPRECATED = " (deprecated)"
 _DESCRIPTION_BUDGET = 700
-_SENTENCE = re.compile(r"(?<=[.!?:])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)\s+(?=[^a-z\s])|\s*\n\s*(?:[-*]\s+)?(?=\S)")
+# D-15: a run of spaces is read from its beginning alone, and once.
+_SENTENCE = re.compile(
+    r"(?<=[.!?:])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)\s++(?=[^a-z\s])|(?<!\s)[^\S\n]*+\n\s*+(?:[-*]\s++)?(?=\S)"
+)
 _MARKUP = re.compile(r"</?(?:a|b|br|code|div|em|i|li|ol|p|pre|span|strong|ul)(?:\s[^<>]{0,500})?/?>", re.IGNORECASE)
 _LINK = re.compile(r"\[([^\[\]]{1,200})\]\([^()\s]{1,500}\)")
 _STRONG_WORDS = (

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 _TYPE = r"[!#$&^_.+A-Za-z0-9-]+/[!#$&^_.+A-Za-z0-9-]+"
-_PARAMETER = re.compile(r'\s*;\s*([!#$&^_.+A-Za-z0-9-]+)=("(?:[^"\\\r\n]|\\[ -~])*"|[!#$&\'*+.^_`|~0-9A-Za-z/:-]+)')
-_WHOLE = re.compile(rf"({_TYPE})((?:{_PARAMETER.pattern})*)\s*;?\s*")
+# D-15: possessive, so that many spaces take no time of their number squared.
+_PARAMETER = re.compile(r'\s*+;\s*+([!#$&^_.+A-Za-z0-9-]+)=("(?:[^"\\\r\n]|\\[ -~])*"|[!#$&\'*+.^_`|~0-9A-Za-z/:-]+)')
+_WHOLE = re.compile(rf"({_TYPE})((?:{_PARAMETER.pattern})*)\s*+(?:;\s*+)?")
 _WRITTEN_PARAMETERS = frozenset(("boundary", "charset", "q"))
 _UTF_8 = frozenset(("utf-8", "utf8", "us-ascii"))
 _TEXT = frozenset(
