@@ -13,10 +13,10 @@ from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
 from toolwire.cli.exits import OK, UsageError
+from toolwire.cli.interruption import open_temporary_folder
 from toolwire.cli.limit_options import read_deadlines
 from toolwire.cli.open_upstreams import add_callers, count_asking_tools, open_toolboxes
 from toolwire.cli.parser import UPSTREAM_S
@@ -103,7 +103,7 @@ def serve_arguments(arguments: argparse.Namespace, *, renew: Callable[[], ServeS
     if arguments.workers == 1 and renew is None:
         return _serve(arguments, renew, received)
     # A caller confirms a call with a word of one worker, and sends it to any worker.
-    with TemporaryDirectory(prefix="toolwire-") as folder:
+    with open_temporary_folder() as folder:
         return _serve(arguments, renew, received, confirmations=f"{folder}/confirmations")
 
 

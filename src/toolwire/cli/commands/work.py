@@ -46,7 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _work(app: App | GatewayApp, engine: CallEngine, names: Sequence[str], grace_s: float) -> None:
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:  # such as after nohup
+            continue
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await app.begin()
     print(f"works  {', '.join(map(escaped, names))}\nCtrl-C stops it.", flush=True)

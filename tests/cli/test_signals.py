@@ -1,0 +1,97 @@
+"""A signal ends a command at any moment, with its exit code, and leaves no folder behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+KIT = """
+import os, signal
+from toolwire import Toolkit
+
+kit = Toolkit("Kit")
+
+
+@kit.tool(approval="auto", long=True)
+async def report() -> int:
+    return 1
+
+
+number = int(os.environ.get("SIGNAL_OF_A_TEST", "0"))
+if number:
+    os.kill(os.getpid(), number)
+"""
+COMMANDS = {
+    "serve": ["serve", "kit.py", "--port", "0"],
+    "several processes": ["serve", "kit.py", "--port", "0", "--workers", "2"],
+    "reload": ["serve", "kit.py", "--port", "0", "--reload"],
+    "standard input": ["serve", "kit.py", "--stdio"],
+    "gateway": ["gateway", "run"],
+    "work": ["work", "kit.py", "--state", "kept"],
+    "list": ["tools", "kit.py"],
+    "call": ["call", "kit.py", "report"],
+}
+_WAIT_S = 60
+
+
+@pytest.fixture
+def start(tmp_path: Path, write: Callable[..., Path]) -> Callable[..., subprocess.Popen[str]]:
+    """Start the program in a folder with a toolkit; its temporary files are in the folder ``temporary``."""
+    write("kit.py", KIT)
+    (tmp_path / "toolwire.toml").write_text('port = 0\n[upstreams.own]\ntarget = "kit.py"\n', encoding="utf-8")
+    (tmp_path / "temporary").mkdir()
+
+    def run(words: list[str], number: int = 0) -> subprocess.Popen[str]:
+        own = {"TMPDIR": str(tmp_path / "temporary"), "XDG_STATE_HOME": str(tmp_path / "state")}
+        return subprocess.Popen(
+            [sys.executable, "-m", "toolwire", *words],
+            cwd=tmp_path,
+            env={**os.environ, **own, "TOOLWIRE_SETTINGS": "off", "SIGNAL_OF_A_TEST": str(number)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    return run
+
+
+@pytest.mark.requirement("CL-03")
+@pytest.mark.parametrize(
+    ("command", "number"),
+    [
+        (command, number)
+        for command in COMMANDS
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        # SIGHUP renews these: see tests/cli/test_gateway.py.
+        if number is not signal.SIGHUP or command not in ("gateway", "several processes")
+    ],
+)
+def test_signal_while_the_tools_are_loaded_ends_the_command_and_leaves_no_folder(
+    command: str, number: signal.Signals, start: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    with start(COMMANDS[command], number) as process:
+        said, _ = process.communicate(timeout=_WAIT_S)
+    assert process.returncode == (130 if number is signal.SIGINT else -number), said
+    assert "Traceback" not in said
+    assert os.listdir(tmp_path / "temporary") == []
+
+
+@pytest.mark.requirement("CL-03", "ST-03")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_worker_ends_in_order_when_its_terminal_closes(
+    number: signal.Signals, start: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    with start(COMMANDS["work"]) as process:
+        assert process.stdout is not None
+        while "Ctrl-C" not in process.stdout.readline():
+            assert process.poll() is None
+        process.send_signal(number)
+        assert process.wait(_WAIT_S) == 0
+    assert os.listdir(tmp_path / "temporary") == []
