@@ -27,12 +27,10 @@ from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 from toolwire.framing import jsontext
 from toolwire.framing.form_sender import find_form_sender
-from toolwire.framing.html_page import NO_STORE
 from toolwire.server.http.cookies import build_cookie, find_cookie
 from toolwire.server.http.exchange import Scope
 from toolwire.server.page.browser_request import FOREIGN_FORM
 from toolwire.server.page.form_fields import parse_form_fields
-from toolwire.server.page.refusal_page import build_refusal_page
 
 from .api_keys import ApiKeyCallers
 from .callers import Caller, Callers, CombinedCallers, Fields
@@ -121,6 +119,10 @@ def read_session_change(
     root: str, cookie: tuple[bytes, bytes] | None, fallback: Reader, request: Request
 ) -> Reading | Work:
     """Return the response that sets ``cookie`` and leads to the page itself; that of ``fallback`` without a cookie."""
+    # Here, because a server that no browser visits loads no HTML.
+    from toolwire.framing.html_page import NO_STORE
+    from toolwire.server.page.refusal_page import build_refusal_page
+
     # D-22: a form of another site could let a browser in as somebody else.
     if find_form_sender(dict(request.headers)) == "foreign":
         return build_refusal_page(FOREIGN_FORM)
