@@ -35,6 +35,7 @@ from toolwire.protocols.mcp import change_notices
 from toolwire.protocols.mcp import headers as header_text
 from toolwire.protocols.mcp.header_arguments import find_tool_mirror
 from toolwire.protocols.mcp.revision import (
+    HANDSHAKE,
     METHOD_HEADER,
     NAME_HEADER,
     NAMED_BY,
@@ -151,6 +152,7 @@ class _Connection:
         self._app, self._output = app, output
         self._running: dict[bytes, asyncio.Task[None]] = {}
         self._host = McpHost()
+        self._agreed: list[tuple[bytes, bytes]] = []
         self._subscriptions: set[asyncio.Task[None]] = set()
         self._watching: list[asyncio.Task[None]] = []
         self._room = asyncio.Semaphore(_MAX_CALLS)
@@ -169,6 +171,10 @@ class _Connection:
                 running.cancel()
             return
         if message.get("method") == "initialize":
+            # MC-14: what the handshake agreed on holds for all later messages, which do not say it.
+            version = params.get("protocolVersion")
+            agreed = version if isinstance(version, str) and version in HANDSHAKE else HANDSHAKE[0]
+            self._agreed = [(VERSION_HEADER, agreed.encode())]
             self._host.capabilities = get_object(params, "capabilities")
         await self._room.acquire()  # a host that floods waits; nothing is lost
         # As JSON text, because 1 and "1" are different ids.
@@ -236,7 +242,7 @@ class _Connection:
                     self._write(update)
 
     async def _post_older(self, body: bytes) -> Response:
-        return await self._post(body, list(_FIELDS))
+        return await self._post(body, [*_FIELDS, *self._agreed])
 
     async def _post(self, body: bytes, headers: list[tuple[bytes, bytes]]) -> Response:
         """Give a message to the application, write what it streams, and return its response."""

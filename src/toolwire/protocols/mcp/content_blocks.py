@@ -13,10 +13,33 @@ from toolwire.framing import jsontext
 _OURS: Final = "attachment:"
 """Begins the URI of a file of ours, which no one can read by it: the file is in the block."""
 
+_AUDIO_SINCE: Final = "2025-03-26"
+_LINKS_SINCE: Final = "2025-06-18"
+
 
 def write(value: Json) -> list[Json]:
     """Return the blocks of ``value``, for which ``has_blocks`` is true."""
     return [write_block(item) for item in (value if isinstance(value, list) else [value])]
+
+
+def write_for(value: Json, version: str) -> list[Json]:
+    """Return the blocks of ``value`` in the words of the revision ``version``; see ``translate``."""
+    return [translate(block, version) for block in write(value)]
+
+
+def translate(block: Json, version: str) -> Json:
+    """Return ``block`` as the revision ``version`` can say it: its clients refuse a whole result for an unknown type.
+
+    Audio is an embedded file before 2025-03-26. A link is a text before 2025-06-18.
+    """
+    # MC-14
+    match block:
+        case {"type": "audio", "data": str(data), "mimeType": str(media_type)} if version < _AUDIO_SINCE:
+            return {"type": "resource", "resource": {"uri": f"{_OURS}audio", "mimeType": media_type, "blob": data}}
+        case {"type": "resource_link", "uri": str(uri), "name": str(name)} if version < _LINKS_SINCE:
+            return {"type": "text", "text": f"{name}: {uri}"}
+        case _:
+            return block
 
 
 def has_blocks(value: Json) -> bool:

@@ -39,8 +39,8 @@ from .answers import (
     write_static,
 )
 from .resource_subscriptions import can_subscribe
-from .result import write_opening
-from .revision import RESOURCE_NOT_FOUND
+from .result import read_handshake_version, write_opening
+from .revision import RESOURCE_NOT_FOUND, STATELESS
 
 _MOST_VALUES: Final = 100
 _UNCACHED: Final = b'"ttlMs":0,"cacheScope":"private"'
@@ -139,10 +139,15 @@ def _get_prompt(offered: Offered, server: Mapping[str, Json], end: bytes, asked:
 
     def write(value: Json) -> bytes:
         said: list[dict[str, Json]] = write_messages("", value)["messages"]
-        messages = [{**one, "content": content_blocks.write_block(one["content"])} for one in said]
+        version = STATELESS if asked.status else read_handshake_version(asked.request)
+        messages = [{**one, "content": _write_content(one["content"], version)} for one in said]
         return jsontext.write({**about, "messages": messages})[1:-1] + end
 
     return _build_pending(asked, found.reader, read_texts(arguments, found.reader), write, server)
+
+
+def _write_content(value: Json, version: str) -> Json:
+    return content_blocks.translate(content_blocks.write_block(value), version)
 
 
 def _complete(offered: Offered, end: bytes, asked: AskedMethod) -> Response:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from toolwire.core.content import describes_content
+from toolwire.core.http import Request, get_header
 from toolwire.core.model import AFTER_START, Json, Kind, Problem, Result, Tool, Value
 from toolwire.framing import jsontext, problem_members
 from toolwire.framing.jsontext import get_object
@@ -19,7 +20,7 @@ from toolwire.framing.problem_members import CAMEL_CASE
 
 from . import content_blocks
 from .document import is_untyped, is_wrapped
-from .revision import PROBLEM_META, SERVER_META
+from .revision import PROBLEM_META, SERVER_META, STATELESS, VERSION_HEADER
 
 TOLD = AFTER_START | {
     Kind.ACCEPTED,
@@ -33,8 +34,14 @@ TOLD = AFTER_START | {
 }
 """The kinds of Problem that are told to the model, as a result with ``isError``."""
 
+_UNNAMED: Final = "2025-03-26"
 _NUMBERS: Final = frozenset({int, float, bool})
 _CONTENT_TYPES: Final = frozenset({dict, list})
+
+
+def read_handshake_version(request: Request) -> str:
+    """Return the revision of a request after a handshake: one without the header field is of 2025-03-26 or before."""
+    return get_header(request.headers, VERSION_HEADER) or _UNNAMED
 
 
 def write_ending(server: Mapping[str, Json]) -> bytes:
@@ -47,12 +54,16 @@ def write_opening(id_: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":' + id_ + b',"result":{'
 
 
-def write_value(id_: bytes, tool: Tool, value: Json, end: bytes) -> bytes:
-    """Return the answer for a value: as text, and as structured content where the tool says what it returns."""
+def write_value(id_: bytes, tool: Tool, value: Json, end: bytes, request: Request | None = None) -> bytes:
+    """Return the answer for a value: as text, and as structured content where the tool says what it returns.
+
+    ``request`` says in which revision with a handshake it is written; without it, all words are known.
+    """
     if value is None and (tool.output_schema is None or is_untyped(tool)):
         return write_opening(id_) + b'"content":[],"isError":false' + end
     if type(value) in _CONTENT_TYPES and content_blocks.has_blocks(value):
-        content = b'"content":' + jsontext.write(content_blocks.write(value))
+        version = STATELESS if request is None else read_handshake_version(request)
+        content = b'"content":' + jsontext.write(content_blocks.write_for(value, version))
         # Where the list says nothing of the result, the bytes go once.
         if not describes_content(tool.output_schema) and not is_untyped(tool):
             content += _write_structured(tool, value, jsontext.write(value))

@@ -226,11 +226,11 @@ def _call_tool(calls: _Calls, asked: AskedMethod) -> Reading:
         return Response(200, JSON_HEADERS, write_failure(asked_id, context, said.server))
     if not is_plain and tool.long and status and task_server.declares_tasks(params):  # since 2026-07-28
         context = replace(context, wait_s=0.0)
-    end = said.end
+    end, handshake = said.end, None if status else request
 
     def reply(result: Result, _: float) -> Response:
         if isinstance(result, Value):
-            return make_response((200, JSON_HEADERS, write_value(asked_id, tool, result.value, end)))
+            return make_response((200, JSON_HEADERS, write_value(asked_id, tool, result.value, end, handshake)))
         return _answer_problem(asked, call, result, said)
 
     call = make_call((tool, arguments, request.id, context, ""))
