@@ -197,3 +197,11 @@ def test_a_large_text_that_is_not_utf_8_is_refused() -> None:
         found = jsontext.read_without_duplicates(b'{"a":"' + b"x" * at + b'\xc3"}')
         assert isinstance(found, Problem)
         assert "UTF-8" in found.message
+
+
+@pytest.mark.requirement("D-16")
+def test_last_of_repeated_names_counts_in_a_text_of_any_size() -> None:
+    text = b'{"what": "first", "wh\\u0061t": "last"%s}'
+    assert jsontext.read(text % b"") == {"what": "last"}
+    assert jsontext.read(text % (b" " * jsontext.LARGE_BYTES)) == {"what": "last"}
+    assert isinstance(jsontext.read_without_duplicates(text % b""), Problem)
