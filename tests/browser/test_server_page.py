@@ -205,7 +205,7 @@ def test_a_key_is_typed_on_the_page_and_never_shown_again(page: Any, desk: Desk,
     site = serve(lambda _: toolwire.asgi(desk.kit, api_keys=["k-12345"]))
     page.goto(f"{site}/?tool=find_goods&/words=tea")
     press(page, "Try it")
-    page.get_by_text("unauthorized: ").wait_for()
+    page.get_by_text("Send an API key").wait_for()
     page.goto(f"{site}/?tool=place_order&%23/lines=1&/lines/0/sku=tea&/ship_to/street=Main&/ship_to/city=Bonn")
     for button in ("Try it", "Allow this call"):
         page.get_by_label("Your key or token for this server").fill("k-12345")

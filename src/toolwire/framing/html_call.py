@@ -41,4 +41,5 @@ def build_moment(seconds: float) -> str:
     except (OverflowError, ValueError, OSError):
         return "at no readable time"
     exact = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return f'<time datetime="{exact}" title="{exact}">{moment.day} {moment:%b %Y}, {moment:%H:%M:%S} UTC</time>'
+    text = f"{moment.day} {moment:%b %Y}, {moment:%H:%M:%S} UTC"
+    return f'<time data-moment datetime="{exact}" title="{exact}">{text}</time>'

@@ -6,10 +6,11 @@ from __future__ import annotations
 from typing import Final
 
 SHARED_SCRIPT: Final = """"use strict";
-// A page without a script shows times in UTC and says so; the exact time in UTC stays in the title.
+// A page without a script shows times in UTC and says so; the exact time in UTC stays in the title. Dates of a site
+// stay as they are.
 const thisYear = new Date().getFullYear();
 const showTimes = (part) => {
-  for (const one of part.querySelectorAll("time[datetime]")) {
+  for (const one of part.querySelectorAll("time[data-moment]")) {
     const moment = new Date(one.dateTime);
     if (isNaN(moment)) continue;
     const year = moment.getFullYear() === thisYear ? undefined : "numeric";
