@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
+from inspect import iscoroutinefunction
 from typing import Final, Literal, Protocol
 from uuid import uuid4
 
@@ -107,7 +108,13 @@ async def run_named_call(
     """Run the call of a model and return its result. ``arguments`` are as the model wrote them, JSON text or data.
 
     With ``images``, those of the result stand beside its text.
+
+    Raises:
+        TypeError: ``toolbox`` is a blocking connection.
     """
+    if not hasattr(toolbox, "run"):
+        how = "run_tool_call_sync and build_tools_sync are for connect_sync"
+        raise TypeError(f"A call that is awaited needs a connection of connect, not {type(toolbox).__name__}: {how}.")
     call = read_call(toolbox.catalog(), provider, name, arguments)
     result = call if isinstance(call, Problem) else await toolbox.run(call)
     result = embed_kept_bytes(result, toolbox) if images else result
@@ -117,7 +124,14 @@ async def run_named_call(
 def run_named_call_sync(
     remote: NamedCaller, provider: Provider, name: str, arguments: Json, *, images: bool = False
 ) -> ModelResult:
-    """Return like ``run_named_call``, blocking."""
+    """Return like ``run_named_call``, blocking.
+
+    Raises:
+        TypeError: ``remote`` is no blocking connection.
+    """
+    if not hasattr(remote, "call") or iscoroutinefunction(remote.call):
+        how = "run_tool_call and build_tools are for connect and for a toolkit"
+        raise TypeError(f"A call that blocks needs a connection of connect_sync, not {type(remote).__name__}: {how}.")
     catalog = remote.catalog()
     call = read_call(catalog, provider, name, arguments)
     result = call if isinstance(call, Problem) else remote.call(call.tool.id, dict(call.arguments))
