@@ -98,6 +98,8 @@ def build_bad(kind: str, folder: Path) -> str:
         case "below a file":
             (folder / "plain").touch()
             return "plain/x"
+        case _:  # a file that is missing
+            pass
     return name
 
 
