@@ -25,6 +25,12 @@ def give() -> list:
     """Return audio and a link."""
     audio = {"type": "audio", "media_type": "audio/wav", "data": "UklGRg==", "name": ""}
     return [audio, {"type": "resource_link", "uri": "https://a.example/x", "name": "x"}]
+
+
+@kit.prompt
+def say() -> list:
+    """Say audio and a link."""
+    return give()
 '''
 FILE = {"type": "resource", "resource": {"uri": "attachment:audio", "mimeType": "audio/wav", "blob": "UklGRg=="}}
 AUDIO = {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"}
@@ -53,6 +59,7 @@ def test_a_host_on_stdio_gets_content_in_the_words_of_its_revision(
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": opening},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         CALL,
+        {"jsonrpc": "2.0", "id": 3, "method": "prompts/get", "params": {"name": "say"}},
     ]
     command = [sys.executable, "-m", "toolwire", "serve", str(file), "--stdio"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as host:
@@ -60,10 +67,11 @@ def test_a_host_on_stdio_gets_content_in_the_words_of_its_revision(
         assert host.stdout is not None
         host.stdin.write(b"".join(json.dumps(one).encode() + b"\n" for one in messages))
         host.stdin.flush()
-        answers = {answer["id"]: answer for answer in (json.loads(host.stdout.readline()) for _ in range(2))}
+        answers = {answer["id"]: answer for answer in (json.loads(host.stdout.readline()) for _ in range(3))}
         host.stdin.close()
     assert answers[1]["result"]["protocolVersion"] == version
     assert answers[2]["result"]["content"] == blocks
+    assert [one["content"] for one in answers[3]["result"]["messages"]] == blocks
 
 
 @pytest.mark.requirement("MC-14")
