@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sqlite3
 import threading
@@ -224,6 +225,23 @@ def test_log_is_saved_as_csv_and_as_json_lines_by_its_filters(start: Callable[..
     assert [one["number"] for one in lines] == [4, 3, 2, 1]
     assert (lines[0]["tool"], lines[0]["binding"]) == ('=HYPERLINK("https://evil.example")', "ab" * 32)
     assert lines[-1]["digest"] == next(iter(audit.entries())).digest
+
+
+@pytest.mark.requirement("CO-02", "D-03")
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_no_cell_of_the_saved_log_is_a_formula_whatever_separates_cells(
+    start: Callable[..., Started], separator: str
+) -> None:
+    console = start()
+    formula = '=HYPERLINK("https://evil.example")'
+    for number, text in enumerate(
+        (formula, f"a;{formula};b", f"a\t+{formula}", f"a\r\n {formula}", "\uff1d1", 'a";@b')
+    ):
+        console.source.audit.append(build_decision(number, tool=text, principal=text))
+    saved = console.browser().get("/log/decisions.csv").text
+    cells = [cell for row in csv.reader(io.StringIO(saved, newline=""), delimiter=separator) for cell in row]
+    assert "evil.example" in saved
+    assert not [cell for cell in cells if cell.strip(' "').startswith(("=", "+", "-", "@", "\t", "\uff1d"))]
 
 
 @pytest.mark.requirement("CO-02")

@@ -2,7 +2,8 @@
 
 Rules:
 - A file has at most 10,000 decisions, the newest first; a filter by day or by tool gets the others.
-- A cell of the CSV is never a formula: texts of a site that begin like one get an apostrophe before them.
+- A cell of the CSV is never a formula: what begins like one gets an apostrophe before it, also after what a
+  spreadsheet may take for the end of a cell, such as a semicolon in many countries.
 """
 # CO-02, CC-07
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -23,7 +25,8 @@ _COLUMNS: Final = (
     "number", "at", "principal", "connection", "site", "tool", "decision", "always", "channel", "shown_ms", "binding",
     "digest",
 )  # fmt: skip
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+# Spreadsheets of East Asia take the wide forms of the signs too.
+_FORMULA: Final = re.compile(r"(?:\A|(?<=[;,|\s\"]))(?=[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])")
 
 
 def write_csv(entries: Iterable[ChainedDecision]) -> bytes:
@@ -52,5 +55,4 @@ def _list_facts(entries: Iterable[ChainedDecision]) -> Iterator[dict[str, object
 
 
 def _write_cell(value: object) -> object:
-    is_formula = isinstance(value, str) and value.startswith(_FORMULA)
-    return f"'{value}" if is_formula else value
+    return _FORMULA.sub("'", value) if isinstance(value, str) else value
