@@ -279,6 +279,51 @@ def test_non_http_bytes_are_refused_in_json(dial: Dial, request_: bytes) -> None
     assert refusal(read_until_closed(peer)) == (400, "malformed")
 
 
+@pytest.mark.requirement("D-24")
+@pytest.mark.parametrize(
+    ("target", "hosts"),
+    [
+        ("http://evil.example/a", ("x",)),
+        ("HTTP://x:81/a", ("x",)),
+        ("https://x/a", ("x:80",)),
+        ("http://x/a", ()),
+        ("http://x/a", ("x", "evil.example")),
+        ("http://x%2f/a", ("x%2f",)),
+    ],
+)
+def test_target_that_names_another_host_than_its_field_is_refused(
+    dial: Dial, target: str, hosts: tuple[str, ...]
+) -> None:
+    peer = dial()
+    fields = "".join(f"host: {host}\r\n" for host in hosts)
+    peer.sendall(f"GET {target} HTTP/1.1\r\n{fields}\r\n".encode() + GET)
+    assert refusal(read_until_closed(peer)) == (400, "malformed")
+
+
+@pytest.mark.parametrize("target", ["http://x/a", "http://X:80/a", "http://x/a?to=http://evil.example/"])
+def test_target_that_names_the_host_of_its_field_is_served(dial: Dial, target: str) -> None:
+    peer = dial()
+    peer.sendall(f"GET {target} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+    assert one_answer(peer)[0] == 200
+
+
+@pytest.mark.requirement("D-24")
+@pytest.mark.parametrize("codings", [(b"gzip, chunked",), (b"gzip", b"chunked"), (b"x-unknown , chunked",)])
+def test_body_in_an_unknown_transfer_coding_is_refused(dial: Dial, codings: tuple[bytes, ...]) -> None:
+    peer = dial()
+    fields = b"".join(b"transfer-encoding: " + coding + b"\r\n" for coding in codings)
+    peer.sendall(b"POST / HTTP/1.1\r\nhost: x\r\n" + fields + b"\r\n2\r\n{}\r\n0\r\n\r\n" + GET)
+    assert refusal(read_until_closed(peer)) == (501, "unsupported_type")
+
+
+def test_body_in_chunks_is_served_whatever_the_case_of_the_word(dial: Dial) -> None:
+    peer = dial()
+    chunks = b"2\r\n{}\r\n0\r\n\r\n"
+    for _ in range(2):
+        peer.sendall(b"POST / HTTP/1.1\r\nhost: x\r\nTransfer-Encoding: Chunked\r\n\r\n" + chunks)
+        assert one_answer(peer)[0] == 200
+
+
 @pytest.mark.parametrize("pieces", [1, 2, 3])
 @pytest.mark.parametrize(
     ("framing", "body"),

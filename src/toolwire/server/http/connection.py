@@ -4,6 +4,7 @@
 - A request costs two small comparisons and no timer: one timer for each connection checks all deadlines.
 - A refusal never overtakes the responses to earlier requests of the same connection.
 - What cannot be parsed is answered in JSON; the connection then closes, after the client had time to read the answer.
+- A request that a proxy could read as one for another host, or with another body, is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .deadlines import DEADLINES, Deadlines
 from .flow_control import FlowControl
 from .refusal import RefusalApp, build_closing_headers, build_refusal_body
 from .request_cycle import STATUS_LINES, RequestCycle
-from .request_target import FIELD_OVERHEAD, TrailerSink, parse_request_target
+from .request_target import FIELD_OVERHEAD, TrailerSink, has_other_authority, parse_request_target
 from .upgrades import build_body_parser
 from .uvicorn_interface import UvicornConfig, UvicornState
 
@@ -73,6 +74,7 @@ class Connection(asyncio.Protocol):
         self._target = b""
         self._scope: dict[str, Any] = {}
         self._in_head = False
+        self._unknown_coding = False
         self._ignores_input = False
         # Times of the event loop's clock, in seconds
         self._head_since = 0.0
@@ -224,7 +226,11 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a field of the head, or of the trailer."""
-        self._headers.append((name.lower(), value))
+        name = name.lower()
+        self._headers.append((name, value))
+        # D-24: llhttp reads the chunks of "gzip, chunked" and leaves what is in them coded.
+        if name == b"transfer-encoding" and value.lower() != b"chunked":
+            self._unknown_coding = True
 
     def on_headers_complete(self) -> None:
         """Start the exchange of the request, or of its refusal if its head is too large."""
@@ -234,6 +240,12 @@ class Connection(asyncio.Protocol):
             self._head_at_most + self._chunk > self._max_head_bytes and self._count_exact_head() > self._max_head_bytes
         ):
             app = RefusalApp(431, Kind.TOO_LARGE, self._describe_head_limits())
+        elif self._unknown_coding:
+            app = RefusalApp(501, Kind.UNSUPPORTED_TYPE, "The only transfer coding here is chunked.")
+        elif not self._target.startswith(b"/") and has_other_authority(self._target, self._headers):
+            text = "The request target names another host than the header field Host."
+            app = RefusalApp(400, Kind.MALFORMED, text)
+        self._unknown_coding = False
         scope, parser = self._scope, self._parser
         version = parser.get_http_version()
         scope["method"] = parser.get_method().decode("ascii")

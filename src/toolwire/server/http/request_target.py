@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from urllib.parse import unquote
 
 import httptools
+
+from toolwire.core.url_origin import has_same_origin
 
 FIELD_OVERHEAD = 4
 """The bytes of a header field besides its name and value: a colon, a space and the line end."""
@@ -29,6 +31,17 @@ def _parse(target: bytes) -> tuple[str, bytes, bytes]:
     parsed = httptools.parse_url(target)
     path = parsed.path.decode("ascii")
     return unquote(path) if "%" in path else path, parsed.path, parsed.query or b""
+
+
+def has_other_authority(target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Return whether ``target`` is a URL with another host or port than a Host field of ``headers``, or has none."""
+    # D-24, RFC 9112 3.2.2: a proxy goes by the target, and the checks of the server by Host.
+    url = target.decode("latin-1")
+    scheme, mark, _ = url.partition("://")
+    if not mark or "/" in scheme:
+        return False
+    hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
+    return not hosts or not all(has_same_origin(url, f"{scheme}://{host}") for host in hosts)
 
 
 _parse_cached = lru_cache(_CACHED_TARGETS)(_parse)
