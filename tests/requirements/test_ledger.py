@@ -102,7 +102,7 @@ def test_ledger_has_every_numbered_requirement_once_and_in_order() -> None:
     assert found[: len(expected)] == expected
     # The rows of these lists come one by one, each when a user has it.
     later = [
-        *(f"MC-{n:02}" for n in range(1, 13)),  # MCP in full
+        *(f"MC-{n:02}" for n in range(1, 15)),  # MCP in full
         *(f"CC-{n:02}" for n in range(1, 9)),  # consent that holds everywhere
         *(f"LC-{n:02}" for n in range(1, 6)),  # long calls
         *(f"ST-{n:02}" for n in range(1, 7)),  # state that spans machines
@@ -110,6 +110,7 @@ def test_ledger_has_every_numbered_requirement_once_and_in_order() -> None:
         *(f"GW-{n:02}" for n in range(1, 7)),  # the gateway
         *(f"CO-{n:02}" for n in range(1, 5)),  # the console
         *(f"FU-{n:02}" for n in range(1, 42)),  # the first use
+        *(f"CL-{n:02}" for n in range(1, 5)),  # the command line
     ]
     assert found[len(expected) :] == [name for name in later if name in found]
 
