@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from toolwire.server import App
 from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
 from toolwire.server.access.callers import AnonymousCallers, Caller, CombinedCallers
 from toolwire.server.access.key_sessions import SESSION_S, KeySessions
+from toolwire.server.access.session_ends import MAX_HERE
 
 Ask = Callable[..., Response]
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -121,6 +123,59 @@ class Tokens(AnonymousCallers):
     needs_credentials = True
 
 
+@pytest.mark.requirement("LC-05", "D-39")
+@pytest.mark.parametrize("shares_a_place", [False, True])
+def test_copy_of_a_cookie_opens_nothing_after_the_sign_out(ask: Ask, tmp_path: Path, shares_a_place: bool) -> None:
+    place = tmp_path / "words" if shares_a_place else ""
+    app = serve("ada", "bob", place=place)
+    cookie, second, other = sign_in(ask, app), sign_in(ask, app), sign_in(ask, app, "bob-key-of-a-caller")
+    foreign = post(ask, app, {"step": "sign-out"}, cookie=cookie, origin="https://evil.example")
+    assert (foreign.status, look(ask, app, cookie).status) == (403, 200)
+    assert post(ask, app, {"step": "sign-out"}, cookie=cookie).status == 303
+    # the other browsers stay signed in, and another process of the same server knows of the sign-out
+    for each in (app, serve("ada", "bob", place=place)) if shares_a_place else (app,):
+        assert [look(ask, each, one).status for one in (cookie, second, other)] == [401, 200, 200]
+
+
+@pytest.mark.requirement("LC-05", "D-39")
+def test_without_the_store_of_sign_outs_no_cookie_is_trusted_and_a_sign_out_says_that_it_failed(
+    ask: Ask, tmp_path: Path
+) -> None:
+    app = serve("ada", place=tmp_path / "words")
+    cookie = sign_in(ask, app)
+    assert look(ask, app, cookie).status == 200
+    store = tmp_path / "words" / "ended_sessions.sqlite3"
+    store.unlink()
+    store.mkdir()
+    app = serve("ada", place=tmp_path / "words")
+    for answer in (look(ask, app, cookie), post(ask, app, {"step": "sign-out"}, cookie=cookie)):
+        assert (answer.status, b"cannot be read or ended now" in answer.body) == (503, True)
+        assert b"set-cookie" not in dict(answer.headers)
+
+
+@pytest.mark.requirement("LC-05", "D-39")
+def test_sign_outs_of_one_caller_bring_no_ended_session_back() -> None:
+    now = [1_000_000.0]
+    keys = ApiKeyCallers([ApiKey(key=Secret(KEY), name="ada"), ApiKey(key=Secret("bob-key"), name="bob")])
+    sessions = KeySessions(keys, b"s" * 32, wall=lambda: now[0])
+
+    def begin(credential: str, name: str) -> dict[bytes, bytes]:
+        field = sessions.start(SCOPE, {}, credential.encode(), Caller(f"key:{name}"))
+        assert field is not None
+        return {b"cookie": field[1].partition(b";")[0]}
+
+    async def story() -> None:
+        ended = begin(KEY, "ada")
+        await sessions.end(SCOPE, ended)
+        for _ in range(MAX_HERE + 1):
+            await sessions.end(SCOPE, begin("bob-key", "bob"))
+        assert await sessions.find(SCOPE, ended) is None
+        now[0] += 1
+        assert await sessions.find(SCOPE, begin(KEY, "ada")) is not None
+
+    asyncio.run(story())
+
+
 @pytest.mark.requirement("LC-05", "D-22")
 def test_session_lasts_an_hour_and_that_of_a_token_no_longer_than_the_token() -> None:
     now = [1_000_000.0]
@@ -141,14 +196,15 @@ def test_session_lasts_an_hour_and_that_of_a_token_no_longer_than_the_token() ->
     }
     for seconds, fields in lasts.items():
         now[0] = 1_000_000.0 + seconds - 1
-        found = sessions.find(SCOPE, fields)
+        found = asyncio.run(sessions.find(SCOPE, fields))
         assert found is not None
         assert found.caller == (eve if seconds < SESSION_S else Caller("key:ada"))
         now[0] += 1
-        assert sessions.find(SCOPE, fields) is None
+        assert asyncio.run(sessions.find(SCOPE, fields)) is None
         now[0] = 1_000_000.0
     # another port of this host is another server; a caller whom no cookie holds gets none
-    assert sessions.find({**SCOPE, "server": ("127.0.0.1", 9628)}, lasts[60.0]) is None
+    elsewhere = {**SCOPE, "server": ("127.0.0.1", 9628)}
+    assert asyncio.run(sessions.find(elsewhere, lasts[60.0])) is None
     assert sessions.start(SCOPE, {}, b"token", Caller("e" * 4_000)) is None
 
 

@@ -250,7 +250,7 @@ class App:
             inbox=inbox,
             is_removed=is_removed,
         )
-        self._key_sessions = KeySessions(callers, words.derive_key(b"key sessions"))
+        self._key_sessions = KeySessions(callers, words.derive_key(b"key sessions"), place=confirmations)
         self._service.add_long_calls(self._long_calls)
         if has_long_tools(toolbox.catalog()):  # a server of such tools does not begin without their store
             self._long_calls.prepare()
@@ -599,13 +599,13 @@ class App:
                 cookie = sessions.start(scope, fields, find_form_key(body), caller)
                 entry = replace(entry, read=partial(read_session_change, root, cookie, entry.read))
             return caller or refusal, entry
-        user = None if people is None else await people.find_user(scope["headers"])
-        user = user or sessions.find(scope, fields)
-        if user is None:
-            return refusal, entry
+        person = None if people is None else await people.find_user(scope["headers"])
+        user = person or await sessions.find(scope, fields)
+        if user is None or isinstance(user, Problem):
+            return user or refusal, entry
         read = page.build_reader(user.name, user.by_key)
         if user.by_key and step == "sign-out":
-            read = partial(read_session_change, root, sessions.end(scope, fields), read)
+            read = partial(read_session_change, root, await sessions.end(scope, fields), read)
         return user.caller, replace(entry, read=read)
 
     def _refuse_caller(self, scope: Scope, entry: RouteEntry, problem: Problem) -> Response:

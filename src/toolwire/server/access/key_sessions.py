@@ -6,6 +6,7 @@ Rules:
 - The cookie of a key names it by its digest, which only the server can read: a key that the server no longer has lets
   nobody in, at once. That of a token holds its caller, for as long as a verified token counts.
 - A cookie lets a browser into pages alone: it is no credential for a protocol.
+- A session that its user ended is over, also for a copy of its cookie.
 """
 # LC-05, D-22, D-27
 
@@ -19,6 +20,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from hashlib import sha256
 from hmac import compare_digest, digest
+from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
@@ -35,6 +37,7 @@ from toolwire.server.page.form_fields import parse_form_fields
 from .api_keys import ApiKeyCallers
 from .callers import Caller, Callers, CombinedCallers, Fields
 from .people import SignedInUser
+from .session_ends import PageSession, SessionEnds
 
 SESSION_S: Final = 3_600.0
 _TOKEN_S: Final = 900.0
@@ -47,11 +50,15 @@ _PORT: Final = re.compile(r":([0-9]{1,5})\Z")
 class KeySessions:
     """The sessions of browsers at one server. Processes that have the same ``secret`` know each other's.
 
-    ``callers`` know the keys. ``wall`` returns seconds since 1970.
+    ``callers`` know the keys. A session that was ended is over in all processes that share ``place``, a folder or the
+    URL of a PostgreSQL. ``wall`` returns seconds since 1970.
     """
 
-    def __init__(self, callers: Callers, secret: bytes, *, wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, callers: Callers, secret: bytes, *, place: Path | str = "", wall: Callable[[], float] = time.time
+    ) -> None:
         self._callers, self._secret, self._wall = callers, secret, wall
+        self._ends = SessionEnds(place)
 
     def start(self, scope: Scope, fields: Fields, credential: bytes, caller: Caller) -> tuple[bytes, bytes] | None:
         """Return the header field that begins a session of ``caller``, who has just shown ``credential``.
@@ -72,14 +79,26 @@ class KeySessions:
             return None
         return self._build_cookie(scope, fields, value, f"SameSite=Strict; Max-Age={int(SESSION_S)}")
 
-    def end(self, scope: Scope, fields: Fields) -> tuple[bytes, bytes]:
-        """Return the header field that ends the session in this browser."""
-        return self._build_cookie(scope, fields, "", "SameSite=Strict; Max-Age=0")
+    async def end(self, scope: Scope, fields: Fields) -> tuple[bytes, bytes] | Problem:
+        """End the session of the browser that sent these header fields; return the one that deletes its cookie."""
+        if find_form_sender(fields) == "foreign":  # D-22
+            return FOREIGN_FORM
+        found = self._find(scope, fields)
+        problem = None if found is None else await self._ends.end(found[1])
+        return problem or self._build_cookie(scope, fields, "", "SameSite=Strict; Max-Age=0")
 
-    def find(self, scope: Scope, fields: Fields) -> SignedInUser | None:
-        """Return who is signed in at the browser that sent these header fields, or None."""
-        if b"cookie" not in fields:
+    async def find(self, scope: Scope, fields: Fields) -> SignedInUser | Problem | None:
+        """Return who is signed in at the browser that sent these header fields, or None; a Problem if it is unknown."""
+        found = self._find(scope, fields) if b"cookie" in fields else None
+        if found is None:
             return None
+        has_ended = await self._ends.has_ended(found[1])
+        if isinstance(has_ended, Problem):
+            return has_ended
+        return None if has_ended else found[0]
+
+    def _find(self, scope: Scope, fields: Fields) -> tuple[SignedInUser, PageSession] | None:
+        """Return whose session the cookie is, and the session, which may have been ended."""
         name, is_secure = _name_cookie(scope, fields), _is_secure(scope, fields)
         # Behind a proxy, a GET does not tell that the browser came by https.
         cookie = find_cookie(fields, name, is_secure=True) or ("" if is_secure else find_cookie(fields, name))
@@ -91,11 +110,17 @@ class KeySessions:
             return None
         if len(content) == _OF_A_KEY:
             nonce, masked = content
+            lasts_s = SESSION_S
             caller = _find_owner(self._callers, self._mask(nonce, bytes.fromhex(masked)))
         else:
             named, client_id, scopes = content
+            lasts_s = _TOKEN_S
             caller = Caller(named, None if scopes is None else frozenset(scopes), client_id)
-        return None if caller is None else SignedInUser(caller, caller.name, by_key=True)
+        if caller is None:
+            return None
+        # That of a token may have begun later than that: then it is over a little sooner, with others of its caller.
+        session = PageSession(cookie, caller.name, until - lasts_s, until)
+        return SignedInUser(caller, caller.name, by_key=True), session
 
     def _build_cookie(self, scope: Scope, fields: Fields, value: str, more: str) -> tuple[bytes, bytes]:
         name, path = _name_cookie(scope, fields), scope.get("root_path") or "/"
@@ -116,9 +141,12 @@ def find_form_step(body: bytes | Problem) -> str:
 
 
 def read_session_change(
-    root: str, cookie: tuple[bytes, bytes] | None, fallback: Reader, request: Request
+    root: str, cookie: tuple[bytes, bytes] | Problem | None, fallback: Reader, request: Request
 ) -> Reading | Work:
-    """Return the response that sets ``cookie`` and leads to the page itself; that of ``fallback`` without a cookie."""
+    """Return the response that sets ``cookie`` and leads to the page itself; that of ``fallback`` without a cookie.
+
+    Where ``cookie`` is a Problem, the page says it.
+    """
     # Here, because a server that no browser visits loads no HTML.
     from toolwire.framing.html_page import NO_STORE
     from toolwire.server.page.refusal_page import build_refusal_page
@@ -128,6 +156,8 @@ def read_session_change(
         return build_refusal_page(FOREIGN_FORM)
     if cookie is None:
         return fallback(request)
+    if isinstance(cookie, Problem):
+        return build_refusal_page(cookie)
     # 303: the page is fetched then, and loading it again sends no key again.
     address = f"{root}{quote(request.url.partition('?')[0])}"
     return Response(303, ((b"location", address.encode("latin-1")), cookie, NO_STORE))

@@ -1,0 +1,111 @@
+"""Remember which sessions of pages their users ended, so that a copied cookie opens nothing after a sign-out.
+
+Rules:
+- With a place, a session is over in all processes that share it; without one, in this process.
+- A place is asked in a thread, and only for a cookie that is valid otherwise.
+- While it is unknown whether a session has ended, it is not trusted.
+"""
+# LC-05, D-39
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Kind, Problem
+from toolwire.stores.consent.open import open_ended_sessions
+from toolwire.stores.outage_log import OutageLog
+
+if TYPE_CHECKING:  # loads sqlite3
+    from toolwire.stores.consent.ended_sessions import ConsoleSession, EndedSessions
+
+MAX_HERE: Final = 10_000
+
+_UNKNOWN: Final = Problem(
+    kind=Kind.OVERLOADED,
+    message="The sessions of this server cannot be read or ended now. Try it again.",
+    can_retry=True,
+    retry_after_ms=5_000,
+)
+_log = logging.getLogger("toolwire")
+
+
+class PageSession(NamedTuple):
+    """A session: its cookie, the name of its caller, and from when until when it is valid, in seconds since 1970."""
+
+    cookie: str
+    name: str
+    began_at: float
+    until: float
+
+
+class SessionEnds:
+    """The sessions that were ended, in ``place``: a folder or the URL of a PostgreSQL; else in this process.
+
+    In a process, 10,000 are remembered. With one more, all sessions that began before then are over.
+    """
+
+    def __init__(self, place: Path | str = "") -> None:
+        self._place = place
+        self._store: EndedSessions | None = None
+        self._here: dict[bytes, float] = {}  # by a digest of the cookie, when the session began
+        self._all_until = 0.0  # sessions that began earlier are over
+        self._outages = OutageLog(_log, "The sessions of pages can be read again.")
+
+    async def end(self, session: PageSession) -> Problem | None:
+        """End ``session``. Return a Problem if that cannot be kept."""
+        if self._place:
+            return await asyncio.to_thread(self._end_stored, session)
+        self._here[_digest(session)] = session.began_at
+        if len(self._here) > MAX_HERE:
+            self._all_until = max(self._here.values()) + 1.0
+            self._here.clear()
+        return None
+
+    async def has_ended(self, session: PageSession) -> bool | Problem:
+        """Return whether ``session`` was ended, or a Problem if that is unknown."""
+        if self._place:
+            return await asyncio.to_thread(self._has_ended_stored, session)
+        return session.began_at < self._all_until or _digest(session) in self._here
+
+    def _end_stored(self, session: PageSession) -> Problem | None:
+        import sqlite3
+
+        try:
+            self._open().end(_build_kept(session))
+        except (OSError, sqlite3.Error, DefinitionError) as error:
+            self._outages.record_failure("a session of pages cannot be ended: %s.", error)
+            return _UNKNOWN
+        self._outages.record_success()
+        return None
+
+    def _has_ended_stored(self, session: PageSession) -> bool | Problem:
+        import sqlite3
+
+        try:
+            has_ended = self._open().has_ended(_build_kept(session))
+        except (OSError, sqlite3.Error, DefinitionError) as error:
+            self._outages.record_failure("the sessions of pages cannot be read: %s.", error)
+            return _UNKNOWN
+        self._outages.record_success()
+        return has_ended
+
+    def _open(self) -> EndedSessions:
+        if self._store is None:
+            self._store = open_ended_sessions(self._place)
+        return self._store
+
+
+def _build_kept(session: PageSession) -> ConsoleSession:
+    from toolwire.stores.consent.ended_sessions import ConsoleSession  # loads sqlite3
+
+    # A caller is nobody of a console that shares the place.
+    return ConsoleSession(session.cookie, f"calls of {session.name}", session.began_at, session.until)
+
+
+def _digest(session: PageSession) -> bytes:
+    return sha256(session.cookie.encode("latin-1", "replace")).digest()
