@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import sqlite3
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -34,7 +33,7 @@ from toolwire.server.http.exchange import Exchange, Receive, Scope, Send, get_ex
 from toolwire.server.http.lifespan import run_lifespan
 from toolwire.server.http.messages import close_websocket, read_body, send_response
 from toolwire.server.limits import ServerLimits
-from toolwire.stores.outage_log import OutageLog
+from toolwire.stores.outage_log import OutageLog, list_store_errors
 
 from . import connections_page, inbox_page, log_page, operation_page, operator_actions, overview_page, permissions_page
 from .events import BEAT_S, ChangeFeed, look_at_all
@@ -69,8 +68,6 @@ _LEFT: Final = "You left this page. You are still signed in at this server with 
 _SESSION_OVER: Final = "Your session is over, so nothing was changed. Sign in, and do it again."
 _NO_SESSION: Final = ("Sign in first.", 401)
 _NO_ROOM: Final = ("Too many pages.", 503)
-_UNREADABLE: Final = (OSError, sqlite3.Error)
-"""What the stores raise where a file or a database cannot be asked."""
 _PORT: Final = re.compile(r":([0-9]{1,5})\Z")
 _SAFE_PATH: Final = re.compile(r"/[A-Za-z0-9/_-]{0,100}")
 
@@ -183,7 +180,7 @@ class Console:
             return
         try:
             response = refusal or await self._answer(scope, exchange, fields, path)
-        except _UNREADABLE as error:
+        except list_store_errors() as error:
             response = self._refuse_unreadable(error)
         else:
             self._outages.record_success()
@@ -299,7 +296,7 @@ class Console:
             if isinstance(made, Download):
                 return build_download(made)
             return build_page(request, made, self._tables.list_places(request))
-        except (ToolwireError, OSError, sqlite3.Error) as error:  # also a database that went away
+        except list_store_errors(ToolwireError) as error:  # also a database that went away
             self._outages.record_failure("the page %s failed: %s.", request.path, error)
             text = str(error) if isinstance(error, ToolwireError) else "A file of the console cannot be read now."
             return build_refusal(text, 500)
@@ -366,7 +363,7 @@ class Console:
         refusal: Response | None = None
         try:
             session = await self._find_session(scope, fields)
-        except _UNREADABLE as error:
+        except list_store_errors() as error:
             session, refusal = None, self._refuse_unreadable(error)
         if session is None or self._feed.is_full or self._streams[session.name] >= self._tables.streams_each:
             refusal = refusal or build_refusal(*_NO_SESSION if session is None else _NO_ROOM)
@@ -405,7 +402,7 @@ class Console:
         """Return whether the session of a stream has not ended; a page whose stream ends asks for it again."""
         try:
             return await self._find_session(scope, fields) is not None
-        except _UNREADABLE:
+        except list_store_errors():
             return False
 
     def _refuse_unreadable(self, error: Exception) -> Response:

@@ -14,6 +14,13 @@ QUIET_S: Final = 10.0
 """For how long a store must not have failed until it counts as mended: a full disk has room for some calls."""
 
 
+def list_store_errors(*more: type[Exception]) -> tuple[type[Exception], ...]:
+    """Return what a store raises that cannot be asked, and ``more``; for ``except``, which calls it only then."""
+    import sqlite3  # most servers do not need it
+
+    return (OSError, sqlite3.Error, *more)
+
+
 class OutageLog:
     """The failures of one store, as ``logger`` says them; ``mended`` is said when they are over. Thread-safe."""
 

@@ -13,7 +13,6 @@ Rules:
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
 import time
 from collections import OrderedDict
@@ -27,7 +26,7 @@ from toolwire.core.check import Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Call, Json, Kind, Problem
 from toolwire.stores.consent.open import is_in_database, open_approvals, open_grants
-from toolwire.stores.outage_log import OutageLog
+from toolwire.stores.outage_log import OutageLog, list_store_errors
 
 if TYPE_CHECKING:  # loads sqlite3
     from toolwire.consent.grant import GrantKey
@@ -135,7 +134,7 @@ class Inbox:
         """
         try:
             refusal = self._ask(call, subject.hex(), reasons, upstream, always_allowed=always_allowed)
-        except (OSError, sqlite3.Error, DefinitionError) as error:
+        except list_store_errors(DefinitionError) as error:
             message = "A call of %s was refused: its question cannot be kept (%s)."
             self._outages.record_failure(message, call.tool.id, error)
             text = f"{call.tool.name} did not run: the question to its user cannot be kept now."

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import sqlite3
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import nullcontext, suppress
@@ -52,7 +51,7 @@ from toolwire.framing.jsontext import get_object, get_text
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.server.limits import ServerLimits
 from toolwire.stores.consent.waiting_call import WaitingCall
-from toolwire.stores.outage_log import OutageLog
+from toolwire.stores.outage_log import OutageLog, list_store_errors
 from toolwire.stores.paths import is_postgres_url
 from toolwire.telemetry.redaction import hide_secrets
 
@@ -373,7 +372,7 @@ class LongCalls:
         # Before the call waits: from then on, any process may find that the question is over.
         try:
             await to_thread.run_sync(inbox.add_call, WaitingCall(question, lease.principal, lease.id))
-        except _INBOX_ERRORS as error:
+        except list_store_errors() as error:
             self._outages.record_failure("A long call ends: that it waits for its user cannot be kept (%s).", error)
             return CallChange(result=result, pinned=False)
         problem = result if isinstance(result, Problem) else NO_CALL
@@ -624,7 +623,7 @@ class LongCalls:
                     continue
                 if not isinstance(status, Problem) or status.kind is Kind.NOT_FOUND:
                     await to_thread.run_sync(inbox.remove_call, waiting)
-        except _INBOX_ERRORS as error:
+        except list_store_errors() as error:
             self._outages.record_failure("Long calls that wait for their users cannot be looked at (%s).", error)
         else:
             self._outages.record_success()
@@ -633,7 +632,6 @@ class LongCalls:
 _CONSENT = "consent-"
 """How the name of a question in the inbox begins; the rest is its id there."""
 _SEND_AGAIN = " Then send the same call again."
-_INBOX_ERRORS = (OSError, sqlite3.Error)
 _AGAIN = "~"
 """What follows the key of a question that is asked again."""
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 from collections import Counter
 from collections.abc import Awaitable, Iterable
 from typing import Final
@@ -22,7 +21,7 @@ from toolwire.core.model import Call, Kind, Problem, Result
 from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.framing.jsontext import get_object, get_text
 from toolwire.server.http.exchange import Exchange
-from toolwire.stores.outage_log import OutageLog
+from toolwire.stores.outage_log import OutageLog, list_store_errors
 
 from .confirmation import ConfirmationCheck, Undecided
 from .inbox import Inbox
@@ -75,7 +74,7 @@ class QuestionWaits:
                 return False
             try:
                 is_answered = await asyncio.to_thread(self._inbox.is_answered, question)
-            except (OSError, sqlite3.Error) as error:
+            except list_store_errors() as error:
                 self._outages.record_failure("A call waits no longer: its question cannot be read (%s).", error)
                 return False
             self._outages.record_success()
@@ -89,7 +88,7 @@ class QuestionWaits:
             asked = frozenset(self._waiting)
             try:
                 still_open = await asyncio.to_thread(self._inbox.list_open)
-            except (OSError, sqlite3.Error) as error:
+            except list_store_errors() as error:
                 _log.debug("looking for answers failed: %s", error)
                 continue
             self._wake(asked - still_open)

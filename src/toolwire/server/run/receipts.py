@@ -10,7 +10,6 @@ Rules:
 from __future__ import annotations
 
 import logging
-import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,7 @@ from toolwire.core.http import JSON_HEADERS, Response
 from toolwire.core.model import Call, Json
 from toolwire.framing import jsontext
 from toolwire.stores.consent.open import is_in_database, open_decisions
-from toolwire.stores.outage_log import OutageLog
+from toolwire.stores.outage_log import OutageLog, list_store_errors
 
 from .receipt_keys import KeyFetcher, open_key_source
 
@@ -111,7 +110,7 @@ class ReceiptVerifier:
         )
         try:
             self._audit.append(record)
-        except (OSError, sqlite3.Error, DefinitionError) as error:
+        except list_store_errors(DefinitionError) as error:
             text = "A call of %s was refused: its receipt cannot be kept (%s)."
             self._outages.record_failure(text, call.tool.id, error)
             return False
