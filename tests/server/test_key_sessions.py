@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from tests.postgres import shared_postgres  # noqa: F401 - a fixture
 from toolwire import Secret, Toolkit, asgi
 from toolwire.core.http import Response
 from toolwire.server import App
@@ -124,16 +125,20 @@ class Tokens(AnonymousCallers):
 
 
 @pytest.mark.requirement("LC-05", "D-39")
-@pytest.mark.parametrize("shares_a_place", [False, True])
-def test_copy_of_a_cookie_opens_nothing_after_the_sign_out(ask: Ask, tmp_path: Path, shares_a_place: bool) -> None:
-    place = tmp_path / "words" if shares_a_place else ""
+@pytest.mark.parametrize("shared", ["", "folder", "postgresql"])
+def test_copy_of_a_cookie_opens_nothing_after_the_sign_out(
+    ask: Ask, tmp_path: Path, shared: str, request: pytest.FixtureRequest
+) -> None:
+    place: Path | str = tmp_path / "words" if shared == "folder" else ""
+    if shared == "postgresql":
+        place = request.getfixturevalue("shared_postgres").create_database()
     app = serve("ada", "bob", place=place)
     cookie, second, other = sign_in(ask, app), sign_in(ask, app), sign_in(ask, app, "bob-key-of-a-caller")
     foreign = post(ask, app, {"step": "sign-out"}, cookie=cookie, origin="https://evil.example")
     assert (foreign.status, look(ask, app, cookie).status) == (403, 200)
     assert post(ask, app, {"step": "sign-out"}, cookie=cookie).status == 303
     # the other browsers stay signed in, and another process of the same server knows of the sign-out
-    for each in (app, serve("ada", "bob", place=place)) if shares_a_place else (app,):
+    for each in (app, serve("ada", "bob", place=place)) if shared else (app,):
         assert [look(ask, each, one).status for one in (cookie, second, other)] == [401, 200, 200]
 
 
