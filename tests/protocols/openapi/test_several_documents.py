@@ -66,6 +66,20 @@ def test_local_file_can_read_only_files_in_its_folder(drive: Drive) -> None:
     assert not check({"in": "text"})
 
 
+@pytest.mark.requirement("CV-17", "D-18")
+@pytest.mark.parametrize("place", ["$ref", "$id", "$self"])
+def test_name_that_is_no_url_breaks_no_other_operation(drive: Drive, site: Any, place: str) -> None:
+    broken = "http://[::1"
+    odd = {"$ref": f"{broken}#/key"} if place == "$ref" else {"$id": broken, "$anchor": "odd"}
+    whole = build_document(odd=odd, good={"type": "integer"})
+    if place == "$self":
+        whole["$self"] = broken
+    for selection in (EVERYWHERE, Selection(include="all")):
+        check = fits(drive(find(OPEN, selection), site({"/openapi.json": whole})).peer)
+        assert check({"odd": "anything", "good": 1})
+        assert not check({"good": "text"})
+
+
 @pytest.mark.requirement("CV-17")
 def test_schema_id_inside_the_document_is_not_fetched() -> None:
     schemas = {

@@ -78,7 +78,7 @@ def find_other_documents(data: Json, url: str) -> list[str]:
     found: dict[str, None] = {}
 
     def note(reference: str, base: str) -> str:
-        target = urldefrag(_join_url(base, reference)).url
+        target = _split_url(base, reference)[0]
         if target not in names.documents:
             found[target] = None
         return reference
@@ -140,6 +140,15 @@ def _join_url(base: str, reference: str) -> str:
         return reference
 
 
+def _split_url(base: str, reference: str) -> tuple[str, str]:
+    """Return the URL of ``reference`` and its fragment; what is no URL, such as ``http://[::1``, stays as written."""
+    try:
+        url, fragment = urldefrag(urljoin(base, reference))
+    except ValueError:
+        url, _, fragment = reference.partition("#")
+    return url, fragment
+
+
 # Of two parts with the same $id the first counts, as for a reader who begins at the top.
 def _index(data: Json, base: str, pointer: str, names: _Names) -> None:
     names.documents.setdefault(base, pointer)
@@ -152,7 +161,7 @@ def _index(data: Json, base: str, pointer: str, names: _Names) -> None:
             continue
         own = node.get("$id")
         if isinstance(own, str):
-            base = urldefrag(_join_url(base, own)).url
+            base = _split_url(base, own)[0]
             names.documents.setdefault(base, pointer)
         for key in _ANCHORS:
             anchor = node.get(key)
@@ -172,7 +181,7 @@ def _rewrite(node: Json, base: str, change: Callable[[str, str], str], within: s
         return node
     own = node.get("$id")
     if isinstance(own, str):
-        base = urldefrag(_join_url(base, own)).url
+        base = _split_url(base, own)[0]
     written: dict[str, Json] = {}
     for name, item in node.items():
         if name in ("$ref", "$dynamicRef") and isinstance(item, str):
@@ -192,7 +201,7 @@ def _rewrite_mapping(reference: Json, base: str, change: Callable[[str, str], st
 
 
 def _write_pointer(reference: str, base: str, names: _Names, whole: Json) -> str:
-    target, fragment = urldefrag(_join_url(base, reference))
+    target, fragment = _split_url(base, reference)
     start = names.documents.get(target)
     if start is None:
         return reference
