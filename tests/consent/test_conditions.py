@@ -34,6 +34,16 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "number", "default": 70
         ("gt", 50, 50, False),
         ("gt", 50, 50.000001, True),
         pytest.param("gt", 50, 10**400, True, id="a number larger than any float"),
+        pytest.param("eq", 2**53, 2**53 + 1, ASK, id="an integer that JavaScript reads as the other one"),
+        ("eq", 2**53 + 1, 2**53 + 1, True),
+        ("eq", {"a": [2**53]}, {"a": [2**53 + 1]}, ASK),
+        ("ne", 2**53, 2**53 + 1, ASK),
+        ("ne", 2**53 + 1, 2**53 + 1, False),
+        ("in", [1, 2**53], 2**53 + 1, ASK),
+        ("in", [1, 2**53], 2**53 + 2, False),
+        ("ge", 2**53 + 4, 2**53 + 3, ASK),
+        ("ge", 2**53 + 4, 2**53 + 1, False),
+        ("lt", 10**400, 10**399, ASK),
         ("gt", 50, float("inf"), True),
         ("gt", 50, float("nan"), ASK),
         ("gt", 50, "60", ASK),
@@ -112,6 +122,20 @@ def test_approval_condition_asks_despite_an_earlier_allow_always() -> None:
     assert isinstance(asked, Ask)
     assert not asked.question.always_allowed
     assert asked.question.reasons[0] == "The site wants you to be asked where /amount is more than 50."
+
+
+@pytest.mark.requirement("CC-01", "D-20")
+def test_number_that_a_site_may_read_as_another_is_asked_about() -> None:
+    tool = Tool(
+        name="pay", approval=Approval.PER_CALL, blanket_allowed=True, ask_when=(Condition("/account", "eq", 2**53),)
+    )
+    grants = MemoryGrants()
+    grants.add(grant_key(SITE, tool))
+    check = build_consent_check(site=SITE, grants=grants)
+    assert check(Call(tool, {"account": 2**53 - 1})) is ALLOW
+    asked = check(Call(tool, {"account": 2**53 + 1}))
+    assert isinstance(asked, Ask)
+    assert asked.question.reasons[0].endswith("whether that holds here cannot be decided.")
 
 
 @pytest.mark.requirement("CC-01")

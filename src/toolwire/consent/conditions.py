@@ -2,7 +2,8 @@
 
 Rules:
 - A condition can only make a client ask. What cannot be decided means ask: a value that is not there and has no
-  default, or has another type than the operator compares, or a regular expression that is not valid or too expensive.
+  default, or has another type than the operator compares, or a regular expression that is not valid or too expensive,
+  or an integer that most readers of JSON round to one for which the answer is another.
 - true is not 1, and a text is never a number.
 """
 # CC-01
@@ -12,7 +13,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from math import isnan
+from math import inf, isnan
 from typing import Final
 
 import jsonschema_rs
@@ -69,21 +70,30 @@ def is_met(condition: Condition, tool: Tool, arguments: Mapping[str, Json]) -> b
     return None if found is MISSING else _COMPARISONS[op](found, value)
 
 
-def is_equal(first: Json, second: Json) -> bool:
-    """Return whether two JSON values are equal: 1 equals 1.0 but not true, and the order of members does not count."""
+def is_equal(first: Json, second: Json, *, rounded: bool = False) -> bool:
+    """Return whether two JSON values are equal: 1 equals 1.0 but not true, and the order of members does not count.
+
+    ``rounded`` compares numbers as most readers of JSON know them, as floating-point numbers of 64 bits.
+    """
     if isinstance(first, bool) is not isinstance(second, bool):
         return False
     if isinstance(first, Mapping) and isinstance(second, Mapping):
-        return first.keys() == second.keys() and all(is_equal(first[one], second[one]) for one in first)
+        return first.keys() == second.keys() and all(
+            is_equal(first[one], second[one], rounded=rounded) for one in first
+        )
     if isinstance(first, list | tuple) and isinstance(second, list | tuple):
         pairs = zip(first, second, strict=False)
-        return len(first) == len(second) and all(is_equal(one, other) for one, other in pairs)
+        return len(first) == len(second) and all(is_equal(one, other, rounded=rounded) for one, other in pairs)
+    if rounded and isinstance(first, int | float) and isinstance(second, int | float):
+        return _round(first) == _round(second)
     return bool(first == second)
 
 
 def _is_one_of(found: Json, values: Json) -> bool | None:
     try:
-        return any(is_equal(found, one) for one in values)
+        if any(is_equal(found, one) for one in values):
+            return True
+        return None if any(is_equal(found, one, rounded=True) for one in values) else False
     except RecursionError:
         return None
 
@@ -95,9 +105,20 @@ def _is_other(found: Json, value: Json) -> bool | None:
 
 def _build_ordering(compare: Callable[[float, float], bool]) -> Callable[[Json, Json], bool | None]:
     def order(found: Json, value: Json) -> bool | None:
-        return compare(found, value) if _is_number(found) and _is_number(value) else None
+        if not (_is_number(found) and _is_number(value)):
+            return None
+        exact = compare(found, value)
+        return exact if compare(_round(found), _round(value)) is exact else None
 
     return order
+
+
+def _round(number: float) -> float:
+    """Return ``number`` as a floating-point number, an infinite one where it is too large."""
+    try:
+        return float(number)
+    except OverflowError:
+        return inf if number > 0 else -inf
 
 
 def _is_number(value: Json) -> bool:
