@@ -8,14 +8,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
+import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.prompts.base import AssistantMessage, UserMessage
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
     BlobResourceContents,
+    Completion,
+    CompletionArgument,
+    CompletionContext,
     ImageContent,
     PromptReference,
     ResourceTemplateReference,
@@ -31,14 +36,18 @@ from toolwire import (
     Image,
     Problem,
     Secret,
+    Session,
     ToolError,
     Toolkit,
     Value,
     asgi,
     connect,
     connect_sync,
+    merge_toolboxes,
     read_content,
 )
+from toolwire.client.connection.connect import connect_without_user
+from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing import background
 
 from .conftest import run_app
@@ -400,3 +409,83 @@ def test_reader_gets_the_context_of_its_caller() -> None:
         failed = remote.get_prompt("fail")
         assert isinstance(failed, Problem)
         assert failed.message == "Not today."
+
+
+def build_completing_server(*, completes: bool) -> MCPServer:
+    server = MCPServer("Foreign")
+
+    @server.resource("notes://{name}")
+    def note(name: str) -> str:
+        return name
+
+    @server.prompt()
+    def ask(topic: str, place: str) -> str:
+        return f"{topic} {place}"
+
+    async def complete(
+        ref: PromptReference | ResourceTemplateReference,
+        argument: CompletionArgument,
+        context: CompletionContext | None,
+    ) -> Completion:
+        known = (context.arguments or {}) if context else {}
+        of = ref.name if isinstance(ref, PromptReference) else ref.uri
+        if argument.value == "many":
+            return Completion(values=[str(number) for number in range(100)], total=250, has_more=True)
+        return Completion(values=[f"{of} {argument.name}={argument.value} {known}", "hid\u202eden", "x" * 300])
+
+    if completes:
+        server.completion()(complete)
+    return server
+
+
+@pytest.mark.parametrize("completes", [True, False])
+def test_official_client_completes_arguments_of_the_servers_behind_a_gateway(completes: bool) -> None:
+    prompt = PromptReference(type="ref/prompt", name="far_ask")
+    template = ResourceTemplateReference(type="ref/resource", uri="far+notes://{name}")
+
+    async def use(url: str) -> None:
+        async with Client(f"{url}/mcp") as client:
+            known = {"topic": "tea"}
+            first = (await client.complete(prompt, {"name": "place", "value": "k"}, known)).completion
+            second = (await client.complete(template, {"name": "name", "value": "t"})).completion
+            many = (await client.complete(prompt, {"name": "topic", "value": "many"})).completion
+            if not completes:
+                assert first.values == second.values == many.values == []
+                return
+            assert first.values == ["ask place=k {'topic': 'tea'}"]
+            assert second.values == ["notes://{name} name=t {}"]
+            assert (len(many.values), many.total, many.has_more) == (100, 250, True)
+            for unknown in ("ask", "near_ask"):
+                with pytest.raises(MCPError, match="There is no prompt"):
+                    await client.complete(PromptReference(type="ref/prompt", name=unknown), {"name": "a", "value": ""})
+
+    with run_app(build_completing_server(completes=completes).streamable_http_app()) as far:
+        upstream = connect_without_user(f"{far}/mcp", Session(), protocol="mcp", agree=lambda _: True)
+        gateway = merge_toolboxes([upstream, FunctionToolbox(build_shop())], names={0: "far"})
+        with background(asgi(gateway)) as url:
+            anyio.run(use, url)
+
+
+def test_caller_without_the_scopes_completes_nothing_of_an_upstream() -> None:
+    prompt = PromptReference(type="ref/prompt", name="far_ask")
+    keys = (
+        ApiKey(key=Secret("a" * 32), name="guest", scopes=frozenset()),
+        ApiKey(key=Secret("b" * 32), name="boss", scopes=frozenset({"far"})),
+    )
+
+    async def use(url: str, key: str) -> None:
+        http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"})
+        async with http, Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client:
+            if key == "a" * 32:
+                with pytest.raises(MCPError, match="scopes far"):
+                    await client.complete(prompt, {"name": "place", "value": "k"})
+            else:
+                completed = await client.complete(prompt, {"name": "place", "value": "k"})
+                assert completed.completion.values == ["ask place=k {}"]
+
+    with run_app(build_completing_server(completes=True).streamable_http_app()) as far:
+        upstream = connect_without_user(f"{far}/mcp", Session(), protocol="mcp", agree=lambda _: True)
+        gateway = merge_toolboxes([upstream, FunctionToolbox(build_shop())], names={0: "far"}, scopes={0: ["far"]})
+        with background(asgi(gateway, api_keys=keys)) as url:
+            for key in ("a" * 32, "b" * 32):
+                anyio.run(use, url, key)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import chain
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from .content import Audio, File, Image
 from .dataclass import dataclass
@@ -31,7 +31,8 @@ class ResourceDefinition:
 
     ``uri`` is a URI template where it has variables. ``size`` is in bytes. ``prefix`` is what a gateway puts before the
     URIs of one of its servers. ``takes_uri`` means that the reader gets the URI itself instead of the variables.
-    ``changes`` are those of its own URIs, without the prefix; None if nothing tells of them.
+    ``changes`` are those of its own URIs, without the prefix; None if nothing tells of them. ``completer`` says what
+    a variable may be, if another server knows that.
     """
 
     uri: str
@@ -42,6 +43,7 @@ class ResourceDefinition:
     prefix: str = ""
     takes_uri: bool = False
     changes: ResourceChanges | None = field(default=None, repr=False, compare=False)
+    completer: Tool | None = field(default=None, repr=False)
     template: UriTemplate = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -87,11 +89,15 @@ class ResourceDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptDefinition:
-    """A prompt that a user may choose. Its arguments are those of the reader; all are given as texts."""
+    """A prompt that a user may choose. Its arguments are those of the reader; all are given as texts.
+
+    ``completer`` is called for what an argument may be, if another server knows that.
+    """
 
     reader: Tool
     title: str = ""
     name: str = ""
+    completer: Tool | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -142,6 +148,12 @@ class Offered(NamedTuple):
         """The reader of each resource, then of each prompt."""
         return (*(one.reader for one in self.resources), *(one.reader for one in self.prompts))
 
+    @property
+    def completers(self) -> tuple[Tool, ...]:
+        """The completers of those resources and prompts that have one."""
+        found = (*(one.completer for one in self.resources), *(one.completer for one in self.prompts))
+        return tuple(one for one in found if one is not None)
+
     def find_resource(self, uri: str) -> tuple[ResourceDefinition, dict[str, Json]] | Problem:
         """Return the resource at ``uri`` with the arguments of its reader; a plain URI goes before templates."""
         for is_template in (False, True):
@@ -171,6 +183,7 @@ class Offered(NamedTuple):
         )
 
 
+D = TypeVar("D", ResourceDefinition, PromptDefinition)
 NOTHING_OFFERED: Final = Offered()
 OfferedKind: TypeAlias = Literal["resource", "prompt"]
 
@@ -203,8 +216,15 @@ def with_scopes(offered: Offered, scopes: tuple[str, ...] | None) -> Offered:
     """Return ``offered`` for callers with ``scopes``; unchanged if that is None."""
     if scopes is None or not offered.readers:
         return offered
-    resources = tuple(replace(one, reader=replace(one.reader, scopes=scopes)) for one in offered.resources)
-    return Offered(resources, tuple(replace(one, reader=replace(one.reader, scopes=scopes)) for one in offered.prompts))
+
+    def change(tool: Tool) -> Tool:
+        return replace(tool, scopes=scopes)
+
+    def change_both(one: D) -> D:
+        completer = None if one.completer is None else change(one.completer)
+        return replace(one, reader=change(one.reader), completer=completer)
+
+    return Offered(tuple(map(change_both, offered.resources)), tuple(map(change_both, offered.prompts)))
 
 
 def write_messages(description: str, value: Json) -> dict[str, Json]:

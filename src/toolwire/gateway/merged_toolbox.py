@@ -131,7 +131,9 @@ class _MergedToolbox:
             owned.offered.id: self._upstreams[number] for number, owned in found if number in self._upstreams
         }
         self._readers = {
-            id(reader): self._toolboxes[number] for number, part in enumerate(offered) for reader in part.readers
+            id(reader): self._toolboxes[number]
+            for number, part in enumerate(offered)
+            for reader in (*part.readers, *part.completers)
         }
 
     @property

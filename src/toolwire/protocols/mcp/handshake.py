@@ -207,7 +207,7 @@ def _read_offers(result: dict[str, Json]) -> frozenset[str]:
     and ``REQUIRED_TASKS`` if a tool may insist on one of 2025-11-25.
     """
     declared = get_object(result, "capabilities")
-    offers = {name for name in ("resources", "prompts") if isinstance(declared.get(name), dict)}
+    offers = {name for name in ("resources", "prompts", "completions") if isinstance(declared.get(name), dict)}
     if any(get_object(declared, name).get("listChanged") is True for name in ("tools", "resources", "prompts")):
         offers.add("listChanged")
     if isinstance(get_object(declared, "extensions").get(TASKS), dict):

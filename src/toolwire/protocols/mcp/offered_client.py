@@ -1,15 +1,18 @@
-"""List and read the resources of an MCP server, and list and fill in its prompts.
+"""List and read the resources of an MCP server, list and fill in its prompts, and complete the arguments of both.
 
 Rules:
 - At most 100 pages and 10,000 entries of each list are read, and no page twice.
 - An entry that cannot be used is left out, and a sentence says so. Its texts are cleaned and cut.
-- A list is asked for only where the server declares it. One that is not as it should be is left out.
+- At most 100 values of a completion are read. One that is too long, or has hidden characters, is left out.
+- A list or a completion is asked for only where the server declares it. One that is not as it should be is left out.
 """
 # MC-08
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from toolwire.core.catalog import build_toolkit_name
@@ -24,6 +27,7 @@ from . import content_blocks, post_message
 from .client import renew_session
 from .handshake import MAX_PAGES, MAX_TOOLS
 from .post_message import Conversation, Refused, Session
+from .revision import COMPLETE, MAX_VALUES
 from .stream_reader import fetch_answer
 
 MAX_NAME: Final = 200
@@ -48,6 +52,7 @@ _Answer = dict[str, Json] | Problem
 def load(peer: Peer) -> Flow[Offered | Problem]:
     """Return what the server of ``peer`` offers beside tools."""
     declared = _get_session(peer).offers
+    completes = "completions" in declared
     findings: list[str] = []
     resources: list[ResourceDefinition] = []
     prompts: list[PromptDefinition] = []
@@ -61,18 +66,29 @@ def load(peer: Peer) -> Flow[Offered | Problem]:
                 return listed
             findings.append(f"{method} is left out: {_read_text(listed.message)}")
         elif capability == "prompts":
-            prompts += _read_entries(listed, key, lambda entry: _read_prompt(entry, toolkit), findings)
+            prompts += _read_entries(
+                listed, key, lambda entry: _read_prompt(entry, toolkit, completes=completes), findings
+            )
         else:
-            resources += _read_entries(listed, key, lambda entry: _read_resource(entry, toolkit), findings)
+            can_complete = completes and key == "uriTemplate"
+            resources += _read_entries(
+                listed, key, partial(_read_resource, toolkit=toolkit, completes=can_complete), findings
+            )
     return Offered(tuple(resources), tuple(prompts), tuple(findings))
 
 
 def read(peer: Peer, call: Call) -> Flow[Result]:
     """Return the content of the resource, or the messages of the prompt, whose reader ``call`` runs.
 
+    That of a completer is an object with ``values``, and with ``total`` and ``hasMore`` if the server says them.
+
     The value of a resource is its text, the JSON form of its bytes, or a list where it has several parts. That of a
     prompt is an object with ``description`` and ``messages``, each of which has ``role`` and ``content``.
     """
+    completed = get_object(call.tool.hints, "mcp").get("completes")
+    if isinstance(completed, dict):
+        answer = yield from _ask(peer, COMPLETE, {**call.arguments, "ref": completed})
+        return answer if isinstance(answer, Problem) else _read_completion(answer)
     name = get_object(call.tool.hints, "mcp").get("prompt")
     if isinstance(name, str):
         arguments: Json = {key: str(value) for key, value in call.arguments.items()}
@@ -142,7 +158,7 @@ def _read_entries(
             findings.append(f"entry {number} of a list is left out: its {key!r} is not valid, or is there already")
 
 
-def _read_resource(entry: dict[str, Any], toolkit: str) -> ResourceDefinition | None:
+def _read_resource(entry: dict[str, Any], toolkit: str, *, completes: bool) -> ResourceDefinition | None:
     uri: str = entry.get("uri") or entry["uriTemplate"]  # one of them is a text: by it the entry was found
     size, media_type = entry.get("size"), entry.get("mimeType")
     reader = _build_reader("resource", toolkit, _read_text(entry.get("name")) or str(uri)[:MAX_NAME], entry)
@@ -154,12 +170,13 @@ def _read_resource(entry: dict[str, Any], toolkit: str) -> ResourceDefinition | 
             media_type=_read_text(media_type),
             size=size if type(size) is int and size >= 0 else None,
             takes_uri=True,
+            completer=_build_completer(reader, {"type": "ref/resource", "uri": uri}) if completes else None,
         )
     except ValueError:
         return None
 
 
-def _read_prompt(entry: dict[str, Any], toolkit: str) -> PromptDefinition | None:
+def _read_prompt(entry: dict[str, Any], toolkit: str, *, completes: bool) -> PromptDefinition | None:
     name = entry["name"]
     if not name or len(name) > MAX_NAME or clean(name).text != name:
         return None
@@ -173,7 +190,13 @@ def _read_prompt(entry: dict[str, Any], toolkit: str) -> PromptDefinition | None
             required += [one["name"]] if one.get("required") is True else []
     schema: dict[str, Json] = {"type": "object", "properties": properties, "required": required}
     reader = _build_reader("prompt", toolkit, name, entry, schema)
-    return PromptDefinition(reader=reader, title=_read_text(entry.get("title")))
+    completer = _build_completer(reader, {"type": "ref/prompt", "name": name}) if completes else None
+    return PromptDefinition(reader=reader, title=_read_text(entry.get("title")), completer=completer)
+
+
+def _build_completer(reader: Tool, reference: dict[str, Json]) -> Tool:
+    hints: dict[str, Json] = {"mcp": {"completes": reference}}
+    return replace(reader, toolkit=f"{reader.toolkit}:completion", input_schema={"type": "object"}, hints=hints)
 
 
 def _build_reader(
@@ -210,6 +233,21 @@ def _read_contents(answer: dict[str, Json]) -> Result:
 def _read_part(one: dict[str, Any]) -> Json:
     text = one.get("text")
     return text if isinstance(text, str) else content_blocks.read_block({"type": "resource", "resource": one})
+
+
+def _read_completion(answer: dict[str, Json]) -> Result:
+    completion = get_object(answer, "completion")
+    listed, total, more = completion.get("values"), completion.get("total"), completion.get("hasMore")
+    if not isinstance(listed, list):
+        return Problem(kind=Kind.BAD_ANSWER, message='The completion of the server has no list of "values".')
+    # What a user chooses goes to the server as it is, so a value is never changed.
+    values: list[Json] = [one for one in listed[:MAX_VALUES] if isinstance(one, str) and _read_text(one) == one]
+    read_: dict[str, Json] = {"values": values}
+    if type(total) is int and total >= len(values):
+        read_["total"] = total
+    if isinstance(more, bool):
+        read_["hasMore"] = more or len(listed) > MAX_VALUES
+    return Value(read_)
 
 
 def _read_messages(answer: dict[str, Json]) -> Result:

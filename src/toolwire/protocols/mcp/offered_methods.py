@@ -40,9 +40,9 @@ from .answers import (
 )
 from .resource_subscriptions import can_subscribe
 from .result import read_handshake_version, write_opening
-from .revision import RESOURCE_NOT_FOUND, STATELESS
+from .revision import COMPLETE, MAX_VALUES, RESOURCE_NOT_FOUND, STATELESS
 
-_MOST_VALUES: Final = 100
+_MAX_ARGUMENTS: Final = 100
 _UNCACHED: Final = b'"ttlMs":0,"cacheScope":"private"'
 
 
@@ -81,7 +81,7 @@ def build_offered_methods(
             "prompts/get": partial(_get_prompt, offered, server, end),
         }
     if offered.readers:
-        methods["completion/complete"] = partial(_complete, offered, end)
+        methods[COMPLETE] = partial(_complete, offered, server, end)
     return methods
 
 
@@ -150,31 +150,56 @@ def _write_content(value: Json, version: str) -> Json:
     return content_blocks.translate(content_blocks.write_block(value), version)
 
 
-def _complete(offered: Offered, end: bytes, asked: AskedMethod) -> Response:
-    """Return what an argument may be: the choices of its schema that begin with what the user has typed."""
+def _complete(offered: Offered, server: Mapping[str, Json], end: bytes, asked: AskedMethod) -> Reading:
+    """Return what an argument may be: the choices of its schema that begin with what the user has typed.
+
+    The server of a gateway that has the prompt or template is asked instead, if it completes arguments.
+    """
     argument = get_object(asked.params, "argument")
     name, typed = argument.get("name"), argument.get("value")
     if not isinstance(name, str) or not isinstance(typed, str):
         return build_invalid(asked, '"argument" must have a "name" and a "value", both strings.')
-    reader = _find_reader(offered, get_object(asked.params, "ref"))
-    if isinstance(reader, Problem):
-        return build_invalid(asked, reader.message)
-    choices = list_choices(reader, name)
+    found = _find_definition(offered, get_object(asked.params, "ref"))
+    if isinstance(found, Problem):
+        return build_invalid(asked, found.message)
+    if found.completer is not None:
+        return _pass_on_completion(asked, found.completer, {"name": name, "value": typed}, server, end)
+    choices = list_choices(found.reader, name)
+    if isinstance(found, ResourceDefinition) and found.takes_uri:  # its variables are known to another server alone
+        choices = ()
     if choices is None:
-        return build_invalid(asked, f"{reader.name} has no argument {name[:100]!r}.")
+        return build_invalid(asked, f"{found.name} has no argument {name[:100]!r}.")
     fitting: list[Json] = [one for one in choices if one.lower().startswith(typed.lower())]
-    shown = fitting[:_MOST_VALUES]
+    shown = fitting[:MAX_VALUES]
     completion = {"values": shown, "total": len(fitting), "hasMore": len(fitting) > len(shown)}
     return build_answer(write_static({"completion": completion}, end), asked)
 
 
-def _find_reader(offered: Offered, reference: Mapping[str, Json]) -> Tool | Problem:
+def _pass_on_completion(
+    asked: AskedMethod, completer: Tool, argument: Json, server: Mapping[str, Json], end: bytes
+) -> Reading:
+    arguments: dict[str, Json] = {"argument": argument}
+    known = get_object(get_object(asked.params, "context"), "arguments")
+    if known:
+        if len(known) > _MAX_ARGUMENTS or not all(isinstance(one, str) for one in known.values()):
+            text = f'"arguments" of "context" must be an object of at most {_MAX_ARGUMENTS} strings.'
+            return build_invalid(asked, text)
+        arguments["context"] = {"arguments": dict(known)}
+
+    def write(value: Json) -> bytes:
+        return jsontext.write({"completion": value})[1:-1] + end
+
+    return _build_pending(asked, completer, arguments, write, server)
+
+
+def _find_definition(
+    offered: Offered, reference: Mapping[str, Json]
+) -> PromptDefinition | ResourceDefinition | Problem:
     match reference:
         case {"type": "ref/prompt", "name": str(name)}:
-            prompt = offered.find_prompt(name)
-            return prompt if isinstance(prompt, Problem) else prompt.reader
+            return offered.find_prompt(name)
         case {"type": "ref/resource", "uri": str(uri)}:
-            found = next((one.reader for one in offered.resources if one.public_uri == uri), None)
+            found = next((one for one in offered.resources if one.public_uri == uri), None)
             text = f"There is no resource {uri[:200]!r} here."
             return Problem(kind=Kind.INVALID_ARGUMENTS, message=text) if found is None else found
         case _:

@@ -36,6 +36,10 @@ CALL_META = "toolwire/call"
 TASKS = "io.modelcontextprotocol/tasks"
 """The extension by which a call can go on as a task."""
 
+COMPLETE = "completion/complete"
+MAX_VALUES = 100
+"""How many values a completion may have."""
+
 NAMED_BY = {
     "tools/call": "name",
     "prompts/get": "name",
