@@ -79,7 +79,7 @@ async def serve_stdio(app: App, reader: asyncio.StreamReader, output: BinaryIO) 
 
 
 def run_stdio(app: App) -> None:
-    """Serve the standard input and output of this process until the input ends, SIGTERM or Ctrl-C."""
+    """Serve the standard input and output of this process until the input ends, SIGTERM, SIGHUP or Ctrl-C."""
     # The output is kept for the protocol: what a tool or its child process prints goes to the error output.
     output = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
     sys.stdout.flush()
@@ -91,7 +91,9 @@ def run_stdio(app: App) -> None:
 async def _serve_process(app: App, output: BinaryIO) -> None:
     loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(limit=MAX_LINE)
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), _open_input())
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:  # such as SIGHUP after nohup
+            continue
         # A signal ends the input, so that running calls get the same time as at its usual end.
         loop.add_signal_handler(number, reader.feed_eof)
     try:

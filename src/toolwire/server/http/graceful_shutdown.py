@@ -24,7 +24,6 @@ from .deadlines import Deadlines
 from .exchange import CLOSE, Exchange, Message, Receive, Scope, Send
 from .lifespan import run_lifespan
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 FLUSH_S = 1
 """How much of the grace period is kept for sending the last responses, in seconds."""
 
@@ -34,6 +33,13 @@ _log = logging.getLogger("toolwire.server")
 
 Serve: TypeAlias = Callable[[Scope, Exchange], Awaitable[None]]
 """Answers one request; see ``App.serve``."""
+
+
+def list_stop_signals() -> list[signal.Signals]:
+    """Return the signals that stop a server: SIGINT, SIGTERM, and SIGHUP unless this process ignores it."""
+    # The terminal that closes sends SIGHUP; a program that nohup started ignores it and goes on.
+    has_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if has_terminal else [])]
 
 
 class StoppableApp(Protocol):
@@ -115,10 +121,12 @@ class GracefulShutdown:
         def handle_first(_number: int, _frame: object) -> None:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.signal(signal.SIGTERM, signal.SIG_IGN if self._supervised else signal.SIG_DFL)
+            # A terminal that closes sends it twice, from the shell and from the system.
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
             has_signal.release()
             loop.call_soon_threadsafe(self._begin_stop, loop, stop_server)
 
-        for number in SIGNALS:
+        for number in list_stop_signals():
             signal.signal(number, handle_first)
 
     def _begin_stop(self, loop: asyncio.AbstractEventLoop, stop_server: Any) -> None:

@@ -31,7 +31,7 @@ from toolwire.telemetry.logs import is_json_log, log_json
 
 from .connection import Connection
 from .deadlines import DEADLINES, Deadlines
-from .graceful_shutdown import FLUSH_S, SIGNALS, GracefulShutdown, StoppableApp
+from .graceful_shutdown import FLUSH_S, GracefulShutdown, StoppableApp, list_stop_signals
 from .prompt_server import PromptServer
 from .shared_listener import SharedListener, WorkerLoad
 
@@ -203,7 +203,7 @@ def serve(
     tls: TlsFiles | None = None,
     root_path: str = "",
 ) -> None:
-    """Serve ``app`` in this process until SIGINT or SIGTERM, then let running calls finish and return.
+    """Serve ``app`` in this process until SIGINT, SIGTERM or SIGHUP, then let running calls finish and return.
 
     Port 0 chooses a free port. ``announce`` gets the URL as soon as the socket listens. ``root_path`` is the path below
     which clients call, if a proxy takes it off. After a signal the process
@@ -234,7 +234,7 @@ def _stop_on_signals(server: PromptServer) -> Generator[None, None, None]:
     if threading.current_thread() is not threading.main_thread():  # signals are of the main thread
         yield
         return
-    before = {number: signal.signal(number, server.handle_exit) for number in SIGNALS}
+    before = {number: signal.signal(number, server.handle_exit) for number in list_stop_signals()}
     try:
         yield  # uvicorn takes them from here, and raises at its end again what it got
     finally:
@@ -322,7 +322,7 @@ def serve_reloading(
     with open_listener(host, port) as listener:
         reload = _AnnouncingReload(config, target=PromptServer(config).run, sockets=[listener])
         reload.announce_reload = announce_reload
-        for number in SIGNALS:
+        for number in list_stop_signals():
             signal.signal(number, reload.signal_handler)
         # Only now: before it takes the signals, one of them would end this process at once.
         announce(build_url(host, listener, secure=tls is not None))
