@@ -186,3 +186,48 @@ def test_every_command_with_a_file_is_here() -> None:
 
     found = {name for name, parser in list_commands("1").items() if any(map(names_file, parser._actions))}
     assert found - POSITIONALS.keys() == {"console"}  # it serves, and shows on its page what is wrong with the lock
+
+
+@pytest.mark.requirement("CL-02")
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("gateway check --overlay x.json", "gateway check takes no --overlay: that is for `add`."),
+        ("gateway list --timeout 30", "gateway list takes no --timeout: that is for `add`."),
+        ("gateway run --key-env KEY", "gateway run takes no --key-env: that is for `add`."),
+        ("gateway run --name a", "gateway run takes no --name: that is for `add`."),
+        ("gateway run --json", "gateway run takes no --json: that is for `check` and `list`."),
+        (f"gateway add {NOWHERE} --json", "gateway add takes no --json: that is for `check` and `list`."),
+        ("approvals --site a", "approvals list takes no --site: that is for `log`."),
+        ("approvals log --always", "approvals log takes no --always: that is for `allow`."),
+        ("approvals allow x --reason no", "approvals allow takes no --reason: that is for `deny`."),
+        ("approvals deny x --times 3", "approvals deny takes no --times: that is for `allow`."),
+        ("approvals list --rotate", "approvals list takes no --rotate: that is for `key`."),
+        ("approvals log --keys k.json", "approvals log takes no --keys: that is for `verify`."),
+        ("approvals revoke x --json", "approvals revoke takes no --json: that is for `list` and `log` and `verify`."),
+        (f"calls show {NOWHERE} x --limit 20", "calls show takes no --limit: that is for `list`."),
+        ("settings trust --json", "settings trust takes no --json: that is for `show` and `check`."),
+    ],
+)
+def test_option_of_another_action_is_refused_and_not_ignored(
+    words: str, sentence: str, folder: Path, toolwire: Callable[..., Any]
+) -> None:
+    before = list_names(folder)
+    outcome = toolwire(*words.split())
+    assert (outcome.code, outcome.err) == (2, f"toolwire: {sentence}\n")
+    assert (sentence in outcome.out) is ("--json" in words)
+    assert list_names(folder) == before
+
+
+@pytest.mark.requirement("CL-02")
+@pytest.mark.parametrize("text", ["{}", '{"info": {"title": "A"}, "paths": {}}', '{"overlay": "1.0.0"}'])
+def test_overlay_is_written_only_for_a_document_that_says_it_is_openapi(
+    text: str, folder: Path, toolwire: Callable[..., Any]
+) -> None:
+    (folder / "odd.json").write_text(text, encoding="utf-8")
+    outcome = toolwire("overlay", "odd.json", "-o", "new.json")
+    assert outcome.code == 2
+    assert outcome.err == (
+        "toolwire: odd.json is no OpenAPI document: it does not say its version, such as openapi: 3.1.0.\n"
+    )
+    assert not (folder / "new.json").exists()

@@ -57,7 +57,7 @@ def test_losses_are_printed_and_written_as_json(tmp_path: Path, toolwire: Callab
 def test_strict_writes_no_document_if_anything_is_lost(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
     target = tmp_path / "out.json"
     target.write_text("as it was")
-    outcome = toolwire("convert", VECTOR, "--to", "otc", "--strict", "-o", target)
+    outcome = toolwire("convert", VECTOR, "--to", "otc", "--strict", "-o", target, "--force")
     assert outcome.code == 1
     assert target.read_text() == "as it was"
     assert "1 loss, and --strict allows none" in outcome.err
@@ -90,6 +90,8 @@ def test_foreign_text_cannot_control_the_terminal(write: Callable[..., Path], to
         (("{odd}", "--to", "otc", "--protocol", "mcp"), "are for URLs; this source is a file"),
         (("{vector}", "--to", "soap"), "invalid choice: 'soap'"),
         (("{vector}",), "the following arguments are required: --to"),
+        (("{vector}", "--to", "otc", "--force"), "--force replaces the file of --output or --losses: name one."),
+        (("{vector}", "--to", "otc", "--losses", "/"), "/ is a folder: give --losses the name of a file."),
         (("{vector}", "--to", "otc", "-o", "/nowhere/at/all.json"), "/nowhere/at/all.json cannot be written"),
     ],
 )
@@ -109,6 +111,20 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, toolwire: Callable
         large.truncate(65 * 1024 * 1024)
     outcome = toolwire("convert", file, "--to", "otc")
     assert (outcome.code, "is larger than 67,108,864 bytes" in outcome.err) == (2, True)
+
+
+@pytest.mark.requirement("CL-01")
+@pytest.mark.parametrize("option", ["--output", "--losses"])
+def test_file_that_exists_is_replaced_only_with_force(
+    option: str, tmp_path: Path, toolwire: Callable[..., Any]
+) -> None:
+    there = tmp_path / "there.json"
+    there.write_text("mine")
+    refused = toolwire("convert", VECTOR, "--to", "mcp", option, there)
+    assert (refused.code, refused.out, there.read_text()) == (2, "", "mine")
+    assert "there.json exists already: name another file, or replace it with --force." in refused.err
+    assert toolwire("convert", VECTOR, "--to", "mcp", option, there, "--force").code == 0
+    json.loads(there.read_text())
 
 
 def test_output_can_be_written_to_a_device(toolwire: Callable[..., Any]) -> None:

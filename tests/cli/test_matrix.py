@@ -84,7 +84,7 @@ def test_every_command_that_a_script_reads_prints_json() -> None:
 
 
 @pytest.mark.requirement("CL-01")
-@pytest.mark.parametrize("name", ["call", "calls", "resources", "overlay", "example"])
+@pytest.mark.parametrize("name", ["call", "calls", "resources", "convert", "overlay", "example"])
 def test_command_that_writes_a_file_replaces_none_unasked(name: str) -> None:
     assert list_options(name).keys() >= {"--output", "--force"}
 

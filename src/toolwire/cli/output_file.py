@@ -33,9 +33,12 @@ class Output(NamedTuple):
 
 
 class OutputFile:
-    """The file of ``--output``; ``-`` is standard output."""
+    """The file of ``--output``, or of another ``option``; ``-`` is standard output.
 
-    def __init__(self, name: str, *, replace: bool = False) -> None:
+    A device or a pipe is written to, as nothing of it can be lost.
+    """
+
+    def __init__(self, name: str, *, replace: bool = False, option: str = "--output") -> None:
         """Check that the file can be written; ``replace`` allows that it exists.
 
         Raises:
@@ -44,10 +47,14 @@ class OutputFile:
         self.name = name
         self._replace = replace
         self._path = Path(name)
+        self._is_stream = False
         if name == STANDARD_OUTPUT:
             return
         if self._path.is_dir():
-            raise UsageError(f"{name} is a folder: give --output the name of a file.")
+            raise UsageError(f"{name} is a folder: give {option} the name of a file.")
+        self._is_stream = self._path.exists() and not self._path.is_file()
+        if self._is_stream:
+            return
         if not self._path.parent.is_dir():
             raise UsageError(f"{name} cannot be written: there is no folder {self._path.parent}.")
         if not os.access(self._path.parent, os.W_OK):
@@ -65,6 +72,13 @@ class OutputFile:
             sys.stdout.flush()
             sys.stdout.buffer.write(output.data)
             sys.stdout.buffer.flush()
+            return
+        if self._is_stream:
+            try:
+                with self._path.open("wb") as stream:
+                    stream.write(output.data)
+            except OSError as error:
+                raise UsageError(f"{self.name} cannot be written: {error.strerror}.") from error
             return
         part = self._path.with_name(f".{self._path.name}.{secrets.token_hex(8)}")
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NoReturn
 
@@ -54,7 +54,12 @@ class CommandLineError(SystemExit):
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with error messages in the style of this program."""
+    """argparse with error messages in the style of this program.
+
+    ``of_actions`` has the options that belong to some actions of the command alone, with those actions.
+    """
+
+    of_actions: Mapping[str, tuple[str, ...]] = {}
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and one sentence, and end the program."""
@@ -103,7 +108,21 @@ def read_command(argv: Sequence[str] | None, version: str) -> argparse.Namespace
     if arguments.command is None:
         parser.print_help(sys.stderr)
         parser.exit(USAGE)
+    command = _find_commands(parser)[arguments.command]
+    if command.of_actions:
+        _refuse_options_of_others(command, arguments, list_given(sys.argv[1:] if argv is None else argv, version))
     return arguments
+
+
+def _refuse_options_of_others(command: Parser, arguments: argparse.Namespace, given: frozenset[str]) -> None:
+    """Refuse an option of ``given`` that belongs to another action: it would be ignored."""
+    for option in command._actions:
+        actions = command.of_actions.get(option.dest)
+        if actions is not None and option.dest in given and arguments.action not in actions:
+            belongs = " and ".join(f"`{one}`" for one in actions)
+            command.refuse(
+                f"{arguments.command} {arguments.action} takes no {option.option_strings[-1]}: that is for {belongs}."
+            )
 
 
 def list_given(argv: Sequence[str], version: str) -> frozenset[str]:
@@ -111,7 +130,8 @@ def list_given(argv: Sequence[str], version: str) -> frozenset[str]:
     parser = _create_parser(version)  # one of its own, which it may change
     for command in _find_commands(parser).values():
         for action in command._actions:
-            action.default = argparse.SUPPRESS
+            if action.option_strings or action.choices is None:  # else argparse would look for the default among them
+                action.default = argparse.SUPPRESS
     return frozenset(vars(parser.parse_known_args(argv)[0]))
 
 
@@ -452,6 +472,8 @@ def _add_gateway(parser: Parser) -> None:
     _add_upstream_timeout(parser)
     _add_remote(parser)
     _add_selection(parser)
+    of_add = {one.dest for one in parser._actions if one.option_strings} - {"help", "debug", "file", "json"}
+    parser.of_actions = {**dict.fromkeys(of_add, ("add",)), "json": ("check", "list")}
 
 
 def _add_users(parser: Parser) -> None:
@@ -592,6 +614,7 @@ def _add_calls(parser: Parser) -> None:
     parser.add_argument("--force", action="store_true", help="replace the file of --output if it exists")
     _add_remote(parser)
     _add_sign_in(parser)
+    parser.of_actions = {"limit": ("list",)}
 
 
 def _add_resources(parser: Parser) -> None:
@@ -717,6 +740,7 @@ def _add_convert(parser: Parser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the document to this file instead of standard output"
     )
+    parser.add_argument("--force", action="store_true", help="replace the files of --output and --losses if they exist")
     parser.add_argument("--strict", action="store_true", help="if anything is lost, write no document and end with 1")
     parser.add_argument("--losses", metavar="FILE", help="also write the losses to this file, as JSON")
     _add_reading_timeout(parser)
@@ -788,6 +812,10 @@ def _add_approvals(parser: Parser) -> None:
         metavar="WHERE",
         help="the folder or PostgreSQL with the decisions (default: TOOLWIRE_STATE, or toolwire below XDG_STATE_HOME)",
     )
+    of_allow = dict.fromkeys(("always", "bound", "times", "until"), ("allow",))
+    of_log = dict.fromkeys(("since", "site", "tool", "verify"), ("log",))
+    others = {"reason": ("deny",), "json": ("list", "log", "verify"), "rotate": ("key",), "keys": ("verify",)}
+    parser.of_actions = {**of_allow, **of_log, **others}
 
 
 def _add_settings(parser: Parser) -> None:
@@ -802,6 +830,7 @@ def _add_settings(parser: Parser) -> None:
     )  # fmt: skip
     parser.add_argument("target", nargs="?", default="", metavar="TARGET", help="show: with this target")
     parser.add_argument("--json", action="store_true", help="show, check: print JSON")
+    parser.of_actions = {"json": ("show", "check")}
 
 
 def _add_lock(parser: Parser) -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from toolwire.cli.exits import FAILED, OK, UsageError
 from toolwire.cli.input_file import check_input_size, read_input_file
+from toolwire.cli.output_file import Output, OutputFile
 from toolwire.cli.targets.open_target import UrlOptions, open_target, read_url_options
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, json_text, print_error
@@ -32,6 +31,9 @@ _DOCUMENTS: Final = (".json", ".yaml", ".yml")
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the converted document and the losses. With --strict, a loss is a failure and no document is written."""
+    if arguments.force and arguments.output is None and arguments.losses is None:
+        raise UsageError("--force replaces the file of --output or --losses: name one.")
+    output, losses = _check_file(arguments, "output"), _check_file(arguments, "losses")
     options = read_url_options(arguments, [arguments.source], discovery_s=arguments.timeout)
     text = _read_source(arguments.source, options)
     with announce_if_slow(f"Converting {show_url(arguments.source)}"):
@@ -41,13 +43,14 @@ def run(arguments: argparse.Namespace) -> int:
     for loss in converted.losses:
         where = loss.pointer or "the whole"
         print(escaped(f"{where}: {loss.what}; {loss.instead} stands for it"), file=sys.stderr)
-    if arguments.losses is not None:
-        _replace_file(Path(arguments.losses), json_text(_describe_losses(converted.losses), indent=2).encode() + b"\n")
+    if losses is not None:
+        text_of_losses = json_text(_describe_losses(converted.losses), indent=2)
+        losses.write(Output(f"{text_of_losses}\n".encode(), "application/json"))
     if converted.losses and arguments.strict:
         count = len(converted.losses)
         print_error(f"{count} {'loss' if count == 1 else 'losses'}, and --strict allows none: no document is written.")
         return FAILED
-    _write(converted, arguments.output)
+    _write(converted, output)
     return OK
 
 
@@ -83,29 +86,16 @@ def _describe_losses(losses: Sequence[Loss]) -> list[dict[str, str]]:
     return [{"pointer": loss.pointer, "what": loss.what, "instead": loss.instead} for loss in losses]
 
 
-def _write(converted: ConvertedDocument, output: str | None) -> None:
+def _check_file(arguments: argparse.Namespace, option: str) -> OutputFile | None:
+    name = getattr(arguments, option)
+    return None if name is None else OutputFile(name, replace=arguments.force, option=f"--{option}")
+
+
+def _write(converted: ConvertedDocument, output: OutputFile | None) -> None:
     if output is not None:
-        _replace_file(Path(output), converted.text.encode())
+        output.write(Output(converted.text.encode(), "application/json"))
     elif sys.stdout.isatty():
         print(json_text(converted.document, indent=2))
     else:
         sys.stdout.flush()
         sys.stdout.buffer.write(converted.text.encode())
-
-
-def _replace_file(path: Path, data: bytes) -> None:
-    """Write all of ``data`` to ``path``, or nothing."""
-    whole = path.resolve()
-    part = whole.with_name(f".{whole.name}.{os.getpid()}")
-    try:
-        if whole.exists() and not whole.is_file():  # a pipe or a device cannot be replaced
-            whole.write_bytes(data)
-            return
-        try:
-            part.write_bytes(data)
-            part.replace(whole)
-        finally:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.") from error
