@@ -167,7 +167,10 @@ def _fill_with_nulls(data: Json, node: Json, root: Schema) -> Json:
 
 def _choose_branch(data: Json, node: Json, root: Schema) -> Schema:
     """Return the branch of ``node`` that ``data`` fits, by its keys and constants."""
-    while isinstance(node, Mapping):
+    seen: set[int] = set()
+    # A schema may be nothing but references to itself: then no branch says anything.
+    while isinstance(node, Mapping) and id(node) not in seen:
+        seen.add(id(node))
         target = resolve(root, node.get("$ref"))
         if target is not None:
             node = target
