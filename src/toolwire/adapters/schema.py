@@ -182,10 +182,11 @@ def _choose_branch(data: Json, node: Json, root: Schema) -> Schema:
     return {}
 
 
-def _fits(data: Json, node: Schema, root: Schema) -> bool:
+def _fits(data: Json, node: Schema, root: Schema, seen: frozenset[int] = frozenset()) -> bool:
+    """Return whether ``data`` fits ``node``; ``seen`` are the choices that lead to it."""
     node = resolve(root, node.get("$ref")) or node
     if isinstance(choices := node.get("anyOf"), list):
-        return any(_fits(data, one, root) for one in choices)
+        return id(node) not in seen and any(_fits(data, one, root, seen | {id(node)}) for one in choices)
     own = get_type(data)
     kinds = list_types(node)
     if kinds and own not in kinds and not (own == "integer" and "number" in kinds):
