@@ -58,7 +58,7 @@ def test_reports_can_be_json_or_markdown(url: str, toolwire: Callable[..., Any])
         (("http://127.0.0.1:9", "--protocol", "ftp"), 2, "There is no protocol 'ftp' to check"),
         (("http://127.0.0.1:9", "--call", "add", "[1]"), 2, "must be a JSON object"),
         (("http://127.0.0.1:9", "--call", "add", "{"), 2, "must be a JSON object"),
-        (("http://127.0.0.1:9",), 4, "speaks none of"),
+        (("http://127.0.0.1:9",), 4, "does not take connections"),
     ],
 )
 def test_conform_failure_is_reported_in_one_sentence(

@@ -61,7 +61,7 @@ class Visitor:
         try:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
-            return answer.status, dict(answer.getheaders()), answer.read().decode()
+            return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read().decode()
         finally:
             connection.close()
 
@@ -178,9 +178,9 @@ def test_only_the_page_itself_can_answer() -> None:
         seen.append(one.get("/")[0])
         seen.append(one.get(Host=f"localhost:{one.port}")[0])
         _, headers, _ = one.get()
-        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
-        assert headers["X-Frame-Options"] == "DENY"
-        assert headers["Cache-Control"] == "no-store"
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["cache-control"] == "no-store"
         one.post(token=token, answer="")
 
     assert ask_on_page(QUESTION, visit) == Answer(allowed=False, channel="page")
