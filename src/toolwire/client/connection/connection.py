@@ -327,6 +327,11 @@ def _explain_no_protocol(found: Discovery) -> str:
         how = "connect to that document, or agree with approve_relocation=... or at a terminal"
         return f"{show_url(named.url)} {named.meaning.partition(':')[0]}: that is not used unless you trust it; {how}."
     url = show_url(found.url)
+    statuses = {probe.status for probe in found.probes if probe.status is not None}
+    if statuses and all(status == 429 or status >= 500 for status in statuses):
+        # Such a site has not said what it speaks.
+        why = "it takes no more requests for now" if 429 in statuses else "it fails, or is down for now"
+        return f"{url} answers with status {min(statuses)}: {why}; try again later."
     # MC-13
     if found.url.partition("?")[0].rstrip("/").endswith("/sse"):
         how = "is the URL right, and has it no other endpoint, which often ends with /mcp?"
