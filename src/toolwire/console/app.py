@@ -28,7 +28,7 @@ from toolwire.core.url_origin import get_authority
 from toolwire.framing.form_sender import find_form_sender
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.deadline_scheduler import DeadlineScheduler
-from toolwire.server.http.cookies import build_cookie, find_cookie
+from toolwire.server.http.cookies import build_cookie, find_cookie, find_port, is_by_https
 from toolwire.server.http.exchange import Exchange, Receive, Scope, Send, get_exchange
 from toolwire.server.http.lifespan import run_lifespan
 from toolwire.server.http.messages import close_websocket, read_body, send_response
@@ -68,7 +68,6 @@ _LEFT: Final = "You left this page. You are still signed in at this server with 
 _SESSION_OVER: Final = "Your session is over, so nothing was changed. Sign in, and do it again."
 _NO_SESSION: Final = ("Sign in first.", 401)
 _NO_ROOM: Final = ("Too many pages.", 503)
-_PORT: Final = re.compile(r":([0-9]{1,5})\Z")
 _SAFE_PATH: Final = re.compile(r"/[A-Za-z0-9/_-]{0,100}")
 
 
@@ -324,7 +323,7 @@ class Console:
 
     def _is_secure(self, scope: Scope, fields: Fields) -> bool:
         """Return whether the browser came by https, perhaps to a proxy in front."""
-        if scope.get("scheme") == "https" or fields.get(b"origin", b"").startswith(b"https:"):
+        if is_by_https(scope, fields):
             return True
         return bool(self._secure_host) and fields.get(b"host", b"").decode("latin-1").lower() == self._secure_host
 
@@ -344,9 +343,7 @@ class Console:
     def _name_cookie(self, scope: Scope) -> str:
         # Cookies are shared by all ports of a host; two consoles of one machine must not sign each other out. The port
         # is that of the browser: behind proxies, two servers may listen at the same one.
-        port = _PORT.search(dict(scope["headers"]).get(b"host", b"").decode("latin-1"))
-        own = port[1] if port is not None else (scope.get("server") or ("", 0))[1]
-        return f"toolwire_{self._tables.name}_{own}"
+        return f"toolwire_{self._tables.name}_{find_port(scope, dict(scope['headers']))}"
 
     async def _sign_in(self, scope: Scope, fields: Fields, form: Mapping[str, Sequence[str]]) -> Response:
         wanted, key = ((form.get(name) or ("",))[0] for name in ("next", "key"))

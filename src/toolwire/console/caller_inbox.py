@@ -13,7 +13,7 @@ from typing import Final
 from toolwire.core.errors import DefinitionError
 from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
 from toolwire.server.access.callers import Caller, Callers
-from toolwire.server.access.key_sessions import find_token_rest
+from toolwire.server.access.key_sessions import find_remaining_s
 from toolwire.server.access.people import FindUser
 from toolwire.server.asgi import combine_callers
 from toolwire.server.http.exchange import Scope
@@ -109,7 +109,7 @@ def _build_sign_in(callers: Callers, by_key: ApiKeyCallers) -> Callable[[str], A
         if not isinstance(caller, Caller) or len(caller.name) > _MAX_NAME:
             return None
         is_key = by_key.needs_credentials and isinstance(by_key.find_caller(fields), Caller)
-        return SignedIn(caller.name, SESSION_S if is_key else find_token_rest(key, time.time(), TOKEN_SESSION_S))
+        return SignedIn(caller.name, SESSION_S if is_key else find_remaining_s(key, time.time(), TOKEN_SESSION_S))
 
     return sign_in
 

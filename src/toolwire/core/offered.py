@@ -183,7 +183,7 @@ class Offered(NamedTuple):
         )
 
 
-D = TypeVar("D", ResourceDefinition, PromptDefinition)
+DefinitionT = TypeVar("DefinitionT", ResourceDefinition, PromptDefinition)
 NOTHING_OFFERED: Final = Offered()
 OfferedKind: TypeAlias = Literal["resource", "prompt"]
 
@@ -216,15 +216,13 @@ def with_scopes(offered: Offered, scopes: tuple[str, ...] | None) -> Offered:
     """Return ``offered`` for callers with ``scopes``; unchanged if that is None."""
     if scopes is None or not offered.readers:
         return offered
+    own = scopes
 
-    def change(tool: Tool) -> Tool:
-        return replace(tool, scopes=scopes)
+    def set_scopes(one: DefinitionT) -> DefinitionT:
+        completer = None if one.completer is None else replace(one.completer, scopes=own)
+        return replace(one, reader=replace(one.reader, scopes=own), completer=completer)
 
-    def change_both(one: D) -> D:
-        completer = None if one.completer is None else change(one.completer)
-        return replace(one, reader=change(one.reader), completer=completer)
-
-    return Offered(tuple(map(change_both, offered.resources)), tuple(map(change_both, offered.prompts)))
+    return Offered(tuple(map(set_scopes, offered.resources)), tuple(map(set_scopes, offered.prompts)))
 
 
 def write_messages(description: str, value: Json) -> dict[str, Json]:

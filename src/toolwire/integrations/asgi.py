@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypedDict
 
-from toolwire.client.transport.in_process import Asgi, takes_arguments
-from toolwire.core.errors import DefinitionError
+from toolwire.client.transport.in_process import Asgi
 from toolwire.protocols.openapi.document.versions import Version, as_version
 
 from .documents import (
@@ -22,6 +21,7 @@ from .documents import (
     answer,
     api_catalog,
     catalog_answer,
+    check_app,
     llm_json,
     read_app_document,
     send_answer,
@@ -70,10 +70,7 @@ def publish_tools(
         DefinitionError: ``app`` is no ASGI application, an option is not valid, or an ``x-llm`` has an unknown member
             or a wrong value.
     """
-    if not takes_arguments(app, 3):
-        kind = type(app).__name__
-        other = "; for WSGI there is toolwire.integrations.wsgi" if takes_arguments(app, 2) else ""
-        raise DefinitionError(f"publish_tools takes an ASGI application here, not {kind}{other}.")
+    check_app(app, "ASGI")
     document = read_app_document(document, openapi)
     title = document.get("info", {}).get("title", "Tools")
     site = read_site_marks(name or title, description, default_approval, include, workflows)

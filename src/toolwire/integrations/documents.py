@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
+from toolwire.client.transport.in_process import takes_arguments
 from toolwire.core.errors import DefinitionError
 from toolwire.protocols.openapi.document import swagger_20
 from toolwire.protocols.openapi.document.versions import Version, read_version
@@ -16,6 +17,7 @@ LLM: Final = "/.well-known/llm.json"
 OPENAPI: Final = "/.well-known/openapi.json"
 CATALOG: Final = "/.well-known/api-catalog"
 
+_PARAMETERS: Final = {"ASGI": 3, "WSGI": 2}
 _LINKSET: Final = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
 
 
@@ -25,6 +27,21 @@ class DocumentAnswer(NamedTuple):
     status: int
     headers: dict[str, str]
     body: bytes
+
+
+def check_app(app: object, interface: Literal["ASGI", "WSGI"]) -> None:
+    """Check that ``app`` is an application of ``interface``, as far as its parameters tell.
+
+    Raises:
+        DefinitionError: it is not; the text names the function for the other kind.
+    """
+    other: Literal["ASGI", "WSGI"] = "WSGI" if interface == "ASGI" else "ASGI"
+    if takes_arguments(app, _PARAMETERS[interface]):
+        return
+    hint = f"; for {other} there is toolwire.integrations.{other.lower()}"
+    article = "an" if interface == "ASGI" else "a"
+    text = f"publish_tools takes {article} {interface} application here, not {type(app).__name__}"
+    raise DefinitionError(f"{text}{hint if takes_arguments(app, _PARAMETERS[other]) else ''}.")
 
 
 def read_app_document(document: object, version: Version | None) -> dict[str, Any]:

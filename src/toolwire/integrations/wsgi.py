@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from a2wsgi import WSGIMiddleware
 
-from toolwire.client.transport.in_process import Asgi, takes_arguments
-from toolwire.core.errors import DefinitionError
+from toolwire.client.transport.in_process import Asgi
 
 from . import asgi
 from .asgi import PublishOptions
+from .documents import check_app
 from .route_marks import x_llm
 from .wires import Wires
 
@@ -30,8 +30,5 @@ def publish_tools(app: WSGIApplication, document: Mapping[str, Any], **options: 
         DefinitionError: ``app`` is no WSGI application, an option is not valid, or an ``x-llm`` has an unknown member
             or a wrong value.
     """
-    if not takes_arguments(app, 2):
-        kind = type(app).__name__
-        other = "; for ASGI there is toolwire.integrations.asgi" if takes_arguments(app, 3) else ""
-        raise DefinitionError(f"publish_tools takes a WSGI application here, not {kind}{other}.")
+    check_app(app, "WSGI")
     return asgi.publish_tools(cast("Asgi", WSGIMiddleware(cast("Any", app))), document, **options)

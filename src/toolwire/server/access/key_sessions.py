@@ -13,7 +13,6 @@ Rules:
 from __future__ import annotations
 
 import json
-import re
 import secrets
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -29,7 +28,7 @@ from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 from toolwire.framing import jsontext
 from toolwire.framing.form_sender import find_form_sender
-from toolwire.server.http.cookies import build_cookie, find_cookie
+from toolwire.server.http.cookies import build_cookie, find_cookie, find_port, is_by_https
 from toolwire.server.http.exchange import Scope
 from toolwire.server.page.browser_request import FOREIGN_FORM
 from toolwire.server.page.form_fields import parse_form_fields
@@ -44,7 +43,6 @@ _TOKEN_S: Final = 900.0
 _MAX_COOKIE: Final = 3_800
 """A browser drops a cookie above 4,096 bytes, with its name and attributes."""
 _OF_A_KEY: Final = 2
-_PORT: Final = re.compile(r":([0-9]{1,5})\Z")
 
 
 class KeySessions:
@@ -70,7 +68,7 @@ class KeySessions:
             nonce = secrets.token_hex(16)
             content: list[object] = [int(self._wall() + SESSION_S), nonce, self._mask(nonce, own).hex()]
         else:
-            rest = find_token_rest(credential.decode("latin-1"), self._wall(), _TOKEN_S)
+            rest = find_remaining_s(credential.decode("latin-1"), self._wall(), _TOKEN_S)
             scopes = None if caller.scopes is None else sorted(caller.scopes)
             content = [int(self._wall() + rest), caller.name, caller.client_id, scopes]
         text = urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
@@ -99,7 +97,7 @@ class KeySessions:
 
     def _find(self, scope: Scope, fields: Fields) -> tuple[SignedInUser, PageSession] | None:
         """Return whose session the cookie is, and the session, which may have been ended."""
-        name, is_secure = _name_cookie(scope, fields), _is_secure(scope, fields)
+        name, is_secure = _name_cookie(scope, fields), is_by_https(scope, fields)
         # Behind a proxy, a GET does not tell that the browser came by https.
         cookie = find_cookie(fields, name, is_secure=True) or ("" if is_secure else find_cookie(fields, name))
         text, _, signature = cookie.partition(".")
@@ -124,7 +122,7 @@ class KeySessions:
 
     def _build_cookie(self, scope: Scope, fields: Fields, value: str, more: str) -> tuple[bytes, bytes]:
         name, path = _name_cookie(scope, fields), scope.get("root_path") or "/"
-        return build_cookie(name, value, is_secure=_is_secure(scope, fields), path=path, more=more)
+        return build_cookie(name, value, is_secure=is_by_https(scope, fields), path=path, more=more)
 
     def _sign(self, text: str) -> str:
         return digest(self._secret, b"cookie " + text.encode("latin-1"), sha256).hex()
@@ -163,7 +161,7 @@ def read_session_change(
     return Response(303, ((b"location", address.encode("latin-1")), cookie, NO_STORE))
 
 
-def find_token_rest(token: str, now: float, most: float) -> float:
+def find_remaining_s(token: str, now: float, most: float) -> float:
     """Return for how many seconds a session with ``token``, which is valid ``now``, may last: at most ``most``."""
     parts = token.split(".")
     try:
@@ -187,11 +185,5 @@ def _find_owner(callers: Callers, key_digest: bytes) -> Caller | None:
     return None
 
 
-def _is_secure(scope: Scope, fields: Fields) -> bool:
-    return scope.get("scheme") == "https" or fields.get(b"origin", b"").startswith(b"https:")
-
-
 def _name_cookie(scope: Scope, fields: Fields) -> str:
-    # Cookies are shared by all ports of a host; behind a proxy, the port is that of the browser.
-    port = _PORT.search(fields.get(b"host", b"").decode("latin-1"))
-    return f"toolwire_calls_{port[1] if port is not None else (scope.get('server') or ('', 0))[1]}"
+    return f"toolwire_calls_{find_port(scope, fields)}"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Kind, Problem
 from toolwire.stores.consent.open import open_ended_sessions
-from toolwire.stores.outage_log import OutageLog
+from toolwire.stores.outage_log import OutageLog, list_store_errors
 
 if TYPE_CHECKING:  # loads sqlite3
     from toolwire.stores.consent.ended_sessions import ConsoleSession, EndedSessions
@@ -73,22 +73,18 @@ class SessionEnds:
         return session.began_at < self._all_until or _digest(session) in self._here
 
     def _end_stored(self, session: PageSession) -> Problem | None:
-        import sqlite3
-
         try:
             self._open().end(_build_kept(session))
-        except (OSError, sqlite3.Error, DefinitionError) as error:
+        except list_store_errors(DefinitionError) as error:
             self._outages.record_failure("a session of pages cannot be ended: %s.", error)
             return _UNKNOWN
         self._outages.record_success()
         return None
 
     def _has_ended_stored(self, session: PageSession) -> bool | Problem:
-        import sqlite3
-
         try:
             has_ended = self._open().has_ended(_build_kept(session))
-        except (OSError, sqlite3.Error, DefinitionError) as error:
+        except list_store_errors(DefinitionError) as error:
             self._outages.record_failure("the sessions of pages cannot be read: %s.", error)
             return _UNKNOWN
         self._outages.record_success()

@@ -3,10 +3,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
+from .exchange import Scope
+
 _HOST_PREFIX: Final = "__Host-"
+_PORT: Final = re.compile(r":([0-9]{1,5})\Z")
+
+
+def is_by_https(scope: Scope, fields: Mapping[bytes, bytes]) -> bool:
+    """Return whether the browser says that it came by https, perhaps to a proxy in front; a GET there does not say."""
+    return scope.get("scheme") == "https" or fields.get(b"origin", b"").startswith(b"https:")
+
+
+def find_port(scope: Scope, fields: Mapping[bytes, bytes]) -> str:
+    """Return the port that the browser knows, which a cookie is named for: all ports of a host share its cookies."""
+    port = _PORT.search(fields.get(b"host", b"").decode("latin-1"))
+    return port[1] if port is not None else str((scope.get("server") or ("", 0))[1])
 
 
 def name_cookie(name: str, *, is_secure: bool) -> str:
