@@ -234,6 +234,22 @@ def wait_until(is_true: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("maker", ["ours", "sdk"])
+def test_gateway_serves_a_tool_that_its_upstream_added_before_it_listened(maker: str) -> None:
+    upstream_app = build_foreign() if maker == "sdk" else asgi(build_kit())
+    opener = run_app if maker == "sdk" else background
+    with opener(upstream_app) as upstream_url:
+        upstream = connect_without_user(f"{upstream_url}/mcp", Session(), protocol="mcp", agree=lambda _: True)
+        anyio.run(grow, upstream_url, "tool")
+        with background(asgi(merge_toolboxes([upstream], names={0: "up"}))) as url:
+
+            def has_new() -> bool:
+                with connect_sync(url, protocol="mcp") as later:
+                    return not isinstance(later.find("new"), Problem)
+
+            wait_until(has_new)
+
+
+@pytest.mark.parametrize("maker", ["ours", "sdk"])
 def test_gateway_serves_a_tool_that_its_upstream_adds(maker: str) -> None:
     upstream_app = build_foreign() if maker == "sdk" else asgi(build_kit())
     opener = run_app if maker == "sdk" else background

@@ -379,9 +379,15 @@ class RemoteCore(Generic[TransportT, NotifyT]):
             await listening.end()
 
     async def _follow_changes(self, listening: Listening) -> None:
+        is_first = True
+
         async def take_change(change: Progress) -> None:
+            nonlocal is_first
             if change.event == LISTENING_EVENT:
                 listening.open()
+                if is_first:
+                    is_first = False
+                    await self._refresh()  # what changed since the lists were fetched, before anything was heard
             # A server that tells of changes without end is asked no more often than one whose answers are doubtful.
             elif await listening.pause(self._freshness.find_pause_s()) and self._freshness.is_doubted():
                 await self._refresh()
