@@ -335,9 +335,13 @@ def test_badges_and_places_are_told_apart_where_the_system_chooses_the_colours(
     shown = show()
     page.emulate_media(forced_colors="active")
     shown.open(page, "calls")
-    assert page.locator(".badge").first.evaluate("(one) => getComputedStyle(one).borderTopWidth") == "1px"
-    current = page.locator("nav a[aria-current]")
-    assert "underline" in current.evaluate("(one) => getComputedStyle(one).textDecorationLine")
+
+    def read_style(selector: str, name: str) -> str:
+        # In one step: news may replace the element between finding it and reading it.
+        return str(page.evaluate(f"() => getComputedStyle(document.querySelector('{selector}')).{name}"))
+
+    assert read_style(".badge", "borderTopWidth") == "1px"
+    assert "underline" in read_style("nav a[aria-current]", "textDecorationLine")
     page.emulate_media(forced_colors="none", media="print")
     assert not page.get_by_role("navigation", name="Pages").is_visible()
     assert page.get_by_text("render_film").is_visible()

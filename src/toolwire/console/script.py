@@ -61,7 +61,7 @@ const bring = (next) => {
     if (old && !isBusy(old) && old.innerHTML !== part.innerHTML) old.replaceWith(part);
   }
   const links = document.querySelector("header nav"), nextLinks = next.querySelector("header nav");
-  if (links && nextLinks && !links.contains(document.activeElement)) links.replaceWith(nextLinks);
+  if (links && nextLinks && !isBusy(links) && links.innerHTML !== nextLinks.innerHTML) links.replaceWith(nextLinks);
   document.title = next.title;
   document.dispatchEvent(new Event("news"));
 };
