@@ -116,6 +116,34 @@ def test_redirect_after_approval_is_asked_about_with_its_own_url(bank: Bank, sta
     assert result.ok == answers[1]
 
 
+@pytest.mark.requirement("D-20", "TE-03")
+@pytest.mark.parametrize(
+    "there", ["/pay/ada?tags=a&all=1", "/pay/ada?tags=b", "/pay/ada", "/pay/ada/?tags=b", "/pay/ada//?tags=a"]
+)
+def test_redirect_with_another_query_is_asked_about(bank: Bank, there: str) -> None:
+    bank.redirects["/pay/ada"] = (307, there)
+    asked: list[Question] = []
+
+    def person(question: Question) -> bool:
+        asked.append(question)
+        return len(asked) == 1
+
+    with connect_sync(bank.url, approve=person, retries=0) as remote:
+        assert not remote.call("pay", PAY).ok
+    assert bank.sent == [("POST", "/pay/ada?tags=a")]
+    assert [question.target for question in asked] == [f"POST {bank.url}/pay/ada?tags=a", f"POST {bank.url}{there}"]
+
+
+@pytest.mark.requirement("D-20", "TE-03")
+def test_redirect_that_only_adds_a_slash_is_followed_without_a_question(bank: Bank) -> None:
+    bank.redirects["/pay/ada"] = (308, "/pay/ada/?tags=a")
+    asked: list[Question] = []
+    with connect_sync(bank.url, approve=lambda question: asked.append(question) is None, retries=0) as remote:
+        assert remote.call("pay", PAY).ok
+    assert bank.sent == [("POST", "/pay/ada?tags=a"), ("POST", "/pay/ada/?tags=a")]
+    assert len(asked) == 1
+
+
 @pytest.mark.requirement("D-20")
 def test_allow_always_covers_no_redirect_nor_a_read_that_was_asked_about(bank: Bank) -> None:
     asked: list[Question] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import socket
 import ssl
@@ -17,7 +18,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from toolwire.client.transport.async_pool import ConnectionPool, PooledConnection
 from toolwire.client.transport.limits import TransportLimits
+from toolwire.client.transport.sync_pool import PoolKey, SyncConnectionPool, SyncPooledConnection
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 
@@ -211,3 +214,95 @@ def test_call_after_a_server_error_uses_a_new_connection(listen: Any, open_netwo
     answers = [transport.send(Request(method, listener.origin, (), b"")) for _ in range(4)]
     assert [answer.status for answer in answers] == [500] * 4
     assert len(listener.requests) == 4
+
+
+def close_after_the_answer(said: bytes = b"") -> Any:
+    """Return an answer whose server sends ``said`` after it, and then closes the connection without notice."""
+
+    def answer(_: Any) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}" + said
+        raise ConnectionAbortedError
+
+    return answer
+
+
+@pytest.mark.requirement("TE-03")
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_connection_that_the_server_closed_while_it_was_idle_carries_no_request(
+    listen: Any, open_network: Any, method: str
+) -> None:
+    listener, transport = listen(close_after_the_answer()), open_network()
+    for number in (1, 2, 3):
+        assert transport.send(Request(method, listener.origin, (), b"")).status == 200
+        assert listener.hung_up.wait(10)
+        listener.hung_up.clear()
+        assert (listener.connections, len(listener.requests)) == (number, number)
+
+
+@pytest.mark.requirement("TE-03")
+def test_data_that_no_request_asked_for_answers_no_later_request(
+    listen: Any, open_network: Any, encode_response: Any
+) -> None:
+    forged = encode_response(b"forged")
+    listener, transport = listen(close_after_the_answer(forged)), open_network()
+    for _ in range(2):
+        answer = transport.send(Request("POST", listener.origin, (), b""))
+        assert isinstance(answer, Problem) or answer.body == b"{}"
+        assert listener.hung_up.wait(10)
+        listener.hung_up.clear()
+    assert listener.connections == 2
+
+
+@pytest.mark.requirement("TE-03")
+def test_two_origins_with_one_address_share_no_connection(listen: Any, open_network: Any) -> None:
+    listener = listen()
+    transport = open_network(resolve=lambda host, port: ["127.0.0.1"])
+    for host in ("127.0.0.1", "localhost", "127.0.0.1", "localhost"):
+        assert transport.send(Request("GET", f"http://{host}:{listener.port}/")).status == 200
+    assert listener.connections == 2
+
+
+@pytest.mark.requirement("TE-03")
+@pytest.mark.parametrize(("idle_s", "is_found"), [(59.9, True), (60.0, False), (3600.0, False)])
+def test_connection_that_was_idle_for_a_minute_is_not_used(idle_s: float, is_found: bool) -> None:
+    here, there = socket.socketpair()
+    key, pool = PoolKey("http://site.example", "192.0.2.1"), SyncConnectionPool()
+    with here, there:
+        connection = SyncPooledConnection(key, here)
+        pool.add(connection)
+        pool.release(connection, 1000.0, keep=True)
+        assert (pool.take(key, 1000.0 + idle_s) is connection) == is_found
+        assert (here.fileno() < 0) == (not is_found)
+
+
+@pytest.mark.requirement("TE-03")
+@pytest.mark.parametrize(("idle_s", "is_found"), [(59.9, True), (60.0, False), (3600.0, False)])
+def test_connection_that_was_idle_for_a_minute_is_not_used_by_an_event_loop(idle_s: float, is_found: bool) -> None:
+    async def take() -> bool:
+        here, there = socket.socketpair()
+        key, pool = PoolKey("http://site.example", "192.0.2.1"), ConnectionPool()
+        with here, there:
+            connection = PooledConnection(key, here)
+            connection.idle_since = 1000.0
+            pool._idle[connection] = None
+            found = pool.take(key, 1000.0 + idle_s)
+            assert connection.is_lost == (not is_found)
+            return found is connection
+
+    assert asyncio.run(take()) == is_found
+
+
+@pytest.mark.requirement("TE-03")
+def test_one_closed_connection_drops_those_that_were_idle_longer() -> None:
+    key, other = PoolKey("http://site.example", "192.0.2.1"), PoolKey("http://site.example", "192.0.2.2")
+    pool, pairs = SyncConnectionPool(), [socket.socketpair() for _ in range(3)]
+    with ExitStack() as ending:
+        for number, (here, there) in enumerate(pairs):
+            ending.enter_context(here)
+            ending.enter_context(there)
+            connection = SyncPooledConnection(other if number == 1 else key, here)
+            pool.add(connection)
+            pool.release(connection, 1000.0, keep=True)
+        pairs[2][1].close()
+        assert pool.take(key, 1001.0) is None
+        assert [here.fileno() < 0 for here, _ in pairs] == [True, False, True]

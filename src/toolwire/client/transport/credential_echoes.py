@@ -31,7 +31,10 @@ class CredentialEchoes(NamedTuple):
 
     def join(self, other: CredentialEchoes) -> CredentialEchoes:
         """Return the echoes of both."""
-        return CredentialEchoes((*self.in_errors, *other.in_errors), (*self.anywhere, *other.anywhere))
+        if not other.in_errors:
+            return self
+        in_errors, anywhere = {*self.in_errors, *other.in_errors}, {*self.anywhere, *other.anywhere}
+        return CredentialEchoes(_sort_forms(in_errors), _sort_forms(anywhere))
 
     def remove_from(self, body: bytes, status: int) -> bytes:
         """Return ``body`` without the secrets."""
@@ -73,6 +76,10 @@ def _is_word(text: str) -> bool:
 
 
 def _find_all_forms(texts: Iterable[str]) -> tuple[bytes, ...]:
-    forms = {form.encode("utf-8", "replace") for text in texts for form in find_forms(text)}
-    # Longest first: a form may contain another one.
+    return _sort_forms({form.encode("utf-8", "replace") for text in texts for form in find_forms(text)})
+
+
+def _sort_forms(forms: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Return ``forms``, longest first: a form may contain another one, and its rest would stay."""
+    # TE-03
     return tuple(sorted(forms, key=lambda form: (-len(form), form)))

@@ -3,22 +3,20 @@
 Rules:
 - A redirect to another origin is never followed: the user connected to this one, and credentials are bound to it.
 - A request is repeated unchanged or not at all: GET and HEAD on any redirect, other methods only on 307 and 308.
-- A request that a user approved, or that changes something, is not sent to another path before the user is asked. A
-  slash at the end does not make another path: servers add and remove it.
+- A request that a user approved, or that changes something, is not sent to another path or with another query before
+  the user is asked. A slash at the end does not make another path: servers add and remove it.
 """
 
 # XL-011, C-13: redirects stay within the origin, and a method never changes.
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from toolwire.core.http import Response, get_header
 from toolwire.core.model import Json, Kind, Problem
 
 from .failures import bad_response, invalid_request
 from .url_policy import Target
-from .urls import Url, find_scheme, has_user, resolve_location
+from .urls import Url, find_scheme, has_user, parse_url, resolve_location
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # RFC 9110, 15.4.8 and 15.4.9: a client must not change the method on these two.
@@ -60,13 +58,14 @@ def _read_location(target: Target, location: str) -> Url | Problem:
 
 def is_same_resource(target: Target, url: str) -> bool:
     """Return whether a user who approved ``target`` approved ``url`` of the same origin too."""
-    here, there = urlsplit(str(target.url)), urlsplit(url)
-    return (here.path.rstrip("/"), here.query) == (there.path.rstrip("/"), there.query)
+    here, there = target.url, parse_url(url)
+    # TE-03: another query is another call, such as ``?all=1``.
+    return (here.path.removesuffix("/"), here.query) == (there.path.removesuffix("/"), there.query)
 
 
 def redirect_without_approval(method: str, origin: str, url: str) -> Problem:
     """Return the Problem of a redirect that needs a question first; ``details["onward"]`` is its URL."""
-    text = f"{origin} redirects the {method} to another path, which was not approved, so it is not followed."
+    text = f"{origin} redirects the {method} to a URL that was not approved, so it is not followed."
     return Problem(kind=Kind.UNREACHABLE, message=text, details={"reason": "redirect", "sent": True, "onward": url})
 
 
