@@ -23,7 +23,7 @@ NEWS = ROOT / "news"
 HEAD = "# Changes\n"
 _KINDS = {"added": "", "changed": "Changed: ", "removed": "Removed: ", "security": "Security: ", "fixed": "Fixed: "}
 NOTHING: Mapping[str, Sequence[str]] = {}
-_NAME = re.compile(r"\d+\.(\w+)\.md")
+_NAME = re.compile(r"[a-z0-9-]+\.(\w+)\.md")
 
 
 def main() -> int:
@@ -59,7 +59,7 @@ def read_fragments(folder: Path) -> dict[str, str]:
             continue
         match = _NAME.fullmatch(file.name)
         if match is None or match[1] not in _KINDS:
-            raise SystemExit(f"{file.name} is no fragment: NNNN.kind.md with one of {', '.join(_KINDS)}")
+            raise SystemExit(f"{file.name} is no fragment: ID.kind.md with one of {', '.join(_KINDS)}")
         found[file.name] = " ".join(file.read_text(encoding="utf-8").split())
     return found
 

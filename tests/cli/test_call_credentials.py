@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
@@ -285,3 +286,39 @@ def test_connect_accepts_a_context_with_tokens(url: str) -> None:
     context = Context(tokens={"google": Secret(CANARY)})
     with connect_sync(url, protocol="otc", agree=lambda _: True, context=context) as remote:
         assert remote.call("get_emails", {"query": "tea"}) == Value("tea: 11 characters of token")
+
+
+@pytest.mark.requirement("AT-44", "D-26")
+@pytest.mark.parametrize("debug", [True, False])
+@pytest.mark.parametrize("how", ["str", "bytes.hex", "repr", "base64"])
+def test_secret_of_a_call_of_code_is_in_nothing_that_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], how: str, debug: bool
+) -> None:
+    monkeypatch.setenv("TWILIO_API_KEY", CANARY)
+    monkeypatch.setenv("HOW", how)
+    (tmp_path / "sms.py").write_text(CODE)
+    words = ["call", str(tmp_path / "sms.py"), "fail", "--secret", "TWILIO_API_KEY", *(["--debug"] if debug else [])]
+    for more in ([], ["--json"]):
+        assert main([*words, *more]) == 1
+        said = capfd.readouterr()
+        written = {"bytes.hex": CANARY.encode().hex(), "base64": base64.b64encode(CANARY.encode()).decode().rstrip("=")}
+        assert written.get(how, CANARY) not in said.out + said.err
+        assert "the provider refused ***" in said.err
+        assert ("Traceback" in said.err) == debug
+
+
+CODE = """
+import base64, os
+from toolwire import Context, Toolkit
+from toolwire.core.model import Requirements
+
+kit = Toolkit("SMS")
+
+@kit.tool(approval="auto", safe=True, requirements=Requirements(secrets=("TWILIO_API_KEY",)))
+def fail(context: Context) -> str:
+    \"\"\"Fail.\"\"\"
+    key = context.secret("TWILIO_API_KEY").reveal()
+    ways = {"bytes.hex": lambda: key.encode().hex(), "repr": lambda: repr({"key": key})}
+    ways["base64"] = lambda: base64.b64encode(key.encode()).decode()
+    raise ValueError("the provider refused " + ways.get(os.environ["HOW"], lambda: key)().replace("{'key': '", ""))
+"""

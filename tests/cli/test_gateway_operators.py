@@ -7,6 +7,7 @@ import re
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx2
@@ -53,20 +54,24 @@ def write_file(folder: Path, site: str, more: str) -> None:
     )
 
 
-@pytest.mark.requirement("GW-06")
+@pytest.mark.requirement("GW-06", "TE-03")
 def test_metrics_have_calls_and_upstreams_at_an_address_of_their_own(folder: Path) -> None:
-    with background(asgi(build_kit(), api_keys=["secret-of-site"])) as site:
+    with ExitStack() as serving:
+        site = serving.enter_context(background(asgi(build_kit(), api_keys=["secret-of-site"])))
         write_file(folder, site, 'metrics-address = "127.0.0.1:0"\nlog = "json"')
         with run_gateway() as (process, url):
             found = re.search(r"http://\S*/metrics", wait_for_line(process, "metrics are at"))
             assert found is not None
-            with connect_sync(url, protocol="mcp", api_key="key-of-ann", agree=lambda _: True) as remote:
+            with connect_sync(url, protocol="mcp", api_key="key-of-ann", agree=lambda _: True, retries=0) as remote:
                 assert remote.call("read") == Value("text")
+                serving.close()
+                assert isinstance(remote.call("read"), Problem)
             text = httpx2.get(found[0]).text
-            assert 'toolwire_upstream_up{toolwire_upstream="notes"} 1.0' in strip_scopes(text)
+            assert 'toolwire_upstream_up{toolwire_upstream="notes"} 0.0' in strip_scopes(text)
             assert 'toolwire_upstream_up{toolwire_upstream="gone"} 0.0' in strip_scopes(text)
-            calls = 'toolwire_upstream_calls_total{outcome="answered",toolwire_upstream="notes"} 1.0'
-            assert calls in strip_scopes(text)
+            for outcome in ("answered", "failed"):
+                calls = f'toolwire_upstream_calls_total{{outcome="{outcome}",toolwire_upstream="notes"}} 1.0'
+                assert calls in strip_scopes(text)
             assert re.search(r'gen_ai_execute_tool_duration_seconds_count\{.*gen_ai_tool_name="read".*\} 1\.0', text)
             assert re.search(r"toolwire_build_info\S*\{.*version=", text)
             assert not re.search("key-of|secret-of|ann", text)

@@ -166,7 +166,9 @@ def test_every_usual_way_to_write_a_key_is_found(way: str, field: str) -> None:
 @pytest.mark.requirement("D-26", "TE-03")
 @pytest.mark.parametrize("status", [200, 400])
 def test_no_end_of_a_key_stays_where_it_begins_with_another_key(status: int) -> None:
-    echoes = find_echoes([Secret("zebra-7f0091"), Secret("zebra-7f0091-tail42"), Secret("Bearer zebra-7f0091-tail42-x9")])
+    echoes = find_echoes(
+        [Secret("zebra-7f0091"), Secret("zebra-7f0091-tail42"), Secret("Bearer zebra-7f0091-tail42-x9")]
+    )
     text = b"zebra-7f0091-tail42-x9, zebra-7f0091-tail42, zebra-7f0091"
     assert echoes.remove_from(text, status) == b"***, ***, ***"
     assert echoes.join(find_echoes([Secret("none-of-these-1")])).remove_from(text, status) == b"***, ***, ***"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import logging
+import re
 import threading
+from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -173,3 +177,93 @@ def test_log_records_are_redacted_once_with_another_record_factory() -> None:
             assert logging.getLogRecordFactory() is factory
     finally:
         logging.setLogRecordFactory(before)
+
+
+def _encode_pair(key: str) -> str:
+    """Return ``user:key`` in base64, as HTTP Basic sends it."""
+    return base64.b64encode(f"user:{key}".encode()).decode()
+
+
+ENCODINGS: dict[str, Callable[[str], str]] = {
+    "hex": lambda key: key.encode().hex(),
+    "hex in capitals": lambda key: key.encode().hex().upper(),
+    "base64": lambda key: base64.b64encode(key.encode()).decode(),
+    "base64 without its padding": lambda key: base64.b64encode(key.encode()).decode().rstrip("="),
+    "URL-safe base64": lambda key: base64.urlsafe_b64encode(key.encode()).decode(),
+    "URL-safe base64 without its padding": lambda key: base64.urlsafe_b64encode(key.encode()).decode().rstrip("="),
+    "Basic": _encode_pair,
+    "one byte before": lambda key: base64.b64encode(f":{key}".encode()).decode(),
+    "between two texts": lambda key: base64.b64encode(f"ab{key}, and more".encode()).decode(),
+    "one text after": lambda key: base64.urlsafe_b64encode(f"{key}~".encode()).decode(),
+    "URL with small letters": lambda key: quote(key, safe="").lower() if key == key.lower() else quote(key, safe=""),
+}
+
+
+@pytest.mark.requirement("AT-44", "AT-11", "D-26")
+@pytest.mark.parametrize("key", [CANARY, "canary-5f3a9", "canary-5f3a", "canary?>~/+ &é", "canary\xff\xfe~~??>>"])
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_secret_in_another_notation_is_removed_from_log_and_traceback(encoding: str, key: str) -> None:
+    written = ENCODINGS[encoding](key)
+    stream = io.StringIO()
+    log, handler = logging.getLogger("of.an.application"), logging.StreamHandler(stream)
+    log.addHandler(handler)
+    try:
+        with hide_secrets(Context(secrets={"KEY": Secret(key)})):
+            try:
+                raise LookupError(f"the provider got {written} here")
+            except LookupError:
+                log.exception("sent <%s>", written)
+    finally:
+        log.removeHandler(handler)
+    text = stream.getvalue()
+    assert written not in text
+    assert "***" in text.partition("Traceback")[0]
+    assert "***" in text.partition("LookupError: ")[2]
+    # What is left of it is less than one group of base64, or the texts around the secret.
+    rest = re.search(r"sent <(.*)>", text)
+    assert rest is not None
+    assert len(rest[1].replace("***", "")) <= (20 if encoding in ("Basic", "between two texts") else 4)
+
+
+@pytest.mark.requirement("TE-03", "D-26")
+@pytest.mark.parametrize("length", range(4, 12))
+def test_short_secret_is_removed_too(length: int) -> None:
+    key = "Zq7-Xw9_Yk3"[:length]
+    with hide_secrets(Context(tokens={"site": Secret(key)})):
+        assert scrub_text(f"it is {key}.") == "it is ***."
+        made = record("sent %s", key)
+        scrub_record(made)
+    assert made.getMessage() == "sent ***"
+
+
+@pytest.mark.requirement("TE-03", "D-26")
+def test_secret_of_three_characters_stays_because_it_is_part_of_many_words() -> None:
+    with hide_secrets(Context(tokens={"site": Secret("the")})):
+        assert scrub_text("there") == "there"
+
+
+@pytest.mark.requirement("TE-03", "D-26")
+def test_no_end_of_a_secret_stays_where_it_begins_with_another_one() -> None:
+    keys = {"a": Secret("canary-5f3a"), "b": Secret("canary-5f3a91-tail"), "c": Secret("canary-5f3a91")}
+    with hide_secrets(Context(secrets=keys)):
+        assert scrub_text("canary-5f3a91-tail canary-5f3a91 canary-5f3a") == "*** *** ***"
+
+
+@pytest.mark.requirement("TE-03", "D-26")
+def test_traceback_in_the_json_log_is_redacted() -> None:
+    def line_of(error: ValueError, key: str = "") -> dict[str, Any]:
+        try:
+            raise error
+        except ValueError as raised:
+            made = record("it failed", error=raised)
+        with hide_secrets(Context(secrets={"KEY": Secret(key or "nothing-to-hide")})):
+            return dict(json.loads(JsonLines().format(made)))
+
+    by_name = line_of(ValueError(f"GET https://user:{CANARY}@site.example/?token={CANARY} with Bearer {CANARY}"))
+    assert CANARY not in json.dumps(by_name)
+    assert "ValueError: GET " in by_name["exception"]
+    by_value = line_of(ValueError(f"said {CANARY}"), CANARY)
+    assert by_value["exception"].rstrip().endswith("ValueError: said ***")
+    by_text = record("it failed")
+    by_text.exc_text = f"Traceback: password={CANARY}"
+    assert CANARY not in JsonLines().format(by_text)

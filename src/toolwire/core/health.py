@@ -17,10 +17,10 @@ HealthState: TypeAlias = Literal["ok", "failing", "paused", "waiting"]
 class UpstreamHealth:
     """How one server behind a gateway is, as this process sees it.
 
-    ``tools`` it offers; ``running`` of its calls run now; ``calls`` and ``failures`` are counted since the start, and
-    ``failures_in_row`` since the last answer. ``last_failure`` is why the last failure happened, ``last_failure_at``
-    when, in seconds since 1970. ``latency_ms`` is how long the last answer took. ``scopes`` are what a caller needs to
-    see its tools; None leaves that to the tools.
+    ``tools`` it offers; ``running`` of its calls run now; ``calls``, ``answered`` and ``failures`` are counted since
+    the start, and ``failures_in_row`` since the last answer. ``last_failure`` is why the last failure happened, and
+    ``last_failure_at`` when, in seconds since 1970. ``latency_ms`` is how long the last answer took. ``scopes`` are
+    what a caller needs to see its tools; None leaves that to the tools.
     """
 
     name: str
@@ -28,6 +28,7 @@ class UpstreamHealth:
     tools: int
     running: int = 0
     calls: int = 0
+    answered: int = 0
     failures: int = 0
     failures_in_row: int = 0
     last_failure: str = ""

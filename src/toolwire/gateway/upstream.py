@@ -70,7 +70,7 @@ class Upstream:
         self._count = None if limits.rate is None else self._build_counter(limits.rate, windows, local)
         self._most_each = -(-3 * limits.running // 4)
         self._running_each: dict[str, int] = {}
-        self._running = self._calls = self._failures = self._in_row = 0
+        self._running = self._calls = self._answered = self._failures = self._in_row = 0
         self._is_paused = False
         self._last_failure = ""
         self._last_failure_at: float | None = None
@@ -114,6 +114,7 @@ class Upstream:
             tools=len(self.toolbox.catalog().tools),
             running=self._running,
             calls=self._calls,
+            answered=self._answered,
             failures=self._failures,
             failures_in_row=self._in_row,
             last_failure=self._last_failure,
@@ -135,6 +136,7 @@ class Upstream:
             self._last_failure_at = self._wall()
         elif not (isinstance(result, Problem) and result.details.get("sent") is False):
             self._is_paused = False
+            self._answered += 1
             self._in_row = 0
             self._latency_ms = took_ms
 

@@ -92,7 +92,7 @@ class PrometheusServer:
 
     def _observe_calls(self, _: CallbackOptions) -> Iterable[Observation]:
         for one in self._list_health():
-            yield Observation(one.calls - one.failures, {names.UPSTREAM: one.name, "outcome": "answered"})
+            yield Observation(one.answered, {names.UPSTREAM: one.name, "outcome": "answered"})
             yield Observation(one.failures, {names.UPSTREAM: one.name, "outcome": "failed"})
 
 

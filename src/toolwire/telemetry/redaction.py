@@ -24,6 +24,7 @@ from toolwire.core.url_display import show_urls
 
 HIDDEN = "***"
 _MIN_SECRET = 4  # a shorter text would be found in many words
+_MIN_BASE64 = 8  # of a part of a longer text
 _MAX_DEPTH = 20
 
 _NAMES = r"authorization|token|secret|password|passwd|api[_-]?key|cookie|assertion|refresh"
@@ -35,6 +36,8 @@ _IN_TEXT = re.compile(
 _BEARER = re.compile(r"\b(bearer\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.~-]+")  # characters that no encoding changes
+_ESCAPE = re.compile(r"%[0-9A-F]{2}")
+_URL_SAFE = str.maketrans("+/", "-_")
 _secrets: ContextVar[tuple[str, ...]] = ContextVar("toolwire_secrets", default=())
 
 
@@ -55,12 +58,13 @@ def hide_secrets(context: Context) -> Generator[None, None, None]:
 
 
 def find_forms(secret: str) -> set[str]:
-    """Return the forms of ``secret`` in a text: plain, and as Python, JSON, URLs, HTML and base64 write it."""
+    """Return the forms of ``secret`` in a text: plain, and as Python, JSON, URLs, HTML, hex and base64 write it."""
     if _PLAIN.fullmatch(secret):
-        return {secret, b64encode(secret.encode()).decode()}
+        return {secret, *_find_encodings(secret.encode())}
     from html import escape  # here, because it loads the names of all characters of HTML, and most secrets are plain
 
     data = secret.encode("utf-8", "surrogatepass")
+    in_urls = {quote(data), quote(data, safe=""), quote_plus(data), quote(data, safe="!'()*")}
     return {
         secret,
         repr(secret)[1:-1],
@@ -68,13 +72,25 @@ def find_forms(secret: str) -> set[str]:
         repr(data)[2:-1],
         json.dumps(secret)[1:-1],
         json.dumps(secret, ensure_ascii=False)[1:-1],
-        quote(data),
-        quote(data, safe=""),
-        quote_plus(data),
+        *in_urls,
+        *(_ESCAPE.sub(lambda match: match[0].lower(), text) for text in in_urls),
         escape(secret),
         escape(secret, quote=False),
-        b64encode(data).decode(),
+        *_find_encodings(data),
     }
+
+
+def _find_encodings(data: bytes) -> set[str]:
+    """Return ``data`` in hex, and in both alphabets of base64, also as a part of a longer text such as ``user:KEY``."""
+    # AT-44
+    hexadecimal = data.hex()
+    texts = {b64encode(data).decode()}
+    for before, first in ((0, 0), (1, 2), (2, 3)):
+        text = b64encode(bytes(before) + data).decode().rstrip("=")[first:]
+        # The last character also holds bits of the byte after it, unless the data ends there.
+        whole = text if (before + len(data)) % 3 == 0 else text[:-1]
+        texts |= {form for form in (text, whole) if len(form) >= _MIN_BASE64}
+    return {hexadecimal, hexadecimal.upper(), *texts, *(text.translate(_URL_SAFE) for text in texts)}
 
 
 def _watch_records() -> None:
@@ -136,6 +152,8 @@ def scrub_record(record: logging.LogRecord) -> None:
     clean = scrub_text(text)
     if clean != text:
         record.msg, record.args = clean, ()
+    if record.stack_info:
+        record.stack_info = scrub_text(record.stack_info)
     if record.exc_info:
         text = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
         clean = scrub_text(text)

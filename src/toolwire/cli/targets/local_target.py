@@ -48,6 +48,7 @@ from toolwire.framing.input_words import write_input_response
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.server.limits import THREADS
 from toolwire.server.run.function_toolbox import FunctionToolbox
+from toolwire.telemetry.redaction import hide_secrets, scrub_problem
 from toolwire.validation import build_arguments_check
 from toolwire.validation.requirements import check_requirements
 
@@ -131,8 +132,10 @@ class LocalTarget:
         return Value(write_messages(found.description, result.value)) if isinstance(result, Value) else result
 
     def _read(self, reader: Tool, arguments: Mapping[str, Json]) -> Result:
-        with redirect_stdout(sys.stderr):
-            return self._run_with_answers(Call(reader, arguments, new_id(), self._context))
+        call = Call(reader, arguments, new_id(), self._context)
+        # AT-44: as a server does.
+        with redirect_stdout(sys.stderr), hide_secrets(call.context):
+            return _scrub(self._run_with_answers(call))
 
     def resource(self, _handle: str, /) -> Resource | None:
         """Return None: a tool of this process gives no handles."""
@@ -174,8 +177,9 @@ class LocalTarget:
                     return build_denial(f"{call.tool.name} was not called: it was not allowed.")
             case _:
                 assert_never(verdict)
-        with redirect_stdout(sys.stderr):  # standard output is for the result alone, whatever the tool prints
-            result = self._run_with_answers(call)
+        # Standard output is for the result alone, whatever the tool prints. AT-44: secrets are hidden as by a server.
+        with redirect_stdout(sys.stderr), hide_secrets(call.context):
+            result = _scrub(self._run_with_answers(call))
         if isinstance(result, Problem) and result.developer_message:
             print_error(
                 f"For the developer: {result.developer_message}"
@@ -244,3 +248,7 @@ class LocalTarget:
             return await self._toolbox.run(call, self._report_progress)
         message = f"{call.tool.name} was cancelled: it took longer than {limit:g} second{'s' * (limit != 1)}."
         return Problem(kind=Kind.TIMEOUT, message=message)
+
+
+def _scrub(result: Result) -> Result:
+    return scrub_problem(result) if isinstance(result, Problem) else result

@@ -1,7 +1,7 @@
 """Remove our credentials from responses: an echo of them would reach a model, a log or a user.
 
 Rules:
-- Each key that was sent is removed in its plain form and as JSON, a URL, HTML and base64 spell it.
+- Each key that was sent is removed in its plain form and as JSON, a URL, HTML, hex and base64 spell it.
 - In an error response every key is removed. In any other response, only a key that is unlikely to be an ordinary word:
   16 characters or more, or at least 8 that are not all letters.
 - In a stream of events, a key that is split between two pieces is not found.
