@@ -21,6 +21,7 @@ from toolwire.stores.oauth.database import OAuthStore
 
 FILE = """
 port = {port}
+public-url = "http://127.0.0.1:{port}"
 state = "kept"
 consent = "inbox"
 

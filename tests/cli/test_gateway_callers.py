@@ -24,7 +24,7 @@ from joserfc.jwk import OctKey
 from uvicorn import Config
 
 from tests.cli.conftest import Outcome
-from tests.cli.test_gateway import run_gateway
+from tests.cli.test_gateway import find_free_port, run_gateway
 from toolwire import Context, Kind, Problem, Toolkit, Value, asgi, connect_sync
 from toolwire.client.login import SignInUser
 from toolwire.oauth import authorization_server
@@ -109,7 +109,9 @@ def write_file(folder: Path, more: str = "", **sites: str) -> None:
     tables = "".join(
         f'[upstreams.{name}]\ntarget = "{url}"\nagree = true\ncredentials = "caller"\n' for name, url in sites.items()
     )
-    text = f'port = 0\napi-key-file = "keys.txt"\nkey-file = "vault.key"\nstate = "kept"\n{tables}{more}'
+    port = find_free_port()
+    head = f'port = {port}\npublic-url = "http://127.0.0.1:{port}"\n'
+    text = f'{head}api-key-file = "keys.txt"\nkey-file = "vault.key"\nstate = "kept"\n{tables}{more}'
     (folder / "toolwire.toml").write_text(text)
 
 
@@ -353,13 +355,16 @@ def test_token_of_a_caller_is_exchanged_and_never_reaches_the_upstream(folder: P
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (('credentials = "caller"', 'credentials = "his"'), "toolwire.toml:8:1: credentials is one of gateway"),
-        (('credentials = "caller"', 'credentials = "exchange"'), 'toolwire.toml:5:1: credentials = "exchange" and'),
-        (('credentials = "caller"', "client-id = 7\n"), "toolwire.toml:8:1: client-id is a string, not a number."),
+        (('credentials = "caller"', 'credentials = "his"'), "toolwire.toml:9:1: credentials is one of gateway"),
+        (('credentials = "caller"', 'credentials = "exchange"'), 'toolwire.toml:6:1: credentials = "exchange" and'),
+        (('credentials = "caller"', "client-id = 7\n"), "toolwire.toml:9:1: client-id is a string, not a number."),
         (('api-key-file = "keys.txt"', ""), "callers need keys or tokens"),
         (('key-file = "vault.key"', ""), "The credentials of callers are always encrypted"),
         (('"vault.key"', '"keys.txt"'), "Other users can read"),
-        (('"http://127', '"stdio:x http://127'), "toolwire.toml:8:1: callers have credentials at a URL alone"),
+        (
+            ('target = "http://127', 'target = "stdio:x http://127'),
+            "toolwire.toml:9:1: callers have credentials at a URL alone",
+        ),
     ],
 )
 def test_wrong_settings_of_callers_are_one_sentence(

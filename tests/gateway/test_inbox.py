@@ -37,6 +37,7 @@ from toolwire.stores.consent.approvals import Approvals
 from toolwire.stores.consent.open import open_decisions
 from toolwire.testing import background
 
+PUBLIC_URL = "https://tools.example"
 ANN, BOB, OPS = (f"{name}-key-000000000000000000000000" for name in ("ann", "bob", "ops"))
 WIRES = ("mcp", "mcp-2025", "openapi", "otc", "opentool")
 
@@ -176,6 +177,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
             text = f"""
 state = "{state}"
 api-key-file = "keys.txt"
+public-url = "{PUBLIC_URL}"
 {above}
 
 [upstreams.shop]
@@ -242,7 +244,7 @@ def test_call_that_waits_is_told_a_no_with_its_reason(wire: str, start: Callable
 def test_call_that_waits_in_vain_names_the_page(start: Callable[..., Started]) -> None:
     gateway = start()
     status, body = Client(gateway.url, fields={"prefer": "wait=1"}).call("publish", {"name": "tea"})
-    assert (status, body["details"]["inbox"]["url"]) == (428, f"{gateway.url}/inbox")
+    assert (status, body["details"]["inbox"]["url"]) == (428, f"{PUBLIC_URL}/inbox")
     assert "within five minutes. Then send the same call again." in body["detail"]
     # The question goes on to wait, and the same call then runs at once.
     gateway.answer(gateway.sign_in(), answer="allow")
@@ -440,7 +442,7 @@ class ChangingSite:
 def serve_upstreams(targets: dict[str, str]) -> Any:
     """Return the application of a gateway whose callers decide in the inbox, over ``targets`` by name."""
     tables = "".join(f'[upstreams.{name}]\ntarget = "{target}"\n' for name, target in targets.items())
-    text = f'state = "state"\napi-key-file = "keys.txt"\nconsent = "inbox"\n{tables}'
+    text = f'state = "state"\napi-key-file = "keys.txt"\npublic-url = "{PUBLIC_URL}"\nconsent = "inbox"\n{tables}'
     settings = _build_settings(parse_gateway_file(text.encode(), "toolwire.toml"))
     return build_app(settings, open_toolboxes(settings))
 
@@ -551,13 +553,13 @@ def test_long_call_waits_for_the_answer_and_goes_on_by_itself(own: bool, start: 
 
     waiting = wait_for(lambda: read() if read()["state"] == "waiting" else None)
     [asked] = waiting["input"].values()
-    assert asked["url"] == f"{gateway.url}/inbox"
+    assert asked["url"] == f"{PUBLIC_URL}/inbox"
     assert gateway.shop.done == []
     # its page in a browser leads there too, and an answer on it decides nothing
     form = {"content-type": "application/x-www-form-urlencoded", "accept": "text/html"}
     browser = Browser(gateway.url)
     page = browser.send("POST", f"/calls/{call_id}", urlencode({"step": "call", "key": ANN}), **form).text
-    assert f'href="{gateway.url}/inbox"' in page
+    assert f'href="{PUBLIC_URL}/inbox"' in page
     fields = dict(re.findall(r'name="(asked|question)" value="([^"]*)"', page))
     done = {name: unescape(value) for name, value in fields.items()} | {"step": "accept", "key": ANN}
     assert browser.send("POST", f"/calls/{call_id}", urlencode(done), **form).status == 200
@@ -599,7 +601,7 @@ def test_question_is_told_to_the_webhook_of_the_file_and_the_operator_sees_what_
         Client(gateway.url, "mcp", key).call("publish", {"name": "tea"})
         where, _, message = site.take()
         assert where == path
-        assert message["data"]["url"] == f"{gateway.url}/inbox"
+        assert message["data"]["url"] == f"{PUBLIC_URL}/inbox"
         assert message["data"].get("arguments") == ({"name": "tea"} if key == ANN else None)
     # It tells once for each question, and answers nothing.
     Client(gateway.url, "mcp").call("publish", {"name": "tea"})
@@ -641,7 +643,8 @@ def test_webhook_without_an_inbox_or_its_secret_is_refused(monkeypatch: pytest.M
     upstream = '[upstreams.shop]\ntarget = "shop.py"\n'
     with pytest.raises(UsageError, match="tells of questions in the inbox"):
         parse_gateway_file(f"{upstream}{hook}".encode(), "toolwire.toml")
-    settings = _build_settings(parse_gateway_file(f'consent = "inbox"\n{upstream}{hook}'.encode(), "toolwire.toml"))
+    above = f'consent = "inbox"\npublic-url = "{PUBLIC_URL}"'
+    settings = _build_settings(parse_gateway_file(f"{above}\n{upstream}{hook}".encode(), "toolwire.toml"))
     with pytest.raises(UsageError, match="The environment has no variable HOOK_SECRET"):
         find_inbox(settings)
 

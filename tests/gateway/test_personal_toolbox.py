@@ -33,7 +33,7 @@ def test_caller_without_a_name_opens_no_connection_and_reads_no_credential() -> 
         shared,
         connect=refuse,
         vault=refuse,
-        notices=SignInNotices(),  # type: ignore[arg-type]  # no vault may be read
+        notices=SignInNotices("https://tools.example"),  # type: ignore[arg-type]  # no vault may be read
     )
     (tool,) = shared.catalog().tools
     refused = asyncio.run(toolbox.run(Call(tool, {"to": "ada"}, "1", ANONYMOUS)))

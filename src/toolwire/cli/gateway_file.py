@@ -27,6 +27,7 @@ from toolwire.framing.jsontext import describe_type
 from toolwire.gateway.upstream import RUNNING
 from toolwire.limits.caller_rules import EVERY_CALLER
 
+from .gateway_address import NAME_IT, find_allowed_address
 from .gateway_sign_in import EVERYONE, ClientSettings, SignInSettings
 from .parser import list_commands
 from .serve_settings import REMOTE_OPTIONS, CallerSettings, UpstreamAccount, UpstreamSettings, WebhookSettings
@@ -79,7 +80,8 @@ class GatewayFile:
     """What a file says: the options of the server as ``toolwire serve`` has them, the upstreams in its order, and the
     rules for callers by name.
 
-    ``key_file`` has the key of the callers' credentials, and ``public_url`` is the address of the gateway, if given.
+    ``key_file`` has the key of the callers' credentials. ``public_url`` is the address of the gateway: as given, or the
+    one allowed host with a port; else empty.
     ``sign_in`` says how people sign in at the gateway itself, if they do.
     ``webhook`` says where questions are told, if anywhere.
     """
@@ -137,7 +139,7 @@ class _Reader:
             if name.casefold() in seen:
                 self._fail((_UPSTREAMS, name), "another upstream has this name in other letters: rename one")
             seen.add(name.casefold())
-        public_url = self._read_url((), content, "public-url")
+        public_url = self._read_url((), content, "public-url") or find_allowed_address(arguments)
         callers, webhook = self._read_callers(content), self._read_webhook((), content)
         told = [(), *((_CALLERS, name) for name, one in callers.items() if one.webhook is not None)]
         if (webhook is not None or len(told) > 1) and not self._has_inbox(arguments, callers):
@@ -172,7 +174,7 @@ class _Reader:
         self._refuse_unknown(place, table, _OF_A_SIGN_IN)
         if arguments.root_path.strip("/"):
             self._fail((_SIGN_IN,), "people sign in at the root of a host: leave out root-path")
-        issuer = self._read_issuer(public_url, arguments)
+        issuer = self._read_issuer(public_url)
         scopes = self._read_offered_scopes(table, upstreams)
         defaults = self._read_scopes(place, table, "what the page preselects", "default-scopes")
         if unknown := next((one for one in defaults or () if one not in scopes), None):
@@ -202,14 +204,13 @@ class _Reader:
             self._fail(place, f"there are more than {_MOST_MEMBERS:,} operators")
         return names
 
-    def _read_issuer(self, public_url: str, arguments: Namespace) -> str:
+    def _read_issuer(self, public_url: str) -> str:
         """Return the URL of the gateway for people, whose passwords go there."""
         origin = read_origin(public_url) if public_url else None
         if origin is None:
-            if arguments.host not in LOCAL_HOSTS or not arguments.port:
-                self._fail((_SIGN_IN,), "people sign in at the address of the gateway: give public-url above")
-            host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
-            return f"{'https' if arguments.tls_cert else 'http'}://{host}:{arguments.port}"
+            self._fail(
+                (_SIGN_IN,), f"people sign in at the address of the gateway, which the file must name: {NAME_IT}"
+            )
         if urlsplit(public_url).path.strip("/") or urlsplit(public_url).query:
             self._fail(("public-url",), "where people sign in, public-url has a host and no path")
         if origin.scheme != "https" and get_host(public_url) not in LOCAL_HOSTS:

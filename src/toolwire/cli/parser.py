@@ -389,7 +389,7 @@ def _add_serve(parser: Parser) -> None:
         "--receipt-audience",
         default="",
         metavar="HOST",
-        help="the host and port by which clients call this server, where a proxy changes it",
+        help="the host and port by which clients call this server (that of --allow-host, or of the socket)",
     )
     parser.add_argument("--strict-jsonrpc", action="store_true", help="OpenTool: send a result or an error, never both")
     parser.add_argument(

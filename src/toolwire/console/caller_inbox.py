@@ -13,6 +13,7 @@ from typing import Final
 from toolwire.core.errors import DefinitionError
 from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
 from toolwire.server.access.callers import Caller, Callers
+from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.access.key_sessions import find_remaining_s
 from toolwire.server.access.people import FindUser
 from toolwire.server.asgi import combine_callers
@@ -73,7 +74,7 @@ def add_caller_inbox(
         ),
         public_url=public_url,
     )
-    return ConsoleFront(app, console, announce=build_announcer(public_url))
+    return ConsoleFront(app, console, announce=build_announcer(public_url, hosts))
 
 
 async def _find_signed_in(find_user: FindUser, headers: Sequence[tuple[bytes, bytes]]) -> SignedIn | None:
@@ -83,16 +84,22 @@ async def _find_signed_in(find_user: FindUser, headers: Sequence[tuple[bytes, by
     return SignedIn(user.caller.name, SESSION_S, by_account=True)
 
 
-def build_announcer(public_url: str) -> Callable[[Scope], None]:
-    """Return a function that keeps the address of the inbox page, as the caller of a request knows this server."""
+def build_announcer(public_url: str, hosts: Iterable[str] = ()) -> Callable[[Scope], None]:
+    """Return a function that keeps the address of the inbox page, as the caller of a request knows this server.
+
+    Without ``public_url``, a request must name one of ``hosts`` or the socket that gets it; else there is no address.
+    """
+    # AT-34
     fixed = f"{public_url.rstrip('/')}{INBOX_PATH}" if public_url else ""
+    guard = HostGuard(hosts=hosts)
 
     def announce(scope: Scope) -> None:
         if fixed:
             PAGE_URL.set(fixed)
             return
         host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1")
-        PAGE_URL.set(f"{scope['scheme']}://{host}{INBOX_PATH}" if host else "")
+        own = guard.find_own_host(scope.get("server"), host)
+        PAGE_URL.set(f"{scope['scheme']}://{own}{INBOX_PATH}" if own else "")
 
     return announce
 

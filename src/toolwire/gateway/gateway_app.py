@@ -23,7 +23,7 @@ from toolwire.server.http.messages import close_websocket, read_body, send_respo
 from toolwire.server.limits import ServerLimits
 from toolwire.server.run.service import RunningCall
 
-from .caller_request import BASE_URL, CALLER_TOKEN
+from .caller_request import CALLER_TOKEN
 from .sign_in_pages import PageRequest
 
 
@@ -58,9 +58,9 @@ _LIMITS: Final = ServerLimits(body_bytes=64 * 1024)
 class GatewayApp:
     """The application ``app``, and before it ``pages`` by the beginning of their path.
 
-    ``public_url`` is the address of the gateway; without it, that of each request. With ``keeps_tokens``, the token of
-    a request is at hand while its call runs. ``services`` start and stop with the application. ``sign_in`` is where
-    people sign in at the gateway itself.
+    ``public_url`` is the address of the gateway, which its pages name. With ``keeps_tokens``, the token of a request is
+    at hand while its call runs. ``services`` start and stop with the application. ``sign_in`` is where people sign in
+    at the gateway itself.
     """
 
     takes_exchanges = True
@@ -130,8 +130,7 @@ class GatewayApp:
     async def serve(self, scope: Scope, exchange: Exchange) -> None:
         """Answer the HTTP request of ``exchange`` with the ASGI ``scope``."""
         fields: Fields = dict(scope["headers"])
-        root, path = split_mount_path(scope.get("root_path") or "", scope["path"])
-        BASE_URL.set(self._public_url or f"{scope['scheme']}://{fields.get(b'host', b'').decode('latin-1')}{root}")
+        _, path = split_mount_path(scope.get("root_path") or "", scope["path"])
         if self._keeps_tokens:
             CALLER_TOKEN.set(Secret(read_credential(fields).decode("latin-1")))
         if path in self._sign_in_paths and self._sign_in is not None:
@@ -161,7 +160,7 @@ class GatewayApp:
         if isinstance(body, Problem):
             return _build_refusal(body)
         query = scope["query_string"].decode("latin-1")
-        request = PageRequest(scope["method"], path, query, scope["headers"], fields, body, BASE_URL.get())
+        request = PageRequest(scope["method"], path, query, scope["headers"], fields, body, self._public_url)
         prefix = next(one for one in self._prefixes if path.startswith(one))
         return await self._pages[prefix](request)
 

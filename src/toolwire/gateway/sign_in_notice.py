@@ -9,8 +9,6 @@ from urllib.parse import quote
 
 from toolwire.core.model import Call, Json, Kind, Problem
 
-from .caller_request import BASE_URL
-
 SIGN_IN_PATH = "/sign-in/"
 MAX_NAMED = 5
 """How many missing sign-ins one answer names: as many as a client of MCP opens for one call."""
@@ -20,12 +18,12 @@ HasCredential: TypeAlias = Callable[[str], Awaitable[bool]]
 
 
 class SignInNotices:
-    """The upstreams at which callers sign in. ``public_url`` is the address of the gateway, if it is known beforehand.
+    """The upstreams at which callers sign in, at pages of the gateway, whose address is ``public_url``.
 
     ``may_see`` says whether the caller of a call may use an upstream, by its name.
     """
 
-    def __init__(self, public_url: str = "", may_see: Callable[[Call, str], bool] = lambda _call, _name: True) -> None:
+    def __init__(self, public_url: str, may_see: Callable[[Call, str], bool] = lambda _call, _name: True) -> None:
         self._public_url = public_url.rstrip("/")
         self._may_see = may_see
         self._upstreams: dict[str, HasCredential] = {}
@@ -43,7 +41,7 @@ class SignInNotices:
             if other != name and self._may_see(call, other) and not await has_credential(call.context.principal):
                 missing.append(other)
         pages: list[Json] = [self._describe(one) for one in missing]
-        where = f"{self._find_base()}{SIGN_IN_PATH}{quote(name)}"
+        where = f"{self._public_url}{SIGN_IN_PATH}{quote(name)}"
         more = f" You are also not signed in at {', '.join(missing[1:])}." if missing[1:] else ""
         text = f"{call.tool.name} did not run: sign in at {where} first, and then send the same call again.{more}"
         return Problem(
@@ -53,8 +51,5 @@ class SignInNotices:
         )
 
     def _describe(self, name: str) -> dict[str, Json]:
-        url = f"{self._find_base()}{SIGN_IN_PATH}{quote(name)}"
+        url = f"{self._public_url}{SIGN_IN_PATH}{quote(name)}"
         return {"id": name, "url": url, "check_url": f"{url}/state"}
-
-    def _find_base(self) -> str:
-        return self._public_url or BASE_URL.get()

@@ -74,7 +74,7 @@ _log = logging.getLogger("toolwire")
 
 
 class PageRequest(NamedTuple):
-    """A request of a page: ``base`` is the URL of the gateway as the caller has it, ``fields`` the header fields."""
+    """A request of a page: ``base`` is the URL of the gateway for its callers, ``fields`` the header fields."""
 
     method: str
     path: str

@@ -571,7 +571,7 @@ class App:
     def _apply_rare_headers(self, call: Call, fields: Fields, scope: Scope, request: Request, protocol: str) -> Call:
         """Return ``call`` with its receipt, where those are required, and with what its caller waits for."""
         if self._receipts is not None:
-            call = _apply_receipt(call, fields, scope)
+            call = _apply_receipt(call, fields, scope, self._admission.guard)
         if self._question_waits is not None:
             is_due = self._rules is not None and self._rules.find(call.context.principal).inbox
             call = _choose_inbox(call, request, self._ask_wait, is_due=is_due)
@@ -823,13 +823,15 @@ def _add_call_location(response: Response, result: Result, scope: Scope, request
     return calls_resource.add_location(response, result, root, request.headers)
 
 
-def _apply_receipt(call: Call, fields: Fields, scope: Scope) -> Call:
-    """Return ``call`` with the receipt in its head, if it has none, and with the host by which it came here."""
-    # CC-06
+def _apply_receipt(call: Call, fields: Fields, scope: Scope, guard: HostGuard) -> Call:
+    """Return ``call`` with the receipt in its head, if it has none, and with the host of this server it came to."""
+    # CC-06, AT-34
     context, field = call.context, fields.get(RECEIPT_FIELD, b"")
-    host = STDIO if STDIO_EXTENSION in scope.get("extensions", ()) else fields.get(b"host", b"").decode("latin-1")
+    named = fields.get(b"host", b"").decode("latin-1")
+    is_stdio = STDIO_EXTENSION in scope.get("extensions", ())
+    host = STDIO if is_stdio else guard.find_own_host(scope.get("server"), named)
     receipt = context.receipt or field.decode("latin-1")
-    return call._replace(context=replace(context, receipt=receipt, host=host.lower()))
+    return call._replace(context=replace(context, receipt=receipt, host=host))
 
 
 def _set_peer_address(call: Call, scope: Scope) -> Call:

@@ -143,7 +143,8 @@ def asgi(
     With ``receipts="required"``, a call that needs consent runs, on every protocol, only with a receipt: the proof that
     its user allowed exactly this call, signed by a key of ``receipt_keys``, a file with a JWK Set or
     ``build_key_fetcher(URL)`` for one that is published. ``receipt_audience`` is the host and port by which clients
-    call this server, where a proxy changes the Host. The receipts are kept in ``state``, if that lasts.
+    call this server; without it, a request must name one of ``hosts`` or the socket that gets it. The receipts are
+    kept in ``state``, if that lasts.
 
     ``client_document`` is the URL at which this application describes toolwire to authorization servers: an https
     origin that leads here, or a URL below it. Sign in with ``toolwire login --client-document``.

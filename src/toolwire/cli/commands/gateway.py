@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from toolwire.cli.commands.serve import build_settings, check_server, serve_arguments
 from toolwire.cli.exits import NOT_FOUND, OK, UsageError
+from toolwire.cli.gateway_address import require_address
 from toolwire.cli.gateway_file import UPSTREAM_NAME, GatewayFile, parse_gateway_file, read_gateway_file
 from toolwire.cli.gateway_sign_in import check_sign_in
 from toolwire.cli.open_upstreams import count_asking_tools, open_upstream, refuse_nameless_callers
@@ -61,8 +62,10 @@ def _build_settings(file: GatewayFile) -> ServeSettings:
     settings = build_settings(file.arguments, file.upstreams, file.callers)
     if file.sign_in is not None:
         check_sign_in(file.sign_in, settings.state)
-    return replace(
-        settings, key_file=file.key_file, public_url=file.public_url, sign_in=file.sign_in, webhook=file.webhook
+    return require_address(
+        replace(
+            settings, key_file=file.key_file, public_url=file.public_url, sign_in=file.sign_in, webhook=file.webhook
+        )
     )
 
 

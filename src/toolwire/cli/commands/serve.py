@@ -130,6 +130,8 @@ def build_settings(
     has_url_options = arguments.timeout != UPSTREAM_S or read_url_options(arguments, urls) != UrlOptions()
     if not urls and not upstreams and has_url_options:
         raise UsageError("--key, --protocol, --timeout and the selection are for URLs, and no target is one.")
+    if not upstreams:  # the address of a gateway is in its file
+        _require_audience(arguments)
     return ServeSettings(
         targets=named_targets,
         upstreams=upstreams,
@@ -169,6 +171,14 @@ def build_settings(
         sessions=arguments.sessions or ("needed" if shares_sessions else "none"),
         is_one_process=arguments.workers == 1,
     )
+
+
+def _require_audience(arguments: argparse.Namespace) -> None:
+    # AT-34: a receipt for the server of somebody else would count here.
+    is_known = arguments.receipt_audience or arguments.allow_host or arguments.stdio or _is_loopback(arguments.host)
+    if arguments.receipts and not is_known:
+        text = "signed for one server: name the host and port by which clients call it, --receipt-audience HOST:PORT."
+        raise UsageError(f"Receipts are {text}")
 
 
 def _serve(

@@ -25,7 +25,7 @@ class Admission:
     def __init__(self, guard: HostGuard, callers: Callers, service: Service) -> None:
         """Admit requests that ``guard`` accepts, from ``callers``, while ``service`` takes calls."""
         self.needs_credentials = callers.needs_credentials
-        self._guard = guard
+        self.guard = guard
         self._callers = callers
         self._service = service
 
@@ -33,7 +33,7 @@ class Admission:
         """Return the caller, a Problem that refuses the request, or None: ``verify_caller`` must decide."""
         server = scope.get("server")
         address = server[0] if server else ""
-        problem = self._guard.check_host(address, fields)  # D-24: before credentials are read
+        problem = self.guard.check_host(address, fields)  # D-24: before credentials are read
         if problem is not None and entry.takes_any_host and problem.kind is Kind.MISDIRECTED:
             problem = None  # a health probe: orchestrators and proxies send an address as Host
         # Usual requests skip these checks. A dict has each name once, so another length means that a field is repeated;
@@ -59,7 +59,7 @@ class Admission:
         if len(fields) != len(scope["headers"]) and _has_two_hosts(scope):
             return _TWO_HOSTS
         if not entry.open and _FETCH_SITE in fields and not _is_link_to_page(scope, fields, entry):
-            problem = self._guard.check_cross_site(address, fields)
+            problem = self.guard.check_cross_site(address, fields)
             if problem is not None:
                 return problem
         problem = check_key(fields) if KEY_HEADER in fields else None

@@ -85,6 +85,24 @@ class HostGuard:
         scheme, _, host = origin.partition("://")
         return loopback and scheme in ("http", "https") and _LOOPBACK_HOST.fullmatch(host) is not None
 
+    def find_own_host(self, server: object, host: str) -> str:
+        """Return ``host``, the field of a request, if it is an address of this server, else ``""``.
+
+        It must be an allowed name exactly as the operator wrote it, or name the socket that got the request, which is
+        ``server`` as ASGI has it.
+        """
+        # AT-34: the sender of a request chooses its Host, so this counts only if something else says the same.
+        host = host.lower()
+        if host in self._hosts:
+            return host
+        address, port = server if isinstance(server, (tuple, list)) else ("", None)
+        if not port:
+            return ""
+        address = str(address).lower()
+        name, _, given = host.rpartition(":") if _PORT.search(host) else (host, "", "80 443")
+        is_here = _LOOPBACK_ADDRESS.fullmatch(address) is not None and _LOOPBACK_HOST.fullmatch(host) is not None
+        return host if str(port) in given.split() and (is_here or name.strip("[]") == address) else ""
+
     def check_cross_site(self, address: object, fields: Fields) -> Problem | None:
         """Return the refusal of a call that a browser sent for a page of another site without an Origin, or None.
 

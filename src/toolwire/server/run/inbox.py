@@ -79,7 +79,7 @@ class Inbox:
     """The questions of one server that wait in ``place`` until a user answers them.
 
     ``place`` is a folder or the URL of a PostgreSQL. ``clock`` returns seconds and never goes back. ``page_url`` is the
-    address of the inbox page, for calls whose request does not tell it. ``on_question`` gets each new question.
+    address of the inbox page; what ``on_question`` gets names no other. ``on_question`` gets each new question.
     """
 
     def __init__(
@@ -215,7 +215,8 @@ class Inbox:
         id_ = self._approvals.ask(question)
         if self._on_question is not None:
             until = self._approvals.find_end(id_)
-            self._on_question(QuestionNotice(id_, name, site, principal, until, self.find_page(), call.arguments))
+            # AT-34: others read it, so it names no address that the request of a caller says.
+            self._on_question(QuestionNotice(id_, name, site, principal, until, self._page_url, call.arguments))
         return id_
 
     def find_page(self) -> str:

@@ -43,7 +43,8 @@ class ReceiptVerifier:
     """Verifies the receipts of one server's calls, and keeps them in ``audit`` if there is one.
 
     ``keys`` is a file with a JWK Set, or fetches one from a URL. ``audience`` is the host and port by which clients
-    call the server; ``""`` means that of each request. ``clock`` returns seconds since 1970.
+    call the server. Without it, a request must name an allowed host or the socket that gets it. ``clock`` returns
+    seconds since 1970.
     """
 
     def __init__(
@@ -84,6 +85,11 @@ class ReceiptVerifier:
 
         if not call.context.receipt:
             return "it came without one"
+        if not self._audience and not call.context.host:
+            # AT-34: a receipt for the server of somebody else would count here.
+            return (
+                "this server does not know the address at which it was called; its operator names it (receipt_audience)"
+            )
         fault = find_receipt_fault(call.context.receipt, self._keys.get_keys(), self._bind(call), self._clock())
         if fault:
             self._keys.renew()  # perhaps the key is a new one, which then counts for the next call
