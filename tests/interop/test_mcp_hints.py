@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import mcp_types as types
@@ -10,8 +13,11 @@ import pytest
 from mcp import Client
 from mcp.server.mcpserver import MCPServer
 
-from toolwire import Session, asgi
+from toolwire import Answer, Approval, Kind, Preferences, Problem, Question, Session, Tool, asgi, connect_sync
+from toolwire.cli import main
+from toolwire.client.calls.session import open_stored_session
 from toolwire.client.connection.connect import connect_without_user
+from toolwire.core.errors import DefinitionError
 from toolwire.testing.loopback import background
 
 from .conftest import run_app
@@ -54,8 +60,10 @@ def hints() -> dict[str, dict[str, Any]]:
         return asyncio.run(list_annotations(gateway))
 
 
-@pytest.mark.requirement("I-10")
-def test_gateway_keeps_titles_and_hints_except_read_only(hints: dict[str, dict[str, Any]]) -> None:
+@pytest.mark.requirement("I-10", "I-21")
+def test_gateway_keeps_titles_and_hints_but_no_read_only_hint_that_nobody_trusts(
+    hints: dict[str, dict[str, Any]],
+) -> None:
     assert hints["find"] == {
         "title": "Look it up",
         "readOnlyHint": False,
@@ -68,3 +76,131 @@ def test_gateway_adds_no_hints_the_upstream_does_not_declare(hints: dict[str, di
     assert hints["note"]["destructiveHint"] is False
     assert "destructiveHint" not in hints["plain"]
     assert hints["plain"]["idempotentHint"] is False
+
+
+@pytest.fixture
+def hinting() -> Iterator[str]:
+    with run_app(build_hinting_server().streamable_http_app()) as url:
+        yield f"{url}/mcp"
+
+
+@pytest.mark.requirement("I-21")
+def test_gateway_passes_on_the_read_only_hint_that_its_operator_trusts(hinting: str) -> None:
+    remote = connect_without_user(hinting, Session(), agree=lambda _: True)
+    with background(asgi(remote)) as gateway:
+        hints = asyncio.run(list_annotations(gateway))
+        assert [hints[name]["readOnlyHint"] for name in ("find", "note", "plain")] == [True, False, False]
+        with connect_sync(gateway, protocol="openapi") as near:
+            assert near.call("find", {"text": "rose"}).ok
+
+
+@pytest.mark.requirement("I-21")
+def test_user_trusts_the_reads_of_a_server_once_and_is_not_asked_again(hinting: str, tmp_path: Path) -> None:
+    lists: list[list[str]] = []
+
+    def agree(tools: tuple[Tool, ...]) -> bool:
+        lists.append([tool.name for tool in tools])
+        return True
+
+    for _ in range(2):
+        with connect_sync(hinting, session=open_stored_session(tmp_path), agree=agree) as remote:
+            assert remote.call("find", {"text": "rose"}).value == "rose"
+            refused = remote.call("note", {"text": "rose"})
+            assert (refused.kind, refused.details["denied"]) == (Kind.DENIED, True)
+    assert lists == [["find"]]
+
+
+@pytest.mark.requirement("I-21", "AT-01")
+def test_read_only_hint_without_trust_is_asked_about_with_the_way_to_trust_it(hinting: str) -> None:
+    asked: list[Question] = []
+
+    def approve(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(allowed=True, always=True)
+
+    with connect_sync(hinting, approve=approve) as remote:
+        for _ in range(2):
+            assert remote.call("find", {"text": "rose"}).ok
+    (question,) = asked
+    assert question.always_allowed
+    assert "--agree" in " ".join(question.reasons)
+    assert "does not declare" not in " ".join(question.reasons)
+
+
+@pytest.mark.requirement("I-21")
+def test_always_that_cannot_be_kept_is_logged(hinting: str, caplog: pytest.LogCaptureFixture) -> None:
+    with connect_sync(hinting, approve=lambda _: Answer(allowed=True, always=True)) as remote:
+        assert remote.call("note", {"text": "rose"}).ok
+    assert "note was called once; your always is not kept: its site does not allow it." in caplog.text
+
+
+@pytest.mark.requirement("I-21")
+def test_a_server_that_declares_nothing_is_not_said_to_require_anything(hinting: str) -> None:
+    lower = Preferences(tools={"plain": Approval.AUTO})
+    with (
+        pytest.raises(DefinitionError, match="plain: the site does not say that it needs no question"),
+        connect_sync(hinting, preferences=lower),
+    ):
+        pass
+
+
+@pytest.mark.requirement("I-21")
+def test_command_line_and_the_file_of_a_gateway_trust_the_reads_of_a_server(
+    hinting: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert main(["call", hinting, "find", "text=rose"]) != 0
+    assert "--agree trusts" in capfd.readouterr().err
+    assert main(["call", hinting, "find", "text=rose", "--agree"]) == 0
+    assert capfd.readouterr().out == "rose\n"
+    file = tmp_path / "toolwire.toml"
+    for agreed, asking in (("true", "2"), ("false", "3")):
+        file.write_text(f'[upstreams.hints]\ntarget = "{hinting}"\nagree = {agreed}\n')
+        assert main(["gateway", "check", "--file", str(file)]) == 0
+        row = capfd.readouterr().out.splitlines()[1].split()
+        assert (row[0], row[2], row[3]) == ("hints", "3", asking)
+
+
+@pytest.mark.requirement("I-21", "XL-048")
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"annotations": {"readOnlyHint": False}},
+        {"annotations": {"readOnlyHint": True, "destructiveHint": True}},
+        {"annotations": {"readOnlyHint": True, "openWorldHint": True}},
+        {"annotations": {"readOnlyHint": True}, "description": "Find a text, and send it."},
+    ],
+)
+def test_changed_hint_or_definition_ends_the_trust(changed: dict[str, Any], tmp_path: Path) -> None:
+    listed = {"name": "find", "description": "Find.", "inputSchema": {"type": "object"}}
+    listed["annotations"] = {"readOnlyHint": True}
+    called: list[str] = []
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        body = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        asked = json.loads(body) if scope["method"] == "POST" else {}
+        info = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "F"}}
+        results = {"initialize": info, "tools/list": {"tools": [listed]}}
+        if asked.get("method") == "tools/call":
+            called.append(asked["params"]["name"])
+            results["tools/call"] = {"content": [{"type": "text", "text": "rose"}]}
+        result = results.get(asked.get("method"))
+        status = 200 if result is not None else 202 if "method" in asked and "id" not in asked else 404
+        reply = {"jsonrpc": "2.0", "id": asked.get("id"), "result": result}
+        await send(
+            {"type": "http.response.start", "status": status, "headers": [(b"content-type", b"application/json")]}
+        )
+        await send({"type": "http.response.body", "body": json.dumps(reply).encode() if result is not None else b""})
+
+    with background(answer) as url:
+        with connect_sync(f"{url}/mcp", session=open_stored_session(tmp_path), agree=lambda _: True) as remote:
+            assert remote.call("find").ok
+        listed.update(changed)
+        with connect_sync(f"{url}/mcp", session=open_stored_session(tmp_path)) as remote:
+            assert isinstance(remote.call("find"), Problem)
+        assert called == ["find"]

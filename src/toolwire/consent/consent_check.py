@@ -73,7 +73,10 @@ def build_consent_check(
 
 
 _MAX_LEVELS = 20_000
-_CLAIMED_SAFE = "The site would not ask. It claims that this tool only reads, but there is no proof of that."
+_CLAIMED_SAFE = (
+    "The site says that this tool only reads, but there is no proof of that. "
+    "Tools that you trust with --agree, in Python agree=, run without a question."
+)
 
 
 def build_denial(message: str, *, reason: str = "") -> Problem:

@@ -222,17 +222,23 @@ def reject_lowering(tools: Iterable[Tool], preferences: Preferences) -> None:
         for name in (tool.name, tool.id):
             level = preferences.tools.get(name)
             if level is not None and _ORDER.index(Approval(level)) < _ORDER.index(least):
-                raise DefinitionError(_describe_lowering(name, level, least))
+                raise DefinitionError(_describe_lowering(name, level, tool))
         if least is Approval.AUTO:
             continue
         if preferences.everything == Approval.AUTO:
-            raise DefinitionError(_describe_lowering(f"everything ({tool.name} is one of them)", Approval.AUTO, least))
+            raise DefinitionError(_describe_lowering(f"everything ({tool.name} is one of them)", Approval.AUTO, tool))
         if preferences.writes == Approval.AUTO and not tool.safe:
-            raise DefinitionError(_describe_lowering(f"writes ({tool.name} is one of them)", Approval.AUTO, least))
+            raise DefinitionError(_describe_lowering(f"writes ({tool.name} is one of them)", Approval.AUTO, tool))
 
 
-def _describe_lowering(what: str, level: Approval, least: Approval) -> str:
-    return f"{what}: the site requires at least {least}, and a preference can only be stricter. Remove {level}."
+def _describe_lowering(what: str, level: Approval, tool: Tool) -> str:
+    # I-21: a server that said nothing is not said to require anything.
+    why = (
+        "the site does not say that it needs no question, so each call needs one"
+        if tool.approval is None
+        else f"the site requires at least {tool.approval}"
+    )
+    return f"{what}: {why}, and a preference can only be stricter. Remove {level}."
 
 
 def _stricter_level(first: Approval | None, second: Approval | None) -> Approval | None:

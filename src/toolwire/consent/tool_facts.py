@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
 from toolwire.core.condition import write_conditions
 from toolwire.core.model import Approval, Json, RateLimit, Tool
+from toolwire.framing.visible_text import make_visible
 
 from .policy import NO_PREFERENCES, Preferences, effective_level
 from .tool_definition import build_definition, definition_hash
@@ -39,6 +42,28 @@ def find_scopes(tool: Tool) -> tuple[str, ...]:
     declared = hints.get("scopes", ()) if isinstance(hints, Mapping) else ()
     required = [scope for one in tool.requirements.authorization for scope in one.scopes]
     return tuple(dict.fromkeys([*(tool.scopes or declared), *required]))
+
+
+def list_ways_out(tool: Tool) -> tuple[str, ...]:
+    """Return how a call of ``tool`` may carry data out, in words: by its server's own word, and by its arguments."""
+    mcp = tool.hints.get("mcp")
+    annotations = mcp.get("annotations") if isinstance(mcp, Mapping) else None
+    says_open = isinstance(annotations, Mapping) and annotations.get("openWorldHint") is True
+    named = [name for name, schema in tool.parameters.items() if _is_destination(name, schema)]
+    reach = ("the site says that it reaches other systems",) if says_open else ()
+    return (*reach, f"takes a destination: {', '.join(make_visible(name) for name in named)}") if named else reach
+
+
+def _is_destination(name: str, schema: Mapping[str, Json]) -> bool:
+    words = frozenset(_WORD.findall(name.lower()))
+    return schema.get("format") in _DESTINATION_FORMATS or not words.isdisjoint(_DESTINATIONS)
+
+
+_WORD: Final = re.compile(r"[a-z]+")
+_DESTINATIONS: Final = frozenset(
+    {"url", "uri", "link", "webhook", "host", "to", "recipient", "email", "path", "file", "filename", "folder"}
+)
+_DESTINATION_FORMATS: Final = frozenset({"uri", "uri-reference", "iri", "email", "idn-email", "hostname"})
 
 
 def _describe_rate_limit(limit: RateLimit | None) -> Json:

@@ -106,10 +106,27 @@ def test_tools_with_one_name_are_listed_with_their_toolkits():
     assert [tool.id for tool in document.read({}, "", listed).catalog.tools] == ["A.get@1.0.0", "B.get@1.0.0"]
 
 
-def test_a_foreign_read_only_hint_makes_no_tool_safe():
+@pytest.mark.requirement("I-21")
+def test_a_foreign_read_only_hint_is_read_as_a_claim_that_no_question_is_needed():
     (tool,) = read(entry(annotations={"readOnlyHint": True, "idempotentHint": True})).tools
-    assert (tool.safe, tool.idempotent, tool.approval) == (False, False, None)
+    assert (tool.safe, tool.idempotent, tool.approval, tool.blanket_allowed) == (True, False, Approval.AUTO, True)
     assert tool.hints["mcp"]["annotations"]["readOnlyHint"] is True
+
+
+@pytest.mark.requirement("I-21")
+@pytest.mark.parametrize(
+    "annotations", [{}, {"readOnlyHint": "true"}, {"readOnlyHint": 1}, {"readOnlyHint": True, "destructiveHint": True}]
+)
+def test_only_a_plain_hint_that_nothing_contradicts_is_a_claim(annotations):
+    (tool,) = read(entry(annotations=annotations)).tools
+    assert (tool.safe, tool.approval, tool.blanket_allowed) == (False, None, False)
+
+
+@pytest.mark.requirement("I-21")
+def test_the_policy_of_our_own_server_decides_over_its_hint():
+    policy = {"toolwire/x-llm": {"approval": "per-call"}}
+    (tool,) = read(entry(annotations={"readOnlyHint": True}, _meta=policy)).tools
+    assert (tool.safe, tool.approval) == (False, Approval.PER_CALL)
 
 
 def test_a_foreign_destructive_hint_is_believed():

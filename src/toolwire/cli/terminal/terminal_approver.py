@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 
 from toolwire.client import Session, open_stored_session
 from toolwire.consent.display import DisplayRow, build_display_rows, confirmation_text, needs_typed_confirmation
+from toolwire.consent.tool_facts import list_ways_out
 from toolwire.core.check import Answer, Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Cost, Tool
@@ -40,7 +41,9 @@ def build_terminal_approver(advance: Advance) -> Approver:
         if advance == "yes":
             print_warning(f"--yes does not approve this: {_explain_refusal(question)}")
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            print_error(f"{question.call.tool.name} needs your consent, and there is no terminal to ask at.")
+            tool = question.call.tool
+            how = " --agree trusts the tools that this site says only read." if tool.claimed_safe else ""
+            print_error(f"{tool.name} needs your consent, and there is no terminal to ask at.{how}")
             return Answer(allowed=False, channel="terminal")
         return _ask(question)
 
@@ -76,7 +79,9 @@ def list_agreement(tools: tuple[Tool, ...]) -> Iterator[str]:
     for tool in tools:
         said = "the site says that it only reads" if tool.claimed_safe else "changes something"
         again = ", may be sent twice" if tool.idempotent else ""
-        yield f"  {escaped(tool.name)} ({said}{again}): {escaped(tool.description.strip().partition(chr(10))[0])}"
+        # I-21: a read can carry data out.
+        out = "".join(f", {one}" for one in list_ways_out(tool))
+        yield f"  {escaped(tool.name)} ({said}{again}{out}): {escaped(tool.description.strip().partition(chr(10))[0])}"
 
 
 def choose_approver(where: str, advance: Advance) -> Approver:

@@ -10,6 +10,7 @@ Rules:
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
@@ -26,7 +27,7 @@ from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.http import Request
-from toolwire.core.model import Approval, Json, Kind, Problem, Tool
+from toolwire.core.model import Approval, Cost, Json, Kind, Problem, Tool
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_origin
 from toolwire.limits.throttle import build_rate_limited
@@ -37,6 +38,7 @@ from .budget import Budget
 from .prepared_call import CallState, PreparedCall, build_refusal, prepare_call
 from .retry import RetryLimits
 
+_log = logging.getLogger("toolwire.client")
 _BLOCKED = "blocked for this session"
 _GRANTED = Answer(allowed=True, channel="grant")
 _CHANGED = Problem(
@@ -137,6 +139,9 @@ class Questions:
         # An approver is foreign code, and may say "always" where the question did not offer it.
         always = answer.always is True and full.always_allowed and answer.keep_level is None
         has_known_bounds = answer.bounds is None or isinstance(answer.bounds, GrantBounds)
+        if answer.always is True and not always and answer.keep_level is None:
+            # I-21: a program whose "always" is not kept must learn of it.
+            _log.warning("%s was called once; your always is not kept: %s", tool.name, _explain_no_always(full))
         self.agreements.remember(tool, always=always and has_known_bounds, bounds=answer.bounds)
         state.add_approval(full, bound, session.clock(), unseen=answer.unseen)
         return permitted
@@ -248,6 +253,16 @@ def build_origin_question(prepared: PreparedCall, site: str, rules: ClientRules)
     if there == site:
         return None
     return Question(prepared.call, site, "", Approval.PER_CALL, reasons=(f"This goes to {there}, not to {site}.",))
+
+
+def _explain_no_always(question: Question) -> str:
+    """Return why one answer to ``question`` covers no later call."""
+    tool = question.call.tool
+    if not tool.blanket_allowed:
+        return "its site does not allow it."
+    if tool.destructive or tool.cost not in (None, Cost.FREE):
+        return "it destroys or costs something, which ClientRules(always_destructive=..., always_costly=...) can allow."
+    return "this call needs a question for a reason of its own, or your preferences ask for one each time."
 
 
 def _explain_limit(tool: Tool, most: int) -> str:

@@ -2,7 +2,8 @@
 
 Rules:
 - What a model is told is clean and cut; where that is not the whole description, the whole is in ``_meta``.
-- What a foreign server says in ``annotations`` is kept as a hint and never makes a tool safe.
+- A foreign server's ``readOnlyHint`` is read as a claim: ``approval="auto"`` of a tool that only reads. A client
+  treats such a tool as one that changes something until its user has trusted it.
 - A tool that cannot be read is left out; the others stay.
 """
 # XL-071
@@ -16,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 from toolwire.core.catalog import NAME, VERSION, Catalog, build_toolkit_name
 from toolwire.core.codec import Describe
 from toolwire.core.content import MEDIA_RANGES, build_content_schema, describes_content, find_content_kind
-from toolwire.core.model import Json, Schema, Tool
+from toolwire.core.model import Approval, Json, Schema, Tool
 from toolwire.core.tool_names import assign_names, describe_renamed
 from toolwire.framing import xllm
 from toolwire.framing.jsontext import get_object
@@ -244,6 +245,11 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
     annotations = get_object(entry, "annotations")
     members = policy.list_tool_members()
     members["destructive"] = policy.destructive or (not ours and annotations.get("destructiveHint") is True)
+    # I-21: a server that knows MCP alone has no other way to say that a read needs no question. A client still takes it
+    # for a claim: it counts after the user has trusted it.
+    claims_read = not ours and annotations.get("readOnlyHint") is True and not members["destructive"]
+    if claims_read:
+        members["approval"], members["blanket_allowed"] = Approval.AUTO, True
     wrapped = _is_wrapping(entry)
     return Tool(
         **identity._asdict(),
@@ -252,7 +258,7 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
         input_schema=input_schema,
         output_schema=_read_output_schema(entry),
         reports=get_object(meta, IDENTITY_META).get("reports") is not False,
-        safe=ours and get_object(meta, POLICY_META).get("readOnly") is True,
+        safe=claims_read or (ours and get_object(meta, POLICY_META).get("readOnly") is True),
         hints=policy.build_hints()
         | {
             "mcp": {
