@@ -266,16 +266,16 @@ def test_server_without_a_known_protocol_is_reported() -> None:
 @pytest.mark.parametrize(
     ("url", "hint"),
     [
-        ("http://127.0.0.1:8931/mcp", "or localhost in place of its address."),
-        ("http://localhost:8931/mcp", "or a sign-in (toolwire login)."),
-        ("https://a.example/mcp", "or a sign-in (toolwire login)."),
+        ("http://127.0.0.1:8931/mcp", "or localhost in place of its address"),
+        ("http://localhost:8931/mcp", "or a sign-in (`toolwire login"),
+        ("https://a.example/mcp", "or a sign-in (`toolwire login"),
     ],
 )
 def test_server_that_only_answers_403_is_said_to_refuse_access(url: str, hint: str) -> None:
     found = Discovery(url=url, peer=None, probes=(Probe("mcp", url, 403, "needs a key"),))
     sentence = explain_failure(found)
     assert sentence.startswith(f"{url} refuses access with status 403: it may want a key")
-    assert sentence.endswith(hint)
+    assert hint in sentence
     assert explain_failure(found, keyed=True) == f"{url} does not accept this key."
 
 

@@ -282,7 +282,7 @@ def _no_credential(_: Tool) -> CredentialRef:
 def failure_kind(found: Discovery) -> Kind:
     """Return the kind of the Problem that nothing was found."""
     statuses = {probe.status for probe in found.probes}
-    if statuses & {401, 403}:
+    if statuses & {401, 403} and find_unused_document(found.url, found.probes) is None:
         return Kind.UNAUTHORIZED
     return Kind.NOT_FOUND if statuses - {None} else Kind.UNREACHABLE
 
@@ -291,10 +291,8 @@ def explain_failure(found: Discovery, *, keyed: bool = False) -> str:
     """Return one sentence about why nothing was found; ``keyed`` means that a key was given."""
     url = show_url(found.url)
     if url.startswith("file:") and found.probes:
-        meaning = found.probes[0].meaning
-        name = url.rpartition("/")[2]
-        return f"{name} cannot be used: {meaning if meaning.startswith(name) else f'it {meaning}'}."
-    # The most useful reason comes first: a size limit, then no contact, then a missing key.
+        return _explain_file(url, found.probes[0])
+    # The most useful reason comes first: a size limit, no contact, a document that is not used, a missing key.
     large = next((probe for probe in found.probes if probe.reason == "too_large"), None)
     if large is not None:
         how = "Selection(document_bytes=...) or --document-bytes takes more"
@@ -304,28 +302,60 @@ def explain_failure(found: Discovery, *, keyed: bool = False) -> str:
         probe = found.probes[0]
         site = get_origin(probe.url)
         return _explain_unreachable(url, probe.meaning.removeprefix(site).strip())
+    if text := _explain_document(found):
+        return text
     if any(probe.status in (401, 403) for probe in reached):
         return f"{url} does not accept this key." if keyed else _explain_no_access(found)
     return _explain_no_protocol(found)
 
 
+def _explain_file(url: str, probe: Probe) -> str:
+    name = url.rpartition("/")[2]
+    if probe.reason == "host_file":
+        return f"{probe.meaning}."
+    return f"{name} cannot be used: {probe.meaning if probe.meaning.startswith(name) else f'it {probe.meaning}'}."
+
+
+def _explain_document(found: Discovery) -> str:
+    """Return why a document that was read or named is not used, or ``""`` if there is none."""
+    document = find_unused_document(found.url, found.probes)
+    if document is not None:
+        return f"{show_url(document.url)} {document.meaning}."
+    named = next((probe for probe in found.probes if probe.names), None)
+    if named is None:
+        return ""
+    where, how = show_url(named.names), "connect to that URL, or agree with approve_relocation=... or at a terminal"
+    return f"{show_url(named.url)} names a document on another site, {where}, which you have not trusted: {how}."
+
+
+def find_unused_document(url: str, probes: tuple[Probe, ...]) -> Probe | None:
+    """Return the probe of an OpenAPI document that was read and is not used, or None.
+
+    A ``url`` that itself wants a key is not explained by a document elsewhere on its site. The reason of the probe is
+    ``unmarked``, ``later_version``, ``no_root`` or ``unreadable``.
+    """
+    # FU-51
+    pasted = next((probe for probe in probes if probe.url == url), None)
+    if pasted is not None and pasted.status in (401, 403):
+        return None
+    order = ("unmarked", "later_version", "no_root", "unreadable")
+    documents = [probe for probe in probes if probe.reason in order and probe.status is not None]
+    return min(documents, key=lambda probe: (probe is not pasted, order.index(probe.reason)), default=None)
+
+
 def _explain_no_access(found: Discovery) -> str:
     url = show_url(found.url)
     if any(probe.status == 401 for probe in found.probes):
-        how = "give one with api_key=... or --key, or sign in with toolwire login"
+        how = f"give one with --key-env NAME, in Python api_key=..., or sign in with `toolwire login {url}`"
         return f"{url} wants a key before it shows its tools: {how}."
     host = get_host(found.url)
     # A server on this machine may refuse each of its names but one, whoever asks.
     other = ", or localhost in place of its address" if is_loopback_host(host) and host != "localhost" else ""
-    how = f"it may want a key (api_key=... or --key), or a sign-in (toolwire login){other}"
+    how = f"it may want a key (--key-env NAME, in Python api_key=...), or a sign-in (`toolwire login {url}`){other}"
     return f"{url} refuses access with status 403: {how}."
 
 
 def _explain_no_protocol(found: Discovery) -> str:
-    named = next((probe for probe in found.probes if probe.names), None)
-    if named is not None:
-        how = "connect to that document, or agree with approve_relocation=... or at a terminal"
-        return f"{show_url(named.url)} {named.meaning.partition(':')[0]}: that is not used unless you trust it; {how}."
     url = show_url(found.url)
     statuses = {probe.status for probe in found.probes if probe.status is not None}
     if statuses and all(status == 429 or status >= 500 for status in statuses):

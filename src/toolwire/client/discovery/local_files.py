@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,11 +22,31 @@ def names_document_file(text: str) -> bool:
 
 
 def file_url(text: str) -> str:
-    """Return the ``file:`` URL of the document at the path ``text``, or ``""`` if there is none."""
-    if "://" in text or not text.lower().endswith(SUFFIXES):
+    """Return the ``file:`` URL of the document at the path ``text``, or ``""`` if there is none.
+
+    A file with another ending, or none, is a document if its first lines say so.
+    """
+    if "://" in text or "\0" in text:
         return ""
     path = Path(text)
-    return path.resolve().as_uri() if path.is_file() else ""
+    try:
+        if not path.is_file() or not (text.lower().endswith(SUFFIXES) or _begins_like_a_document(path)):
+            return ""
+    except OSError:  # longer than any name of a file, or not readable
+        return ""
+    return path.resolve().as_uri()
+
+
+def _begins_like_a_document(path: Path) -> bool:
+    # FU-51
+    if path.suffix == ".py":
+        return False
+    with path.open("rb") as file:
+        return _VERSION_MEMBER.search(file.read(_START_BYTES)) is not None
+
+
+_START_BYTES = 4_096
+_VERSION_MEMBER = re.compile(rb"""(?:^|[{,])\s*["']?(?:openapi|swagger)["']?\s*:\s*["']?[0-9]""", re.MULTILINE)
 
 
 def find_folder(url: str) -> Path | None:

@@ -95,6 +95,9 @@ class ChatPages:
         """Connect or disconnect a site."""
         if gone := request.get("disconnect"):
             return Redirect("/chat", "removed" if self._chat.disconnect(gone) else "not-there")
+        if chosen := request.get("remedy"):
+            fault = self._chat.take_remedy(chosen)
+            return self._build(request, fault) if fault else Redirect("/chat", "connected")
         url = request.get("url").strip()
         address = read_origin(complete_url(url)) if url else None
         if address is None or address.has_user_info:
@@ -192,7 +195,7 @@ class ChatPages:
         return (
             f'<section data-key="{site.id}-{site.state}" aria-label="{escape(shown)}">'
             f'<div class="row"><h3 class="plain grow">{escape(shown)}</h3>{build_badge(*_STATES[site.state])}</div>'
-            f"{fault}{tools}{request.open_form('/chat/sites', [('disconnect', site.id)])}"
+            f"{fault}{_build_remedy(request, site)}{tools}{request.open_form('/chat/sites', [('disconnect', site.id)])}"
             f'<button class="small" aria-label="Disconnect {escape(shown)}">Disconnect</button></form></section>'
         )
 
@@ -223,6 +226,20 @@ class ChatPages:
             else:
                 self._source.preferences.unset(site, tool)
         return Redirect("/chat/settings", "rule")
+
+
+_REMEDIES: Final = {
+    "unmarked": "Use every operation, and ask me about each call",
+    "later_version": "Use it anyway, and ask me about each call",
+}
+
+
+def _build_remedy(request: PageRequest, site: Site) -> str:
+    # FU-51
+    label = _REMEDIES.get(site.remedy)
+    if label is None:
+        return ""
+    return f"{request.open_form('/chat/sites', [('remedy', site.id)])}<button>{label}</button></form>"
 
 
 def _build_entry(entry: Entry) -> str:

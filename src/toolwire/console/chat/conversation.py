@@ -14,7 +14,7 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from toolwire.adapters.conversation import Model, ModelCall, ModelResult, ModelTurn, converse
@@ -23,13 +23,16 @@ from toolwire.adapters.tool_declarations import find_source, read_call, write_re
 from toolwire.client import Session, SyncRemote, connect_sync
 from toolwire.client.approvers.browser_approver import InputServer, QuestionServer
 from toolwire.client.connection.combined_remote import CombinedRemote
+from toolwire.client.connection.connection import find_unused_document
 from toolwire.client.login.sign_in import SignInUser
 from toolwire.consent.binding import DECISION_VALID_S
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Answer, Question
+from toolwire.core.connect_error import ConnectError
 from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
+from toolwire.core.selection import DEFAULT_SELECTION
 from toolwire.core.url_origin import get_origin
 from toolwire.core.user_input import CANCELLED, InputRequest, InputResponse
 from toolwire.stores.credentials.files import CredentialStore
@@ -86,15 +89,31 @@ Waiting: TypeAlias = "QuestionServer | InputServer | Choice"
 
 @dataclass(slots=True)
 class Site:
-    """A site of the chat. ``remote`` is None until it is connected; ``fault`` says why it is not."""
+    """A site of the chat. ``remote`` is None until it is connected; ``fault`` says why it is not.
+
+    ``remedy`` is what the user can choose then: ``unmarked`` takes the operations that the site does not mark for
+    models, ``later_version`` a document of a later version, and ``""`` is nothing.
+    """
 
     id: str
     url: str
     options: Mapping[str, Any]
     state: Literal["connecting", "connected", "failed"] = "connecting"
     fault: str = ""
+    remedy: str = ""
     remote: SyncRemote | None = None
     open_: ExitStack = field(default_factory=ExitStack)
+
+
+_REMEDIES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "unmarked": {"include": "all"},
+    "later_version": {"any_version": True},
+}
+
+
+def _find_remedy(url: str, error: Exception) -> str:
+    document = find_unused_document(url, error.probes) if isinstance(error, ConnectError) else None
+    return document.reason if document is not None and document.reason in _REMEDIES else ""
 
 
 class SiteBox:
@@ -200,6 +219,18 @@ class Conversation:
         threading.Thread(target=self._open_site, args=(site,), name="toolwire-chat-connect", daemon=True).start()
         return ""
 
+    def take_remedy(self, id_: str) -> str:
+        """Connect a failed site again as its ``remedy`` says; return what is wrong, or an empty text."""
+        # FU-51
+        with self._lock:
+            site = self._sites.get(id_)
+        chosen = _REMEDIES.get("" if site is None else site.remedy)
+        if site is None or chosen is None:
+            return "This site is not there any more, or has nothing to choose."
+        self.disconnect(id_)
+        selection = site.options.get("selection", DEFAULT_SELECTION)
+        return self.connect(site.url, {**site.options, "selection": replace(selection, **chosen)})
+
     def disconnect(self, id_: str) -> bool:
         """Close a site. Return whether there was one."""
         with self._lock:
@@ -273,6 +304,7 @@ class Conversation:
             )
             site.state = "connected"
         except (ToolwireError, ValueError) as error:
+            site.remedy = _find_remedy(site.url, error)
             site.state, site.fault = "failed", str(error)
         self._drop_links()
         with self._lock:

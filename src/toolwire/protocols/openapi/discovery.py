@@ -27,6 +27,7 @@ from toolwire.core.url_origin import get_origin, read_origin
 
 from .document import bundle, hidden_text, llm_json, overlay, swagger_20
 from .document.consent_policy import get_extension, read_site
+from .document.descriptions import clean_text
 from .document.findings import SHOWN, Note
 from .document.llm_json import Entry
 from .document.loading import Loaded, add_overlay_facts, load_document
@@ -45,6 +46,14 @@ _MOST_DOCUMENTS = 500
 _SERVICE_DESC = re.compile(
     r'<([^<>]{1,2048})>\s*;[^<]*?\brel\s*=\s*"?(?:[^";,]*\s)?service-desc(?:\s|"|;|,|$)', re.ASCII
 )
+_NO_ROOT = (
+    "is an OpenAPI document with operations for models whose root has no x-llm: connect to the URL of this document "
+    "itself if you trust it"
+)
+_HOST_SECTIONS = ("mcpServers", "servers", "context_servers")
+"""The member of an MCP host's file that holds its servers: most hosts, VS Code, Zed."""
+_NAMES_SHOWN = 10
+_URL_SHOWN = 500
 _STATUS_MEANINGS = {
     401: "needs a key",
     403: "needs a key with more rights",
@@ -74,6 +83,7 @@ class _ProbeResult(NamedTuple):
     document: Loaded | None = None
     next: tuple[_PlannedProbe, ...] = ()
     elsewhere: str = ""
+    reason: str = ""
 
 
 def find(url: str, selection: Selection = DEFAULT_SELECTION) -> Flow[Finding]:
@@ -107,7 +117,7 @@ def find(url: str, selection: Selection = DEFAULT_SELECTION) -> Flow[Finding]:
             peer, meaning = yield from _build_peer(look, sight.document, selection)
             sight = sight._replace(meaning=meaning)
         status = None if isinstance(answer, Problem) else answer.status
-        reason = str(answer.details.get("reason", "")) if isinstance(answer, Problem) else ""
+        reason = str(answer.details.get("reason", "")) if isinstance(answer, Problem) else sight.reason
         probes.append(Probe(NAME, look.url, status, sight.meaning, peer is not None, reason, sight.elsewhere))
         if peer is not None:
             return Finding(peer, tuple(probes))
@@ -182,12 +192,13 @@ def _check_document(look: _PlannedProbe, loaded: Loaded, selection: Selection) -
     # At a guessed path a document counts only if its author meant it for models; the user may say otherwise (--include
     # all).
     if look.sort is _ProbeKind.CONVENTION and selection.include != "all" and not isinstance(get_extension(data), dict):
-        return _ProbeResult(
-            operations.explain_unfit(data, selection) or "is an OpenAPI document whose root has no x-llm"
-        )
+        misfit = operations.find_misfit(data, selection)
+        return _ProbeResult(misfit.text or _NO_ROOT, reason=misfit.reason or "no_root")
     site = read_site(data)
-    reason = operations.explain_unfit(data, selection, site)
-    return _ProbeResult(reason) if reason else _ProbeResult("", loaded._replace(site=site))
+    misfit = operations.find_misfit(data, selection, site)
+    return (
+        _ProbeResult(misfit.text, reason=misfit.reason) if misfit.text else _ProbeResult("", loaded._replace(site=site))
+    )
 
 
 def _is_document(data: dict[str, Any]) -> bool:
@@ -196,6 +207,10 @@ def _is_document(data: dict[str, Any]) -> bool:
 
 def _read_llm_json(look: _PlannedProbe, loaded: Loaded, home: str, linked: tuple[_PlannedProbe, ...]) -> _ProbeResult:
     data: dict[str, Json] = loaded.data
+    if look.url.startswith("file:") and (servers := _list_host_servers(data)):
+        name = look.url.rpartition("/")[2]
+        text = f"{name} lists MCP servers and is no OpenAPI document: use {name}:NAME with one of {servers}"
+        return _ProbeResult(text, reason="host_file")
     found = llm_json.read(data, look.url)
     if found is None or look.sort in (_ProbeKind.CONVENTION, _ProbeKind.CATALOG):
         ours = "" if data.get("openapi") is not None else " and no llm.json of ours"
@@ -208,9 +223,10 @@ def _read_llm_json(look: _PlannedProbe, loaded: Loaded, home: str, linked: tuple
         return _ProbeResult("is an llm.json, but what it names is no URL")
     # XL-007: otherwise any site could make its visitors' agents use, and pay for, another site's tools.
     if where != home:
+        # SE-08
         return _ProbeResult(
-            f"is an llm.json that names a document on another site, {where[:200]}: that is refused; "
-            "give the URL of the document itself if you trust it",
+            f"is an llm.json that names a document on another site, {url[:_URL_SHOWN]}, which is refused: "
+            "give that URL itself if you trust it",
             elsewhere=url,
         )
     return _ProbeResult(
@@ -218,6 +234,16 @@ def _read_llm_json(look: _PlannedProbe, loaded: Loaded, home: str, linked: tuple
         None,
         (_PlannedProbe(_normalize_url(home, url), _ProbeKind.NAMED, found),),
     )
+
+
+def _list_host_servers(data: dict[str, Json]) -> str:
+    """Return the names of the servers in the file of an MCP host, or ``""`` if ``data`` is no such file."""
+    # FU-51
+    found = next((data[name] for name in _HOST_SECTIONS if isinstance(data.get(name), dict)), None)
+    if not found or not all(isinstance(one, dict) for one in found.values()):
+        return ""
+    names = [clean_text(name, 60) for name in sorted(found)]
+    return ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
 
 
 def _list_catalog_documents(linkset: Json) -> Iterator[str]:

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.dataclass import dataclass
@@ -85,26 +85,70 @@ def explain_unfit(
 
     ``site`` is its policy, if known.
     """
+    return find_misfit(document, selection, site).text
+
+
+class Misfit(NamedTuple):
+    """Why a document is not read, as the rest of a sentence, and in one word; both are ``""`` where it is read."""
+
+    text: str = ""
+    reason: str = ""
+
+
+def find_misfit(
+    document: dict[str, Any], selection: Selection = DEFAULT_SELECTION, site: SitePolicy | None = None
+) -> Misfit:
+    """Return why ``document`` cannot be read; ``site`` is its policy, if known."""
     # XL-009, XL-028, CV-29
     version = document.get("openapi")
     if swagger_20.is_swagger(document):
         version = "3.0.3"  # as it is read
     elif "swagger" in document:
-        return f"is Swagger {clean_text(str(document['swagger']), 20)}, which is not read: ask for OpenAPI 3"
+        number = clean_text(str(document["swagger"]), 20)
+        return Misfit(f"is Swagger {number}, which is not read: ask for OpenAPI 3", UNREADABLE)
     if isinstance(version, float):  # as YAML reads 3.0
         version = str(version)
     if not isinstance(version, str) or _VERSION.fullmatch(version) is None:
-        return f"is OpenAPI {str(version)[:20]}, which is not read: ask for OpenAPI 3"
+        return Misfit(f"is OpenAPI {str(version)[:20]}, which is not read: ask for OpenAPI 3", UNREADABLE)
     site = read_site(document) if site is None else site
     if not site.supported and not selection.any_version:
-        text = "has an x-llm of a later major version, which is not read"
-        return f"{text} (any_version=True, or --any-version, reads it, and asks about each call)"
+        said = clean_text(str(get_extension(document)["version"]), 20)  # SE-08
+        text = f"has an x-llm of the later major version {said}, which is not read"
+        return Misfit(
+            f"{text}: --any-version, in Python Selection(any_version=True), reads it and asks about each call",
+            LATER_VERSION,
+        )
     if selection.include == "all" or site.declared:
-        return ""
-    if not any(get_extension(one.node) is not None for one in list_operations(References(document), [])):
-        text = "is an OpenAPI document without any x-llm: the site offers no operation to models"
-        return f'{text} (include="all", or --include all, takes every one)'
-    return ""
+        return Misfit()
+    listed = list(list_operations(References(document), []))
+    if any(get_extension(one.node) is not None for one in listed):
+        return Misfit()
+    return Misfit(_describe_unmarked(listed), UNMARKED)
+
+
+UNREADABLE: Final = "unreadable"
+LATER_VERSION: Final = "later_version"
+UNMARKED: Final = "unmarked"
+
+
+def _describe_unmarked(listed: Sequence[Operation]) -> str:
+    """Return what a document without any x-llm is, with the next step."""
+    # FU-51
+    if not listed:
+        return "is an OpenAPI document without operations"
+    count = "1 operation, not" if len(listed) == 1 else f"{len(listed):,} operations, none"
+    found = [one.node.get("tags") for one in listed]
+    tags = dict.fromkeys(tag for each in found if isinstance(each, list) for tag in each if isinstance(tag, str))
+    names = ", ".join(clean_text(tag, 40) for tag in list(tags)[:_TAGS_SHOWN])
+    more = ", ..." if len(tags) > _TAGS_SHOWN else ""
+    some = f"; add --tag NAME for those of one tag ({names}{more})" if tags else ""
+    return (
+        f"is an API with {count} marked for models (x-llm): --include all, in Python "
+        f'selection=Selection(include="all"), takes every one and asks about each call{some}'
+    )
+
+
+_TAGS_SHOWN: Final = 5
 
 
 def read_operations(
