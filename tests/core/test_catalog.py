@@ -95,7 +95,7 @@ def test_any_version_can_be_compared(one: str, other: str) -> None:
 
 
 def test_a_version_of_thousands_of_digits_is_no_number() -> None:
-    assert make_version_key("1." + "9" * 5_000) == (1, 0)
+    assert make_version_key("1." + "9" * 5_000) == make_version_key("1.0")
 
 
 @pytest.mark.requirement("OXP-006")
@@ -114,9 +114,43 @@ def test_a_title_becomes_letters_digits_and_underscores(title: str, name: str) -
     assert build_toolkit_name(title) == name
 
 
-@pytest.mark.requirement("A-38", "OXP-007")
-def test_lookup_of_a_shared_spelling_returns_the_newer_version() -> None:
+@pytest.mark.requirement("A-38", "OXP-007", "I-30")
+def test_lookup_prefers_the_exact_name_to_the_same_name_with_dashes() -> None:
     tools = (Tool(name="my-tool", toolkit="K", version="3.0.0"), Tool(name="my_tool", toolkit="K", version="2.0.0"))
     catalog = Catalog(tools=tools)
-    assert catalog.find("K.my_tool") is tools[0]
-    assert catalog.find("K.my_tool@2") is tools[1]
+    assert catalog.find("K.my-tool") is tools[0]
+    assert catalog.find("K.my_tool") is tools[1]
+    assert catalog.find("K.my_tool@3") is tools[0]
+
+
+@pytest.mark.requirement("SE-01", "OTC-005")
+def test_versions_have_the_precedence_of_semver() -> None:
+    """The order of the example in section 11 of SemVer 2.0.0."""
+    ascending = ["1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2"]
+    ascending += ["1.0.0-beta.11", "1.0.0-rc.1", "1.0.0"]
+    assert sorted(set(ascending), key=make_version_key) == ascending
+    assert make_version_key("1.0.0+a") == make_version_key("1.0.0+b") == make_version_key("1.0.0")
+    catalog = Catalog(tools=tuple(tool("add", version) for version in reversed(ascending)))
+    assert [one.version for one in catalog.tools] == ascending
+    assert message(catalog.find("Kit.add@2")).endswith(f"There is: {', '.join(one.id for one in catalog.tools)}.")
+    for reference, version in (("add", "1.0.0"), ("add@1", "1.0.0"), ("Kit.add@1.0.0-beta.2", "1.0.0-beta.2")):
+        found = catalog.find(reference)
+        assert isinstance(found, Tool)
+        assert found.version == version
+
+
+@pytest.mark.requirement("SE-01")
+def test_a_build_is_found_without_its_build_metadata() -> None:
+    catalog = Catalog(tools=(tool("add", "1.0.0+build.5"), tool("sub", "1.0.0-rc.1")))
+    for reference in ("add@1", "add@1.0.0", "add@1.0.0+build.5"):
+        assert catalog.find(reference) is catalog.tools[0]
+    assert message(catalog.find("sub@1")).startswith("There is no 'sub@1' here.")
+
+
+@pytest.mark.requirement("I-30")
+def test_a_tool_with_exactly_the_requested_name_is_found_first() -> None:
+    tools = (
+        Tool(name="users_list", toolkit="api", version="9.0.0"),
+        Tool(name="list", toolkit="K", original_name="api_users_list"),
+    )
+    assert Catalog(tools=tools).find("api_users_list") is tools[1]

@@ -87,10 +87,16 @@ def test_legal_name_is_accepted(name: str) -> None:
     assert tool(name=name).name == name
 
 
-@pytest.mark.requirement("OTC-005")
-@pytest.mark.parametrize("version", ["1", "1.0", "v1.0.0", "1.0.0-rc1", "01.0.0", "1.0.0\n", ""])
+@pytest.mark.requirement("OTC-005", "SE-01")
+@pytest.mark.parametrize("version", ["1.0.0-beta.1", "1.0.0+build", "1.0.0-rc.1+exp.sha-5114f85", "0.0.0--"])
+def test_a_semantic_version_is_accepted(version: str) -> None:
+    assert tool(version=version).version == version
+
+
+@pytest.mark.requirement("OTC-005", "SE-01")
+@pytest.mark.parametrize("version", ["1", "1.0", "v1.0.0", "1.0.0-01", "1.0.0-", "1.0.0+", "01.0.0", "1.0.0\n", ""])
 def test_an_illegal_version_is_refused(version: str) -> None:
-    assert "a version is three numbers" in refusal(add, version=version)
+    assert "write a semantic version" in refusal(add, version=version)
 
 
 @pytest.mark.requirement("OTC-005")
@@ -101,7 +107,7 @@ def test_a_tool_has_the_version_of_its_toolkit() -> None:
 @pytest.mark.requirement("OTRPC-003")
 @pytest.mark.parametrize("version", ["1.0", "2024", "x", "", "1.0.0 "])
 def test_invalid_toolkit_version_is_refused(version: str) -> None:
-    with pytest.raises(DefinitionError, match=r"'Calculator' has the version '.*': write it as x\.y\.z"):
+    with pytest.raises(DefinitionError, match=r"'Calculator' has the version '.*': write a semantic version"):
         Toolkit("Calculator", version=version)
 
 

@@ -88,7 +88,7 @@ def test_call_running_at_stop_still_gets_its_answer(serve: Serve) -> None:
 @pytest.mark.requirement("S-8")
 def test_server_also_speaks_the_other_protocols(serve: Serve) -> None:
     server = serve(Notes(DOCUMENT))
-    assert ask(server.url, "GET", "/health").json == {"status": "OK"}
+    assert ask(server.url, "GET", "/health").json["status"] == "OK"
     body = b'{"request":{"tool_id":"Notes.create","call_id":"1","input":{"text":"a"}}}'
     answer = ask(server.url, "POST", "/tools/call", body, content_type="application/json")
     assert answer.json["result"]["value"] == 1

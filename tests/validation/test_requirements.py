@@ -41,7 +41,7 @@ def test_missing_requirement_has_an_empty_url_without_a_grant_page(hints: dict[s
     tool = Tool(name="mail", requirements=Requirements(authorization=(Authorization(id="google"),)), hints=hints)
     verdict = check_requirements(Call(tool, {}))
     assert isinstance(verdict, Deny)
-    assert verdict.problem.details["missing_requirements"] == {"authorization": [{"id": "google", "url": ""}]}
+    assert verdict.problem.details["missing_requirements"] == {"authorization": [{"id": "google"}]}
 
 
 @pytest.mark.requirement("OXP-011")

@@ -1,7 +1,7 @@
 """Read and write a bundle of JSON Schemas: each tool by name, with the schemas of its input and output.
 
 ``{"$schema", "title", "version", "description", "tools": {NAME: {"description", "input", "output"}}}``, where
-``output`` is null for a tool that gives nothing. Older versions of a tool are called ``NAME@x.y.z``.
+``output`` is null for a tool that gives nothing. Older versions of a tool are called ``NAME@VERSION``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from toolwire.core.catalog import Catalog
+from toolwire.core.catalog import VERSION, Catalog
 from toolwire.core.codec import Site
 from toolwire.core.json_pointer import join_pointer
 from toolwire.core.model import Json, Kind, Problem, Tool
@@ -45,7 +45,7 @@ _OPERATION = (
     "responses",
     identity.MEMBER,
 )
-_OLDER = re.compile(r"/api/[A-Za-z0-9_-]+@\d+\.\d+\.\d+")
+_OLDER = re.compile(rf"/api/[A-Za-z0-9_-]+@{VERSION.pattern}", re.ASCII)
 
 
 class _Operation(NamedTuple):

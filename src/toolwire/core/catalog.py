@@ -9,6 +9,7 @@ from copy import copy
 from dataclasses import field, replace
 from functools import lru_cache
 from hashlib import sha256
+from typing import TypeAlias
 from unicodedata import combining, normalize
 
 from .dataclass import dataclass
@@ -18,11 +19,18 @@ from .search import SearchIndex
 from .suggestion import find_nearest
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", re.ASCII)
+VERSION = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    r"(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?"
+    r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?",
+    re.ASCII,
+)
+"""A semantic version (SemVer 2.0.0), such as 1.0.0, 1.0.0-beta.1 or 1.0.0+build.5."""
 _NUMBER = re.compile(r"[0-9]{1,18}")
+_MAJOR = re.compile(r"\d+\.0\.0", re.ASCII)
 _ODD = re.compile(r"[^a-z0-9_.@]")
 _ALIKE = str.maketrans({"0": "o", "1": "l", "i": "l", "-": "_"})
-_REFERENCE = re.compile(r"(?P<name>[^@]+)(?:@(?P<version>\d+|\d+\.\d+\.\d+))?", re.ASCII)
+_REFERENCE = re.compile(rf"(?P<name>[^@]+)(?:@(?P<version>\d+|{VERSION.pattern}))?", re.ASCII)
 
 
 def build_toolkit_name(title: str) -> str:
@@ -38,11 +46,25 @@ def build_toolkit_name(title: str) -> str:
     return f"{name or 'Tools'}_{sha256(title.encode('utf-8', 'replace')).hexdigest()[:6]}"
 
 
+VersionKey: TypeAlias = tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]
+
+
 @lru_cache(1_024)  # a catalog of ten thousand tools has few versions
-def make_version_key(version: str) -> tuple[int, ...]:
-    """Return ``version`` as a tuple of numbers to sort by; a part that is not a number of up to 18 digits is 0."""
-    # A-38
-    return tuple(int(part) if _NUMBER.fullmatch(part) else 0 for part in version.split("."))
+def make_version_key(version: str) -> VersionKey:
+    """Return the precedence of ``version`` by SemVer 2.0.0, as a key to sort by: 1.0.0-beta.2 comes before 1.0.0.
+
+    Build metadata does not count. The text can be of any form: a part of ``x.y.z`` that is not a number of up to 18
+    digits counts as 0.
+    """
+    # A-38, SE-01
+    release, _, prerelease = version.partition("+")[0].partition("-")
+    numbers = tuple(int(part) if _NUMBER.fullmatch(part) else 0 for part in release.split("."))
+    identifiers = tuple(
+        (False, int(part), "") if _NUMBER.fullmatch(part) else (True, 0, part)
+        for part in prerelease.split(".")
+        if prerelease
+    )
+    return numbers, not prerelease, identifiers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +102,10 @@ class Catalog:
 
         A renamed tool is also found by its server's own name, if no other tool has that name.
 
-        ``@x.y.z`` is exact, ``@x`` means ``x.0.0``, and no version means the newest. If nothing is found, a Problem
-        that lists the tools.
+        ``@x.y.z`` is exact, ``@x`` means ``x.0.0``, and no version means the newest by SemVer 2.0.0. A version with
+        build metadata is also found without it. If nothing is found, a Problem that lists the tools.
         """
-        # OXP-007, OTC-025, A-38
+        # OXP-007, OTC-025, A-38, SE-01
         index = self._index
         if index is None:  # built at first use: most catalogs of single callers are only listed
             index = _index_references(self.tools, self.names, self.allows or _allow_any)
@@ -171,22 +193,34 @@ def _index_references(
 ) -> Mapping[str, Tool]:
     unique = {(tool.toolkit, tool.name): name for name, tool in names.items()}
     index: dict[str, Tool] = {}
+    folded: dict[str, Tool] = {}
     for tool in sorted(
         tools, key=lambda tool: make_version_key(tool.version)
     ):  # if two have one spelling, the newer one wins
         full, written, *_ = list_spellings(tool)
-        for spelling in (full, written, unique[tool.toolkit, tool.name]):
-            index[spelling] = index[f"{spelling}@{tool.version}"] = tool
-            if tool.version.endswith(".0.0"):
-                index[f"{spelling}@{tool.version.partition('.')[0]}"] = tool
+        _add_versions(folded, written, tool)
+        for spelling in {full, unique[tool.toolkit, tool.name]}:
+            _add_versions(index, spelling, tool)
+    for spelling, tool in folded.items():  # I-30: a tool with exactly this name comes first
+        index.setdefault(spelling, tool)
+    for original, name in _find_unique_originals(tools).items():
+        if allows(original, index[name]):
+            index.setdefault(original, index[name])
     for tool in tools:  # "Calculator_Add", as in the examples of the specification, unless a tool has that name
         alias = f"{tool.toolkit}_{tool.name}"
         if allows(alias, tool):
             index.setdefault(alias, index[f"{tool.toolkit}.{tool.name}"])
-    for original, name in _find_unique_originals(tools).items():
-        if allows(original, index[name]):
-            index.setdefault(original, index[name])
     return index
+
+
+def _add_versions(index: dict[str, Tool], spelling: str, tool: Tool) -> None:
+    """Add each reference to ``tool`` by ``spelling``: without a version, with its own, and with its major number."""
+    precedence, _, build = tool.version.partition("+")
+    index[spelling] = index[f"{spelling}@{tool.version}"] = tool
+    if build:  # SE-01: two builds of one version have the same precedence; the plain version comes first
+        index.setdefault(f"{spelling}@{precedence}", tool)
+    if _MAJOR.fullmatch(precedence):
+        index[f"{spelling}@{precedence.partition('.')[0]}"] = tool
 
 
 def _find_unique_originals(tools: Sequence[Tool]) -> Mapping[str, str]:

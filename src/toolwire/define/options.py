@@ -127,14 +127,16 @@ def read_options(options: Options, where: str) -> dict[str, Any]:
 
 
 def read_version(version: str, where: str) -> str:
-    """Return ``version`` if it reads like ``1.0.0``.
+    """Return ``version`` if it is a semantic version, such as ``1.0.0`` or ``1.0.0-beta.1``.
 
     Raises:
         DefinitionError: it does not.
     """
-    # OTC-005
+    # OTC-005, SE-01
     if VERSION.fullmatch(version) is None:
-        raise DefinitionError(f"{where} has the version {version!r}; a version is three numbers, such as 1.0.0.")
+        raise DefinitionError(
+            f"{where} has the version {version!r}; write a semantic version, such as 1.0.0 or 1.0.0-beta.1."
+        )
     return version
 
 

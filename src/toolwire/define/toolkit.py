@@ -32,7 +32,7 @@ class Toolkit:
     server process. Tools get what it yields as ``context.state``.
 
     Raises:
-        DefinitionError: ``version`` is not of the form x.y.z, or an argument is not a text.
+        DefinitionError: ``version`` is not a semantic version, or an argument is not a text.
     """
 
     # OTRPC-003
@@ -58,7 +58,10 @@ class Toolkit:
             if not isinstance(text, str):
                 raise DefinitionError(f"The {what} of a toolkit is a text, not {text!r}.")
         if VERSION.fullmatch(version) is None:
-            raise DefinitionError(f"The toolkit {title!r} has the version {version!r}: write it as x.y.z, like 1.0.0.")
+            raise DefinitionError(
+                f"The toolkit {title!r} has the version {version!r}: write a semantic version, such as 1.0.0 or "
+                "1.0.0-beta.1."
+            )
         if lifespan is not None and not callable(lifespan):
             raise DefinitionError(f"The lifespan of {title!r} is a function that returns a context manager.")
         self.title = title

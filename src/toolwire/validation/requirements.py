@@ -58,13 +58,12 @@ def find_missing(tool: Tool, context: Context, authorizer: Authorizer | None = N
 def _build_challenge(
     tool: Tool, needed: Authorization, context: Context, authorizer: Authorizer | None
 ) -> dict[str, Json]:
-    """Return where a user gets the token; the URL is empty if no page is known."""
+    """Return which token is missing, and where a user gets it if a page is known."""
     page = None if authorizer is None else authorizer.find_page(needed, context.principal)
     page = _find_hinted_page(tool, needed.id) if page is None else page
-    said: dict[str, Json] = {"id": needed.id, "url": page.url}
-    if page.check_url:
-        said["check_url"] = page.check_url
-    return said
+    # SE-04: no empty URL, which a client would open
+    pages = {"url": page.url, "check_url": page.check_url}
+    return {"id": needed.id, **{name: url for name, url in pages.items() if url}}
 
 
 def _find_hinted_page(tool: Tool, id_: str) -> GrantPage:

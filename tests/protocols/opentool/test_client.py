@@ -190,7 +190,7 @@ def test_function_is_called_by_its_original_name(drive: Drive) -> None:
 @pytest.mark.requirement("OTRPC-009", "C-3", "A-20")
 def test_a_result_is_the_value(drive: Drive) -> None:
     assert send(drive, answer({"jsonrpc": "2.0", "result": {"Count": 3}, "error": None, "id": "c1"})) == Value(3)
-    assert send(drive, answer({"jsonrpc": "2.0.0", "result": {"id": 1}, "id": "other"})) == Value(1)
+    assert send(drive, answer({"jsonrpc": "2.0.0", "result": {"id": 1}, "id": ""})) == Value(1)
     assert send(drive, answer({"result": 3})) == Value(3)
 
 
@@ -240,6 +240,14 @@ def test_status_401_with_any_body_is_an_unauthorized_problem(drive: Drive, body:
     problem = send(drive, answer(body, 401))
     assert problem.kind is Kind.UNAUTHORIZED
     assert "key" in problem.message
+
+
+@pytest.mark.requirement("I-30")
+def test_a_result_with_the_id_of_another_call_is_no_success(drive: Drive) -> None:
+    problem = send(drive, answer({"jsonrpc": "2.0", "result": {"result": 3}, "id": "c2"}))
+    assert (problem.kind, "its id is 'c2'" in problem.message) == (Kind.BAD_ANSWER, True)
+    for own in ({"id": "c1"}, {"id": None}, {}):
+        assert send(drive, answer({"jsonrpc": "2.0", "result": {"result": 3}, **own})) == Value(3)
 
 
 @pytest.mark.requirement("OTRPC-022", "C-3", "A-26")

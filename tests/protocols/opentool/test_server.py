@@ -57,8 +57,8 @@ def test_version_is_the_version_of_the_catalog(store: Catalog, wire: Wire) -> No
 
 
 @pytest.mark.requirement("OTRPC-003", "A-24")
-@pytest.mark.parametrize("version", ["v2", "1.0", "2024-01", "01.2.3", "1.2.3-beta"])
-def test_version_route_always_returns_three_numbers(wire: Wire, version: str) -> None:
+@pytest.mark.parametrize("version", ["v2", "1.0", "2024-01", "01.2.3", "1.2.3-"])
+def test_version_route_always_returns_a_semantic_version(wire: Wire, version: str) -> None:
     assert body(wire(Catalog(version=version))(Request("GET", "/opentool/version"))) == {"version": "1.0.0"}
 
 
@@ -89,7 +89,7 @@ def test_the_id_of_a_request_is_no_idempotency_key(store: Catalog, wire: Wire) -
 
 
 @pytest.mark.requirement("OTRPC-008", "A-15")
-@pytest.mark.parametrize("id_", ["c1", "", "é", 0, 7, 1.5, None, 2**70])
+@pytest.mark.parametrize("id_", ["c1", "", "é", 0, 7, 1.5, 2**70])
 def test_response_id_keeps_the_type_of_the_request_id(store: Catalog, wire: Wire, id_: Any) -> None:
     answered = body(wire(store)(post(call(id=id_))).reply(Value(1), 0.0))["id"]
     assert (answered, type(answered)) == (id_, type(id_))
@@ -110,7 +110,7 @@ def test_server_reads_requests_of_each_real_client(store: Catalog, wire: Wire, r
     assert pending.call.arguments == {}
 
 
-@pytest.mark.requirement("OTRPC-005", "A-13", "A-16", "A-17", "S-5", "S-16")
+@pytest.mark.requirement("OTRPC-005", "A-13", "A-16", "A-17", "S-5", "S-16", "SE-03")
 @pytest.mark.parametrize(
     ("sent", "code", "id_"),
     [
@@ -124,6 +124,7 @@ def test_server_reads_requests_of_each_real_client(store: Catalog, wire: Wire, r
         (call(jsonrpc="1.0"), -32600, "c1"),
         (call(jsonrpc=2), -32600, "c1"),
         (call(method=7), -32600, "c1"),
+        (call(id=None), -32600, None),
         (call(method=""), -32600, "c1"),
         ({"jsonrpc": "2.0", "id": 3}, -32600, 3),
         (call(id=[]), -32600, None),

@@ -134,6 +134,23 @@ def test_other_errors_ask_not_to_be_retried(ask, kind):
         assert get_header(response.headers, b"x-should-retry") == "false"
 
 
+@pytest.mark.requirement("SE-04", "S-12")
+@pytest.mark.parametrize("kind", sorted(set(Kind)))
+def test_no_answer_says_both_that_a_retry_helps_and_that_it_does_not(ask, kind):
+    problem = Problem(kind=kind, message="Later.", can_retry=True)
+    for response in (CODEC.refuse(problem), *(ask(path, ADD).reply(problem, 0.0) for path in ("/call", "/tools/call"))):
+        assert b'"can_retry":true' in response.body
+        assert get_header(response.headers, b"x-should-retry") != "false"
+
+
+@pytest.mark.requirement("SE-04", "OTC-044")
+def test_each_answer_states_the_version_of_the_standard(ask):
+    answers = [ask("/health"), ask("/tools"), CODEC.refuse(Problem(kind=Kind.NOT_FOUND, message="No."))]
+    for path in ("/call", "/tools/call"):
+        answers += [ask(path, ADD).reply(Value(3), 0.0), ask(path, {"request": 1}), ask(path, b"{")]
+    assert all(isinstance(json.loads(answer.body)["$schema"], str) for answer in answers)
+
+
 @pytest.mark.requirement("S-7", "OXP-010", "A-40", "OTC-042")
 def test_a_missing_key_is_401_with_a_challenge():
     response = CODEC.refuse(Problem(kind=Kind.UNAUTHORIZED, message="Send a key."))

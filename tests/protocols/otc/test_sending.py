@@ -89,7 +89,7 @@ def test_client_sends_only_the_required_context(talk):
         "tokens": {"google": Secret("t"), "github": Secret("no")},
         "secrets": {"KEY": Secret("s"), "OTHER": Secret("no")},
         "user_id": "u",
-        "user_info": {"name": "no"},
+        "user_info": {"name": "Ann"},
         "trace_id": "t-1",
     }
     for asking, expected in (
@@ -99,6 +99,7 @@ def test_client_sends_only_the_required_context(talk):
                 "authorization": [{"id": "google", "token": "t"}],
                 "secrets": [{"id": "KEY", "value": "s"}],
                 "user_id": "u",
+                "user_info": {"name": "Ann"},
             },
         ),
         (ADD, None),
@@ -123,6 +124,34 @@ def test_client_sends_only_the_required_context(talk):
 )
 def test_each_of_three_answer_shapes_gives_the_value(result, data):
     assert result(data) == Value([3])
+
+
+@pytest.mark.requirement("I-30")
+def test_a_value_for_another_call_is_no_success(result):
+    problem = result({"result": {"success": True, "call_id": "c-2", "value": [3]}})
+    assert (problem.kind, "its call_id is 'c-2'" in problem.message) == (Kind.BAD_ANSWER, True)
+    for own in ("c-1", "", None):
+        assert result({"success": True, "call_id": own, "value": [3]}) == Value([3])
+
+
+@pytest.mark.requirement("I-30", "A-31")
+def test_arguments_are_sent_as_inputs_where_the_server_reads_only_that(talk):
+    lacks = {"detail": [{"loc": ["body", "request", "inputs"], "msg": "Field required"}]}
+    there = peer(dialect.RFC)
+    value, sent = talk(CODEC.send(there, call()), ok(lacks, 422), ok({"success": True, "output": {"value": 3}}))
+    assert value == Value(3)
+    first, second = (json.loads(request.body)["request"] for request in sent)
+    assert first == {"tool_id": "Calc.add@1", "call_id": "c-1", "input": {"a": 1, "b": 2}}
+    assert second == {"tool_id": "Calc.add@1", "call_id": "c-1", "inputs": {"a": 1, "b": 2}}
+    _, (third,) = talk(CODEC.send(there, call()), ok({"success": True, "output": {"value": 3}}))
+    assert json.loads(third.body)["request"]["inputs"] == {"a": 1, "b": 2}
+
+
+@pytest.mark.requirement("I-30")
+def test_a_call_is_not_sent_again_without_its_arguments(talk):
+    """A server that reads ``input`` would run the tool without arguments if they came as ``inputs``."""
+    problem, _ = talk(CODEC.send(peer(dialect.RFC), call()), ok({"message": "a must be a string"}, 422))
+    assert problem.kind is Kind.INVALID_ARGUMENTS
 
 
 @pytest.mark.requirement("A-43")

@@ -64,7 +64,7 @@ class OfferedTool(NamedTuple):
 
 
 def list_offered(catalog: Catalog) -> Iterator[OfferedTool]:
-    """Yield every tool of ``catalog``: the newest of a name at ``/api/NAME``, older ones at ``/api/NAME@x.y.z``."""
+    """Yield every tool of ``catalog``: the newest of a name at ``/api/NAME``, older ones at ``/api/NAME@VERSION``."""
     unique = {(tool.toolkit, tool.name): name for name, tool in catalog.names.items()}
     taken = set(catalog.names)
     for name, tool in catalog.names.items():

@@ -87,7 +87,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
         "jsonrpc": "2.0",
         "method": tool.original_name or tool.name,
         "params": dict(call.arguments),
-        "id": call.call_id or "1",
+        "id": _get_id(call),
     }
     text = jsontext.write(body)
     if _is_streamed(call):
@@ -168,7 +168,7 @@ def _summary(loaded: Document) -> str:
 
 
 def _answer(response: Response, call: Call) -> Result:
-    """Return what an answer says. Its id is not looked at: servers answer errors with another, or none."""
+    """Return what an answer says. An error can have any id: servers answer errors with another, or with none."""
     # C-3
     status = response.status
     if status == 401:
@@ -178,10 +178,22 @@ def _answer(response: Response, call: Call) -> Result:
     match data if _is_plain_result(data) else quirks.mend(data, quirks.ANSWER):
         case {"error": dict(error)}:
             return error_object.read({"code": status if status >= 400 else None} | error)
+        case {"result": said, "id": str() | int() | float() as id_} if said is not None and not _is_for(id_, call):
+            text = f"The server's answer is for another call: its id is {str(id_)[:80]!r}. This call may have run."
+            return Problem(kind=Kind.BAD_ANSWER, message=text)  # I-30
         case {"result": said} if said is not None and 200 <= status < 300:
             return Value(result.read(said, result.get_shape(call.tool.output_schema), call.tool.output_name))
         case _:
             return _no_answer(response, data)
+
+
+def _get_id(call: Call) -> str:
+    return call.call_id or "1"
+
+
+def _is_for(id_: str | float, call: Call) -> bool:
+    """Return whether ``id_``, which a server may write as a number, is that of ``call``; no text is that of any."""
+    return str(id_) in ("", _get_id(call))
 
 
 def _is_plain_result(data: Json | Problem) -> bool:

@@ -127,8 +127,10 @@ def _read(functions: _Functions, form: Form, accept: _Accept, decline: _Decline,
     message = jsonrpc.read(data)
     if isinstance(message, Problem):
         return _build_envelope(message, jsonrpc.get_id(data), 400, form)
-    if not message.expects_answer:
-        text = 'This is not an OpenTool call: it needs an "id", so that its outcome can be answered.'
+    if message.id is None:  # SE-03: null is the id of a request that could not be read, so it matches no request
+        text = (
+            'This is not an OpenTool call: it needs an "id", a string or a number, so that its result can be matched.'
+        )
         return _build_envelope(Problem(kind=Kind.MALFORMED, message=text), None, 400, form)
     function = functions.find(message.method)
     if function is None:

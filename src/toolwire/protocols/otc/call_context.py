@@ -53,6 +53,8 @@ def write(call: Call) -> dict[str, Json]:
         data["secrets"] = [{"id": id_, "value": has.secrets[id_].reveal()} for id_ in secrets]
     if needs.user_id and has.user_id is not None:
         data["user_id"] = has.user_id
+        if has.user_info:  # I-30
+            data["user_info"] = dict(has.user_info)
     return data
 
 

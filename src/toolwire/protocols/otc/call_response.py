@@ -5,9 +5,9 @@ Rules:
   503.
 - A problem's own ``developer_message`` is read and never written; that of its details, which a server in debug puts
   there, stands where the protocol has it.
-- Only a 429 or 503 may be sent again as it is; every other error says so.
+- A 429, a 503 and a failure that can be retried can be sent again as they are; every other error says that it cannot.
 """
-# OTC-040, OTC-041, OXP-008, OXP-009, A-53, OTC-029, A-41, S-12
+# OTC-040, OTC-041, OXP-008, OXP-009, A-53, OTC-029, A-41, S-12, SE-04
 
 from __future__ import annotations
 
@@ -88,9 +88,8 @@ def respond(shape: Shape, schema: str, call_id: str, result: Result, duration_ms
     if STATUS_BY_KIND[result.kind] != 200 or (result.kind is Kind.ACCEPTED and result.can_retry):
         return refuse(result, schema)
     error = {"message": result.message or "The tool failed.", "can_retry": result.can_retry, **_write_more(result)}
-    return Response(
-        200, FINAL, write(shape(schema, _write_facts(call_id, duration_ms, success=False), {"error": error}))
-    )
+    body = write(shape(schema, _write_facts(call_id, duration_ms, success=False), {"error": error}))
+    return Response(200, JSON_HEADERS if result.can_retry else FINAL, body)
 
 
 def _write_facts(call_id: str, duration_ms: float, *, success: bool) -> Members:
@@ -112,7 +111,8 @@ def _choose_headers(problem: Problem, status: int) -> Headers:
     if status in (429, 503):
         wait_ms = 1_000 if problem.retry_after_ms is None else max(problem.retry_after_ms, 0)
         return (*JSON_HEADERS, (b"retry-after", b"%d" % -(-wait_ms // 1_000)), (b"retry-after-ms", b"%d" % wait_ms))
-    return (*FINAL, (b"www-authenticate", b"Bearer")) if status == 401 else FINAL
+    headers = JSON_HEADERS if problem.can_retry else FINAL
+    return (*headers, (b"www-authenticate", b"Bearer")) if status == 401 else headers
 
 
 def _write_more(problem: Problem) -> Members:
@@ -130,9 +130,12 @@ def _write_more(problem: Problem) -> Members:
     return {name: value for name, value in more.items() if value is not None}
 
 
-def read(data: Json) -> Result:
-    """Return what a 200 says, in whichever of the three shapes. No value at all means None."""
-    # A-33, A-43
+def read(data: Json, call_id: str = "") -> Result:
+    """Return what a 200 says, in whichever of the three shapes. No value at all means None.
+
+    A value that the server gives for another call than ``call_id`` is a Problem.
+    """
+    # A-33, A-43, I-30
     inner = data.get("result") if isinstance(data, dict) else None
     said = inner if isinstance(inner, dict) and "success" in inner else data
     if not isinstance(said, dict):
@@ -144,6 +147,10 @@ def read(data: Json) -> Result:
         return _build_unreadable(f'its "output" is {describe_type(output)}, not an object')
     body = said if output is None else output
     error = body.get("error")
+    answered = said.get("call_id")
+    if success and call_id and isinstance(answered, str) and answered not in ("", call_id):
+        text = f"The server's answer is for another call: its call_id is {answered[:80]!r}. This call may have run."
+        return Problem(kind=Kind.BAD_ANSWER, message=text)
     if success and error is None:
         return Value(body.get("value"))
     return _read_problem(Kind.TOOL_FAILED, error, "The tool failed and did not say why.")

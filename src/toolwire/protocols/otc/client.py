@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import field
 
 from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch
 from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Headers, Request, Response
-from toolwire.core.model import Call, Kind, Problem, Result, Tool
+from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.url_origin import get_authority
 from toolwire.framing.jsontext import read as read_json
 from toolwire.framing.jsontext import write as write_json
 
-from . import call_response, document
+from . import call_request, call_response, document
 from .dialect import Dialect
 
 _GET: Headers = ((b"accept", b"application/json"),)
@@ -20,12 +22,22 @@ _POST: Headers = ((b"accept", b"application/json"), (b"content-type", b"applicat
 _OWN_PATHS = ("/tools/call", "/tools", "/call", "/health")
 
 
+class InputMember:
+    """The member of a request that holds the arguments, as the server read it last: ``input`` or ``inputs``."""
+
+    __slots__ = ("name",)
+
+    def __init__(self) -> None:
+        self.name = "input"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memo:
-    """What calls need to know about a peer: its dialect, and its own id of each tool by ours."""
+    """What calls need to know about a peer: its dialect, its own id of each tool by ours, and the member for input."""
 
     dialect: Dialect
     ids: Mapping[str, str]
+    input_member: InputMember = field(default_factory=InputMember)
 
 
 def find(url: str) -> Flow[Finding]:
@@ -73,7 +85,8 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     tool_id = call.tool.id
     tool_id = memo.ids.get(tool_id, tool_id)
     try:
-        body = write_json(memo.dialect.write(call, tool_id))
+        data = memo.dialect.write(call, tool_id)
+        body = write_json(_rename_input(data, memo.input_member.name))
     except (TypeError, ValueError, RecursionError) as error:
         text = f"The arguments of {call.tool.name} cannot be sent: {error}."
         return Problem(kind=Kind.INVALID_ARGUMENTS, message=text)
@@ -84,10 +97,37 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
         response: Response | Problem = yield request
         if isinstance(response, Problem):
             return response
-        result = _read_result(response, memo.dialect)
+        if other := _find_other_input(response, memo, call):
+            again: Response | Problem = yield request._replace(body=write_json(_rename_input(data, other)))
+            if isinstance(again, Problem):
+                return again
+            if again.status != 422:
+                memo.input_member.name, response = other, again
+        result = _read_result(response, memo.dialect, call.call_id)
         if response.status not in (404, 405):
             break
     return result
+
+
+def _find_other_input(response: Response, memo: Memo, call: Call) -> str:
+    """Return the member to send the arguments in where the server did not find them, or ``""``.
+
+    A 422 is sent before a tool runs, so the call can be sent again: the RFC says ``inputs`` in one place and ``input``
+    in all others. A server that did not name the other member could run the tool without its arguments.
+    """
+    # I-30, A-31
+    if response.status != 422 or not call.arguments or memo.dialect.write is not call_request.write:
+        return ""
+    other = "inputs" if memo.input_member.name == "input" else "input"
+    return other if re.search(rb"\b%s\b" % other.encode(), response.body) else ""
+
+
+def _rename_input(data: Json, member: str) -> Json:
+    match data:
+        case {"request": {"input": given, **request}} if member != "input":
+            return {**data, "request": {**request, member: given}}
+        case _:
+            return data
 
 
 def describe_target(peer: Peer, _call: Call) -> str:
@@ -97,13 +137,13 @@ def describe_target(peer: Peer, _call: Call) -> str:
     return f"POST {peer.url}{memo.dialect.paths[0]}"
 
 
-def _read_result(response: Response, dialect: Dialect) -> Result:
+def _read_result(response: Response, dialect: Dialect, call_id: str) -> Result:
     if not 200 <= response.status < 300:
         return call_response.read_refusal(response, dialect.kinds)
     data = read_json(response.body)
     if isinstance(data, Problem):
         return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer cannot be read. {data.message}")
-    return dialect.read(data)
+    return dialect.read(data, call_id)
 
 
 def _build_base(url: str) -> str:

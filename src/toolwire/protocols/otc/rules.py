@@ -19,7 +19,7 @@ from toolwire.framing.report import Path, PathFault, Report, quote_text
 
 from .parameters import look_at_schema
 
-_ID: Final = re.compile(r"[A-Za-z0-9_]+\.[A-Za-z0-9_]+@(\d+\.\d+\.\d+)", re.ASCII)
+_ID: Final = re.compile(rf"[A-Za-z0-9_]+\.[A-Za-z0-9_]+@({VERSION.pattern})", re.ASCII)
 
 Look = Callable[[Json, Path, Report], None]
 
@@ -205,7 +205,7 @@ _BOTH: Final = {
     "id": Member("OTC-001", "Toolkit.Tool@1.0.0, of letters, digits and underscores", _matches(_ID)),
     "name": Member("OTC-003", "1 to 64 of a-z A-Z 0-9 - _", _matches(NAME)),
     "description": Member("OTC-004", "a text for people and models", _is_text, _check_described),
-    "version": Member("OTC-005", "three numbers, as in 1.0.0", _matches(VERSION)),
+    "version": Member("OTC-005", "a semantic version, such as 1.0.0", _matches(VERSION)),
     "output_schema": Member("OTC-012", "a schema, or null", _is_output, _check_output),
     "requirements": Member("OTC-013", "an object", _is_object, _within(_REQUIREMENTS), is_needed=False),
 }

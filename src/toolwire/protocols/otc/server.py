@@ -58,11 +58,14 @@ def routes(catalog: Catalog, site: Site) -> Routes:
     they are told apart by their User-Agent, where the site has ``older_clients``.
     """
     # A-32, S-13
-    health = Route(
-        _always(Response(200, JSON_HEADERS, write_json({"status": "OK"}))),
-        is_public=True,
-        takes_any_host=True,
-        is_tool_free=True,
+    health, older_health = (
+        Route(
+            _always(Response(200, JSON_HEADERS, write_json(body))),
+            is_public=True,
+            takes_any_host=True,
+            is_tool_free=True,
+        )
+        for body in ({"$schema": standard.RFC, "status": "OK"}, {"status": "OK"})  # SE-04
     )
     info = Route(_always(_static({"version": catalog.version})))
     ok = Route(_always(Response(200, JSON_HEADERS, write_json("OK"))))
@@ -83,7 +86,7 @@ def routes(catalog: Catalog, site: Site) -> Routes:
         ("GET", "/tools"): Route(_by_agent(listed, older) if site.older_clients else build_deferred_reader(listed)),
         ("POST", "/call"): Route(_reader(catalog, _RFC)),
         ("POST", "/tools/call"): Route(_reader(catalog, _OXP)),
-        ("GET", "/uts/health"): health,
+        ("GET", "/uts/health"): older_health,
         ("GET", "/uts/info"): info,
         ("GET", "/uts/tools"): Route(build_deferred_reader(universal)),
         ("POST", "/uts/tools/call"): Route(_reader(catalog, _UNIVERSAL)),

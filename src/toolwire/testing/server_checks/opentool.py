@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
+from toolwire.core.catalog import VERSION
 from toolwire.core.model import Json
 from toolwire.framing.jsontext import describe_type
 from toolwire.protocols.opentool.validator import Fault, check
@@ -33,7 +33,7 @@ def _check_version_status(probe: ServerProbe) -> str | None:
 
 def _check_version_format(probe: ServerProbe) -> str | None:
     version = probe.get("/opentool/version").members.get("version")
-    good = isinstance(version, str) and re.fullmatch(r"\d+\.\d+\.\d+", version, re.ASCII)
+    good = isinstance(version, str) and VERSION.fullmatch(version)
     return None if good else f'"version" is {version!r}'
 
 
@@ -112,6 +112,15 @@ def _check_refusal(what: str, **members: Json) -> CheckFunction:
     return look
 
 
+def _check_missing_version(probe: ServerProbe) -> str | Skip | None:
+    answer, usual = _request(probe, jsonrpc=...), _request(probe)
+    if answer.status == 400 or _get_error(answer).get("code") == -32600:
+        return None
+    if _get_error(answer).get("code") == _get_error(usual).get("code"):
+        return Skip('it accepts a request without "jsonrpc", which other servers refuse')
+    return f"without jsonrpc: {answer}"
+
+
 def _check_missing_params(probe: ServerProbe) -> str | None:
     answer, usual = _request(probe, params=...), _request(probe)
     same = _get_error(answer).get("code") == _get_error(usual).get("code")
@@ -182,7 +191,7 @@ def _check_sdk_version(probe: ServerProbe) -> str | None:
 
 CHECKS: Final = (
     Check("OTRPC-002", "GET /opentool/version answers 200.", _check_version_status),
-    Check("OTRPC-003", "The version is three numbers.", _check_version_format),
+    Check("OTRPC-003", "The version is a semantic version.", _check_version_format),
     Check("OTRPC-013", "GET /opentool/load answers 200 with an object.", _check_load),
     Check("OT-001", "The document states the version of OpenTool.", _check_rules("OT-001")),
     Check("OT-002", "The document has an info object.", _check_rules("OT-002", "OT-006", "OT-007", "OT-008")),
@@ -203,6 +212,8 @@ CHECKS: Final = (
     Check("OTRPC-005", "Another version of JSON-RPC is refused.", _check_refusal('"jsonrpc": "1.0"', jsonrpc="1.0")),
     Check("OTRPC-006", "A request without a method is refused.", _check_refusal("no method", method=...)),
     Check("A-16", "A request without an id is refused.", _check_refusal("no id", id=...)),
+    Check("SE-03", "A request with the id null is refused.", _check_refusal('"id": null', id=None)),
+    Check("SE-03", "A request without a version of JSON-RPC is refused.", _check_missing_version),
     Check("OTRPC-007", "A request without params is accepted.", _check_missing_params),
     Check("A-17", "A batch is refused.", _check_batch),
     Check("S-5", "A body that is not JSON is answered 4xx with a JSON body.", _check_malformed_bodies),

@@ -96,7 +96,7 @@ LISTING: Final = (
     Check("OTC-002", "Each id is unique.", _check_rules("OTC-002")),
     Check("OTC-003", "Each name is 1 to 64 letters, digits, underscores and dashes.", _check_rules("OTC-003")),
     Check("OTC-004", "Each tool has a description.", _check_rules("OTC-004")),
-    Check("OTC-005", "Each tool has a version of three numbers.", _check_rules("OTC-005")),
+    Check("OTC-005", "Each tool has a semantic version.", _check_rules("OTC-005")),
     Check("OTC-007", "Each tool has an input schema.", _check_rules("OTC-007")),
     Check("OTC-008", "The input schema of the RFC has parameters.", _check_rules("OTC-008")),
     Check("OTC-009", "No schema refers to another or defines one.", _check_rules("OTC-009")),
