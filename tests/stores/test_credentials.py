@@ -9,13 +9,14 @@ import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.postgres import Postgres, psycopg, shared_postgres  # noqa: F401 - the fixture
 from toolwire.auth.credential import Credential
 from toolwire.core.model import Secret
-from toolwire.stores.credentials.files import CredentialStore
+from toolwire.stores.credentials.files import CredentialFolder, CredentialStore
 from toolwire.stores.credentials.postgres import PostgresCredentials
 from toolwire.stores.credentials.sealing import CredentialError, read_key_file
 from toolwire.stores.credentials.system_keyring import SystemVault
@@ -271,3 +272,21 @@ def write_key_file(folder: Path, text: str, mode: int = 0o600) -> Path:
     file.write_text(text)
     file.chmod(mode)
     return file
+
+
+@pytest.mark.requirement("AT-55", "GW-02")
+@pytest.mark.parametrize("where", ["folder", "postgresql"])
+def test_names_of_one_caller_are_found_beside_those_of_others(
+    where: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if where == "postgresql":
+        place: Any = PostgresCredentials(request.getfixturevalue("shared_postgres").create_database())
+    else:
+        place = CredentialFolder(tmp_path / "kept")
+    names = ["ab.1", "ab.2", "abc.1", "a.1", "b.1", "started.1.x"]
+    for name in names:
+        place.write(name, "{}")
+    assert place.list_names() == sorted(names)
+    assert place.list_names("ab.") == ["ab.1", "ab.2"]
+    assert place.list_names("started.") == ["started.1.x"]
+    assert place.list_names("c") == []

@@ -4,16 +4,18 @@ Rules:
 - The tools are those that the gateway sees, or, where it sees none, those of the first caller who connects.
 - A call goes over the connection of its caller: with the caller's credentials, session, decisions and limits.
 - A caller without credentials is told where to sign in, and nothing is sent.
+- Each call looks at the stored credential, because any process may have changed it. A connection with another one
+  takes no further call, and is closed when nothing runs on it.
 - A caller's token never goes to an upstream. Where an upstream wants that, it is exchanged first.
 """
-# GW-02
+# GW-02, AT-55, AT-56, AT-57
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection
 from hashlib import sha256
 from time import time
 from typing import TypeAlias
@@ -52,6 +54,10 @@ MAX_OPEN = 256
 """How many callers have an open connection to one upstream; beyond that, the one that is idle for longest is closed."""
 
 _EARLY_S = 60.0
+_MOST_TRIES = 5
+"""How often a call begins again because its caller changes the sign-in meanwhile."""
+_EXCHANGED = b"exchanged"
+"""Stands for the version of a credential that is stored nowhere: it belongs to the token of its caller."""
 
 _log = logging.getLogger("toolwire")
 
@@ -59,12 +65,30 @@ ConnectCaller: TypeAlias = Callable[[str, CredentialStore | Secret], PendingConn
 """Returns the connection, not opened yet, of the caller with this name and these credentials or this token."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _CallerConnection:
+    """A connection of one caller. ``versions`` are those of the credential that it was opened with, or has renewed.
+
+    ``is_retired``: no further call takes it, and it is closed when none runs on it.
+    """
+
     pending: PendingConnection
     remote: Remote
-    running: int = 0
+    versions: Collection[bytes]
     expires_at: float | None = None
+    running: int = 0
+    is_retired: bool = False
+
+
+class _Opening:
+    """A connection that is being opened for ``version`` of a credential, and how many calls wait for it."""
+
+    def __init__(self, version: bytes) -> None:
+        self.version = version
+        self.waiting = 0
+        self.is_dropped = False
+        self.task: asyncio.Task[_CallerConnection | Problem] | None = None
+        self.opened: _CallerConnection | None = None
 
 
 class PersonalToolbox:
@@ -93,7 +117,9 @@ class PersonalToolbox:
         self._exchange, self._transport = exchange, transport
         self._seen: Catalog | None = None
         self._open: OrderedDict[str, _CallerConnection] = OrderedDict()
-        self._opening: dict[str, asyncio.Task[_CallerConnection | Problem]] = {}
+        self._opening: dict[str, _Opening] = {}
+        self._retired: set[_CallerConnection] = set()
+        self._closing: set[asyncio.Task[None]] = set()
         if exchange is None:
             notices.add(name, self.has_credential)
 
@@ -118,10 +144,7 @@ class PersonalToolbox:
 
     async def has_credential(self, principal: str) -> bool:
         """Return whether the caller can be served without a sign-in."""
-        if principal in self._open:
-            return True
-        store = self._vault.open_store(principal)
-        return await anyio.to_thread.run_sync(store.find_covering, self.url) is not None
+        return await self._find_stored(principal) is not None
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run ``call`` with the credentials of its caller, and return its result."""
@@ -129,29 +152,27 @@ class PersonalToolbox:
         if principal == ANONYMOUS.principal:
             text = f"{call.tool.name} is called with the credentials of its caller, and this call names none."
             return Problem(kind=Kind.UNAUTHORIZED, message=text)
-        opened = await self._find_connection(principal)
+        opened = await self._take_connection(principal)
         if isinstance(opened, Problem):
             return await self._explain(call, opened)
-        tool = opened.remote.find(call.tool.id)
-        if isinstance(tool, Problem):
-            return tool
-        opened.running += 1
         try:
+            tool = opened.remote.find(call.tool.id)
+            if isinstance(tool, Problem):
+                return tool
             result = await opened.remote.run(call._replace(tool=tool), notify)
+            if isinstance(result, Problem):
+                return await self._explain(call, result, opened)
+            return embed_kept_bytes(result, opened.remote)
         finally:
-            opened.running -= 1
-        if isinstance(result, Problem):
-            return await self._explain(call, result)
-        return embed_kept_bytes(result, opened.remote)
+            self._release(opened)
 
     async def forget(self, principal: str) -> None:
-        """Close the connection of a caller, whose credentials have changed."""
-        await self._forget(principal)
-
-    async def _forget(self, key: str) -> None:
-        opened = self._open.pop(key, None)
-        if opened is not None:
-            await _close(opened)
+        """Use no connection of a caller again whose credentials have changed. Calls that run on it go on."""
+        key = _find_key(principal, self._exchange)
+        opening = self._opening.pop(key, None)
+        if opening is not None:
+            opening.is_dropped = True
+        self._retire(key)
 
     async def begin(self) -> None:
         """Begin the shared connection."""
@@ -159,43 +180,121 @@ class PersonalToolbox:
 
     async def end(self) -> None:
         """Close the connections of all callers, and the shared one."""
-        for task in self._opening.values():
+        tasks = [one.task for one in self._opening.values() if one.task is not None]
+        for task in tasks:
             task.cancel()
-        while self._open:
-            await _close(self._open.popitem()[1])
+        if tasks:
+            await asyncio.wait(tasks)
+        for key in list(self._open):
+            self._retire(key)
+        for opened in list(self._retired):
+            self._close_soon(opened)
+        if self._closing:
+            await asyncio.wait(self._closing)
         await end_lifespan(self.shared)
         if self._transport is not None:
             await self._transport.aclose()
 
-    async def _explain(self, call: Call, problem: Problem) -> Problem:
-        """Return where to sign in if that is what ``problem`` wants, else ``problem``."""
+    async def _explain(self, call: Call, problem: Problem, used: _CallerConnection | None = None) -> Problem:
+        """Return where to sign in if that is what ``problem`` wants, else ``problem``; it came over ``used``."""
         if problem.kind is not Kind.UNAUTHORIZED or problem.details.get("denied"):
             return problem
-        await self._forget(_find_key(call.context.principal, self._exchange))
+        key = _find_key(call.context.principal, self._exchange)
+        # AT-57: other calls go on, and a connection with newer credentials was not refused.
+        if used is not None and self._open.get(key) is used:
+            self._retire(key)
         if self._exchange is not None:
             text = f"{self.name} does not accept the token that yours was exchanged for."
             return Problem(kind=Kind.FORBIDDEN, message=text)
         return await self._notices.build_problem(call, self.name)
 
-    async def _find_connection(self, principal: str) -> _CallerConnection | Problem:
-        key = _find_key(principal, self._exchange)
-        opened = self._open.get(key)
-        if opened is not None and (opened.expires_at is None or time() < opened.expires_at - _EARLY_S):
-            self._open.move_to_end(key)
-            return opened
-        task = self._opening.get(key)
-        if task is None:
-            # A task of its own: the first of the callers that wait for it may leave.
-            task = self._opening[key] = asyncio.create_task(self._open_connection(principal, key))
-            task.add_done_callback(lambda _: self._opening.pop(key, None))
-        return await asyncio.shield(task)
+    async def _take_connection(self, principal: str) -> _CallerConnection | Problem:
+        """Return the connection for a call of ``principal``, with the credentials as they are now.
 
-    async def _open_connection(self, principal: str, key: str) -> _CallerConnection | Problem:
-        await self._forget(key)
+        ``_release`` gives it back.
+        """
+        key = _find_key(principal, self._exchange)
+        for _ in range(_MOST_TRIES):
+            version = await self._read_version(principal)
+            if version is None:
+                self._retire(key)
+                return Problem(kind=Kind.UNAUTHORIZED, message=f"{self.name} needs your sign-in.")
+            opened = self._open.get(key)
+            if opened is not None and version in opened.versions and not _is_ending(opened):
+                self._open.move_to_end(key)
+                opened.running += 1
+                return opened
+            newer = await self._wait_for_opening(principal, key, version)
+            if isinstance(newer, Problem):
+                return newer
+            # AT-56: what was stored may have changed while the connection was opened.
+            if await self._is_current(principal, newer):
+                return newer
+            self._release(newer)
+        text = f"Your sign-in at {self.name} changes just now."
+        return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=1_000)
+
+    async def _is_current(self, principal: str, opened: _CallerConnection) -> bool:
+        try:
+            return await self._read_version(principal) in opened.versions
+        except BaseException:
+            self._release(opened)
+            raise
+
+    async def _wait_for_opening(self, principal: str, key: str, version: bytes) -> _CallerConnection | Problem:
+        """Return a connection that is opened for ``version``, to be given back, or why there is none."""
+        opening = self._opening.get(key)
+        if opening is None or opening.version != version:
+            if opening is not None:
+                opening.is_dropped = True
+            self._retire(key)
+            opening = self._opening[key] = _Opening(version)
+            # A task of its own: the first of the callers that wait for it may leave.
+            opening.task = asyncio.create_task(self._open_connection(principal, key, opening))
+        assert opening.task is not None  # noqa: S101 - set above, in the same step
+        opening.waiting += 1
+        try:
+            return await asyncio.shield(opening.task)
+        except asyncio.CancelledError:
+            if opening.opened is None:
+                opening.waiting -= 1
+            else:
+                self._release(opening.opened)
+            raise
+
+    async def _open_connection(self, principal: str, key: str, opening: _Opening) -> _CallerConnection | Problem:
+        try:
+            opened = await self._connect_for(principal)
+            if isinstance(opened, Problem):
+                return opened
+            if self._seen is None:
+                self._seen = opened.remote.catalog()
+            # Each call that waits has it from now on: until its turn comes, the connection would look idle.
+            opening.opened, opened.running = opened, opening.waiting
+            if opening.is_dropped:  # AT-56: the credentials have changed, so no later call takes this one
+                opened.is_retired = True
+                self._retired.add(opened)
+                if not opening.waiting:
+                    self._close_soon(opened)
+                return opened
+            self._open[key] = opened
+            self._close_idle()
+            return opened
+        finally:
+            if self._opening.get(key) is opening:
+                del self._opening[key]
+
+    async def _connect_for(self, principal: str) -> _CallerConnection | Problem:
         store = self._vault.open_store(principal)
         credential = await self._find_credential(principal, store)
         if isinstance(credential, Problem):
             return credential
+        versions = deque([_digest_version(credential)], 2)
+        if self._exchange is not None:
+            versions.append(_EXCHANGED)
+        elif isinstance(store, CredentialStore):
+            # What the connection itself renews is no change of the sign-in.
+            store.on_put = lambda newer: versions.append(_digest_version(newer))
         pending = self._connect(principal, store if self._exchange is None else credential.access)
         try:
             remote = await pending.__aenter__()
@@ -205,12 +304,20 @@ class PersonalToolbox:
         except ToolwireError as error:
             _log.error("%s could not be opened for %s: %s", self.name, principal, error)
             return Problem(kind=Kind.UNREACHABLE, message=f"{self.name} could not be reached for you.")
-        if self._seen is None:
-            self._seen = remote.catalog()
         expires_at = credential.expires_at if self._exchange is not None else None
-        opened = self._open[key] = _CallerConnection(pending, remote, expires_at=expires_at)
-        await self._close_idle()
-        return opened
+        return _CallerConnection(pending, remote, versions, expires_at)
+
+    async def _find_stored(self, principal: str) -> Credential | None:
+        store = self._vault.open_store(principal)
+        return await anyio.to_thread.run_sync(store.find_covering, self.url)
+
+    async def _read_version(self, principal: str) -> bytes | None:
+        """Return the version of the credential that is stored now, or None if there is none."""
+        # AT-55: a page in any worker, or another machine, may have changed it.
+        if self._exchange is not None:
+            return _EXCHANGED
+        found = await self._find_stored(principal)
+        return None if found is None else _digest_version(found)
 
     async def _find_credential(self, principal: str, store: CredentialStore) -> Credential | Problem:
         if self._exchange is None:
@@ -224,12 +331,46 @@ class PersonalToolbox:
         assert self._transport is not None, "an exchange has a transport"  # noqa: S101 - the constructor's callers
         return await self._exchange.exchange(token, self.url, self._transport)
 
-    async def _close_idle(self) -> None:
-        for principal in list(self._open):
+    def _close_idle(self) -> None:
+        for key in list(self._open):
             if len(self._open) <= MAX_OPEN:
                 return
-            if not self._open[principal].running:
-                await _close(self._open.pop(principal))
+            if not self._open[key].running:
+                self._retire(key)
+
+    def _retire(self, key: str) -> None:
+        """Let no further call take the connection at ``key``; it is closed when nothing runs on it."""
+        opened = self._open.pop(key, None)
+        if opened is None:
+            return
+        opened.is_retired = True
+        self._retired.add(opened)
+        if not opened.running:
+            self._close_soon(opened)
+
+    def _release(self, opened: _CallerConnection) -> None:
+        opened.running -= 1
+        if opened.is_retired and not opened.running:
+            self._close_soon(opened)
+
+    def _close_soon(self, opened: _CallerConnection) -> None:
+        if opened not in self._retired:
+            return
+        self._retired.discard(opened)
+        task = asyncio.create_task(_close(opened))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+
+def _is_ending(opened: _CallerConnection) -> bool:
+    return opened.expires_at is not None and time() >= opened.expires_at - _EARLY_S
+
+
+def _digest_version(credential: Credential) -> bytes:
+    """Return what another sign-in, another key or a renewal changes."""
+    secrets = (credential.access, credential.refresh)
+    parts = (credential.storage_name, *("" if one is None else one.reveal() for one in secrets))
+    return sha256("\0".join(parts).encode()).digest()
 
 
 def _find_key(principal: str, exchange: TokenExchange | None) -> str:

@@ -18,12 +18,12 @@ HasCredential: TypeAlias = Callable[[str], Awaitable[bool]]
 
 
 class SignInNotices:
-    """The upstreams at which callers sign in, at pages of the gateway, whose address is ``public_url``.
+    """The upstreams at which callers sign in, at pages of the gateway at ``public_url``; exchanges need none.
 
     ``may_see`` says whether the caller of a call may use an upstream, by its name.
     """
 
-    def __init__(self, public_url: str, may_see: Callable[[Call, str], bool] = lambda _call, _name: True) -> None:
+    def __init__(self, public_url: str = "", may_see: Callable[[Call, str], bool] = lambda _call, _name: True) -> None:
         self._public_url = public_url.rstrip("/")
         self._may_see = may_see
         self._upstreams: dict[str, HasCredential] = {}

@@ -324,11 +324,14 @@ def _finish_in_thread(upstream: SignInUpstream, kept: KeptSignIn, query: str) ->
 def _replace_credential(vault: CallerVault, principal: str, upstream: SignInUpstream, newer: Credential) -> None:
     """Store ``newer``, and end what the caller had at this upstream before."""
     store = vault.open_store(principal)
-    older = store.find_covering(upstream.toolbox.url)
-    store.put(newer)
+    # AT-56: a connection that renews its tokens meanwhile must not store them in place of the new ones.
+    with store.lock(newer.storage_name):
+        older = store.find_covering(upstream.toolbox.url)
+        store.put(newer)
     if older is None or older.storage_name == newer.storage_name:
         return
-    store.delete(older.storage_name)
+    with store.lock(older.storage_name):
+        store.delete(older.storage_name)
     network = upstream.open_network()
     try:
         run(revoke_credential(older), network)

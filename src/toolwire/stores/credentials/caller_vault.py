@@ -53,7 +53,7 @@ class CallerVault:
         Raises:
             CredentialError: it cannot be stored.
         """
-        waiting = [name for name in self._place.list_names() if name.startswith(_STARTED)]
+        waiting = self._place.list_names(_STARTED)
         for name in waiting:
             if _read_end(name) <= now:
                 self._place.delete(name)
@@ -70,7 +70,7 @@ class CallerVault:
             CredentialError: it cannot be read.
         """
         end = f".{_digest(state)}"
-        name = next((one for one in self._place.list_names() if one.startswith(_STARTED) and one.endswith(end)), None)
+        name = next((one for one in self._place.list_names(_STARTED) if one.endswith(end)), None)
         if name is None:
             return None
         with self._place.lock(name):
@@ -90,10 +90,10 @@ class _CallerPlace:
     def __init__(self, place: CredentialPlace, principal: str) -> None:
         self._place, self._prefix = place, f"{_digest(principal)}."
 
-    def list_names(self) -> list[str]:
-        """Return the names of the caller's texts."""
+    def list_names(self, prefix: str = "") -> list[str]:
+        """Return the names of the caller's texts that begin with ``prefix``."""
         start = len(self._prefix)
-        return [name[start:] for name in self._place.list_names() if name.startswith(self._prefix)]
+        return [name[start:] for name in self._place.list_names(self._prefix + prefix)]
 
     def read(self, name: str) -> str | None:
         """Return the text under ``name``, or None."""

@@ -35,6 +35,8 @@ from .sealing import (
     unseal_with_passphrase,
 )
 
+_END = ".json"
+
 
 class Vault(Protocol):
     """Another place for secrets, such as the system's keyring."""
@@ -60,8 +62,8 @@ class CredentialPlace(Protocol):
         """Whether others than this user can read the texts, so that secrets in them must be encrypted."""
         ...
 
-    def list_names(self) -> list[str]:
-        """Return the names of all texts."""
+    def list_names(self, prefix: str = "", /) -> list[str]:
+        """Return the names of all texts whose names begin with ``prefix``."""
         ...
 
     def read(self, name: str, /) -> str | None:
@@ -103,6 +105,8 @@ class CredentialStore:
         self._find_vault = find_vault
         self._passphrase = passphrase
         self._given_keys = keys
+        self.on_put: Callable[[Credential], object] | None = None
+        """Gets each credential that is about to be stored here."""
 
     @cached_property
     def _vault(self) -> Vault | None:
@@ -158,6 +162,8 @@ class CredentialStore:
             self._vault.put(name, json.dumps(inside))
         else:
             data["secrets"] = inside
+        if self.on_put is not None:
+            self.on_put(credential)
         self._place.write(name, json.dumps(data))
 
     def delete(self, name: str) -> None:
@@ -205,9 +211,13 @@ class CredentialFolder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def list_names(self) -> list[str]:
-        """Return the names of all files."""
-        return sorted(path.stem for path in self._folder.glob("*.json")) if self._folder.is_dir() else []
+    def list_names(self, prefix: str = "") -> list[str]:
+        """Return the names of all files whose names begin with ``prefix``."""
+        try:
+            files = os.listdir(self._folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(file[: -len(_END)] for file in files if file.endswith(_END) and file.startswith(prefix))
 
     def read(self, name: str) -> str | None:
         """Return the text of a file, or None if there is none.
@@ -216,14 +226,14 @@ class CredentialFolder:
             CredentialError: other users can read it.
         """
         try:
-            return read_private_text(self._folder / f"{name}.json")
+            return read_private_text(self._folder / f"{name}{_END}")
         except FileNotFoundError:
             return None
 
     def write(self, name: str, text: str) -> None:
         """Replace a file as a whole."""
         self._make_folder()
-        path, new = self._folder / f"{name}.json", self._folder / f".{secrets.token_hex(8)}"
+        path, new = self._folder / f"{name}{_END}", self._folder / f".{secrets.token_hex(8)}"
         handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -240,7 +250,7 @@ class CredentialFolder:
 
     def delete(self, name: str) -> None:
         """Delete a file."""
-        (self._folder / f"{name}.json").unlink(missing_ok=True)
+        (self._folder / f"{name}{_END}").unlink(missing_ok=True)
 
     @contextmanager
     def lock(self, name: str) -> Generator[None, None, None]:

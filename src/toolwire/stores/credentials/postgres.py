@@ -16,10 +16,15 @@ from toolwire.stores.postgres_rows import open_rows
 
 from .sealing import CredentialError
 
-MIGRATIONS = (Migration("CREATE TABLE toolwire_credentials (name text PRIMARY KEY, record text NOT NULL)"),)
+MIGRATIONS = (
+    Migration("CREATE TABLE toolwire_credentials (name text PRIMARY KEY, record text NOT NULL)"),
+    # Each call of a caller of a gateway asks for the names of this caller, by bytes: other collations skip signs.
+    Migration('CREATE INDEX toolwire_credentials_by_name ON toolwire_credentials (name COLLATE "C")'),
+)
 _LOCK = "SELECT pg_try_advisory_lock(1953460080, %s)"
 _LOCK_S = 30.0
 _PAUSE_S = 0.05
+_LIST = 'SELECT name FROM credentials WHERE name COLLATE "C" >= ? AND name COLLATE "C" < ? ORDER BY name'
 _WRITE = "INSERT INTO credentials VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET record = excluded.record"
 
 
@@ -37,9 +42,12 @@ class PostgresCredentials:
         self._place = PostgresPlace(url)
         self._rows = open_rows(url, "credentials", MIGRATIONS)
 
-    def list_names(self) -> list[str]:
-        """Return the names of all texts."""
-        return [name for (name,) in self._select("SELECT name FROM credentials ORDER BY name")]
+    def list_names(self, prefix: str = "") -> list[str]:
+        """Return the names of all texts whose names begin with ``prefix``."""
+        if not prefix:
+            return [name for (name,) in self._select("SELECT name FROM credentials ORDER BY name")]
+        end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        return [name for (name,) in self._select(_LIST, prefix, end)]
 
     def read(self, name: str) -> str | None:
         """Return the text under ``name``, or None."""
