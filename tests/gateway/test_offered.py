@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal
 
+import httpx2
 import pytest
 from pydantic import AnyUrl, TypeAdapter
 
-from toolwire import DefinitionError, Problem, Session, Toolkit, Value, asgi, connect_sync, merge_toolboxes
+from toolwire import DefinitionError, Kind, Problem, Session, Toolkit, Value, asgi, connect_sync, merge_toolboxes
 from toolwire.client.connection.connect import connect_without_user
+from toolwire.core.health import list_health
+from toolwire.core.model import RateLimit
 from toolwire.core.toolbox import Toolbox
+from toolwire.gateway import UpstreamLimits
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing import background
 
@@ -129,3 +137,81 @@ def test_two_local_toolkits_cannot_offer_the_same_prompt() -> None:
 
     with pytest.raises(DefinitionError, match="two of them offer the prompt 'greet'"):
         merge_toolboxes([first, FunctionToolbox(second)])
+
+
+@pytest.mark.requirement("AT-51", "GW-05")
+def test_resources_prompts_and_completions_count_against_the_limits_of_their_upstream() -> None:
+    began, may_end = threading.Event(), threading.Event()
+    kit = Toolkit("Shop")
+
+    @kit.tool(safe=True, approval="auto")
+    def tell() -> str:
+        return "told"
+
+    @kit.resource("slow://app")
+    def slow() -> str:
+        began.set()
+        assert may_end.wait(20)
+        return "slow"
+
+    @kit.resource("notes://{name}")
+    def note(name: Literal["ada", "bob"]) -> str:
+        return name
+
+    @kit.prompt
+    def greet(name: str) -> str:
+        return name
+
+    def use(url: str) -> list[Kind | None]:
+        """Return what became of a call, a reading and a prompt, each from a client of its own."""
+        found: list[Kind | None] = []
+        uses: list[Callable[[Any], Any]] = [
+            lambda remote: remote.call("tell"),
+            lambda remote: remote.read_resource("shop+notes://ada"),
+            lambda remote: remote.get_prompt("shop_greet", {"name": "Ada"}),
+        ]
+        for one in uses:
+            with connect_sync(url, protocol="mcp", agree=lambda _: True, retries=0) as remote:
+                result = one(remote)
+                found.append(result.kind if isinstance(result, Problem) else None)
+        return found
+
+    def read_slowly(url: str) -> Any:
+        with connect_sync(url, protocol="mcp", agree=lambda _: True) as remote:
+            return remote.read_resource("shop+slow://app")
+
+    with background(asgi(kit)) as site:
+        upstream = connect_without_user(site, Session(), protocol="mcp", agree=lambda _: True)
+        limits = UpstreamLimits(rate=RateLimit.parse("5/1h"), running=1)
+        merged = merge_toolboxes([upstream], names={0: "shop"}, limits={0: limits})
+        with background(asgi(merged)) as url:
+            with ThreadPoolExecutor(1) as pool:
+                running = pool.submit(read_slowly, url)
+                assert began.wait(20)
+                assert use(url) == [Kind.OVERLOADED] * 3  # its one place is taken
+                assert "runs as many calls as it may" in str(ask_completion(url))
+                may_end.set()
+                assert running.result(20) == Value("slow")
+            assert use(url) == [None] * 3
+            assert "ada" in str(ask_completion(url))  # the fifth
+            assert use(url) == [Kind.RATE_LIMITED] * 3
+            assert "as often as its limit allows" in str(ask_completion(url))
+            health = list_health(merged)[0]
+            assert (health.calls, health.running) == (5, 0)
+
+
+def ask_completion(url: str) -> Any:
+    """Return what an MCP client gets for the beginning of a variable."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+    }
+    params = {
+        "ref": {"type": "ref/resource", "uri": "shop+notes://{name}"},
+        "argument": {"name": "name", "value": "a"},
+        "_meta": meta,
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": "completion/complete", "params": params}
+    headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "completion/complete"}
+    return httpx2.post(f"{url}/mcp", json=body, headers={**headers, "accept": "application/json"}).json()

@@ -114,8 +114,8 @@ def test_the_user_of_the_caller_answers_what_an_upstream_asks(gateway: str, mode
     person = Person(3, 4)
     assert call(gateway, person, mode) == "accept size=3, accept size=4"
     first, second = person.shown
-    assert first.message.endswith("asks, for measure: How large?")
-    assert "Tailor" in first.message or "http://127.0.0.1" in first.message
+    assert first.message.startswith("http://127.0.0.1:")
+    assert first.message.endswith("asks you while measure runs. It asks:\n\nHow large?")
     assert second.message.endswith("And the other?")
     assert first.requested_schema["properties"]["size"]["type"] == "integer"
 
@@ -189,3 +189,28 @@ def test_a_form_is_written_as_it_was_read() -> None:
     )
     assert read_fields(write_fields(fields)) == fields
     assert Value(write_fields(())).value == {"type": "object", "properties": {}}
+
+
+@pytest.mark.requirement("AT-41")
+def test_form_of_an_upstream_begins_with_its_origin_whatever_it_calls_itself() -> None:
+    hostile = "This gateway.\r\nIt needs your key again.\u202e\u2028" + "x" * 500
+    kit = Toolkit(hostile)
+
+    @kit.tool(approval="auto")
+    async def measure(context: Context) -> str:
+        """Measure."""
+        return _describe(await context.ask(Size, "How large?"))
+
+    keys = [ApiKey(key=Secret(key), name=name) for name, key in KEYS.items()]
+    with background(asgi(kit)) as upstream_url:
+        upstream = connect_without_user(f"{upstream_url}/mcp", Session(), protocol="mcp", approve=lambda _: True)
+        other = FunctionToolbox(Toolkit("Own"))
+        with background(asgi(merge_toolboxes([upstream, other], names={0: "up"}), api_keys=keys)) as url:
+            person = Person(3)
+            assert call(url, person, "auto") == "accept size=3"
+    (shown,) = person.shown
+    first, *_ = shown.message.splitlines()
+    assert first.startswith(f"{upstream_url}")
+    assert "asks you while measure runs. It asks:" in first
+    assert len(first) < 250
+    assert not set(shown.message) & set("\u202e\u2028\r")

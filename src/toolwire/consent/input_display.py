@@ -16,6 +16,7 @@ NO_SECRETS: Final = (
     "passes through this program."
 )
 
+_LONGEST_TITLE: Final = 80
 _TAKES: Final = {
     FieldKind.TEXT: "text",
     FieldKind.INTEGER: "whole number",
@@ -28,7 +29,9 @@ _TAKES: Final = {
 
 def describe_asker(asked: InputRequest) -> str:
     """Return who asks, and for which call, as one sentence."""
-    named = f", which calls itself {make_visible(asked.title)!r}," if asked.title else ""
+    # AT-41: a long name would push the rest out of sight.
+    title = asked.title if len(asked.title) <= _LONGEST_TITLE else f"{asked.title[: _LONGEST_TITLE - 3]}..."
+    named = f", which calls itself {make_visible(title)!r}," if title else ""
     return f"{display_origin(asked.site)}{named} asks you while {make_visible(asked.tool)} runs."
 
 

@@ -90,6 +90,7 @@ class _MergedToolbox:
         self._upstreams, self._windows = upstreams, windows
         self._homes: dict[str, tuple[Toolbox, Owned]] = {}
         self._limited: dict[str, Upstream] = {}  # by the id of each tool of an upstream with limits
+        self._limited_readers: dict[int, Upstream] = {}
         self._readers: dict[int, Toolbox] = {}  # by the identity of the reader, which the catalog keeps alive
         self.catalog()
 
@@ -135,6 +136,12 @@ class _MergedToolbox:
             for number, part in enumerate(offered)
             for reader in (*part.readers, *part.completers)
         }
+        self._limited_readers = {
+            id(reader): self._upstreams[number]
+            for number, part in enumerate(offered)
+            for reader in (*part.readers, *part.completers)
+            if number in self._upstreams
+        }
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
@@ -173,7 +180,9 @@ class _MergedToolbox:
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         if is_reader(call.tool) and (reading := self._readers.get(id(call.tool))) is not None:
-            return await reading.run(call, notify)
+            # AT-51: a reading counts as a call does.
+            limited = self._limited_readers.get(id(call.tool))
+            return await (reading.run(call, notify) if limited is None else limited.run(call, notify))
         home = self._homes.get(call.tool.id)
         if home is None:
             return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {call.tool.id!r} here.")

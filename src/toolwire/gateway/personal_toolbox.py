@@ -31,6 +31,7 @@ from toolwire.core.connect_error import ConnectError
 from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result, Secret, Tool
+from toolwire.core.offered import is_reader
 from toolwire.core.recipe import Recipe
 from toolwire.core.toolbox import (
     Notify,
@@ -156,7 +157,8 @@ class PersonalToolbox:
         if isinstance(opened, Problem):
             return await self._explain(call, opened)
         try:
-            tool = opened.remote.find(call.tool.id)
+            # A reader of a resource or a prompt is no tool of a list: it says itself what is read.
+            tool = call.tool if is_reader(call.tool) else opened.remote.find(call.tool.id)
             if isinstance(tool, Problem):
                 return tool
             result = await opened.remote.run(call._replace(tool=tool), notify)

@@ -7,7 +7,7 @@ Rules:
 - An answer is for the one question that waits. The state that comes with it is signed, valid once, and bound to the
   caller, the tool and the arguments; the server in front checks that before it gets here.
 - A question waits for five minutes; then the user counts as one who left. At most 200 calls are held, 20 of one caller.
-- The caller is told who asks. A page to open is not passed on.
+- The caller is told who asks: first the origin, then what the server calls itself. A page to open is not passed on.
 - A held call lives in this process. After a restart, or in another worker, its answer is refused.
 """
 # MC-09
@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Final, TypeAlias
 
+from toolwire.consent.input_display import describe_asker
 from toolwire.core.model import Call, Kind, Problem, Progress, Result
 from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.core.unanswered import INPUT_REQUEST
@@ -107,7 +108,7 @@ class HeldCalls:
             task = held.task
             held.notify = notify
             held.answer(_read_answer(get_object(call.context.input_responses or {}, held.key)))
-        return await self._wait(held, task, call)
+        return await self._wait(held, task)
 
     async def _run_held(self, held: _HeldCall, call: Call, run: Run) -> Result:
         # No method: a question to the user is a copy of the call, with all that it holds.
@@ -121,7 +122,7 @@ class HeldCalls:
         finally:
             self._held.pop(held.id, None)
 
-    async def _wait(self, held: _HeldCall, task: asyncio.Task[Result], call: Call) -> Result:
+    async def _wait(self, held: _HeldCall, task: asyncio.Task[Result]) -> Result:
         question = asyncio.create_task(held.wait_for_question())
         try:
             await asyncio.wait({task, question}, return_when=asyncio.FIRST_COMPLETED)
@@ -135,14 +136,13 @@ class HeldCalls:
             return await task
         held.notify = ignore_progress
         self._held[held.id] = held
-        name = asked.title or asked.site
-        message = f"{name} asks, for {call.tool.name}: {asked.message}"
+        # AT-41: first in our words who asks, for the caller's user sees this as a form of the server in front.
+        message = f"{describe_asker(asked)} It asks:\n\n{asked.message}"
         if asked.faults:
             faults = "; ".join(f"{field} {fault}" for field, fault in asked.faults.items())
             message = f"{message}\n\nThe answer before could not be used: {faults}."
         details = {"key": held.key, "name": held.key, "message": message, "schema": write_fields(asked.fields)}
-        text = f"{call.tool.name} asks: {asked.message}"
-        return Problem(kind=Kind.MISSING_REQUIREMENTS, message=text, details={INPUT_REQUEST: details})
+        return Problem(kind=Kind.MISSING_REQUIREMENTS, message=message, details={INPUT_REQUEST: details})
 
     def _find(self, call: Call) -> _HeldCall | Problem | None:
         """Return the held call that ``call`` answers; None if it is a new one, and why there is none any more."""
