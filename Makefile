@@ -79,6 +79,8 @@ test-corpus: $(READER)/.ready ## convert every real document to tools, and write
 
 # What these runs find is written to spec/runs, where the rows of the ledger look for it.
 kills machines states long schemathesis mutants fuzz short overload test-corpus: export TOOLWIRE_RECORD = 1
+# TE-01: one test of such a run takes minutes to hours.
+hunt kills machines states long schemathesis: export PYTEST_ADDOPTS = -o timeout=10800 -o faulthandler_timeout=0
 
 kills: $(READY)          ## kill a worker a thousand times, a whole server a hundred times, and Redis and PostgreSQL twenty times (about twenty minutes)
 	TOOLWIRE_KILLS=1000 $(BIN)/pytest -s tests/process/test_kills.py tests/process/test_outages.py tests/oauth/test_postgres_killed.py

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import wait_until
 from toolwire.consent.decision_record import Decision
 from toolwire.consent.tool_definition import compute_digest
 from toolwire.core.check import Question
@@ -50,10 +51,8 @@ def test_a_call_is_allowed_from_another_process(site: str, state: Path, toolwire
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as call:
         assert call.stderr is not None
         assert "toolwire approvals" in call.stderr.readline()
-        waiting: Any = ()
-        while not waiting:
-            assert call.poll() is None
-            waiting = approvals.list_pending()
+        waiting: Any = wait_until(lambda: call.poll() is not None or approvals.list_pending())
+        assert call.poll() is None
         assert toolwire("approvals", "allow", waiting[0].id, "--always").code == 0
         _, errors = call.communicate(timeout=20)
     assert (call.returncode, errors) == (0, "")

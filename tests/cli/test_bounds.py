@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import wait_until
 from toolwire import Toolkit, asgi
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.testing import background
@@ -129,10 +130,8 @@ def test_a_stored_question_is_answered_with_bounds_by_another_process(
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as call:
         assert call.stderr is not None
         assert "toolwire approvals" in call.stderr.readline()
-        waiting: Any = ()
-        while not waiting:
-            assert call.poll() is None
-            waiting = approvals.list_pending()
+        waiting: Any = wait_until(lambda: call.poll() is not None or approvals.list_pending())
+        assert call.poll() is None
         id_ = waiting[0].id
         for wrong in (("--bound", "amount"), ("--times", "0"), ("--until", "soon"), ("--times", "*")):
             assert toolwire("approvals", "allow", id_, *wrong).code == 2, wrong

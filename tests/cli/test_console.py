@@ -18,6 +18,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from examples.scripted_model import lines, provider
+from tests.support.waiting import wait_until
 from toolwire.consent.grant import GrantKey
 from toolwire.stores.consent.grants import StoredGrants
 
@@ -129,11 +130,9 @@ def test_chat_in_the_browser_uses_the_model_and_the_sites_of_the_command_line(tm
         options = ("--browser", "--no-open", site, "--agree", "--model", "scripted", "--base-url", f"{model.url}/v1")
         with start_console(*options, home=tmp_path, command="chat") as (process, url, key):
             reader = Reader(url, key)
-            while "connected" not in reader.get("/chat"):
-                process.poll()
+            wait_until(lambda: "connected" in reader.get("/chat"))
             reader.submit("/chat", message="What is 2 + 3?")
-            while "It is five." not in reader.get("/chat"):
-                process.poll()
+            wait_until(lambda: "It is five." in reader.get("/chat"))
             assert "add at" in reader.get("/chat")
             assert "The command line chose the model scripted" in reader.get("/chat/settings")
             process.send_signal(signal.SIGINT)

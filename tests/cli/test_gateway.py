@@ -20,6 +20,7 @@ import pytest
 
 from tests.cli.conftest import Outcome
 from tests.cli.test_serve import url_in
+from tests.support.waiting import wait_until
 from toolwire import Kind, Problem, Toolkit, Value, asgi, connect_sync
 from toolwire.cli import open_upstreams
 from toolwire.cli.commands.serve import build_settings
@@ -602,8 +603,9 @@ def test_reload_waits_for_tools_that_load_as_long_as_the_slowest_upstream(
         os.mkfifo(folder / "renewed")
         process.send_signal(signal.SIGHUP)
         assert (folder / "renewed").read_text() == "loaded", "the new process was not ended before"
-        while list_tools(url, "otc", "") != ["abs", "round"]:  # the process before answers until the new one has begun
-            assert process.poll() is None
+        # The process before answers until the new one has begun.
+        wait_until(lambda: process.poll() is not None or list_tools(url, "otc", "") == ["abs", "round"])
+        assert process.poll() is None
 
 
 @pytest.mark.requirement("GW-01", "LC-01")
@@ -641,8 +643,7 @@ def test_long_call_is_still_known_after_a_reload(
         first = httpx2.get(f"{url}/api/identify").json()
         process.send_signal(signal.SIGHUP)
         wait_for_line(process, "Reloaded")
-        while httpx2.get(f"{url}/api/identify").json() == first:
-            pass
+        wait_until(lambda: httpx2.get(f"{url}/api/identify").json() != first)
         with connect_sync(url, protocol="openapi") as remote:
             assert remote.handle(handle.id).result(timeout_s=60) == Value("built")
 

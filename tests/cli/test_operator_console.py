@@ -15,6 +15,7 @@ import pytest
 from tests.cli.test_console import Reader, start_console
 from tests.cli.test_gateway import folder, run_gateway, sites, write_file
 from tests.cli.test_serve import start_serve, url_in
+from tests.support.waiting import wait_until
 
 __all__ = ["folder", "sites"]  # fixtures of that file
 
@@ -76,8 +77,7 @@ def test_operator_sees_calls_and_limits_of_all_callers_and_ends_a_call(
         with start_console("--no-open", "--state", tmp_path / "state", home=tmp_path) as (_, own, key):
             assert "Frame 42" in Reader(own, key).get("/calls")
         assert "told to end" in reader.submit("/calls", id=id_)
-        while json.loads(send(url, "GET", f"/calls/{id_}", **ann)[1])["state"] != "cancelled":
-            pass
+        wait_until(lambda: json.loads(send(url, "GET", f"/calls/{id_}", **ann)[1])["state"] == "cancelled")
         assert "cancelled" in reader.get("/calls")
         for _ in range(2):
             assert send(url, "GET", "/api/tell", **ann)[0] == 200

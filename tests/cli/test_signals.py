@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import wait_until
 from toolwire import connect_sync
 from toolwire.core.model import Value
 
@@ -133,8 +134,8 @@ def test_server_finishes_its_calls_when_its_terminal_closes(
         url = read_url(process)
         with connect_sync(url) as remote:
             result = others.submit(remote.call, "rest", {"name": "begun"})
-            while not (tmp_path / "begun").exists():
-                assert process.poll() is None
+            wait_until(lambda: process.poll() is not None or (tmp_path / "begun").exists())
+            assert process.poll() is None
             for _ in range(2 if number is signal.SIGHUP else 1):  # the shell and the system both send it
                 process.send_signal(number)
             (tmp_path / "go").touch()
@@ -160,8 +161,8 @@ def test_server_on_standard_input_finishes_its_calls_when_its_host_is_gone(
         ):
             process.stdin.write(json.dumps(message) + "\n")
             process.stdin.flush()
-        while not (tmp_path / "begun").exists():
-            assert process.poll() is None
+        wait_until(lambda: process.poll() is not None or (tmp_path / "begun").exists())
+        assert process.poll() is None
         process.send_signal(number)
         (tmp_path / "go").touch()
         assert "rested" in process.stdout.read()

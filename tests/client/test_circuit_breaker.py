@@ -14,6 +14,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from uvicorn import Config
 
 from tests.programs import find_free_port
+from tests.support.waiting import wait_until
 from toolwire import Problem, Toolkit, Value, asgi, connect, connect_sync
 from toolwire.client.transport.circuit_breaker import CALLER, CircuitBreaker
 from toolwire.client.transport.failures import bad_response, forbidden_target, timeout, unreachable
@@ -237,8 +238,7 @@ def test_recovered_server_is_used_again(clock: Clock) -> None:
     server = PromptServer(Config(asgi(kit()), port=port, log_config=None, timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    while not server.started:
-        pass
+    wait_until(lambda: server.started)
     assert isinstance(network.send(request), Problem)
     clock.now += 5
     assert isinstance(network.send(request), Response)

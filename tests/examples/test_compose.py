@@ -23,6 +23,7 @@ import yaml
 from tests.certificates import write_certificate
 from tests.postgres import Postgres, shared_postgres  # noqa: F401 - the fixture
 from tests.programs import RedisServer, find_free_port
+from tests.support.waiting import wait_until
 
 FOLDER = Path(__file__).parents[2] / "examples" / "compose"
 NAME = "tools.example.com"
@@ -79,8 +80,7 @@ def test_parts_of_the_compose_file_run_a_long_call_behind_the_proxy(
     assert services.keys() == {"server1", "server2", "worker", "postgres", "redis", "proxy"}
     redis = RedisServer(tmp_path)
     try:
-        while not redis.answers():
-            time.sleep(0.02)
+        wait_until(redis.answers)
         values = {
             "TOOLWIRE_STATE": shared_postgres.create_database(),
             "TOOLWIRE_WAKE": f"redis://127.0.0.1:{redis.port}",

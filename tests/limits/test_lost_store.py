@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.programs import RedisServer
+from tests.support.waiting import wait_until
 from toolwire import App, RateLimit, Toolkit, asgi, connect_sync
 from toolwire.client.calls.session import Session
 from toolwire.core.errors import DefinitionError
@@ -40,8 +41,7 @@ def look() -> str:
 def redis(tmp_path: Path) -> Iterator[RedisServer]:
     store = RedisServer(tmp_path)
     try:
-        while not store.answers():
-            pass
+        wait_until(store.answers)
         yield store
     finally:
         store.kill()
@@ -100,8 +100,7 @@ def test_each_process_enforces_its_share_of_the_limit_if_the_store_is_lost(
         "The store of rate limits cannot be reached (ConnectionError): each process counts alone until then."
     ]
     redis.start()
-    while not redis.answers():
-        pass
+    wait_until(redis.answers)
     while "can be reached again" not in caplog.text:
         count_run(app, "empty", 1)
     assert count_run(app, "look") == (30, 20, 0)  # a Redis that keeps nothing begins again

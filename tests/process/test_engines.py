@@ -21,6 +21,7 @@ import pytest
 
 from tests.postgres import Postgres, postgres, wait_until_answering  # noqa: F401 - the fixture
 from tests.programs import RedisServer
+from tests.support.waiting import wait_until
 from toolwire import RateLimit, Toolkit, asgi
 from toolwire.core.errors import DefinitionError
 from toolwire.core.ledger import CallKey, Claim, StoredResult
@@ -128,8 +129,7 @@ def test_killed_workers_and_a_killed_redis_lose_and_double_no_call(
 ) -> None:
     wait_until_answering(postgres)
     state, url = postgres.create_database(), f"redis://127.0.0.1:{redis.port}"
-    while not redis.answers():
-        pass
+    wait_until(redis.answers)
 
     async def story(workers: Workers) -> Sender:
         engine, ledger = open_engine("docket", url, is_worker=False), PostgresLedger(state)
@@ -169,8 +169,7 @@ def test_a_worker_that_is_told_to_stop_finishes_its_calls(
 ) -> None:
     wait_until_answering(postgres)
     state, url = postgres.create_database(), f"redis://127.0.0.1:{redis.port}"
-    while not redis.answers():
-        pass
+    wait_until(redis.answers)
 
     async def story(workers: Workers) -> Sender:
         engine, ledger = open_engine("docket", url, is_worker=False), PostgresLedger(state)
@@ -206,8 +205,7 @@ def test_a_message_that_runs_code_when_it_is_unpickled_runs_nothing(
 
     wait_until_answering(postgres)
     state, url = postgres.create_database(), f"redis://127.0.0.1:{redis.port}"
-    while not redis.answers():
-        pass
+    wait_until(redis.answers)
     planted = tmp_path / "planted"
 
     class Evil:
@@ -294,8 +292,7 @@ def test_an_application_takes_and_offers_calls_through_the_redis_that_the_enviro
 ) -> None:
     from redis import Redis
 
-    while not redis.answers():
-        pass
+    wait_until(redis.answers)
     kit, ran = Toolkit("Shop"), []
 
     @kit.tool(approval="auto", safe=False, long=True, rate_limit=RateLimit(max=5, window="1h"))

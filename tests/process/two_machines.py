@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.postgres import Postgres, psycopg, run_postgres, wait_until_answering
+from tests.support.waiting import wait_until
 
 from .peer import Answer, Gone, Peer, message, until
 
@@ -158,8 +159,9 @@ class Machine:
         """Move ``link`` into the namespace, which exists a moment after the process."""
         assert self._process is not None
         mine = os.readlink("/proc/self/ns/net")
-        while os.readlink(f"/proc/{self._process.pid}/ns/net") == mine:
-            assert self._process.poll() is None
+        own = f"/proc/{self._process.pid}/ns/net"
+        wait_until(lambda: self._process.poll() is not None or os.readlink(own) != mine)
+        assert self._process.poll() is None
         ip("link", "set", link, "netns", str(self._process.pid))
 
     def _inside(self, *command: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ import psycopg
 import pytest
 
 from tests.postgres import LedgerDatabase, shared_postgres  # noqa: F401 - the fixture
+from tests.support.waiting import wait_until
 from toolwire.core.call_status import CallPage, CallStatus, LongCallState
 from toolwire.core.ledger import CallEnding, CallKey, CallState, Claim, Ticket
 from toolwire.core.long_call import (
@@ -445,9 +445,7 @@ def test_a_database_that_hangs_is_asked_by_no_caller_until_it_answers_again(shar
 
 def return_to(store: PostgresLongCalls) -> CallStatus | Problem | None:
     """Return what the store says once its lease is renewed, which tries the database once a second."""
-    until = time.monotonic() + 30
-    while isinstance(do(store.renew()), Problem) and time.monotonic() < until:
-        pass
+    wait_until(lambda: not isinstance(do(store.renew()), Problem))
     return do(store.read("ada", "one"))
 
 
