@@ -58,6 +58,7 @@ def test_grant_bounds_are_set_at_the_terminal_listed_and_used_up(
         (b'to = "Ada" [this value only]: ', "in Ada, Bob"),
         (b"amount = 20 [this value only]: ", "cheap"),
         (b"not 'cheap'.", "<= 50"),
+        (b"amount at least [0; * for no lower bound]: ", "*"),
         (b"How many calls? [10]: ", "2"),
         (b"Until when, such as friday or 12h? [30 days]: ", "7d"),
         (LAST, "y"),
@@ -118,6 +119,50 @@ def test_without_final_confirmation_nothing_is_called_or_stored(
     assert at.end() == 3
     assert paid == []
     assert toolwire("approvals").out.startswith("Nothing waits")
+
+
+@pytest.mark.requirement("AT-49")
+def test_arguments_that_the_user_did_not_see_are_asked_about(
+    terminal: Callable[..., Any], toolwire: Callable[..., Any]
+) -> None:
+    kit, sent = Toolkit("Mail"), list[Any]()
+
+    @kit.tool(approval="per-call", blanket_allowed=True)
+    def send(to: str, amount: float, bcc: str = "", repeat: int = 1) -> str:
+        """Send something."""
+        sent.append((to, amount, bcc, repeat))
+        return "sent"
+
+    with background(asgi(kit)) as url:
+        at = terminal("call", url, "send", "to=Ada", "amount=20", NO_COLOR="1")
+        for prompt, entry in (
+            (ASKED, "b"),
+            (b"to = ", "matches Ada|Bob"),
+            (b"amount = ", "<= 50"),
+            (b"amount at least [0; * for no lower bound]: ", ""),
+            (b"Other arguments (bcc, repeat) [never; * for any]: ", "perhaps"),
+            (b"or nothing.", ""),
+            (b"calls?", "*"),
+            (b"Until", ""),
+            (LAST, "y"),
+        ):
+            at.wait_for(prompt)
+            at.type(entry)
+        assert at.end() == 0
+        listed = toolwire("approvals").out
+        assert '/to matches "Ada|Bob" as a whole and /amount is at most 50 and /amount is at least 0' in listed
+        for covered, words in (
+            (True, ("to=Bob", "amount=50")),
+            (True, ("to=Ada", "amount=0")),
+            (False, ("to=Ada", "amount=-1000")),
+            (False, ("to=Ada Eve", "amount=1")),
+            (False, ("to=Eve, Ada", "amount=1")),
+            (False, ("to=Ada", "amount=1", "bcc=Eve")),
+            (False, ("to=Ada", "amount=1", "repeat=100")),
+            (False, ("to=Ada", "amount=1", "bcc=")),
+        ):
+            assert (toolwire("call", url, "send", *words).code == 0) is covered, words
+    assert sent == [("Ada", 20, "", 1), ("Bob", 50, "", 1), ("Ada", 0, "", 1)]
 
 
 @pytest.mark.requirement("CC-03", "XL-050")

@@ -218,3 +218,37 @@ def test_an_answer_with_bounds_of_another_type_grants_nothing(url: str, bank: Ba
         assert remote.call("pay", {"to": "Ada", "amount": 1}).ok
         assert remote.call("pay", {"to": "Ada", "amount": 1}).ok
     assert len(person.asked) == 2
+
+
+@pytest.mark.requirement("AT-49")
+@pytest.mark.parametrize(
+    ("bounds", "covered"),
+    [
+        (GrantBounds(conditions=[("/to", "eq", "Ada")], uses=5), [True, False]),
+        (GrantBounds(uses=5), [True, False]),
+        (GrantBounds(conditions=[("/to", "eq", "Ada"), ("/bcc", "eq", "Eve")], uses=5), [False, True]),
+        (GrantBounds(conditions=[("/to", "eq", "Ada")], uses=5, unseen=True), [True, True]),
+    ],
+)
+@pytest.mark.parametrize("protocol", ["openapi", "mcp"])
+@pytest.mark.parametrize("stored", [True, False])
+def test_an_argument_that_was_absent_stays_absent(
+    bounds: GrantBounds, covered: list[bool], protocol: str, stored: bool, tmp_path: Path
+) -> None:
+    kit = Toolkit("Mail")
+
+    @kit.tool(approval="per-call", blanket_allowed=True)
+    def send(to: str, text: str, bcc: str = "") -> str:
+        """Send a mail."""
+        return to + text + bcc
+
+    person = Person(bounds)
+    session = open_stored_session(tmp_path) if stored else Session()
+    with (
+        background(asgi(kit)) as url,
+        connect_sync(url, approve=person, protocol=protocol, session=session) as remote,
+    ):
+        assert remote.call("send", {"to": "Ada", "text": "hello"}).ok
+        person.allows, person.bounds = False, None
+        for more, goes in zip(({"text": "other"}, {"text": "a", "bcc": "Eve"}), covered, strict=True):
+            assert remote.call("send", {"to": "Ada", **more}).ok is goes

@@ -141,6 +141,28 @@ def test_untouched_bounds_keep_their_displayed_values(fields: Any, conditions: A
     assert answer.bounds == GrantBounds(conditions=conditions, uses=uses)
 
 
+@pytest.mark.requirement("AT-49")
+def test_page_offers_a_lower_bound_and_asks_whether_unseen_arguments_count() -> None:
+    schema = {"type": "object", "properties": {"to": {}, "amount": {}, "pin": {}, "bcc": {}}}
+    question = replace(PAY, call=PAY.call._replace(tool=Tool(name="pay", input_schema=schema)))
+    fields = {"bound 0": "any", "bound 1": "<=", "value 1": "50", "least 1": "0"}
+    seen: list[str] = []
+
+    def visit(one: Visitor) -> None:
+        seen.append(one.get()[2])
+        assert one.post(token=one.token(), **BOUNDED, **{**fields, "least 1": "few"})[0] == 400
+        _assert_ok(one.post(token=one.token(), **BOUNDED, **fields))
+
+    answer = ask_on_page(question, visit)
+    conditions = (Condition("/amount", "le", 50), Condition("/amount", "ge", 0))
+    assert answer.bounds == GrantBounds(conditions=conditions, uses=2)
+    assert 'name="least 1" value="0"' in seen[0]
+    assert "Also calls with arguments that this one does not have <small>bcc</small>" in seen[0]
+    wide = fields | {"bound unseen": "yes"}
+    answer = ask_on_page(question, lambda one: _assert_ok(one.post(token=one.token(), **BOUNDED, **wide)))
+    assert answer.bounds == GrantBounds(conditions=conditions, uses=2, unseen=True)
+
+
 @pytest.mark.requirement("CC-03")
 def test_bounds_without_allow_always_grant_no_later_call() -> None:
     form = {"answer": "allow", "bound 0": "any", "bound 1": "any", "bound uses": "*"}

@@ -61,6 +61,7 @@ def test_condition_on_an_absent_argument_is_never_met(condition: Condition, argu
         (("/amount", "in", ["Ada", 1]), ["Ada", 1], ["ada", "Ada ", True, ["Ada"]]),
         (("/amount", "matches", "^[a-z]+$"), ["ada"], ["Ada", "ada\n\n", 5]),
         (("/amount", "matches", "("), [], ["("]),
+        (("/amount", "matches", "ada|bob"), ["ada", "bob"], ["ada eve", "eve bob", "adabob", "ada\n"]),
     ],
 )
 def test_grant_condition_does_not_cover_a_value_of_another_type(

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from datetime import datetime, time, timedelta
 from typing import Final
 
+from toolwire.core.check import Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.grant_bounds import MAX_USES, GrantBounds
 from toolwire.core.json_pointer import build_pointer
@@ -32,6 +33,8 @@ _WORDED: Final = re.compile(r"[a-z ]+", re.IGNORECASE)
 _AFTER: Final = re.compile(r"(\d{1,6})\s*([mhdw])")
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+UPPER: Final = ("le", "lt")
+"""The operators that set an upper bound."""
 _ORDERING: Final = ("le", "ge", "lt", "gt")
 _MAX_VALUE: Final = 1_000
 
@@ -102,14 +105,44 @@ def parse_until(now: datetime, text: str) -> float | None:
     return found.timestamp()
 
 
-def build_bounds(conditions: Iterable[Condition | None], uses: int | None, until: float | None) -> GrantBounds:
+def find_default_least(shown: Json) -> Json:
+    """Return the lower bound that goes with an upper one unless the user sets another: 0, or a lower value shown."""
+    return min(shown, 0) if isinstance(shown, int | float) and not isinstance(shown, bool) else 0
+
+
+def parse_least(name: str, shown: Json, text: str) -> Condition | None:
+    """Return the condition that ``text``, a number, sets as the lower bound of the argument ``name``.
+
+    No text is the default, ``*`` is no lower bound.
+
+    Raises:
+        DefinitionError: it is no number.
+    """
+    # AT-49
+    text = text.strip()
+    if text == ANY:
+        return None
+    value = _read_value(text, is_text=False) if text else find_default_least(shown)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise DefinitionError(f"{text[:40]!r} is no number.")
+    return Condition(build_pointer([name]), "ge", value)
+
+
+def list_absent(question: Question) -> tuple[str, ...]:
+    """Return the arguments that the tool of ``question`` takes and its call does not have."""
+    return tuple(name for name in question.call.tool.parameters if name not in question.call.arguments)
+
+
+def build_bounds(
+    conditions: Iterable[Condition | None], uses: int | None, until: float | None, *, unseen: bool = False
+) -> GrantBounds:
     """Return bounds of the ``conditions`` that are there.
 
     Raises:
         DefinitionError: nothing would be bounded.
     """
     found = [one for one in conditions if one is not None]
-    return GrantBounds(conditions=found or None, uses=uses, until=until)
+    return GrantBounds(conditions=found or None, uses=uses, until=until, unseen=unseen)
 
 
 def _parse_comparison(text: str, *, is_text: bool) -> tuple[str, Json]:

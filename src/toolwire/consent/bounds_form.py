@@ -15,10 +15,20 @@ from typing import Final
 
 from toolwire.core.check import Question
 from toolwire.core.grant_bounds import GrantBounds
-from toolwire.core.model import Json
+from toolwire.core.model import Condition, Json
 from toolwire.framing.visible_text import make_visible, make_visible_json
 
-from .bound_text import ANY, build_bounds, parse_bound, parse_until, parse_uses
+from .bound_text import (
+    ANY,
+    UPPER,
+    build_bounds,
+    find_default_least,
+    list_absent,
+    parse_bound,
+    parse_least,
+    parse_until,
+    parse_uses,
+)
 from .display import find_secrets
 
 ALWAYS: Final = "always"
@@ -26,7 +36,9 @@ ALWAYS: Final = "always"
 
 _KINDS: Final = {"": "this value only", "any": "any value", "<=": "at most", ">=": "at least", "in": "one of"}
 _USES, _UNTIL, _USES_GIVEN = "bound uses", "bound until", "10"
+_UNSEEN: Final = "bound unseen"
 _MAX_SHOWN: Final = 60
+_MAX_NAMES: Final = 500
 
 
 def build_bounds_fields(question: Question, entered: Mapping[str, str]) -> str:
@@ -49,10 +61,24 @@ def build_bounds_fields(question: Question, entered: Mapping[str, str]) -> str:
     return (
         f"<fieldset><legend>With the button above</legend>{radios}</fieldset>"
         f"<fieldset><legend>The bounds</legend>{rows}"
+        f"{_build_unseen(question, entered)}"
         f'<p class="field"><label>How many later calls <small>{ANY} for any number</small>'
         f'<input name="{_USES}" value="{uses}" autocomplete="off"></label></p>'
         '<p class="field"><label>Until the end of this day <small>At most 30 days.</small>'
         f'<input type="date" name="{_UNTIL}" value="{until}"></label></p></fieldset>'
+    )
+
+
+def _build_unseen(question: Question, entered: Mapping[str, str]) -> str:
+    """Return the choice about arguments that this call does not have, or ``""`` if there are none."""
+    absent = list_absent(question)
+    if not absent:
+        return ""
+    names = escape(", ".join(make_visible(name) for name in absent)[:_MAX_NAMES])
+    checked = " checked" if entered.get(_UNSEEN) == "yes" else ""
+    return (
+        f'<label class="check"><input type="checkbox" name="{_UNSEEN}" value="yes"{checked}> '
+        f"<span>Also calls with arguments that this one does not have <small>{names}</small></span></label>"
     )
 
 
@@ -64,11 +90,14 @@ def read_bounds(question: Question, form: Mapping[str, str], now: datetime) -> G
     """
     if form.get(ALWAYS) != "bounds":
         return None
-    conditions = [
-        parse_bound(name, value, _write_entry(form.get(f"bound {number}", ""), form.get(f"value {number}", "")))
-        for number, name, value in _list_arguments(question)
-    ]
-    return build_bounds(conditions, parse_uses(form.get(_USES, "")), parse_until(now, form.get(_UNTIL, "")))
+    conditions: list[Condition | None] = []
+    for number, name, value in _list_arguments(question):
+        entry = _write_entry(form.get(f"bound {number}", ""), form.get(f"value {number}", ""))
+        conditions.append(condition := parse_bound(name, value, entry))
+        if condition is not None and condition.op in UPPER and (least := form.get(f"least {number}", "").strip()):
+            conditions.append(parse_least(name, value, least))
+    uses, until = parse_uses(form.get(_USES, "")), parse_until(now, form.get(_UNTIL, ""))
+    return build_bounds(conditions, uses, until, unseen=form.get(_UNSEEN) == "yes")
 
 
 def _list_arguments(question: Question) -> Iterator[tuple[int, str, Json]]:
@@ -98,5 +127,16 @@ def _build_row(number: int, name: str, value: Json, entered: Mapping[str, str]) 
         f'<p class="field"><label><code>{label}</code> <small>now {shown}</small>'
         f'<select name="bound {number}">{options}</select></label>'
         f'<input name="value {number}" value="{escape(entered.get(f"value {number}", ""))}" autocomplete="off"'
-        f' spellcheck="false" aria-label="The bound of {label}" placeholder="such as 50, or Ada, Bob"></p>'
+        f' spellcheck="false" aria-label="The bound of {label}" placeholder="such as 50, or Ada, Bob">'
+        f"{_build_least(number, label, value, entered) if is_number else ''}</p>"
+    )
+
+
+def _build_least(number: int, label: str, value: Json, entered: Mapping[str, str]) -> str:
+    """Return the field of the lower bound that goes with "at most"."""
+    # AT-49
+    least = escape(entered.get(f"least {number}", str(find_default_least(value))))
+    return (
+        f'<label><small>With "at most": at least</small><input name="least {number}" value="{least}"'
+        f' autocomplete="off" inputmode="decimal" aria-label="The lower bound of {label}"></label>'
     )

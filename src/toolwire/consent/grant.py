@@ -3,23 +3,27 @@
 Rules:
 - A grant may have bounds: conditions on the arguments, a number of calls, a time. All of them must hold.
 - A condition about an argument that a call does not have never holds, and a list of no conditions covers no call.
+- A call with an argument that the approved call did not have is not covered, unless the user said so.
 - What cannot be read covers no call, so that the user is asked.
 """
 # XL-047, CC-03
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
+from toolwire.core.condition import ONLY
 from toolwire.core.dataclass import dataclass
 from toolwire.core.grant_bounds import GrantBounds
-from toolwire.core.json_pointer import MISSING, resolve_pointer
+from toolwire.core.json_pointer import MISSING, parse_pointer, resolve_pointer
 from toolwire.core.model import Condition, Json, Tool
+from toolwire.framing.visible_text import make_visible
 
 from .conditions import describe_condition, is_met
 from .tool_definition import build_definition, definition_hash
 
+_MAX_SHOWN = 100
 MAX_CLOCK_STEP_BACK_S = 300.0
 """How many seconds a clock may go back before all grants are void: a clock set back would lengthen them."""
 GRANT_LIFETIME_S = 30 * 86_400.0
@@ -83,8 +87,11 @@ class Grants(Protocol):
         """
         ...
 
-    def add(self, key: GrantKey, bounds: GrantBounds | None = None) -> None:
-        """Store a grant for ``key``, with ``bounds`` or without."""
+    def add(self, key: GrantKey, bounds: GrantBounds | None = None, seen: Iterable[str] | None = None) -> None:
+        """Store a grant for ``key``, with ``bounds`` or without.
+
+        ``seen`` are the names of the arguments of the call that the user approved with ``bounds``.
+        """
         ...
 
     def revoke(self, id_: str) -> bool:
@@ -117,20 +124,39 @@ def grant_key(site: str, tool: Tool, *, principal: str = "", connection: str = "
 
 def covers_call(conditions: Conditions, tool: Tool, arguments: Mapping[str, Json]) -> bool:
     """Return whether a grant with these ``conditions`` covers a call of ``tool`` with ``arguments``."""
-    # CC-03: a default of the tool is the site's word, so an argument that is not there is not compared.
     if conditions is None:
         return True
-    return bool(conditions) and all(
-        resolve_pointer(arguments, one.pointer) is not MISSING and is_met(one, tool, arguments) is True
-        for one in conditions
-    )
+    return bool(conditions) and all(_holds(one, tool, arguments) for one in conditions)
+
+
+def _holds(one: Condition, tool: Tool, arguments: Mapping[str, Json]) -> bool:
+    # AT-49: what nobody saw is not covered, and a pattern is about the whole text.
+    if one.op == ONLY:
+        return arguments.keys() <= set(one.value)
+    if one.op == "matches" and isinstance(one.value, str):
+        one = one._replace(value=f"^(?:{one.value})$")
+    # CC-03: a default of the tool is the site's word, so an argument that is not there is not compared.
+    return resolve_pointer(arguments, one.pointer) is not MISSING and is_met(one, tool, arguments) is True
 
 
 def describe_bounds(conditions: Conditions, uses_left: int | None) -> str:
     """Return in words what a grant covers, fit to show; its end is a time of its own."""
-    fits = "any arguments" if conditions is None else " and ".join(map(describe_condition, conditions))
+    if conditions is None:
+        fits = "any arguments"
+    else:
+        plain = [one for one in conditions if one.op != ONLY]
+        named = {parse_pointer(one.pointer)[0] for one in plain}
+        free = [name for one in conditions if one.op == ONLY for name in one.value if name not in named]
+        any_value = [f"any {', '.join(make_visible(name)[:_MAX_SHOWN] for name in free)}"] if free else []
+        nothing = ["no arguments"] if conditions and not plain and not free else []
+        fits = " and ".join([*map(_describe, plain), *any_value, *nothing])
     number = "" if uses_left is None else "1 more call" if uses_left == 1 else f"{uses_left:,} more calls"
     return "; ".join(part for part in (fits or "no call", number) if part)
+
+
+def _describe(condition: Condition) -> str:
+    text = describe_condition(condition)
+    return f"{text} as a whole" if condition.op == "matches" else text
 
 
 def find_end(now: float, valid_s: float, bounds: GrantBounds) -> float:

@@ -35,6 +35,22 @@ def read_conditions(data: Json) -> tuple[Condition, ...] | None:
     return tuple(Condition(one["pointer"], one["op"], one.get("value", True)) for one in data)
 
 
+ONLY: Final = "only"
+"""The operator of the condition of a grant that names all arguments which a call may have. No tool declares it."""
+
+
+def read_grant_conditions(data: Json) -> tuple[Condition, ...] | None:
+    """Return the conditions of a grant in ``data``, or None if any part of it cannot be read."""
+    # AT-49
+    last = data[-1] if isinstance(data, list) and data else None
+    if not isinstance(last, Mapping) or last.get("op") != ONLY:
+        return read_conditions(data)
+    names, others = last.get("value"), read_conditions(data[:-1])
+    if others is None or not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+        return None
+    return (*others, Condition("", ONLY, names))
+
+
 def write_conditions(conditions: tuple[Condition, ...]) -> list[Json]:
     """Return ``conditions`` as JSON data."""
     return [{"pointer": one.pointer, "op": one.op, "value": one.value} for one in conditions]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Any, Final
 
-from .condition import read_ask_when
+from .condition import ONLY, read_ask_when
 from .dataclass import dataclass
 from .errors import DefinitionError
+from .json_pointer import parse_pointer
 from .model import Condition, Json
 
 MAX_USES: Final = 1_000_000
@@ -20,7 +21,10 @@ class GrantBounds:
 
     ``conditions`` are tuples of pointer, operator and value, as in ``@tool(ask_when=...)``, at most 16. Each must hold,
     and one about an argument that a call does not have never holds. An empty sequence covers no call; ``None`` covers
-    any arguments. ``uses`` is how many later calls are covered, ``until`` is a time in seconds since 1970.
+    any values. ``uses`` is how many later calls are covered, ``until`` is a time in seconds since 1970.
+
+    A later call may have the arguments of the approved call and those in the conditions. An argument that the user did
+    not see stays absent, unless ``unseen`` is true.
 
     Raises:
         DefinitionError: no bound is given, or one of them is not valid.
@@ -30,6 +34,7 @@ class GrantBounds:
     conditions: Sequence[Condition | tuple[str, str, Json]] | None = None
     uses: int | None = None
     until: float | None = None
+    unseen: bool = False
 
     def __post_init__(self) -> None:
         if self.conditions is None and self.uses is None and self.until is None:
@@ -41,11 +46,22 @@ class GrantBounds:
             raise DefinitionError(f"uses is a number of calls from 1 to {MAX_USES:,}, not {self.uses!r}.")
         if self.until is not None and not _is_time(self.until):
             raise DefinitionError(f"until is a time in seconds since 1970, not {self.until!r}.")
+        if type(self.unseen) is not bool:
+            raise DefinitionError(f"unseen must be true or false, not {self.unseen!r}.")
 
 
-def list_conditions(bounds: GrantBounds) -> tuple[Condition, ...] | None:
-    """Return the conditions of ``bounds``, or None if any arguments are covered."""
-    return None if bounds.conditions is None else tuple(Condition(*one) for one in bounds.conditions)
+def list_conditions(bounds: GrantBounds, seen: Iterable[str] | None = None) -> tuple[Condition, ...] | None:
+    """Return the conditions of ``bounds``, or None if any arguments are covered.
+
+    ``seen`` are the names of the arguments of the approved call; with them, the last condition names all arguments
+    that a later call may have.
+    """
+    conditions = None if bounds.conditions is None else tuple(Condition(*one) for one in bounds.conditions)
+    if seen is None or bounds.unseen or conditions == ():
+        return conditions
+    # AT-49: an argument that nobody saw must stay absent.
+    named = (parse_pointer(one.pointer)[0] for one in conditions or ())
+    return (*(conditions or ()), Condition("", ONLY, list(dict.fromkeys([*seen, *named]))))
 
 
 def _is_time(value: Any) -> bool:

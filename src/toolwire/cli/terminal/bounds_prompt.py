@@ -9,7 +9,17 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final, TypeVar
 
-from toolwire.consent.bound_text import build_bounds, parse_bound, parse_until, parse_uses
+from toolwire.consent.bound_text import (
+    ANY,
+    UPPER,
+    build_bounds,
+    find_default_least,
+    list_absent,
+    parse_bound,
+    parse_least,
+    parse_until,
+    parse_uses,
+)
 from toolwire.consent.display import find_secrets
 from toolwire.consent.grant import describe_bounds
 from toolwire.core.check import Question
@@ -55,11 +65,21 @@ def _read_bounds(question: Question, read: Callable[[str], str]) -> GrantBounds:
         text = make_visible_json(value)
         text = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
         prompt = f"  {shown} = {text} [this value only]: "
-        conditions.append(_read_entry(prompt, read, partial(parse_bound, name, value)))
+        condition = _read_entry(prompt, read, partial(parse_bound, name, value))
+        conditions.append(condition)
+        if condition is not None and condition.op in UPPER:
+            # AT-49: whoever sets an upper bound seldom means any negative amount.
+            least = find_default_least(value)
+            prompt = f"  {shown} at least [{least}; {ANY} for no lower bound]: "
+            conditions.append(_read_entry(prompt, read, partial(parse_least, name, value)))
+    absent = list_absent(question)
+    unseen = bool(absent) and _read_entry(
+        f"  Other arguments ({', '.join(map(make_visible, absent))}) [never; {ANY} for any]: ", read, _parse_unseen
+    )
     uses = _read_entry(f"  How many calls? [{_USES}]: ", read, _parse_uses)
     now = datetime.now().astimezone()
     until = _read_entry("  Until when, such as friday or 12h? [30 days]: ", read, partial(parse_until, now))
-    return build_bounds(conditions, uses, until)
+    return build_bounds(conditions, uses, until, unseen=unseen)
 
 
 def _read_entry(prompt: str, read: Callable[[str], str], parse: Callable[[str], T]) -> T:
@@ -74,6 +94,12 @@ def _read_entry(prompt: str, read: Callable[[str], str], parse: Callable[[str], 
         except DefinitionError as error:
             print_error(escaped(str(error)))
     return parse(read(prompt))
+
+
+def _parse_unseen(text: str) -> bool:
+    if text not in ("", ANY):
+        raise DefinitionError(f"Type {ANY} to cover calls with these arguments too, or nothing.")
+    return text == ANY
 
 
 def _parse_uses(text: str) -> int | None:

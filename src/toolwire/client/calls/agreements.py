@@ -158,13 +158,14 @@ class Agreements:
         tool, arguments = call.tool, call.arguments
         return self._session.grants.spend(self.grant_key(tool), lambda one: covers_call(one, tool, arguments))
 
-    def remember(self, tool: Tool, *, always: bool, bounds: GrantBounds | None = None) -> None:
-        """Keep the definition of ``tool`` as approved, and with ``always`` add a grant for later calls."""
+    def remember(self, call: Call, *, always: bool, bounds: GrantBounds | None = None) -> None:
+        """Keep the definition of the tool of ``call`` as approved, and with ``always`` add a grant for later calls."""
+        tool = call.tool
         known = self._define(tool)
         self._session.grants.pin_definition(known.key, known.parts)
         self._unchanged.pop(id(tool), None)
         if always:
-            self._session.grants.add(known.key, bounds)
+            self._session.grants.add(known.key, bounds, call.arguments)
 
     def record(
         self, tool: Tool, bound: str, decision: str, answer: Answer, took_s: float = 0.0, *, receipt: str = ""

@@ -142,7 +142,7 @@ class Questions:
         if answer.always is True and not always and answer.keep_level is None:
             # I-21: a program whose "always" is not kept must learn of it.
             _log.warning("%s was called once; your always is not kept: %s", tool.name, _explain_no_always(full))
-        self.agreements.remember(tool, always=always and has_known_bounds, bounds=answer.bounds)
+        self.agreements.remember(permitted.call, always=always and has_known_bounds, bounds=answer.bounds)
         state.add_approval(full, bound, session.clock(), unseen=answer.unseen)
         return permitted
 

@@ -186,7 +186,7 @@ class Inbox:
             return self._build_refusal(name, id_)
         if answer.allowed:
             if answer.always and key is not None:
-                self._grants.add(key, answer.bounds)
+                self._grants.add(key, answer.bounds, call.arguments)
             return None
         reason = f": {answer.reason}" if answer.reason else ""
         details = {"denied": True, "reason": answer.reason} if answer.reason else {"denied": True}

@@ -7,7 +7,7 @@ import logging
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from toolwire.consent.grant import (
     GrantKey,
     find_end,
 )
-from toolwire.core.condition import read_conditions, write_conditions
+from toolwire.core.condition import read_grant_conditions, write_conditions
 from toolwire.core.grant_bounds import GrantBounds, list_conditions
 from toolwire.core.model import Json
 from toolwire.stores.database import Database, SharedRows
@@ -158,7 +158,7 @@ class StoredGrants:
             return self._note_failure(error)
         return False
 
-    def add(self, key: GrantKey, bounds: GrantBounds | None = None) -> None:
+    def add(self, key: GrantKey, bounds: GrantBounds | None = None, seen: Iterable[str] | None = None) -> None:
         """Store a grant that is valid from now on for the lifetime of grants, or within ``bounds``."""
         now = self._now()
         with self._database.transaction() as cursor:
@@ -166,7 +166,7 @@ class StoredGrants:
             cursor.execute("DELETE FROM grants WHERE expires_at <= ?", (now,))
             cursor.execute("DELETE FROM bounded_grants WHERE expires_at <= ?", (now,))
             if bounds is not None:
-                conditions = list_conditions(bounds)
+                conditions = list_conditions(bounds, seen)
                 kept = None if conditions is None else json.dumps(write_conditions(conditions))
                 end = find_end(now, self._valid_s, bounds)
                 row = (secrets.token_hex(4), *key, now, end, kept, bounds.uses)
@@ -232,7 +232,7 @@ def _read_conditions(text: Any) -> Conditions:
     if text is None:
         return None
     try:
-        return read_conditions(json.loads(text)) or ()
+        return read_grant_conditions(json.loads(text)) or ()
     except (ValueError, TypeError, RecursionError):
         return ()
 

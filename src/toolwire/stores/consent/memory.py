@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -71,7 +71,7 @@ class MemoryGrants:
         found = [grant for grant in self._bounded.values() if grant.key == key and now < grant.expires_at]
         return sorted(found, key=lambda grant: (grant.uses_left is not None, grant.expires_at))
 
-    def add(self, key: GrantKey, bounds: GrantBounds | None = None) -> None:
+    def add(self, key: GrantKey, bounds: GrantBounds | None = None, seen: Iterable[str] | None = None) -> None:
         """Store a grant, with ``bounds`` or without."""
         now = self._now()
         # Without the grant the user is asked again, which is safe.
@@ -82,7 +82,7 @@ class MemoryGrants:
         if bounds is None:
             self._grants[key] = grant
         elif (until := find_end(now, self._valid_s, bounds)) > now:
-            conditions = list_conditions(bounds)
+            conditions = list_conditions(bounds, seen)
             self._bounded[grant.id] = replace(
                 grant, expires_at=until, conditions=conditions, uses_left=bounds.uses, is_bounded=True
             )
