@@ -208,4 +208,47 @@ def test_the_log_is_searched_and_exported(site: str, state: Path, toolwire: Call
     wrong = toolwire("approvals", "log", "--since", "yesterday")
     assert (wrong.code, "is no time" in wrong.err) == (2, True)
     listed = json.loads(toolwire("approvals", "list", "--json").out)
-    assert listed == {"waiting": [], "grants": [], "levels": []}
+    assert listed == {"waiting": [], "grants": [], "levels": [], "definitions": []}
+
+
+@pytest.mark.requirement("FU-55", "FU-59")
+def test_permissions_are_one_row_for_each_tool_and_server_and_every_row_is_cleared(
+    site: str, state: Path, toolwire: Callable[..., Any]
+) -> None:
+    for protocol in ("otc", "opentool", "mcp"):
+        assert toolwire("call", site, "add", "a=1", "--protocol", protocol, "--agree").code == 0
+    listed = toolwire("approvals").out
+    rows = [line for line in listed.splitlines() if "Desk.add" in line]
+    assert len(rows) == 1
+    assert "every call, as its site needs no question, in 3 forms" in rows[0]
+    assert "unasked" not in listed
+    assert toolwire("approvals", "revoke", rows[0].split()[0]).code == 0
+    assert "Desk.add" not in toolwire("approvals").out
+    for protocol in ("otc", "opentool", "mcp"):
+        assert toolwire("call", site, "add", "a=1", "--protocol", protocol).code == 3
+    assert "Desk.say" in toolwire("approvals").out
+
+
+@pytest.mark.requirement("FU-55")
+def test_all_that_is_kept_for_a_site_is_shown_and_revoked_by_its_url(
+    site: str, state: Path, toolwire: Callable[..., Any]
+) -> None:
+    assert toolwire("call", site, "note", "text=a", "--yes").code == 0
+    listed = toolwire("approvals").out
+    assert listed.startswith("Nothing waits")  # --yes allows no later call
+    assert "APPROVED ONCE: A CHANGED DEFINITION IS SHOWN" in listed
+    assert json.loads(toolwire("approvals", "--json").out)["definitions"] == [{"site": site, "tool": "Desk.note@1.2.0"}]
+    assert toolwire("call", site, "add", "a=1", "--protocol", "otc", "--agree").code == 0
+    told = toolwire("approvals", "revoke", site)
+    assert (told.code, f"Nothing is allowed for {site} any more" in told.out) == (0, True)
+    assert "Desk" not in toolwire("approvals").out
+    assert toolwire("call", site, "add", "a=1", "--protocol", "otc").code == 3
+    again = toolwire("approvals", "revoke", site)
+    assert (again.code, "Nothing is kept for" in again.err) == (1, True)
+
+
+@pytest.mark.requirement("FU-55")
+def test_flags_say_what_they_keep(toolwire: Callable[..., Any]) -> None:
+    told = " ".join(toolwire("call", "--help").out.split())
+    assert "for 30 days or until a definition changes" in told
+    assert "only its definition is kept, to show later changes" in told

@@ -124,6 +124,21 @@ def test_secrets_of_a_question_are_in_no_field_of_the_inbox(start: Callable[...,
     assert 'name="value 1"' not in page
 
 
+@pytest.mark.requirement("FU-55")
+def test_permissions_of_one_tool_are_one_row_whatever_the_protocol(start: Callable[..., Started]) -> None:
+    console = start()
+    for tool, definition in (("order", "a"), ("order", "b"), ("order unasked", "a"), ("order unasked", "c")):
+        console.source.grants.add(
+            GrantKey("me", "shop", SHOP, tool.replace("order", "Shop.order@1.0.0"), definition * 64)
+        )
+    browser = console.browser()
+    page = unescape(browser.get("/permissions").text)
+    assert page.count("<code>Shop.order@1.0.0</code>") == 1
+    assert "every call, in 3 forms such as by several protocols" in page
+    browser.submit("/permissions", id=console.source.grants.list_grants()[0].id)
+    assert console.source.grants.list_grants() == []
+
+
 @pytest.mark.requirement("CO-02", "CC-03")
 def test_permission_is_shown_with_its_bounds_and_taken_back(start: Callable[..., Started]) -> None:
     console = start()

@@ -569,7 +569,11 @@ def _add_call(parser: Parser) -> None:
         "--ask", choices=["terminal", "page", "store"], default="terminal", help="where toolwire asks you (%(default)s)"
     )
     _add_agree(parser)
-    parser.add_argument("--yes", action="store_true", help="approve in advance, if the site allows that")
+    parser.add_argument(
+        "--yes",
+        action="store_true",
+        help="approve this call in advance, if the site allows it; only its definition is kept, to show later changes",
+    )
     parser.add_argument(
         "--start",
         action="store_true",
@@ -780,7 +784,7 @@ def _add_approvals(parser: Parser) -> None:
         nargs="?",
         default="",
         metavar="ID | SITE | FILE",
-        help="the question, the grant, the site, or a file with receipts",
+        help="the question, the grant, the site (set, unset, revoke), or a file with receipts",
     )
     parser.add_argument(
         "words", nargs="*", metavar="TOOL LEVEL", help="set: a tool, and per-call or deny; unset: a tool"
@@ -932,7 +936,8 @@ def _add_agree(parser: Parser) -> None:
     parser.add_argument(
         "--agree",
         action="store_true",
-        help="agree to the tools that only their site declares as safe: they run without a question",
+        help="trust the tools that only their site declares as safe: they run without a question, for 30 days or until"
+        " a definition changes; `toolwire approvals` shows and revokes that",
     )
 
 

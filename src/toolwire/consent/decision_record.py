@@ -11,10 +11,11 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import fields
 from typing import NamedTuple, Protocol
 
 from toolwire.core.dataclass import dataclass
+from toolwire.core.model import Json
 
 from .tool_definition import compute_digest
 
@@ -73,9 +74,12 @@ class Audit(Protocol):
         ...
 
 
+_MEMBERS = tuple(each.name for each in fields(Decision))
+
+
 def compute_chain_digest(before: str, number: int, record: Decision) -> str:
     """Return the digest of ``record``, which follows the record with the digest ``before``."""
-    members = asdict(record)
+    members: dict[str, Json] = {name: getattr(record, name) for name in _MEMBERS}  # all are texts and numbers
     for name in ("site", "receipt"):  # records of earlier versions have none, and keep their digest
         if not members[name]:
             del members[name]

@@ -11,7 +11,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from toolwire.core.condition import ONLY
 from toolwire.core.dataclass import dataclass
@@ -67,6 +67,64 @@ class Grant:
     conditions: Conditions = None
     uses_left: int | None = None
     is_bounded: bool = False
+
+
+UNASKED: Final = " unasked"
+"""What follows the id of a tool in the key of a grant that only trusts its site's word, which is no "always"."""
+
+
+class Permission(NamedTuple):
+    """The grants of one tool of one server that cover the same calls: one row for the user, revoked as one."""
+
+    # FU-55
+    grants: tuple[Grant, ...]
+
+    @property
+    def id(self) -> str:
+        """The id by which the user names the row: that of its oldest grant."""
+        return self.grants[0].id
+
+    @property
+    def key(self) -> GrantKey:
+        """The key of its oldest grant."""
+        return self.grants[0].key
+
+    @property
+    def tool(self) -> str:
+        """The id of the tool."""
+        return self.key.tool.removesuffix(UNASKED)
+
+    @property
+    def connections(self) -> str:
+        """The names of the connections, in order."""
+        return ", ".join(dict.fromkeys(one.key.connection for one in self.grants))
+
+    @property
+    def expires_at(self) -> float:
+        """When the last of the grants ends."""
+        return max(one.expires_at for one in self.grants)
+
+    @property
+    def covers(self) -> str:
+        """Which calls are covered, in words fit to show."""
+        first = self.grants[0]
+        if first.is_bounded:
+            return describe_bounds(first.conditions, first.uses_left)
+        is_asked = any(not one.key.tool.endswith(UNASKED) for one in self.grants)
+        covered = "every call" if is_asked else "every call, as its site needs no question"
+        definitions = len({one.key.definition for one in self.grants})
+        return covered if definitions == 1 else f"{covered}, in {definitions} forms such as by several protocols"
+
+
+def group_permissions(grants: Iterable[Grant]) -> list[Permission]:
+    """Return one row for each tool and server, and one for each grant with bounds, oldest first."""
+    # FU-55: a definition has the address, so each protocol has a grant of its own.
+    rows: dict[tuple[str, ...], list[Grant]] = {}
+    for one in grants:
+        tool = one.key.tool.removesuffix(UNASKED)
+        name = (one.id,) if one.is_bounded else (one.key.principal, one.key.origin, tool)
+        rows.setdefault(name, []).append(one)
+    return [Permission(tuple(found)) for found in rows.values()]
 
 
 class Grants(Protocol):

@@ -8,7 +8,7 @@ from html import escape
 from typing import Protocol
 
 from toolwire.client.discovery.discover import complete_url
-from toolwire.consent.grant import Grant, describe_bounds
+from toolwire.consent.grant import Grant, Permission, group_permissions
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval
 from toolwire.core.url_origin import get_origin
@@ -39,7 +39,7 @@ class Permissions(Protocol):
 
 def build_permissions(grants: Permissions, request: PageRequest) -> Page:
     """Return the permissions with their bounds, and a button to take each one back."""
-    rows = [_list_cells(request, grant) for grant in grants.list_grants()]
+    rows = [_list_cells(request, one) for one in group_permissions(grants.list_grants())]
     header = ("Tool", "Site", "Covers", "Given", "Ends", "")
     empty = (
         '<p class="empty">Nothing is allowed for later calls: each one that needs consent asks. '
@@ -53,8 +53,11 @@ def build_permissions(grants: Permissions, request: PageRequest) -> Page:
 
 
 def revoke_permission(grants: Permissions, request: PageRequest) -> Redirect:
-    """Take one permission back."""
-    return Redirect("/permissions", "revoked" if grants.revoke(request.get("id")) else "not-there")
+    """Take one permission back: all grants of its row."""
+    id_ = request.get("id")
+    row = next((one for one in group_permissions(grants.list_grants()) if one.id == id_), None)
+    done = [grants.revoke(one.id) for one in row.grants] if row is not None else []
+    return Redirect("/permissions", "revoked" if any(done) else "not-there")
 
 
 def build_rules(source: ConsoleSource, request: PageRequest) -> Page:
@@ -85,20 +88,16 @@ def change_rule(source: ConsoleSource, request: PageRequest) -> Page | Redirect:
     return Redirect("/rules", "rule")
 
 
-def _list_cells(request: PageRequest, grant: Grant) -> list[str]:
-    tool, _, claim = grant.key.tool.partition(" ")
-    name = make_visible(tool)
-    covers = "what the site calls harmless" if claim else "every call"
-    if grant.is_bounded:
-        covers = describe_bounds(grant.conditions, grant.uses_left)
+def _list_cells(request: PageRequest, row: Permission) -> list[str]:
+    name = make_visible(row.tool)
     return [
         f"<code>{escape(name)}</code>",
-        f"{escape(make_visible(grant.key.origin))}<br><small>{escape(make_visible(grant.key.connection))}</small>",
-        escape(covers),
-        build_moment(grant.given_at),
-        build_moment(grant.expires_at),
+        f"{escape(make_visible(row.key.origin))}<br><small>{escape(make_visible(row.connections))}</small>",
+        escape(row.covers),
+        build_moment(row.grants[0].given_at),
+        build_moment(row.expires_at),
         (
-            f"{request.open_form('/permissions', [('id', grant.id)])}"
+            f"{request.open_form('/permissions', [('id', row.id)])}"
             f'<button class="danger small" aria-label="Take back: {escape(name)}">Take back</button></form>'
         ),
     ]

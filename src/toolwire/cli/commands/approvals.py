@@ -10,6 +10,7 @@ import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.receipts import print_keys, verify_receipts
@@ -19,15 +20,16 @@ from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import list_question
 from toolwire.consent.bound_text import build_bounds, parse_named_bound, parse_until, parse_uses
 from toolwire.consent.decision_record import find_chain_fault
-from toolwire.consent.grant import Grant, describe_bounds
+from toolwire.consent.grant import Permission, group_permissions
 from toolwire.core.check import Answer, Question
-from toolwire.core.condition import write_conditions
+from toolwire.core.condition import ONLY, write_conditions
 from toolwire.core.errors import ToolwireError
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Approval, Json, Problem
 from toolwire.core.selection import Selection
 from toolwire.framing.call_document import write_time
 from toolwire.stores.consent.audit import list_audit_files
+from toolwire.stores.consent.grants import StoredGrants
 from toolwire.stores.consent.open import (
     Place,
     StoredLevels,
@@ -71,7 +73,7 @@ def _run(place: Place, arguments: argparse.Namespace) -> int:
         case "allow" | "deny":
             return _answer(place, arguments)
         case "revoke":
-            return _revoke(place, arguments.id)
+            return _revoke(open_grants(place), arguments.id)
         case "log":
             return _verify(place) if arguments.verify else _log(place, arguments)
         case _:
@@ -90,7 +92,10 @@ def _prove(place: Place, arguments: argparse.Namespace) -> int:
 
 
 def _list(place: Place, *, as_json: bool) -> int:
-    waiting, granted = open_approvals(place).list_pending(), open_grants(place).list_grants()
+    grants = open_grants(place)
+    waiting, granted = open_approvals(place).list_pending(), group_permissions(grants.list_grants())
+    known = {(row.key.origin, row.tool) for row in granted}
+    pinned = [one for one in grants.list_pinned() if one not in known]
     levels = open_levels(place).list_levels()
     if as_json:
         listed: dict[str, Json] = {
@@ -101,18 +106,19 @@ def _list(place: Place, *, as_json: bool) -> int:
             "grants": [
                 {
                     "id": one.id,
-                    "tool": one.key.tool,
-                    "connection": one.key.connection,
+                    "tool": one.tool,
+                    "connection": one.connections,
                     "site": one.key.origin,
                     "until": write_time(one.expires_at),
-                    "covers": _describe_grant(one),
-                    "conditions": None if one.conditions is None else write_conditions(one.conditions),
-                    "uses_left": one.uses_left,
+                    "covers": one.covers,
+                    "conditions": _write_conditions(one),
+                    "uses_left": one.grants[0].uses_left,
                 }
                 for one in granted
             ],
         }
         listed["levels"] = [{"site": one.site, "tool": one.tool, "level": one.level.value} for one in levels]
+        listed["definitions"] = [{"site": site, "tool": tool} for site, tool in pinned]
         print(json_text(listed, indent=2))
         return OK
     for one in waiting:
@@ -123,11 +129,11 @@ def _list(place: Place, *, as_json: bool) -> int:
         rows = [
             (
                 one.id,
-                escaped(one.key.tool),
-                escaped(one.key.connection),
+                escaped(one.tool),
+                escaped(one.connections),
                 one.key.origin,
                 show_time(one.expires_at),
-                _describe_grant(one),
+                one.covers,
             )
             for one in granted
         ]
@@ -137,13 +143,16 @@ def _list(place: Place, *, as_json: bool) -> int:
         print_table(("site", "your level for", "level"), kept, sys.stdout)
     if not waiting and not granted and not levels:
         print("Nothing waits for an answer, and nothing is allowed for good.")
+    if pinned:
+        rows_of_pins = [(site, escaped(tool)) for site, tool in pinned]
+        print_table(("site", "approved once: a changed definition is shown"), rows_of_pins, sys.stdout)
     return OK
 
 
-def _describe_grant(grant: Grant) -> str:
-    """Return in words which calls ``grant`` covers."""
-    # CC-03
-    return describe_bounds(grant.conditions, grant.uses_left) if grant.is_bounded else "every call"
+def _write_conditions(row: Permission) -> Json:
+    """Return the conditions of ``row`` as data; without the one that names the arguments of the approved call."""
+    conditions = row.grants[0].conditions
+    return None if conditions is None else write_conditions(tuple(one for one in conditions if one.op != ONLY))
 
 
 def _change_level(store: StoredLevels, arguments: argparse.Namespace) -> int:
@@ -220,10 +229,27 @@ def _read_bounds(arguments: argparse.Namespace) -> GrantBounds | None:
     return build_bounds(map(parse_named_bound, arguments.bound), uses, until)
 
 
-def _revoke(place: Place, id_: str) -> int:
-    if open_grants(place).revoke(id_):
+def _revoke(grants: StoredGrants, id_: str) -> int:
+    """Revoke the grants of one row, or all that is kept for a site."""
+    # FU-55
+    row = next(
+        (one for one in group_permissions(grants.list_grants()) if id_ in [each.id for each in one.grants]), None
+    )
+    if row is not None:
+        for one in row.grants:
+            grants.revoke(one.id)
         return OK
-    raise ToolwireError(f"There is no grant {id_}: `toolwire approvals list` shows them.")
+    if not _LIKE_A_SITE.search(id_):
+        raise ToolwireError(f"There is no grant {id_}: `toolwire approvals list` shows them.")
+    site = find_site(id_)
+    count = grants.forget(site)
+    if not count:
+        raise ToolwireError(f"Nothing is kept for {site}: `toolwire approvals list` shows what is.")
+    print(f"Nothing is allowed for {site} any more: {count} entr{'y' if count == 1 else 'ies'} deleted.")
+    return OK
+
+
+_LIKE_A_SITE: Final = re.compile(r"[:./]|localhost")
 
 
 def _log(place: Place, arguments: argparse.Namespace) -> int:

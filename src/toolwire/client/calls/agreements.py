@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import Decision, DefinitionLock
 from toolwire.consent.binding import CredentialRef
-from toolwire.consent.grant import GrantKey, covers_call
+from toolwire.consent.grant import UNASKED, GrantKey, covers_call
 from toolwire.consent.policy import CurrentPreferences, find_unasked_writes
 from toolwire.consent.tool_definition import Change, build_definition, definition_hash, find_changes
 from toolwire.core.catalog import Catalog
@@ -30,7 +30,7 @@ from toolwire.core.model import Call, Json, Kind, Problem, Tool
 
 from .session import Session
 
-_MAX_DEFINITIONS = 20_000
+_MAX_DEFINITIONS = 50_000
 _CHANGED = "The site has changed this tool since it was approved."
 _TARGET_CHANGED = "You approved this tool at another address, or over another protocol."
 _CREDENTIAL_CHANGED = "You approved this tool with another credential, or with none."
@@ -65,14 +65,21 @@ class Agreements:
     """The user's agreements for the tools of one connection.
 
     ``target`` returns the method and URL of a tool; ``plan`` returns all else that decides what a call of it sends.
+    ``before`` are those of the same connection to the same tools, whose definitions are known.
     """
 
-    def __init__(self, parties: CallParties, target: Callable[[Tool], str], plan: Callable[[Tool], Any]) -> None:
+    def __init__(
+        self,
+        parties: CallParties,
+        target: Callable[[Tool], str],
+        plan: Callable[[Tool], Any],
+        before: Agreements | None = None,
+    ) -> None:
         self._parties = parties
         self._session = parties.session
         self._target = target
         self._plan = plan
-        self._defined: dict[int, _DefinedTool] = {}
+        self._defined: dict[int, _DefinedTool] = {} if before is None else dict(before._defined)
         self._unchanged: dict[int, Tool] = {}
         self._agreed: set[int] = set()
 
@@ -96,6 +103,8 @@ class Agreements:
             return tool
         # The claim is kept beside the fact, so that a user can be told why a call is asked about.
         doubted = replace(tool, safe=False, claimed_safe=True)
+        # GR-04: a definition has the claim and not whether it is believed, so that of both is one.
+        self._defined[id(doubted)] = self._define(tool)._replace(tool=doubted)
         agreed = find_unasked_writes((doubted,)) and self._session.grants.has_grant(self._agreement_key(doubted))
         return tool if agreed else doubted
 
@@ -116,6 +125,7 @@ class Agreements:
     def agree(self, tools: Iterable[Tool]) -> None:
         """Let ``tools`` run as the site declares, until their definitions change."""
         for tool in tools:
+            # XL-055: each is recorded by itself, so that a reader of the log finds it by its tool.
             self._agreed.add(id(tool))
             self._session.grants.add(self._agreement_key(tool))
             self.record(tool, "", "agreed", NO_APPROVER)
@@ -211,7 +221,7 @@ class Agreements:
     def _agreement_key(self, tool: Tool) -> GrantKey:
         # A name of its own: an agreement must not pass for a grant, which is an "always" of the user.
         key = self.grant_key(tool)
-        return key._replace(tool=f"{key.tool} unasked")
+        return key._replace(tool=f"{key.tool}{UNASKED}")
 
 
 def _explain_changes(parts: set[str]) -> str:

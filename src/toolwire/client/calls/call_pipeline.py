@@ -93,6 +93,7 @@ class CallPipeline:
         definitions: CurrentDefinitions | None = None,
         kept: PreferenceStore | None = None,
         wait_s: float = DEFAULT_WAIT_S,
+        before: Agreements | None = None,
     ) -> None:
         self.session = session
         self.name = name
@@ -125,6 +126,7 @@ class CallPipeline:
             parties,
             target=lambda tool: codec.target(self.peer, Call(tool, {})),
             plan=lambda tool: None if codec.plan is None else codec.plan(self.peer, tool),
+            before=before,
         )
         # Only in HTTP does the method itself say that a call reads; elsewhere it is the site's word.
         if not codec.safe_by_method:
@@ -166,11 +168,12 @@ class CallPipeline:
         end_session = self._codec.end_session
         return None if end_session is None else end_session(self.peer)
 
-    def rebuild(self, peer: Peer) -> CallPipeline:
+    def rebuild(self, peer: Peer, before: Agreements | None = None) -> CallPipeline:
         """Return the pipeline of this connection after its server was fetched again as ``peer``.
 
         Limits keep their counts. A grant stays valid if the definition is the same, and is void otherwise. The user is
         asked again about a tool that the site lets run without a question, unless they agreed to this definition.
+        ``before`` has the definitions of the tools of ``peer``, if these are the same.
         """
         # XL-048, D-04: consent is to a definition, so a changed definition ends it.
         pipeline = CallPipeline(
@@ -186,6 +189,7 @@ class CallPipeline:
             budget=self._budget,
             definitions=self._current,
             wait_s=self.waits.total_s,
+            before=before,
         )
         # Called for its effect: it marks the tools whose present definition the user has agreed to.
         pipeline.find_unapproved()
@@ -220,7 +224,7 @@ class CallPipeline:
     def agree(self, tools: tuple[Tool, ...]) -> CallPipeline:
         """Return the pipeline in which ``tools`` run as the site declares, until their definitions change."""
         self._agreements.agree(tools)
-        return self.rebuild(self._declared_peer)
+        return self.rebuild(self._declared_peer, self._agreements)
 
     def run(self, call: Call, state: CallState | None = None) -> Flow[Result]:
         """Return the result of ``call``: checks first, then the user if needed, then the server.

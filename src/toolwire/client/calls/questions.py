@@ -129,12 +129,12 @@ class Questions:
         if self._compute_binding(prepared, state) != bound:
             record(tool, bound, "changed", answer, took_s)
             return _CHANGED
-        permitted: PreparedCall | Problem = prepared
+        permitted = prepared
         if answer.arguments is not None:
-            permitted = self._replace_arguments(prepared, answer.arguments, state)
-            if isinstance(permitted, Problem):
-                return permitted
-            bound = self._compute_binding(permitted, state)
+            edited = self._replace_arguments(prepared, answer.arguments, state)
+            if isinstance(edited, Problem):
+                return edited
+            permitted, bound = edited, self._compute_binding(edited, state)
         record(tool, bound, "allowed", answer, took_s)
         # An approver is foreign code, and may say "always" where the question did not offer it.
         always = answer.always is True and full.always_allowed and answer.keep_level is None

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
@@ -86,6 +87,7 @@ class Session:
         self.data_flow = DataFlow() if traced else None
         self._catalogs: dict[str, Catalog] = {}
         self._names = _Names()
+        self._lock = threading.Lock()  # connections open in several threads
 
     def admit(self, name: str, host: str, catalog: Catalog) -> str:
         """Add a connection and return its name: ``name``, or one made from ``host`` if that is empty.
@@ -97,13 +99,16 @@ class Session:
         if name:
             if _NAME.fullmatch(name) is None:
                 raise DefinitionError(f"{name!r} is no name for a connection: a letter, then letters, digits, - and _.")
-            taken = self._names.find_clash(name)
+            with self._lock:
+                taken = self._names.find_clash(name)
+                if not taken:
+                    self._names.add(name)
             if taken:
                 raise DefinitionError(f"A connection is called {taken!r} already: choose another name than {name!r}.")
-            self._names.add(name)
         else:
             first = build_toolkit_name(host)[:24]
-            name = self._names.add_numbered(first if first[:1].isalpha() else f"at_{first}")
+            with self._lock:
+                name = self._names.add_numbered(first if first[:1].isalpha() else f"at_{first}")
         self._catalogs[name] = catalog
         return name
 
@@ -113,21 +118,22 @@ class Session:
 
     def release(self, name: str) -> None:
         """Remove the connection ``name``; another may take the name."""
-        if self._catalogs.pop(name, None) is not None:
-            self._names.remove(name)
+        with self._lock:
+            if self._catalogs.pop(name, None) is not None:
+                self._names.remove(name)
 
     def tools(self) -> Mapping[str, SessionTool]:
         """Return every tool of every connection, under a name that begins with the name of its connection."""
         return {
             f"{name}_{unique}": SessionTool(name, tool)
-            for name, catalog in self._catalogs.items()
+            for name, catalog in list(self._catalogs.items())
             for unique, tool in catalog.names.items()
         }
 
     def warnings(self) -> tuple[str, ...]:
         """Return a sentence for each tool name that several connections have."""
         homes: dict[str, list[str]] = {}
-        for name, catalog in self._catalogs.items():
+        for name, catalog in list(self._catalogs.items()):
             for unique in catalog.names:
                 homes.setdefault(make_confusable_key(unique), []).append(name)
         return tuple(

@@ -78,7 +78,8 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
             found = await self._discover()
             if self._auth_network is not None:
                 await self._driver.call(self._factory.prepare_auth, found, self._auth_network)
-            remote = self._remote = self._build_remote(found, self._factory.options.context)
+            connection = await self._connect(found)
+            remote = self._remote = self._build_remote(found, connection, self._factory.options.context)
             if remote.must_listen():
                 await self._begin_listening(remote)
         # What closes a connection does not run if opening it fails or is cancelled, so everything is closed here.
@@ -105,11 +106,23 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
     async def _end_listening(self, remote: RemoteT) -> None:
         """Stop listening."""
 
-    def _build_remote(self, found: Discovery, context: Context) -> RemoteT:
+    async def _connect(self, found: Discovery) -> Connection:
+        """Return the connection to what was found; the user is asked here, and what takes long runs in a thread."""
+        # GR-04: the definitions of many tools are computed and stored, which must not block an event loop.
+        opened = await self._driver.call(self._factory.open, found)
+        try:
+            if self._factory.asks_for_trust(opened):
+                return await self._driver.call(opened.trust)
+        except BaseException:
+            opened.connection.pipeline.session.release(opened.connection.pipeline.name)
+            raise
+        return opened.connection
+
+    def _build_remote(self, found: Discovery, connection: Connection, context: Context) -> RemoteT:
         factory, options = self._factory, self._factory.options
         self._network = self._driver.open_network(self._server, factory.call_network(found))
         return self._remote_class(
-            factory.build(found),
+            connection,
             self._network,
             options.approve,
             context,
@@ -209,7 +222,7 @@ class PendingConnection(_Opening[Transport, Notify, Remote]):
             if self._server is not None:
                 self._server.close()
             raise
-        return self._build_remote(found, ANONYMOUS)
+        return self._build_remote(found, self._factory.build(found), ANONYMOUS)
 
     def _discover_blocking(self) -> Discovery:
         """Return what the URL offers, fetched blocking and without a stored credential of a user."""

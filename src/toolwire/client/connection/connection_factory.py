@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from toolwire.client.calls.api_keys import choose_keys, describe_key
 from toolwire.client.calls.pending_grants import GrantUser, MissingGrant
@@ -42,6 +42,17 @@ if TYPE_CHECKING:  # signing in is rare, and a lot of code
     from toolwire.client.login.credential_auth import CredentialAuth
 
 T = TypeVar("T")
+
+
+class OpenedConnection(NamedTuple):
+    """A connection, and its tools that would run without a question by their site's word alone."""
+
+    connection: Connection
+    unapproved: tuple[Tool, ...]
+
+    def trust(self) -> Connection:
+        """Return the connection in which these tools run so, until their definitions change."""
+        return self.connection.agree(self.unapproved)
 
 
 class ConnectionFactory:
@@ -285,7 +296,17 @@ class ConnectionFactory:
     # Connections
 
     def build(self, found: Discovery) -> Connection:
-        """Return the connection to what was found; see ``open_connection``."""
+        """Return the connection to what was found, after the user was asked which tools they trust."""
+        opened = self.open(found)
+        return opened.trust() if self.asks_for_trust(opened) else opened.connection
+
+    def asks_for_trust(self, opened: OpenedConnection) -> bool:
+        """Return whether the user trusts the tools of ``opened`` that only their site calls harmless."""
+        agree = self.options.agree
+        return bool(opened.unapproved) and agree is not None and agree(opened.unapproved) is True
+
+    def open(self, found: Discovery) -> OpenedConnection:
+        """Return the connection to what was found; see ``open_connection``. It blocks where there are many tools."""
         options = self.options
         if options.command is not None and found.peer is None:
             meaning = found.probes[-1].meaning if found.probes else "it did not answer."
@@ -307,15 +328,13 @@ class ConnectionFactory:
             locked=options.locked,
             credential=self.credential_of,
         )
-        unapproved = connection.pipeline.find_unapproved()
-        if unapproved and options.agree is not None and options.agree(unapproved) is True:
-            connection = connection.agree(unapproved)
-        return replace(
+        connection = replace(
             connection,
             keys=options.keys_by_scheme,
             declares_scopes=self.auth is not None,
             grant_user=self._build_grant_user(connection.peer.url),
         )
+        return OpenedConnection(connection, connection.pipeline.find_unapproved())
 
     def _build_grant_user(self, url: str) -> GrantUser | None:
         """Return how to show the user where to grant access that a tool lacks, or None without a user."""

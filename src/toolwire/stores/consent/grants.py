@@ -222,6 +222,22 @@ class StoredGrants:
         found: Mapping[str, Json] | None = json.loads(rows[0][0]) if rows else None
         return found
 
+    def list_pinned(self) -> Sequence[tuple[str, str]]:
+        """Return the site and the id of each tool of which an approved definition is stored."""
+        # FU-55
+        rows: Any = self._database.select_rows("SELECT DISTINCT origin, tool FROM pins ORDER BY origin, tool")
+        return [(row[0], row[1]) for row in rows]
+
+    def forget(self, site: str) -> int:
+        """Delete all grants and approved definitions of ``site``, an origin; return how many."""
+        # FU-55
+        count = 0
+        with self._database.transaction() as cursor:
+            for table in ("grants", "bounded_grants", "pins"):
+                statement, values = f"DELETE FROM {table} WHERE origin = ?", (site,)  # noqa: S608 - our own names
+                count += cursor.execute(statement, values).rowcount
+        return count
+
     def close(self) -> None:
         """Close the file or the connection."""
         self._database.close()

@@ -27,6 +27,8 @@ class MemoryGrants:
         self._clock = clock
         self._valid_s = valid_s
         self._grants: dict[GrantKey, Grant] = {}
+        # GR-04: the keys of a tool, so that its outdated grants are found without a look at all others.
+        self._keys: dict[tuple[str, ...], set[GrantKey]] = {}
         self._bounded: dict[str, Grant] = {}
         self._lock = threading.Lock()
         self._pins: dict[tuple[str, ...], Mapping[str, Json]] = {}
@@ -39,6 +41,7 @@ class MemoryGrants:
         # With a clock that was set back a grant would be valid for longer than the user agreed to.
         if now < self._latest - MAX_CLOCK_STEP_BACK_S:
             self._grants.clear()
+            self._keys.clear()
             self._bounded.clear()
             self._latest = now
         self._latest = max(self._latest, now)
@@ -81,6 +84,7 @@ class MemoryGrants:
         grant = Grant(id=str(self._count), key=key, given_at=now, expires_at=now + self._valid_s)
         if bounds is None:
             self._grants[key] = grant
+            self._keys.setdefault(key[:4], set()).add(key)
         elif (until := find_end(now, self._valid_s, bounds)) > now:
             conditions = list_conditions(bounds, seen)
             self._bounded[grant.id] = replace(
@@ -92,7 +96,14 @@ class MemoryGrants:
         if self._bounded.pop(id_, None) is not None:
             return True
         found = next((key for key, grant in self._grants.items() if grant.id == id_), None)
-        return found is not None and self._grants.pop(found, None) is not None
+        return found is not None and self._remove(found)
+
+    def _remove(self, key: GrantKey) -> bool:
+        keys = self._keys.get(key[:4], set())
+        keys.discard(key)
+        if not keys:
+            self._keys.pop(key[:4], None)
+        return self._grants.pop(key, None) is not None
 
     def list_grants(self) -> Sequence[Grant]:
         """Return the valid grants, oldest first."""
@@ -103,8 +114,8 @@ class MemoryGrants:
     def revoke_outdated(self, key: GrantKey) -> None:
         """Delete the grants of the same tool and connection for any other definition."""
         # The first four parts name the tool; the fifth is the digest of its definition.
-        for other in [other for other in self._grants if other[:4] == key[:4] and other != key]:
-            del self._grants[other]
+        for other in self._keys.get(key[:4], set()) - {key}:
+            self._remove(other)
         for id_ in [id_ for id_, one in self._bounded.items() if one.key[:4] == key[:4] and one.key != key]:
             del self._bounded[id_]
 
