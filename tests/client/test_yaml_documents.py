@@ -132,6 +132,21 @@ def test_yaml_document_with_exploding_aliases_is_refused_in_one_sentence(tmp_pat
         connect_sync(str(tmp_path / "api.yaml"), selection=EVERY).__enter__()
 
 
+@pytest.mark.requirement("AT-31")
+@pytest.mark.parametrize("text", ["- " * 20_000, "a: " + "[" * 20_000, "[" * 201 + "]" * 201])
+def test_document_nested_too_deep_is_refused_alike_in_yaml_and_json(tmp_path: Path, text: str) -> None:
+    (tmp_path / "api.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConnectError, match="is nested too deep"):
+        connect_sync(str(tmp_path / "api.yaml"), selection=EVERY).__enter__()
+
+
+@pytest.mark.requirement("AT-31")
+def test_site_with_a_document_nested_too_deep_is_refused(listen: Any, encode_response: Any) -> None:
+    site = listen(encode_response(b"- " * 20_000, "content-type: text/yaml"))
+    with pytest.raises(ConnectError):
+        connect_sync(f"{site.origin}/spec", selection=EVERY).__enter__()
+
+
 @pytest.mark.requirement("XL-013", "CV-17", "O-03")
 @pytest.mark.parametrize(
     ("name", "fragment"),

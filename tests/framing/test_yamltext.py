@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from toolwire.core.model import Problem
-from toolwire.framing import yamltext
+from toolwire.framing import jsontext, yamltext
 
 
 @pytest.mark.requirement("XL-013", "CV-29", "CV-33")
@@ -83,7 +83,6 @@ def test_yaml_key_keeps_its_written_spelling(name: str) -> None:
     ("text", "reason"),
     [
         (BOMB, "its aliases stand for more than 1,000,000 values"),
-        (MERGED_BOMB, "its aliases stand for more than 1,000,000 values"),
         (
             b"a: &a {" + b", ".join(b"k%d: 1" % number for number in range(2_000)) + b"}\nb:\n" + b"- <<: *a\n" * 2_000,
             "its aliases stand for more than 1,000,000 values",
@@ -104,10 +103,13 @@ def test_yaml_key_keeps_its_written_spelling(name: str) -> None:
         (b"{{a: {b: 1}}: 2}", "name of a member"),
         (b"? [{a: 1}]\n: 2", "name of a member"),
         (b"a: " + b"9" * 5_000, "4,300 digits"),
-        (b"\n".join(b" " * depth + b"a:" for depth in range(250)), "deeper"),
-        (b"[" * 2_000, "recursion"),
         (b"a: \xff", "UTF-8"),
-        (b"a:\n\t- b", "tabs"),
+        (b"a:\n\t- b", "a tab indents a line, where YAML takes spaces only, at line 2 column 1"),
+        (b"a: 1\nb: [1, 2\nc: 3\n", "at line 3 column 2"),
+        (b"a: 1\nb:\n  c: 1\n  c: 2\n", "duplicate mapping key: 'c', at line 4 column 3"),
+        (b"%TAG !a! b\n" * 101 + b"---\na: 1", "directives"),
+        (b"%TAG !a! " + b"b" * 1_001 + b"\n---\n- !a!x y", "directives"),
+        (b'a: "\\ud800"', "escape code, at line 1 column 7"),
     ],
 )
 def test_yaml_without_json_equivalent_is_refused_with_the_reason(text: bytes, reason: str) -> None:
@@ -116,12 +118,93 @@ def test_yaml_without_json_equivalent_is_refused_with_the_reason(text: bytes, re
     assert reason in problem.message
 
 
+@pytest.mark.requirement("XL-013", "D-16")
+def test_merged_mappings_that_add_nothing_are_read_however_often_they_are_named() -> None:
+    assert yamltext.read(MERGED_BOMB) == {f"a{number}": {"x": 1} for number in range(12)}
+
+
+@pytest.mark.requirement("AT-31")
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        ("- ", ""), ("[", "]"), ("{a: ", "}"), ('{"a":', "}"), ("[a: ", "]"), ("[&a ", "]"), ("[!a ", "]"),
+        ("[!!seq &x ", "]"), ("- - ", ""), ("[{'a': ", "}]"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("levels", [201, 20_000, 200_000])
+def test_yaml_nested_in_any_way_is_refused_as_json_is(begin: str, end: str, levels: int) -> None:
+    found = yamltext.read((begin * levels + "1" + end * levels).encode())
+    assert isinstance(found, Problem)
+    assert found.message.startswith("The YAML is nested deeper than 200 levels at line 1 column ")
+
+
+@pytest.mark.requirement("AT-31")
+@pytest.mark.parametrize("name", ["a:", "-"])
+def test_indented_yaml_is_read_to_the_depth_that_json_has(name: str) -> None:
+    def nest(levels: int) -> bytes:
+        return "\n".join(" " * depth + name for depth in range(levels)).encode()
+
+    assert not isinstance(yamltext.read(nest(200)), Problem)
+    found = yamltext.read(nest(201))
+    assert isinstance(found, Problem)
+    assert found.message == "The YAML is nested deeper than 200 levels at line 201 column 201."
+    json_found = jsontext.read(b"[" * 201 + b"]" * 201)
+    assert isinstance(json_found, Problem)
+    assert (found.kind, "nested deeper than 200 levels") == (json_found.kind, "nested deeper than 200 levels")
+    assert "nested deeper than 200 levels" in json_found.message
+
+
+@pytest.mark.requirement("O-32")
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ('a: "x"#c\nb: 1\n', {"a": "x", "b": 1}),
+        ("a: 'x'#c\n", {"a": "x"}),
+        ('a:\n  b: "x\ny"\n  c: 1\n', {"a": {"b": "x y", "c": 1}}),
+        ("a:\n  b: 'x\ny'\n  c: 1\n", {"a": {"b": "x y", "c": 1}}),
+        ("a:\tx\nb:\t{c:\t1}\n", {"a": "x", "b": {"c": 1}}),
+        ("a: [\n1,\n2\n]\n", {"a": [1, 2]}),
+        ("%YAML 1.3\n---\na: 1\n", {"a": 1}),
+        ("a: b\u2028c\nd: 'x\u0085y\x01\x7f\ufeff'\n", {"a": "b\u2028c", "d": "x\u0085y\x01\x7f\ufeff"}),
+        ('a: "\\ud83d\\ude00 \\\\ud83d"', {"a": "\U0001f600 \\ud83d"}),
+        (r"a: '\ud83d\ude00'", {"a": r"\ud83d\ude00"}),
+    ],
+)
+def test_yaml_that_other_tools_write_is_read(text: str, data: object) -> None:
+    assert yamltext.read(text.encode()) == data
+
+
+@pytest.mark.requirement("O-32")
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ("{type: string, enum: [1.10, 2, null, true, a, 0x10]}",
+         {"type": "string", "enum": ["1.10", "2", None, "true", "a", "0x10"]}),
+        ("{enum: [1.10], const: 1.10, default: 1.10, example: 1.10, examples: [1.10], type: [string, 'null']}",
+         {"type": ["string", "null"], "enum": ["1.10"], "const": "1.10", "default": "1.10", "example": "1.10",
+          "examples": ["1.10"]}),
+        ("{type: number, enum: [1.10], default: 1.10}", {"type": "number", "enum": [1.1], "default": 1.1}),
+        ("{type: [string, number], enum: [1.10]}", {"type": ["string", "number"], "enum": [1.1]}),
+        ("{schema: {type: string}, example: 1.10}", {"schema": {"type": "string"}, "example": "1.10"}),
+        ("{a: &a [1.10], b: {type: string, enum: *a}, c: {type: number, enum: *a}}",
+         {"a": [1.1], "b": {"type": "string", "enum": ["1.10"]}, "c": {"type": "number", "enum": [1.1]}}),
+        ("{variables: {v: {default: 1.10, enum: [1.10, 8443]}}}",
+         {"variables": {"v": {"default": "1.10", "enum": ["1.10", "8443"]}}}),
+        ("{info: {version: 1.10}, required: [200, 1.10], tags: [1.10]}",
+         {"info": {"version": "1.10"}, "required": ["200", "1.10"], "tags": ["1.10"]}),
+        ("{version: 1.10, required: true}", {"version": 1.1, "required": True}),
+    ],
+)  # fmt: skip
+def test_yaml_number_that_must_be_text_stays_as_written(text: str, data: object) -> None:
+    assert yamltext.read(text.encode()) == data
+
+
 def test_yaml_list_is_read_with_all_its_items() -> None:
     assert yamltext.read(b"- 1\n- [a, {null: 2.5, 7: yes}]\n- ~\n") == [1, ["a", {"null": 2.5, "7": "yes"}], None]
 
 
 def test_yaml_without_the_extra_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "yaml_rs", None)
+    monkeypatch.setitem(sys.modules, "yaml", None)
     problem = yamltext.read(b"a: 1")
     assert isinstance(problem, Problem)
     assert "pip install 'toolwire[yaml]'" in problem.message
@@ -169,8 +252,8 @@ def test_locate_returns_the_written_place_of_a_merged_yaml_value() -> None:
     assert yamltext.locate(b"a: &a\n  b: 1\nc:\n  <<: *a\n", ["/c/b"])["/c/b"].value == (2, 6)
 
 
-def test_locate_finds_nothing_in_yaml_that_pyyaml_cannot_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert yamltext.read(b"a: '\x01'") == {"a": "\x01"}
-    assert yamltext.locate(b"a: '\x01'", ["/a"]) == {}
+def test_locate_finds_nothing_in_yaml_that_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert yamltext.locate(b"a: [", ["/a"]) == yamltext.locate(b"", ["/a"]) == yamltext.locate(b"]", ["/a"]) == {}
+    assert yamltext.locate(b"[" * 201 + b"]" * 201, ["/0"]) == {}
     monkeypatch.setitem(sys.modules, "yaml", None)
     assert yamltext.locate(WRITTEN, ["/a"]) == {}

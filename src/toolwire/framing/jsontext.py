@@ -123,14 +123,17 @@ def write(data: Json) -> bytes:
 
     Raises:
         TypeError: something in ``data`` is not JSON data.
-        ValueError: a text in ``data`` holds half a surrogate pair, or a number is not finite.
+        ValueError: a text in ``data`` holds half a surrogate pair, a number is not finite, or it is nested too deep.
     """
     try:
         return orjson.dumps(data)
     except TypeError:  # an integer beyond 64 bits, or an integer key: rare, and the standard library writes both
-        return json.dumps(
-            data, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_convert_mapping
-        ).encode()
+        try:
+            return json.dumps(
+                data, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_convert_mapping
+            ).encode()
+        except RecursionError:
+            raise ValueError("it is nested too deep") from None
 
 
 def encode_fragment(data: Json) -> Json:
@@ -156,11 +159,15 @@ def write_canonical(data: Json) -> bytes:
 
     Raises:
         TypeError: something in ``data`` is not JSON data.
+        ValueError: it is nested too deep.
     """
     try:
         return orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
     except TypeError:  # an integer beyond 64 bits, or half a character
-        return json.dumps(data, sort_keys=True, separators=(",", ":"), default=_convert_mapping).encode()
+        try:
+            return json.dumps(data, sort_keys=True, separators=(",", ":"), default=_convert_mapping).encode()
+        except RecursionError:
+            raise ValueError("it is nested too deep") from None
 
 
 def describe_type(data: Json) -> str:

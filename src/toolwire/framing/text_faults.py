@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from toolwire.core.json_pointer import build_pointer
 from toolwire.core.model import Json, Problem
 
-from . import jsontext, positions
+from . import jsontext, positions, yamltext
 from .positions import TextPosition, ValuePosition
 from .report import PathFault, Severity, list_steps
 
@@ -71,6 +71,12 @@ def place_faults(
         line, column = places.get(pointer, _START).value
         said.append(Fault(pointer, line, column, one.severity, one.rule, one.message))
     return tuple(sorted(said, key=_make_order_key))
+
+
+def build_yaml_fault(raw: bytes, rule: str) -> Fault:
+    """Return the fault of ``raw``, which ``yamltext.read`` refuses, where it stands."""
+    (line, column), reason = yamltext.find_fault(raw)
+    return Fault("", line, column, "error", rule, f"This is YAML that is not read: {reason}.")
 
 
 def _build_syntax_fault(raw: bytes, rule: str) -> Fault:

@@ -4,18 +4,21 @@ Rules:
 - Plain scalars are what YAML 1.2's core schema says: ``1_000``, ``0b1``, ``on`` and ``2020-01-01`` are strings,
   ``0x10`` is 16. Names of members are strings as written: ``200:`` is ``"200"`` and ``1.10:`` is ``"1.10"``. There are
   no sets.
+- Where a document can only mean text, a number stays as it is written: ``enum: [1.10]`` beside ``type: string``.
 - An alias is a copy of what its anchor names. Aliases may add 1,000,000 values to a document; one inside its own anchor
   is refused.
 - ``<<`` merges mappings as YAML 1.1 has it: the members of the mapping itself come first, then those of earlier ones.
 - Names that repeat are refused, as are NaN and infinity. Nothing is deeper than 200.
+- The parser of PyYAML gives one event after the other, and keeps no more than its state. Its composer and its
+  constructors are not used: the composer calls itself for each level in native code.
 """
-# The rules above: XL-013 (strings), D-16 (budgets).
+# The rules above: XL-013 (strings), D-16 (budgets), AT-31 (events only), O-32 (text as written).
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -23,230 +26,352 @@ from toolwire.core.json_pointer import parse_pointer
 from toolwire.core.model import Json, Kind, Problem
 
 from .jsontext import MAX_DEPTH, MAX_DIGITS
-from .positions import TextPosition, ValuePosition
+from .positions import SyntaxFault, TextPosition, ValuePosition
 
 MAX_COPIED: Final = 1_000_000
 """How many values the aliases of one document may add to it."""
+MAX_EVENTS: Final = 5_000_000
+"""How many names, values and ends of lists and mappings one document may have: about 90 MB of a usual one."""
 
-_MAX_BITS = int(MAX_DIGITS * math.log2(10))
+_MAX_DIRECTIVES = 100
+_MAX_DIRECTIVE = 1_000  # characters
 _MERGE = "<<"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _TAG = "tag:yaml.org,2002:"
-# Numbers that yaml-rs does not read as YAML 1.2's core schema does, and names whose spelling it would lose.
-# D-16: possessive, so that a long number takes no time of its length squared.
-_ODD_NUMBER = re.compile(
-    rb"(?:(?<![^\s\[{,:])[-+]?(?:(?=[0-9.]*_)(?=[._]*[0-9])[0-9._]+(?:[eE][-+]?[0-9_]+)?"
-    rb"|0[xob][0-9A-Fa-f]*+_[0-9A-Fa-f_]*|0b[01]++|[0-9]++\.?[0-9]*+[eE][-+]?[0-9]*+_[0-9_]*)"
-    rb"|(?:^|[{?]|[,-][ \t])[ \t]*(?:[-+]?0[0-9xo][0-9A-Fa-f]*|\+[0-9]+|-0)(?=[ \t]*:[ \t\r\n]))"
-    rb"(?=[ \t]*(?:[,\]}#]|:[ \t\r\n]|\r?\n|\Z))",
-    re.MULTILINE,
-)
+_TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
+_TOO_MANY_COPIES = f"its aliases stand for more than {MAX_COPIED:,} values"
+_INSIDE_ITSELF = "an alias stands inside its own anchor"
+_NO_TEXT = "the name of a member is no text"
 _CORE = re.compile(
     r"(?P<null>null|Null|NULL|~|)|(?P<bool>true|True|TRUE|false|False|FALSE)|(?P<int>[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)"
     r"|(?P<float>[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))"
     r"|(?P<merge><<)"
 )
-_ANCHOR = re.compile(rb"(?<![^\s\[{,:])&([^\s,\[\]{}]+)")
-_ALIAS = re.compile(rb"(?<![^\s\[{,:])\*([^\s,\[\]{}]+)")
+_CORE_STARTS = frozenset("nN~tTfF0123456789+-.<")
+_NODES = frozenset(("ScalarEvent", "SequenceStartEvent", "MappingStartEvent"))
+_IS_MERGE = "\0<<"  # stands for the name of a member that merges; "<<" in quotes is a name like any other
+# What libyaml refuses, or takes for the end of a line as YAML 1.1 did, is passed through it as other characters.
+_UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]")
+_STAND_IN = 0xF0000
+_STAND_INS = re.compile("[\U000f0000-\U000fffff]")
+_VERSION = re.compile(r"^(%YAML[ \t]+1\.)[0-9]", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^%(?:TAG|YAML).*", re.MULTILINE)
+_PAIR = re.compile(r"(?<!\\)((?:\\\\)*+)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+_HALF_REFUSED = "found invalid Unicode character escape code"
+_TEXT_VALUES = ("enum", "const", "default", "example", "examples")
+_NAME_LISTS = ("required", "tags")
 
 
-class _NeedsNodesError(Exception):
-    """The data of yaml-rs does not show how a value was written, and that is needed here."""
+class _FaultError(Exception):
+    """What is wrong with a text, and the line and the column, from 1."""
+
+    def __init__(self, reason: str, line: int, column: int) -> None:
+        super().__init__(reason)
+        self.fault = SyntaxFault(TextPosition(line, column), reason)
 
 
 def read(text: bytes) -> Json | Problem:
-    """Return the data of a YAML text, or a Problem that says what is wrong with it."""
+    """Return the data of a YAML text, or a Problem that says what is wrong with it, and where."""
     try:
-        yaml_rs = import_module("yaml_rs")  # an extra, which only YAML documents need
+        return _read_data(text)
     except ImportError:
         return _build_problem("it is YAML, which needs the extra: pip install 'toolwire[yaml]'")
+    except _FaultError as error:
+        (line, column), reason = error.fault
+        if reason == _TOO_DEEP:  # AT-31: the same as for JSON
+            message = f"The YAML is nested deeper than {MAX_DEPTH} levels at line {line} column {column}."
+            return Problem(kind=Kind.MALFORMED, message=message)
+        return _build_problem(f"{reason}, at line {line} column {column}")
+
+
+def find_fault(text: bytes) -> SyntaxFault:
+    """Return where and why ``text``, which ``read`` refuses, is not read."""
     try:
-        characters = text.decode("utf-8-sig")
-        return _read(characters, text, yaml_rs)
-    except UnicodeDecodeError:
-        return _build_problem("it is not valid UTF-8")
-    except TypeError:  # a name that is a mapping in a list, or the like, which Python cannot hash
-        return _build_problem("the name of a member is no text")
-    except (ValueError, RecursionError) as error:
-        reason = str(error).strip().rpartition("\n")[2][:200]
-        if "alias replay" in reason:
-            reason = f"its aliases stand for more than {MAX_COPIED:,} values, or are nested too deep"
-        return _build_problem(reason or "it cannot be read")
+        _read_data(text)
+    except ImportError:
+        return SyntaxFault(TextPosition(1, 1), "it needs the extra: pip install 'toolwire[yaml]'")
+    except _FaultError as error:
+        return error.fault
+    return SyntaxFault(TextPosition(1, 1), "it cannot be read")
 
 
-def _read(characters: str, text: bytes, yaml_rs: Any) -> Json:
-    """Return the data by yaml-rs, which is quick, or by PyYAML's events where how it is written matters.
+def _read_data(text: bytes) -> Json:
+    characters = _decode(text)
+    try:
+        return _build_data(_list_events(characters))
+    except _FaultError as error:
+        if error.fault.reason != _HALF_REFUSED:
+            raise
+    return _build_data(_list_events(_PAIR.sub(_join_pair, characters)))
 
-    yaml-rs reads in both cases: what is too deep, or grows too large by aliases, ends there.
+
+def _decode(text: bytes) -> str:
+    if text.startswith(_UTF_16):
+        return text.decode("utf-16", "replace")
+    try:
+        return text.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        good = text[: error.start].decode("utf-8-sig", "replace")
+        raise _FaultError("it is not valid UTF-8", *_find_position(good, len(good))) from None
+
+
+def _join_pair(pair: re.Match[str]) -> str:
+    """Return the character that two escapes of JSON stand for together; libyaml takes each for itself."""
+    return pair[1] + chr(0x10000 + ((int(pair[2], 16) - 0xD800) << 10) + int(pair[3], 16) - 0xDC00)
+
+
+def _list_events(characters: str) -> Iterator[Any]:
+    """Yield the events of PyYAML, which libyaml makes where it is built in.
+
+    Raises:
+        ImportError: PyYAML is not installed.
+        _FaultError: the text is not YAML.
     """
-    data = yaml_rs.loads(characters, parse_datetime=False, alias_limits=yaml_rs.AliasLimits(MAX_COPIED))
-    if not _has_aliases(text) and _ODD_NUMBER.search(text) is None:
-        try:
-            return _copy_plain(data, 0)
-        except _NeedsNodesError:
-            pass
-    del data
-    return _read_nodes(characters)
-
-
-def _has_aliases(text: bytes) -> bool:
-    """Return whether ``text`` may have an alias; a text in quotes can look like one."""
-    anchors: set[bytes] = set(_ANCHOR.findall(text)) if b"&" in text and b"*" in text else set()
-    return bool(anchors) and not anchors.isdisjoint(_ALIAS.findall(text))
-
-
-def _read_nodes(characters: str) -> Json:
-    yaml = import_module("yaml")
+    yaml = import_module("yaml")  # an extra, which only YAML documents need
+    _check_directives(characters)
+    readable = _VERSION.sub(r"\g<1>2", characters)
+    stands_in = _UNREADABLE.search(readable) is not None and _STAND_INS.search(readable) is None
+    if stands_in:
+        readable = _UNREADABLE.sub(lambda one: chr(_STAND_IN + ord(one[0])), readable)
     try:
-        events = yaml.parse(characters, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        roots = list(_build_nodes(events))
+        for event in yaml.parse(readable, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            if stands_in and getattr(event, "value", None):
+                event.value = _STAND_INS.sub(lambda one: chr(ord(one[0]) - _STAND_IN), event.value)
+            yield event
     except yaml.YAMLError as error:
-        raise ValueError(getattr(error, "problem", None) or "it cannot be read") from None
-    data = [_Values().build_value(root, 0) for root in roots]
-    return data if len(data) > 1 else data[0] if data else None
+        raise _describe_error(error, characters) from None
 
 
-class _Node:
-    """A value as it is written. ``kind`` is scalar, sequence or mapping; ``value`` the text, the items or the pairs."""
-
-    __slots__ = ("kind", "tag", "value")
-
-    def __init__(self, kind: str, tag: str, value: Any) -> None:
-        self.kind = kind
-        self.tag = tag
-        self.value = value
+def _check_directives(characters: str) -> None:
+    """Raise _FaultError where the directives of ``characters`` would take long: libyaml compares each with all."""
+    # D-16: the prefix of a %TAG is copied into each tag.
+    found = [one[0] for one in _DIRECTIVE.finditer(characters)] if "%" in characters else []
+    if len(found) > _MAX_DIRECTIVES or any(len(one) > _MAX_DIRECTIVE for one in found):
+        raise _FaultError("it has too many directives, or a long one", 1, 1)
 
 
-def _build_nodes(events: Iterable[Any]) -> Iterator[_Node]:
-    """Yield the root of each document; an alias is the same node as its anchor, the last of that name before it."""
-    anchors: dict[str, _Node] = {}
-    above: list[_Node] = []
-    for event in events:
-        name = type(event).__name__
-        if name == "DocumentStartEvent":
-            anchors = {}
-        elif name in ("SequenceEndEvent", "MappingEndEvent"):
-            ended = above.pop()
-            if ended.kind == "mapping":
-                ended.value = list(zip(ended.value[::2], ended.value[1::2], strict=True))
-        elif name in ("ScalarEvent", "SequenceStartEvent", "MappingStartEvent", "AliasEvent"):
-            node = _build_node(event, name, anchors)
-            if above:
-                above[-1].value.append(node)
-            else:
-                yield node
-            if node.kind != "scalar" and name != "AliasEvent":
-                above.append(node)
+def _describe_error(error: Any, characters: str) -> _FaultError:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    if mark is not None:
+        reason = getattr(error, "problem", None) or getattr(error, "context", None) or "it cannot be read"
+        if "cannot start any token" in reason and _get_character(characters, mark) == "\t":
+            reason = "a tab indents a line, where YAML takes spaces only"
+        return _FaultError(str(reason)[:200], mark.line + 1, mark.column + 1)
+    reason = getattr(error, "reason", None) or "it cannot be read"
+    return _FaultError(str(reason)[:200], *_find_position(characters, getattr(error, "position", None) or 0))
 
 
-def _build_node(event: Any, name: str, anchors: dict[str, _Node]) -> _Node:
-    if name == "AliasEvent":
-        if event.anchor not in anchors:
+def _get_character(characters: str, mark: Any) -> str:
+    lines = characters.splitlines()[mark.line : mark.line + 1]
+    return lines[0][mark.column : mark.column + 1] if lines else ""
+
+
+def _find_position(characters: str, at: int) -> tuple[int, int]:
+    return characters.count("\n", 0, at) + 1, at - characters.rfind("\n", 0, at)
+
+
+class _Open:
+    """A list or mapping that has begun. ``name`` is that of the member to come; ``merged`` is what ``<<`` names.
+
+    ``written`` keeps how numbers in it are written, by name or place: of a list among its members, those of the list.
+    """
+
+    __slots__ = ("anchor", "data", "merged", "name", "written")
+
+    def __init__(self, data: list[Json] | dict[str, Json], anchor: str | None) -> None:
+        self.data: Any = data
+        self.anchor = anchor
+        self.name: str | None = None
+        self.merged: list[dict[str, Json]] = []
+        self.written: dict[Any, Any] = {}
+
+    def wants_name(self) -> bool:
+        return self.name is None and type(self.data) is dict
+
+    def set_name(self, name: str) -> None:
+        if name in self.data:
+            raise ValueError(f"duplicate mapping key: {name[:100]!r}")
+        self.name = name
+
+    def add(self, value: Json, written: Any) -> None:
+        if type(self.data) is list:
+            if written:
+                self.written[len(self.data)] = written
+            self.data.append(value)
+            return
+        name, self.name = self.name, None
+        if name is _IS_MERGE:
+            merged = value if isinstance(value, list) else [value]
+            if all(isinstance(one, dict) for one in merged):
+                self.merged += merged
+                return
+            name = _MERGE  # with anything else it is a name like any other
+        if written:
+            self.written[name] = written
+        self.data[name] = value
+
+
+class _Anchored(NamedTuple):
+    """What an anchor names. ``written`` is the text of a scalar, or that of a list or mapping as ``_Open`` has it."""
+
+    value: Json
+    written: Any
+
+
+_UNFINISHED = _Anchored(None, None)
+
+
+def _build_data(events: Iterator[Any]) -> Json:
+    """Return the data of ``events``: of several documents a list.
+
+    Raises:
+        _FaultError: it is more than JSON has, or than the limits allow.
+    """
+    builder = _Builder()
+    takers = {
+        "ScalarEvent": builder.take_scalar,
+        "MappingStartEvent": builder.begin_mapping,
+        "SequenceStartEvent": builder.begin_list,
+        "MappingEndEvent": builder.end,
+        "SequenceEndEvent": builder.end,
+        "AliasEvent": builder.take_alias,
+        "DocumentStartEvent": builder.forget_anchors,
+    }
+    for number, event in enumerate(events):
+        take = takers.get(type(event).__name__)
+        try:
+            if number > MAX_EVENTS:
+                raise ValueError(f"it has more than {MAX_EVENTS:,} names and values")
+            if take is not None:
+                take(event)
+        except ValueError as error:
+            raise _FaultError(str(error), event.start_mark.line + 1, event.start_mark.column + 1) from None
+    roots = builder.roots
+    return roots if len(roots) > 1 else roots[0] if roots else None
+
+
+class _Builder:
+    """Makes data of events. An alias is a copy, so that no two places share."""
+
+    __slots__ = ("_above", "_anchors", "_left", "roots")
+
+    def __init__(self) -> None:
+        self.roots: list[Json] = []
+        self._above: list[_Open] = []
+        self._anchors: dict[str, _Anchored] = {}
+        self._left = MAX_COPIED
+
+    def forget_anchors(self, _: Any) -> None:
+        self._anchors = {}
+
+    def take_scalar(self, event: Any) -> None:
+        text, above = event.value, self._above
+        kind = _detect_type(text) if event.implicit[0] else (event.tag or "").removeprefix(_TAG)
+        value = _parse_scalar(kind, text)
+        if event.anchor:
+            self._anchors[event.anchor] = _Anchored(value, text)
+        if above and above[-1].wants_name():
+            above[-1].set_name(_IS_MERGE if kind == "merge" else text)
+        else:
+            self._add(value, None if type(value) is str else text)
+
+    def begin_mapping(self, event: Any) -> None:
+        if event.tag == _TAG + "set":
+            raise ValueError("a set is nothing that JSON has")
+        self._begin({}, event.anchor)
+
+    def begin_list(self, event: Any) -> None:
+        self._begin([], event.anchor)
+
+    def _begin(self, data: list[Json] | dict[str, Json], anchor: str | None) -> None:
+        if len(self._above) >= MAX_DEPTH:
+            raise ValueError(_TOO_DEEP)
+        if self._above and self._above[-1].wants_name():
+            raise ValueError(_NO_TEXT)
+        if anchor:
+            self._anchors[anchor] = _UNFINISHED
+        self._above.append(_Open(data, anchor))
+
+    def end(self, _: Any) -> None:
+        ended = self._above.pop()
+        data, written = ended.data, ended.written
+        if type(data) is dict:
+            for merged in ended.merged:
+                for name, value in merged.items():
+                    data.setdefault(name, value)
+            if written:
+                above = [one.name for one in self._above[-2:]]
+                _restore_texts(data, written, is_info=above[-1:] == ["info"], is_variable=above[:1] == ["variables"])
+        if ended.anchor:
+            self._anchors[ended.anchor] = _Anchored(data, written)
+        self._add(data, written if type(data) is list else None)
+
+    def take_alias(self, event: Any) -> None:
+        found = self._anchors.get(event.anchor)
+        if found is None:
             raise ValueError(f"there is no anchor {event.anchor[:100]!r} for an alias")
-        return anchors[event.anchor]
-    tag = (event.tag or "").removeprefix(_TAG)
-    if name == "ScalarEvent":
-        node = _Node("scalar", _detect_core_type(event.value) if event.implicit[0] else tag, event.value)
-    else:
-        node = _Node("sequence" if name == "SequenceStartEvent" else "mapping", tag, [])
-    if event.anchor:
-        anchors[event.anchor] = node
-    return node
+        if found is _UNFINISHED:
+            raise ValueError(_INSIDE_ITSELF)
+        if self._above and self._above[-1].wants_name():
+            if type(found.written) is not str:
+                raise ValueError(_NO_TEXT)
+            self._above[-1].set_name(found.written)
+        else:
+            value = self._copy(found.value, len(self._above))
+            self._add(value, None if type(value) in (str, dict) else found.written)
+
+    def _copy(self, value: Json, depth: int) -> Json:
+        self._left -= 1
+        if self._left < 0:
+            raise ValueError(_TOO_MANY_COPIES)
+        if not isinstance(value, dict | list):
+            return value
+        if depth >= MAX_DEPTH:
+            raise ValueError(_TOO_DEEP)
+        if isinstance(value, list):
+            return [self._copy(item, depth + 1) for item in value]
+        return {name: self._copy(item, depth + 1) for name, item in value.items()}
+
+    def _add(self, value: Json, written: Any) -> None:
+        if self._above:
+            self._above[-1].add(value, written)
+        else:
+            self.roots.append(value)
 
 
-def _detect_core_type(text: str) -> str:
+def _restore_texts(data: dict[str, Json], written: Mapping[Any, Any], *, is_info: bool, is_variable: bool) -> None:
+    """Put back how numbers in ``data`` are written where only text can be meant: ``1.10`` is not ``1.1``."""
+    # O-32
+    names = [*_NAME_LISTS]
+    if is_variable or _is_of_text(data) or _is_of_text(data.get("schema")):
+        names += _TEXT_VALUES
+    if is_info:
+        names.append("version")
+    for name in names:
+        texts, value = written.get(name), data.get(name)
+        if isinstance(texts, dict) and isinstance(value, list):
+            data[name] = [value[n] if value[n] is None else texts.get(n, value[n]) for n in range(len(value))]
+        elif isinstance(texts, str) and value is not None and name not in _NAME_LISTS:
+            data[name] = texts
+
+
+def _is_of_text(schema: Json) -> bool:
+    """Return whether ``schema`` says that a value is text, or null."""
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    return kind == "string" or (isinstance(kind, list) and sorted(map(str, kind)) in (["null", "string"], ["string"]))
+
+
+def _detect_type(text: str) -> str:
     """Return the type of a plain scalar by YAML 1.2's core schema, and ``merge`` for ``<<``."""
+    if text and text[0] not in _CORE_STARTS:
+        return "str"
     found = _CORE.fullmatch(text)
     return (found.lastgroup or "null") if found is not None else "str"
 
 
-class _Values:
-    """Makes data of PyYAML's nodes; a node that aliases repeat is made anew each time, so that no two places share."""
-
-    __slots__ = ("_left", "_open", "_seen")
-
-    def __init__(self) -> None:
-        self._left = MAX_COPIED
-        self._seen: set[int] = set()
-        self._open: set[int] = set()
-
-    def build_value(self, node: _Node, depth: int) -> Json:
-        self._count(node)
-        if node.kind == "scalar":
-            return _parse_scalar(node)
-        if depth > MAX_DEPTH:
-            raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
-        if id(node) in self._open:
-            raise ValueError("an alias stands inside its own anchor")
-        self._open.add(id(node))
-        try:
-            if node.kind == "sequence":
-                return [self.build_value(item, depth + 1) for item in node.value]
-            if node.tag == "set":
-                raise ValueError("a set is nothing that JSON has")
-            return {name: self.build_value(item, depth + 1) for name, item in self._list_members(node)}
-        finally:
-            self._open.discard(id(node))
-
-    def _list_members(self, node: _Node) -> Iterator[tuple[str, _Node]]:
-        """Yield the members of a mapping, then those that it merges and does not have."""
-        names: set[str] = set()
-        merged: list[_Node] = []
-        for key, item in node.value:
-            if _is_merge(key, item):
-                merged.append(item)
-                continue
-            name = _get_written_name(key)
-            if name in names:
-                raise ValueError(f"duplicate mapping key: {name[:100]!r}")
-            names.add(name)
-            yield name, item
-        for name, item in _walk_merges(merged, self._count):
-            self._spend()
-            if name not in names:
-                names.add(name)
-                yield name, item
-
-    def _count(self, node: _Node) -> None:
-        if id(node) not in self._seen:
-            self._seen.add(id(node))
-            return
-        self._spend()
-
-    def _spend(self) -> None:
-        self._left -= 1
-        if self._left < 0:
-            raise ValueError(f"its aliases stand for more than {MAX_COPIED:,} values")
-
-
-def _is_merge(key: _Node, item: _Node) -> bool:
-    """Return whether a member is ``<<`` with a mapping or mappings; with anything else it is a name like any other."""
-    if key.kind != "scalar" or key.tag != "merge":
-        return False
-    return item.kind == "mapping" or (item.kind == "sequence" and all(one.kind == "mapping" for one in item.value))
-
-
-def _walk_merges(merged: list[_Node], count: Callable[[_Node], object], depth: int = 0) -> Iterator[tuple[str, _Node]]:
-    """Yield the members of the mappings that are ``merged``, the earlier first, with what they merge themselves."""
-    if depth > MAX_DEPTH:
-        raise ValueError("an alias stands inside its own anchor")
-    for item in merged:
-        for one in [item] if item.kind == "mapping" else item.value:
-            count(one)
-            inner = [value for key, value in one.value if _is_merge(key, value)]
-            yield from ((_get_written_name(key), value) for key, value in one.value if not _is_merge(key, value))
-            yield from _walk_merges(inner, count, depth + 1)
-
-
-def _get_written_name(key: _Node) -> str:
-    if key.kind != "scalar":
-        raise ValueError("the name of a member is no text")
-    return str(key.value)
-
-
-def _parse_scalar(node: _Node) -> Json:
+def _parse_scalar(kind: str, text: str) -> Json:
     """Return the data of a scalar; one with a tag that JSON has no type for is the text it is written as."""
-    text = str(node.value)
-    match node.tag:
+    match kind:
         case "null":
             return None
         case "bool":
@@ -272,34 +397,81 @@ def locate(text: bytes, pointers: Iterable[str]) -> dict[str, ValuePosition]:
     """Return where each of the JSON Pointers ``pointers`` stands in ``text``, which is YAML that ``read`` reads.
 
     What goes over lines stands where its name does. What is not there, or is named otherwise than it is written, is
-    left out, and so is everything where PyYAML is not installed or takes the text for something else.
+    left out, and so is everything where PyYAML is not installed.
     """
     try:
-        yaml = import_module("yaml")
-    except ImportError:
-        return {}
-    try:
-        root = yaml.compose(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, RecursionError):
+        root = _build_nodes(_list_events(_decode(text)))
+    except (ImportError, _FaultError):
         return {}
     inside: dict[int, dict[str, _Member]] = {}
-    found = ((pointer, _find_member(root, pointer, inside)) for pointer in pointers)
+    found = ((pointer, _find_member(root, pointer, inside)) for pointer in pointers) if root is not None else ()
     return {pointer: member.find_position() for pointer, member in found if member is not None}
 
 
-class _Member(NamedTuple):
-    """A value and its name, as PyYAML's nodes; an item of a list is its own name."""
+class _Node:
+    """A value as it is written. ``inside`` is the text, the items, or names and values by turns."""
 
-    name: Any
-    value: Any
+    __slots__ = ("inside", "is_flow", "kind", "spot")
+
+    def __init__(self, event: Any) -> None:
+        self.kind: str = type(event).__name__
+        self.inside: Any = event.value if self.kind == "ScalarEvent" else []
+        self.is_flow = bool(getattr(event, "flow_style", False))
+        self.spot = TextPosition(event.start_mark.line + 1, event.start_mark.column + 1)
+
+    def is_scalar(self) -> bool:
+        return self.kind == "ScalarEvent"
+
+    def is_list(self) -> bool:
+        return self.kind == "SequenceStartEvent"
+
+    def list_pairs(self) -> Iterator[tuple[_Node, _Node]]:
+        return zip(self.inside[::2], self.inside[1::2], strict=False) if self.kind == "MappingStartEvent" else iter(())
+
+
+def _build_nodes(events: Iterator[Any]) -> _Node | None:
+    """Return the root of the first document; an alias is the same node as its anchor.
+
+    Raises:
+        _FaultError: it is nested too deep.
+    """
+    anchors: dict[str, _Node] = {}
+    above: list[_Node] = []
+    root: _Node | None = None
+    for event in events:
+        name = type(event).__name__
+        if name in ("DocumentEndEvent", "StreamEndEvent"):
+            break
+        if name.endswith("EndEvent"):
+            above.pop()
+            continue
+        node = anchors.get(event.anchor) if name == "AliasEvent" else _Node(event) if name in _NODES else None
+        if node is None:
+            continue
+        if above:
+            above[-1].inside.append(node)
+        root = root or node
+        if name in _NODES and event.anchor:
+            anchors[event.anchor] = node
+        if name in _NODES and not node.is_scalar():
+            above.append(node)
+            if len(above) > MAX_DEPTH:
+                raise _FaultError(_TOO_DEEP, *node.spot)
+    return root
+
+
+class _Member(NamedTuple):
+    """A value and its name; an item of a list is its own name."""
+
+    name: _Node
+    value: _Node
 
     def find_position(self) -> ValuePosition:
-        over_lines = self.value.id != "scalar" and not self.value.flow_style
-        mark = (self.name if over_lines else self.value).start_mark
-        return ValuePosition(TextPosition(mark.line + 1, mark.column + 1))
+        over_lines = not self.value.is_scalar() and not self.value.is_flow
+        return ValuePosition((self.name if over_lines else self.value).spot)
 
 
-def _find_member(root: Any, pointer: str, inside: dict[int, dict[str, _Member]]) -> _Member | None:
+def _find_member(root: _Node, pointer: str, inside: dict[int, dict[str, _Member]]) -> _Member | None:
     """Return the member of ``root`` that ``pointer`` leads to; ``inside`` keeps the members of each node."""
     here = _Member(root, root)
     for step in parse_pointer(pointer):
@@ -312,55 +484,15 @@ def _find_member(root: Any, pointer: str, inside: dict[int, dict[str, _Member]])
     return here
 
 
-def _list_members(node: Any) -> dict[str, _Member]:
-    if node.id == "mapping":
-        own = {str(name.value): _Member(name, value) for name, value in node.value}
-        merged = [own[_MERGE].value] if _MERGE in own and own[_MERGE].value.id != "scalar" else []
-        for one in merged[0].value if merged and merged[0].id == "sequence" else merged:
-            for name, value in one.value if one.id == "mapping" else ():
-                own.setdefault(str(name.value), _Member(name, value))
-        return own
-    return {str(number): _Member(item, item) for number, item in enumerate(node.value)} if node.id == "sequence" else {}
-
-
-def _copy_plain(data: Any, depth: int) -> Json:
-    kind = type(data)
-    if kind is str or kind is bool or data is None:
-        return data
-    if kind is int:
-        if data.bit_length() > _MAX_BITS:
-            raise ValueError(f"a number has more than {MAX_DIGITS:,} digits")
-        return data
-    if kind is float:
-        if not math.isfinite(data):
-            raise ValueError(f"{data} is no number of JSON")
-        return data
-    if depth > MAX_DEPTH:
-        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
-    if kind is list:
-        return [_copy_plain(item, depth + 1) for item in data]
-    if kind is dict:
-        return _copy_mapping(data, depth)
-    raise ValueError(f"a {kind.__name__} is nothing that JSON has")
-
-
-def _copy_mapping(data: dict[Any, Any], depth: int) -> Json:
-    plain = {_convert_name(name): _copy_plain(item, depth + 1) for name, item in data.items()}
-    if len(plain) != len(data):
-        raise ValueError("duplicate mapping key: two that differ only by type")
-    if _MERGE in plain:
-        raise _NeedsNodesError
-    return plain
-
-
-def _convert_name(name: Any) -> str:
-    if type(name) is str:
-        return name
-    if type(name) is int:
-        return str(name)
-    if name is None or type(name) in (bool, float):
-        raise _NeedsNodesError
-    raise ValueError("the name of a member is no text")
+def _list_members(node: _Node) -> dict[str, _Member]:
+    if node.is_list():
+        return {str(number): _Member(item, item) for number, item in enumerate(node.inside)}
+    own = {str(name.inside): _Member(name, value) for name, value in node.list_pairs() if name.is_scalar()}
+    merged = own[_MERGE].value if _MERGE in own else None
+    for one in [] if merged is None else merged.inside if merged.is_list() else [merged]:
+        for name, value in one.list_pairs():
+            own.setdefault(str(name.inside), _Member(name, value))
+    return own
 
 
 def _build_problem(reason: str) -> Problem:

@@ -171,8 +171,10 @@ def _follow_item(nodes: Sequence[SchemaNode], found: Mapping[int, int], place: i
     below: dict[int, int] = {}
     for number, times in found.items():
         node = nodes[number]
+        # AT-31, measured: an item is looked at once for itself, and once to find out whether it was covered
+        again = 2 * times if node.rescans else times
         for inner in node.every_item:
-            below[inner] = below.get(inner, 0) + times
+            below[inner] = min(below.get(inner, 0) + again, UNKNOWN)
         own = node.prefix.get(place)
         if own is not None:
             below[own] = below.get(own, 0) + times

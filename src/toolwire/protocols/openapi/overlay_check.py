@@ -13,7 +13,7 @@ from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext, yamltext
 from toolwire.framing.jsontext import describe_type
 from toolwire.framing.report import MAX_FAULTS, Path, PathFault, Severity
-from toolwire.framing.text_faults import Fault, find_faults, place_faults
+from toolwire.framing.text_faults import Fault, build_yaml_fault, find_faults, place_faults
 
 from . import validator
 from .document import loading, overlay
@@ -44,8 +44,7 @@ def check(text: bytes, name: str = "", documents: Iterable[OverlayTarget] = ()) 
     if reading is None or reading.written_as == "JSON":
         return find_faults(text, examine, not_json="XL-013", most=MAX_BYTES)
     if isinstance(reading.data, Problem):
-        reason = reading.data.message.partition(": ")[2]
-        return (Fault("", 1, 1, "error", "XL-013", f"This is YAML that is not read: {reason}"),)
+        return (build_yaml_fault(text, "XL-013"),)
     return place_faults(examine(reading.data), lambda pointers: yamltext.locate(text, pointers))
 
 

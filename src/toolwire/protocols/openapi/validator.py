@@ -14,7 +14,7 @@ from toolwire.framing import yamltext
 from toolwire.framing.jsontext import describe_type
 from toolwire.framing.null_members import remove_nulls
 from toolwire.framing.report import MAX_FAULTS, Path, PathFault, warn_of_nulls
-from toolwire.framing.text_faults import Fault, find_faults, place_faults
+from toolwire.framing.text_faults import Fault, build_yaml_fault, find_faults, place_faults
 from toolwire.framing.xllm_faults import XllmFault, check_llm_json, check_operation, check_root
 from toolwire.validation.patterns import is_linear_pattern
 
@@ -88,8 +88,7 @@ def check(text: str | bytes, name: str = "") -> tuple[Fault, ...]:
         return find_faults(raw, _find_faults, not_json="XL-013", most=MAX_BYTES)
     data = reading.data
     if isinstance(data, Problem):
-        reason = data.message.partition(": ")[2]
-        return (Fault("", 1, 1, "error", "XL-013", f"This is YAML that is not read: {reason}"),)
+        return (build_yaml_fault(raw, "XL-013"),)
     return place_faults(_find_faults(data), lambda pointers: yamltext.locate(raw, pointers))
 
 

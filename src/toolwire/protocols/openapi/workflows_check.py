@@ -13,7 +13,7 @@ from toolwire.core.selection import Selection
 from toolwire.core.url_origin import get_origin
 from toolwire.framing import yamltext
 from toolwire.framing.report import Path, PathFault
-from toolwire.framing.text_faults import Fault, find_faults, place_faults
+from toolwire.framing.text_faults import Fault, build_yaml_fault, find_faults, place_faults
 
 from .document import arazzo, loading, swagger_20
 from .document.arazzo import FindOperation, StepOperation
@@ -40,8 +40,7 @@ def check(text: bytes, name: str = "", documents: Iterable[Json] = ()) -> tuple[
     if reading is None or reading.written_as == "JSON":
         return find_faults(text, partial(_find_faults, find), not_json=_RULE, most=arazzo.MAX_BYTES)
     if isinstance(reading.data, Problem):
-        reason = reading.data.message.partition(": ")[2]
-        return (Fault("", 1, 1, "error", _RULE, f"This is YAML that is not read: {reason}"),)
+        return (build_yaml_fault(text, _RULE),)
     return place_faults(_find_faults(find, reading.data), lambda pointers: yamltext.locate(text, pointers))
 
 
