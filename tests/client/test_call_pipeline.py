@@ -401,7 +401,7 @@ def test_definitions_of_a_catalog_that_changes_often_take_bounded_memory(session
     agreements = Site(ADD).pipeline(session)._agreements
     key = agreements.grant_key(ADD)
     known = agreements._defined
-    known |= dict.fromkeys(range(-19_999, 0), known[id(ADD)])  # as if of other tools: to compute them takes seconds
+    known |= dict.fromkeys(range(-49_999, 0), known[id(ADD)])  # as if of other tools: to compute them takes seconds
     assert agreements.grant_key(replace(ADD, name="one more")) != key
     assert len(known) == 1
     assert agreements.grant_key(ADD) == key

@@ -303,10 +303,10 @@ def test_must_revalidate_document_is_not_used_when_stale(
 
 @pytest.mark.requirement("XL-048", "XL-016")
 @pytest.mark.parametrize("cache_control", ["no-store", "no-cache", "max-age=0"])
-def test_uncacheable_document_is_refreshed_at_most_every_ten_seconds(
+def test_uncacheable_document_is_refreshed_at_most_every_ten_seconds_where_the_user_is_asked(
     site: Site, url: str, clock: Clock, session: Session, yes: Yes, cache_control: str
 ) -> None:
-    site.cache_control = cache_control
+    site.cache_control, site.policy = cache_control, {"approval": "per-call"}
     with connect_sync(url, session=session, approve=yes) as remote:
         for _ in range(3):
             remote.call("note", {"text": "hello"})
@@ -536,3 +536,86 @@ def test_documents_are_compared_in_order_up_to_the_first_difference() -> None:
     for failure in (Response(500), Response(429), Problem(kind=Kind.UNREACHABLE, message="down")):
         result, asked = ended(failure)
         assert (result.kind, asked) == (Kind.UNREACHABLE, 1)
+
+
+@pytest.mark.requirement("FU-61", "XL-048")
+@pytest.mark.parametrize(
+    ("cache_control", "later_s"), [("max-age=1", 3), ("no-store", 8), ("no-cache", 0), ("max-age=0", 1)]
+)
+@pytest.mark.parametrize("kind", ["async", "sync"])
+def test_a_tool_that_was_tightened_is_asked_about_before_the_next_call_without_a_question(
+    site: Site, url: str, session: Session, clock: Clock, yes: Yes, cache_control: str, later_s: float, kind: str
+) -> None:
+    site.policy, site.cache_control = {"approval": "auto"}, cache_control
+
+    async def call_both() -> None:
+        async with connect(url, session=session, approve=yes, agree=lambda _: True) as remote:
+            assert (await remote.call("note", {"text": "a"})).ok
+            tighten()
+            assert (await remote.call("note", {"text": "b"})).ok
+
+    def tighten() -> None:
+        assert yes.questions == []
+        site.policy = {"approval": "per-call"}
+        clock.now += later_s
+
+    if kind == "async":
+        asyncio.run(call_both())
+    else:
+        with connect_sync(url, session=session, approve=yes, agree=lambda _: True) as remote:
+            assert remote.call("note", {"text": "a"}).ok
+            tighten()
+            assert remote.call("note", {"text": "b"}).ok
+    assert [question.call.arguments for question in yes.questions] == [{"text": "b"}]
+    assert site.notes == 2
+
+
+@pytest.mark.requirement("FU-61")
+def test_a_grant_is_checked_as_often_as_the_site_says(
+    site: Site, url: str, session: Session, clock: Clock, yes: Yes
+) -> None:
+    site.cache_control = "max-age=2"
+    with connect_sync(url, session=session, approve=yes) as remote:
+        assert remote.call("note", {"text": "a"}).ok
+        clock.now += 1
+        assert remote.call("note", {"text": "b"}).ok
+        assert (len(yes.questions), site.looks) == (1, 1)
+        site.policy = {"approval": "per-call"}
+        clock.now += 2
+        assert remote.call("note", {"text": "c"}).ok
+        assert len(yes.questions) == 2
+
+
+@pytest.mark.requirement("FU-61")
+def test_a_fresh_document_a_failed_fetch_and_a_call_with_a_question_cause_no_further_fetch(
+    site: Site, url: str, session: Session, clock: Clock, yes: Yes
+) -> None:
+    site.cache_control = "max-age=2"
+    with connect_sync(url, session=session, approve=yes) as remote:
+        clock.now += 1
+        assert remote.call("list").ok
+        assert site.looks == 1
+        site.document_status, clock.now = 500, clock.now + 2
+        for _ in range(3):
+            assert remote.call("list").ok
+        assert site.looks == 2
+        site.document_status, clock.now = 200, clock.now + 10
+        assert remote.call("list").ok
+        assert site.looks == 3
+    site.policy, site.cache_control = {"approval": "per-call", "blanketApprovalAllowed": False}, "no-store"
+    with connect_sync(url, approve=yes) as remote:
+        looks = site.looks
+        assert remote.call("note", {"text": "a"}).ok
+        assert site.looks == looks
+
+
+@pytest.mark.requirement("FU-61")
+def test_calls_at_the_same_time_share_a_check(site: Site, url: str, session: Session, yes: Yes) -> None:
+    site.cache_control = "no-store"
+
+    async def call_many() -> list[Any]:
+        async with connect(url, session=session, approve=yes) as remote:
+            return await asyncio.gather(*(remote.call("list") for _ in range(20)))
+
+    assert all(one.ok for one in asyncio.run(call_many()))
+    assert site.looks == 2

@@ -2,8 +2,10 @@
 
 Rules:
 - Before a call, if the documents are no longer fresh. After a call, if its response contradicts them.
+- Before a call that needs no question, as soon as the documents are stale: its server may have tightened the tool.
 - Before a call that a grant would let run without a question, if the documents are ten seconds old.
-- At most once in ten seconds for the same reason. Concurrent calls wait for the same fetch.
+- Else at most once in ten seconds for the same reason, as after a fetch that failed. Concurrent calls wait for the same
+  fetch.
 - If a fetch shows that the site withdrew a tool, its grants are void and it is not called any more.
 """
 
@@ -47,7 +49,16 @@ class DueFetch(NamedTuple):
 class Freshness:
     """Holds the present connection. If the site withdrew everything, ``withdrawal`` says why nothing is called."""
 
-    __slots__ = ("_doubted_at", "_fetched_at", "_session", "connection", "withdrawal")
+    __slots__ = (
+        "_begun_at",
+        "_doubted_at",
+        "_fetched_at",
+        "_fetches",
+        "_has_failed",
+        "_session",
+        "connection",
+        "withdrawal",
+    )
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -58,15 +69,44 @@ class Freshness:
         age_s = 0.0 if source is None else max(0.0, self._session.wall() - source.fetched_at)
         self._fetched_at = self._session.clock() - age_s
         self._doubted_at = -inf
+        self._fetches = 0
+        self._begun_at = -inf
+        self._has_failed = False
 
     def find_due(self, reference: str) -> DueFetch | None:
         """Return which fetch is due before a call of ``reference``, or None."""
         if self._session.clock() - self._fetched_at < MIN_INTERVAL_S:
-            return None
+            # FU-61: a site that says "no-store" or "max-age=1" is asked that often, where no user would be.
+            is_stale = self._session.wall() >= self.connection.snapshot.fresh_until
+            return self._build_check() if is_stale and self._may_be_tightened(reference) else None
         if self.is_due():
             return DueFetch(self.is_due, anew=False)
         is_grant_due = partial(self.is_grant_due, reference)
         return DueFetch(is_grant_due, anew=True) if is_grant_due() else None
+
+    def _build_check(self) -> DueFetch:
+        """Return a fetch that is due until one has begun from now on."""
+        seen = self._fetches
+
+        def is_due() -> bool:
+            return self._fetches == seen and not self._has_failed
+
+        return DueFetch(is_due, anew=False)
+
+    def _may_be_tightened(self, reference: str) -> bool:
+        """Return whether a call of ``reference`` would need no question, by a document that a server can change."""
+        connection = self.connection
+        if self._has_failed or any(request.url.startswith("file:") for request in connection.snapshot.digests):
+            return False
+        tool = connection.peer.find(reference)
+        if not isinstance(tool, Tool):
+            return False
+        return not connection.pipeline.needs_consent(tool) or connection.pipeline.has_grant(tool)
+
+    def begin_fetch(self) -> None:
+        """Note that the documents are fetched from now on."""
+        self._fetches += 1
+        self._begun_at = self._session.wall()
 
     def is_due(self) -> bool:
         """Return whether the documents must be fetched again before the next call."""
@@ -97,6 +137,8 @@ class Freshness:
     def replace_connection(self, fetched: Connection | Problem) -> Problem | None:
         """Take the outcome of a fetch, and return its Problem. If the fetch failed, the old connection still serves."""
         self._fetched_at = self._session.clock()
+        # A cached document that serves in place of one that could not be fetched was fresh before only.
+        self._has_failed = not isinstance(fetched, Connection) or fetched.snapshot.fresh_until < self._begun_at
         if isinstance(fetched, Connection):
             self.connection, self.withdrawal = fetched, None
             return None

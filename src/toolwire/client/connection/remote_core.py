@@ -359,6 +359,7 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         async with self._refetch_lock:
             if self._fetch_peer is None or not wanted():
                 return self._freshness.withdrawal
+            self._freshness.begin_fetch()
             fetched = await self._fetch_peer(self._connection, anew=anew)
             return self._freshness.replace_connection(fetched)
 
