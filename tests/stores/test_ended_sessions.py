@@ -72,13 +72,18 @@ def test_any_name_can_sign_out(name: str, make: Open) -> None:
 
 def test_a_session_is_forgotten_a_day_after_its_end(tmp_path: Path) -> None:
     now = [NOW]
-    ended = EndedSessions(tmp_path, clock=lambda: now[0])
+    ended = EndedSessions(tmp_path, clock=lambda: now[0], elapsed=lambda: now[0])
     ended.end(build(0))
     now[0] += 43_200 + 86_000  # a clock that was set back by a day brings no session back
     ended.end(build(200_000, "key:bob"))
-    assert ended.has_ended(build(0))
-    now[0] += 401
+    now[0] += 60
     ended.end(build(200_001, "key:bob"))
+    assert ended.has_ended(build(0))
+    now[0] += 400
+    ended.end(build(200_002, "key:bob"))
+    assert ended.has_ended(build(0)), "the clock could still be wrong"
+    now[0] += 60
+    ended.end(build(200_003, "key:bob"))
     assert not ended.has_ended(build(0))
 
 

@@ -164,13 +164,13 @@ def test_tables_of_a_newer_version_that_this_one_works_with_are_used_and_others_
     open_sessions(url, BOUNDS)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("ALTER TABLE toolwire_sessions ADD COLUMN extra text")
-        connection.execute("UPDATE toolwire_schema SET version = 2 WHERE part = 'sessions'")
+        connection.execute("UPDATE toolwire_schema SET version = 9 WHERE part = 'sessions'")
     rows = open_sessions(f"{url}&application_name=again", BOUNDS)
     assert rows is not None
     assert rows.open(b"k", build())
     assert rows.find(b"k") == build()
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("UPDATE toolwire_schema SET works_with = 2 WHERE part = 'sessions'")
+        connection.execute("UPDATE toolwire_schema SET works_with = 9 WHERE part = 'sessions'")
     with pytest.raises(DefinitionError, match="install a newer toolwire"):
         open_sessions(f"{url}&application_name=third", BOUNDS)
 

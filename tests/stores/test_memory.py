@@ -41,9 +41,9 @@ def clock() -> Clock:
 @pytest.fixture(params=["memory", "stored"])
 def grants(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Grants]:
     if request.param == "memory":
-        yield MemoryGrants(clock=clock)
+        yield MemoryGrants(clock=clock, elapsed=clock)
         return
-    stored = StoredGrants(tmp_path / "state", clock=clock)
+    stored = StoredGrants(tmp_path / "state", clock=clock, elapsed=clock)
     yield stored
     stored.close()
 

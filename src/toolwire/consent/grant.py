@@ -11,6 +11,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from toolwire.core.condition import ONLY
@@ -25,7 +26,7 @@ from .tool_definition import build_definition, definition_hash
 
 _MAX_SHOWN = 100
 MAX_CLOCK_STEP_BACK_S = 300.0
-"""How many seconds a clock may go back before all grants are void: a clock set back would lengthen them."""
+"""How many seconds a clock can go back before no grant is used: a clock set back would lengthen them."""
 GRANT_LIFETIME_S = 30 * 86_400.0
 """How many seconds a grant is valid by default."""
 # XL-047
@@ -220,3 +221,24 @@ def _describe(condition: Condition) -> str:
 def find_end(now: float, valid_s: float, bounds: GrantBounds) -> float:
     """Return when a grant with ``bounds`` that is given ``now`` ends: never later than one without bounds."""
     return now + valid_s if bounds.until is None else min(now + valid_s, bounds.until)
+
+
+def is_set_back(now: float, latest: float) -> bool:
+    """Return whether a clock that shows ``now`` was set back, when it showed ``latest`` before."""
+    return not now >= latest - MAX_CLOCK_STEP_BACK_S  # "not": what is no number is no time either
+
+
+def describe_step_back(now: float, latest: float) -> str:
+    """Return what a log says of a clock that was set back."""
+    shown, before = (_describe_time(one) for one in (now, latest))
+    return (
+        f"the clock shows {shown}, but showed {before} before. No permission is deleted, and none is used until the"
+        " clock is right again or the user allows a tool anew"
+    )
+
+
+def _describe_time(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return str(seconds)

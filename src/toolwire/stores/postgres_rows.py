@@ -15,7 +15,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from re import sub
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 from zlib import crc32
 
@@ -54,6 +54,13 @@ class PostgresCursor:
         return self._cursor.execute(_translate(statement), values or None)
 
 
+class _Opened(NamedTuple):
+    """A connection, and by how many seconds the clock of its database is ahead of this machine's monotonic clock."""
+
+    connection: PostgresConnection
+    ahead_s: float
+
+
 class PostgresRows:
     """One part of the tables of toolwire in the database at a URL. Threads share one connection and take turns.
 
@@ -73,8 +80,9 @@ class PostgresRows:
         self._lock_id = crc32(part.encode()) >> 1
         self._turn = threading.Lock()
         self._breaker = Breaker()
-        self._connection: PostgresConnection | None = None
-        self._used_at = self._ahead_s = 0.0
+        # RE-01: one value, so that no thread finds a connection whose time was not read yet.
+        self._opened: _Opened | None = None
+        self._used_at = 0.0
 
     def __str__(self) -> str:
         return f"the database {self._place}"
@@ -83,27 +91,28 @@ class PostgresRows:
         """Return the time of the database, in seconds since 1970."""
         # One request is enough: how far the clock of the database is ahead changes slowly, so it is kept with the
         # connection.
-        if self._connection is None:
-            with self._borrow():
+        opened = self._opened
+        if opened is None:
+            with self._borrow() as opened:
                 pass
-        return time.monotonic() + self._ahead_s
+        return time.monotonic() + opened.ahead_s
 
     @contextmanager
     def transaction(self) -> Generator[PostgresCursor, None, None]:
         """Give a cursor in a transaction without other writers. An exception rolls it back."""
-        with self._borrow() as connection, connection.transaction():
-            connection.execute(_LOCK, (self._lock_id,))
-            yield PostgresCursor(connection.cursor())
+        with self._borrow() as opened, opened.connection.transaction():
+            opened.connection.execute(_LOCK, (self._lock_id,))
+            yield PostgresCursor(opened.connection.cursor())
 
     def select_rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows that ``statement`` selects."""
-        with self._borrow() as connection:
-            return connection.execute(_translate(statement), values or None).fetchall()
+        with self._borrow() as opened:
+            return opened.connection.execute(_translate(statement), values or None).fetchall()
 
     def change_row(self, statement: str, *values: object) -> int:
         """Run one ``statement`` that is right without turns, and return how many rows it changed."""
-        with self._borrow() as connection:
-            return connection.execute(_translate(statement), values or None).rowcount
+        with self._borrow() as opened:
+            return opened.connection.execute(_translate(statement), values or None).rowcount
 
     def close(self) -> None:
         """Close the connection; whoever uses it next opens another one."""
@@ -111,18 +120,17 @@ class PostgresRows:
             self._disconnect()
 
     @contextmanager
-    def _borrow(self) -> Generator[PostgresConnection, None, None]:
+    def _borrow(self) -> Generator[_Opened, None, None]:
         """Give the connection, which works or is a new one."""
         # A thread that waits longer than this waits behind a database that hangs.
         if self._breaker.is_open or not self._turn.acquire(timeout=2 * DEADLINE_S):
             raise ConnectionError(f"{self} does not answer")
         try:
-            connection = self._prepare()
-            yield connection
+            yield self._prepare()
             self._used_at = time.monotonic()
         except (psycopg.Error, UnicodeError) as error:
             if isinstance(error, psycopg.Error) and (
-                self._connection is None or is_connection_lost(self._connection, error)
+                self._opened is None or is_connection_lost(self._opened.connection, error)
             ):
                 self._disconnect()
             reason = describe_error(error) if isinstance(error, psycopg.Error) else "a text has half a character"
@@ -130,33 +138,30 @@ class PostgresRows:
         finally:
             self._turn.release()
 
-    def _prepare(self) -> PostgresConnection:
-        if self._connection is not None and time.monotonic() < self._used_at + _FRESH_S:
-            return self._connection
+    def _prepare(self) -> _Opened:
+        opened = self._opened
+        if opened is not None and time.monotonic() < self._used_at + _FRESH_S:
+            return opened
         # A connection that was idle may be dead, for example because the database was started again. Nothing was asked
         # of it yet, so a new one takes its place unnoticed.
-        if self._connection is not None:
+        if opened is not None:
             with suppress(psycopg.Error):
-                self._read_time(self._connection)
-                return self._connection
+                self._opened = opened._replace(ahead_s=_read_ahead(opened.connection))
+                return self._opened
             self._disconnect()
             if self._breaker.is_open:
                 raise psycopg.OperationalError("it does not answer")
-        self._connection = self._place.connect(on_timeout=self._breaker.open)
+        connection = self._place.connect(on_timeout=self._breaker.open)
         # Its users share it and do not know of each other, so it is closed when the last one lets go of it.
-        self._connection.closes_itself = True
-        self._read_time(self._connection)
-        return self._connection
-
-    def _read_time(self, connection: PostgresConnection) -> None:
-        row = connection.execute(_TIME).fetchone()
-        self._ahead_s = float(row[0]) - time.monotonic() if row is not None else 0.0
+        connection.closes_itself = True
+        self._opened = _Opened(connection, _read_ahead(connection))
+        return self._opened
 
     def _disconnect(self) -> None:
-        if self._connection is not None:
+        if self._opened is not None:
             with suppress(psycopg.Error):
-                self._connection.close()
-            self._connection = None
+                self._opened.connection.close()
+            self._opened = None
 
 
 def open_rows(url: str, part: str, migrations: Sequence[Migration]) -> PostgresRows:
@@ -170,6 +175,14 @@ def open_rows(url: str, part: str, migrations: Sequence[Migration]) -> PostgresR
         if found is None:
             found = _OPEN[(url, part)] = PostgresRows(url, part, migrations)
         return found
+
+
+def _read_ahead(connection: PostgresConnection) -> float:
+    """Return by how many seconds the clock of the database is ahead of this machine's monotonic clock."""
+    row = connection.execute(_TIME).fetchone()
+    if row is None:
+        raise psycopg.OperationalError("it did not say what time it is")
+    return float(row[0]) - time.monotonic()
 
 
 @lru_cache(maxsize=256)

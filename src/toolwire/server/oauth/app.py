@@ -24,6 +24,7 @@ from toolwire.server.http.exchange import Exchange, Receive, Scope, Send, get_ex
 from toolwire.server.http.lifespan import run_lifespan
 from toolwire.server.http.messages import close_websocket, read_body, send_response
 from toolwire.server.limits import ServerLimits
+from toolwire.stores.confirmed_time import ConfirmedTime
 from toolwire.stores.oauth.database import StoreUnavailableError
 from toolwire.stores.outage_log import OutageLog
 
@@ -60,6 +61,7 @@ class AuthorizationServer:
         self._scheduler = DeadlineScheduler()
         self._limits = ServerLimits(body_bytes=_BODY_BYTES, body_s=context.settings.body_s)
         self._pruned_at = context.now()
+        self._passed = ConfirmedTime()
         self._endpoints = _build_endpoints(context)
         self._documents = _build_documents(context)
         self.callers = TokenCallers(context)
@@ -190,8 +192,10 @@ class AuthorizationServer:
             await self._context.run_in_thread(self._prune_rows, now)
 
     def _prune_rows(self, now: float) -> None:
+        # RE-01: a clock that is wrong for a moment must not end every session and sign-in.
+        passed = self._passed.find(now)
         with self._context.store.write_transaction() as rows:
-            rows.prune(now)
+            rows.prune(passed)
 
 
 def _build_request(headers: Iterable[tuple[bytes, bytes]]) -> OAuthRequest:

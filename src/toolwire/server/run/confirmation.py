@@ -122,7 +122,7 @@ class ConfirmationWords:
         return body.endswith(sha256(subject).digest())
 
     def _sign(self, body: bytes) -> bytes:
-        return hmac_digest(self._spent.key, body, "sha256")[:_SIGNATURE_BYTES]
+        return hmac_digest(self._spent.key, self._spent.clock_id + body, "sha256")[:_SIGNATURE_BYTES]
 
 
 class Confirmations:

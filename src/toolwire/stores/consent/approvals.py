@@ -25,6 +25,7 @@ from toolwire.core.check import Answer, Question
 from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.core.grant_bounds import GrantBounds
+from toolwire.stores.confirmed_time import ConfirmedTime
 from toolwire.stores.database import Database, SharedRows
 
 from .private_folder import check_folder
@@ -92,12 +93,20 @@ class PendingQuestion:
 
 
 class Approvals:
-    """The questions and answers in one folder, or in the rows of a database. ``clock`` returns seconds since 1970."""
+    """The questions and answers in one folder, or in the rows of a database.
+
+    ``clock`` returns seconds since 1970, ``elapsed`` seconds that never go back.
+    """
 
     # XL-050
 
     def __init__(
-        self, place: Path | SharedRows, *, clock: Callable[[], float] = time.time, valid_s: float = DECISION_VALID_S
+        self,
+        place: Path | SharedRows,
+        *,
+        clock: Callable[[], float] = time.time,
+        valid_s: float = DECISION_VALID_S,
+        elapsed: Callable[[], float] = time.monotonic,
     ) -> None:
         if isinstance(place, Path):
             check_folder(place, APPROVALS_FILE)
@@ -105,15 +114,16 @@ class Approvals:
         self._database: SharedRows = place
         self._clock = clock
         self._valid_s = valid_s
+        self._passed = ConfirmedTime(elapsed)
 
     def ask(self, question: Question) -> str:
         """Store ``question`` and return its id. If the same question already waits, return the id of that one."""
         now = self._clock()
         with self._database.transaction() as cursor:
-            # A question from the future was asked before the clock was set back. It is over too.
-            over = "UPDATE questions SET shown = '[]' WHERE used = 1 OR expires_at <= ? OR asked_at > ?"
-            cursor.execute(over, (now, now))
-            cursor.execute("DELETE FROM questions WHERE expires_at <= ?", (now - 86_400,))
+            # RE-01: a question that a wrong clock calls over keeps its text, and is answered when the clock is right.
+            passed = self._passed.find(now)
+            cursor.execute("UPDATE questions SET shown = '[]' WHERE expires_at <= ? AND shown != '[]'", (passed,))
+            cursor.execute("DELETE FROM questions WHERE expires_at <= ?", (passed - 86_400,))
             for statement in _FORGET:
                 cursor.execute(statement)
             # A call that is repeated while its question waits must not fill the list with copies.

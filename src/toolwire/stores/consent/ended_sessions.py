@@ -15,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from toolwire.stores.confirmed_time import ConfirmedTime
 from toolwire.stores.database import Database, SharedRows
 
 from .private_folder import check_folder
@@ -45,24 +46,35 @@ class ConsoleSession(NamedTuple):
 
 
 class EndedSessions:
-    """The sessions that were ended, in a folder or in the rows of a database. ``clock`` returns seconds since 1970.
+    """The sessions that were ended, in a folder or in the rows of a database.
+
+    ``clock`` returns seconds since 1970, ``elapsed`` seconds that never go back.
 
     Each method raises ConnectionError or sqlite3.Error if they cannot be read: it is unknown then whether a session
     has ended.
     """
 
-    def __init__(self, place: Path | SharedRows, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        place: Path | SharedRows,
+        *,
+        clock: Callable[[], float] = time.time,
+        elapsed: Callable[[], float] = time.monotonic,
+    ) -> None:
         if isinstance(place, Path):
             check_folder(place, ENDED_SESSIONS_FILE)
             place = Database(place / ENDED_SESSIONS_FILE, _SCHEMA)
         self._rows: SharedRows = place
         self._clock = clock
+        self._passed = ConfirmedTime(elapsed)
 
     def end(self, session: ConsoleSession) -> None:
         """End ``session`` in all processes."""
         owner = _digest("all of", session.name)
+        # RE-01: a clock that is wrong for a moment must not make a session valid again.
+        passed = self._passed.find(self._clock())
         with self._rows.transaction() as cursor:
-            cursor.execute("DELETE FROM ended_sessions WHERE until < ?", (self._clock() - _KEPT_S,))
+            cursor.execute("DELETE FROM ended_sessions WHERE until < ?", (passed - _KEPT_S,))
             statement = "SELECT count(*), max(began_at), max(until) FROM ended_sessions WHERE owner = ?"
             count, began_at, until = cursor.execute(statement, (owner,)).fetchone()
             row = (_digest("cookie", session.cookie), owner, session.began_at, session.until)

@@ -18,11 +18,14 @@ from toolwire.consent.grant import (
     Covers,
     Grant,
     GrantKey,
+    describe_step_back,
     find_end,
+    is_set_back,
 )
 from toolwire.core.condition import read_grant_conditions, write_conditions
 from toolwire.core.grant_bounds import GrantBounds, list_conditions
 from toolwire.core.model import Json
+from toolwire.stores.confirmed_time import ConfirmedTime
 from toolwire.stores.database import Database, SharedRows
 from toolwire.stores.outage_log import OutageLog
 
@@ -42,19 +45,25 @@ CREATE TABLE IF NOT EXISTS pins (
 CREATE TABLE IF NOT EXISTS bounded_grants (
   id TEXT PRIMARY KEY, principal TEXT NOT NULL, connection TEXT NOT NULL, origin TEXT NOT NULL, tool TEXT NOT NULL,
   definition TEXT NOT NULL, given_at REAL NOT NULL, expires_at REAL NOT NULL, conditions TEXT, uses_left INTEGER);;
-CREATE TABLE IF NOT EXISTS clock (one INTEGER PRIMARY KEY CHECK (one = 1), latest REAL NOT NULL)
+CREATE TABLE IF NOT EXISTS clock (one INTEGER PRIMARY KEY CHECK (one = 1), latest REAL NOT NULL);;
+CREATE TABLE IF NOT EXISTS held_grants (id TEXT PRIMARY KEY, until REAL NOT NULL);;
+CREATE INDEX IF NOT EXISTS grants_by_end ON grants (expires_at);;
+CREATE INDEX IF NOT EXISTS bounded_grants_by_end ON bounded_grants (expires_at);;
+CREATE INDEX IF NOT EXISTS bounded_grants_by_key ON bounded_grants (principal, connection, origin, tool, definition)
 """
 _STEP_S = 60.0
 _FIND_GRANT = (
     "SELECT 1 FROM grants"
-    " WHERE principal = ? AND connection = ? AND origin = ? AND tool = ? AND definition = ? AND expires_at > ?"
+    " WHERE principal = ? AND connection = ? AND origin = ? AND tool = ? AND definition = ?"
+    # Neither over, nor given by a clock that was ahead.
+    " AND expires_at > ? AND expires_at <= ? AND id NOT IN (SELECT id FROM held_grants WHERE until > ?)"
 )
 # A table of its own: a reader that knows no bounds must not take such a grant for one without.
 _FIND_BOUNDED = (
     "SELECT id, conditions, uses_left FROM bounded_grants"
     " WHERE principal = ? AND connection = ? AND origin = ? AND tool = ? AND definition = ?"
     # SQLite compares a text as larger than any number, so the upper bound excludes a value that is no time.
-    " AND expires_at > ? AND expires_at <= ?"
+    " AND expires_at > ? AND expires_at <= ? AND id NOT IN (SELECT id FROM held_grants WHERE until > ?)"
     " ORDER BY uses_left IS NOT NULL, expires_at, id"
 )
 _SPEND = (
@@ -64,6 +73,17 @@ _SPEND = (
 _REVOKE = ("DELETE FROM grants WHERE id = ?", "DELETE FROM bounded_grants WHERE id = ?")
 _DELETE_OUTDATED = (
     "DELETE FROM {table} WHERE principal = ? AND connection = ? AND origin = ? AND tool = ? AND definition != ?"
+)
+# RE-01: nothing is deleted where the clock was set back. What was given before is not used until the clock is again
+# where it was; after that, no grant lasts longer than the user agreed to.
+_HOLD = (
+    "INSERT INTO held_grants SELECT id, ? FROM grants WHERE true ON CONFLICT (id) DO NOTHING",
+    "INSERT INTO held_grants SELECT id, ? FROM bounded_grants WHERE true ON CONFLICT (id) DO NOTHING",
+)
+_DELETE_ENDED = (
+    "DELETE FROM grants WHERE expires_at <= ?",
+    "DELETE FROM bounded_grants WHERE expires_at <= ?",
+    "DELETE FROM held_grants WHERE until <= ?",
 )
 _WRITE_LATEST = "INSERT INTO clock VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET latest = excluded.latest"
 _WRITE_GRANT = (
@@ -81,46 +101,63 @@ _FIND_PIN = "SELECT approved FROM pins WHERE principal = ? AND connection = ? AN
 class StoredGrants:
     """The tools that the user allowed "always", in a file or a database that all processes of this user share.
 
-    While it cannot be read, nothing is granted, so the user is asked.
+    While it cannot be read, or after the clock was set back, nothing is granted, so the user is asked. What the user
+    allows then holds; earlier grants are used again once the clock is where it was. ``elapsed`` returns seconds that
+    never go back.
     """
 
     # XL-047, XL-048
 
     def __init__(
-        self, place: Path | SharedRows, *, clock: Callable[[], float] = time.time, valid_s: float = GRANT_LIFETIME_S
+        self,
+        place: Path | SharedRows,
+        *,
+        clock: Callable[[], float] = time.time,
+        valid_s: float = GRANT_LIFETIME_S,
+        elapsed: Callable[[], float] = time.monotonic,
     ) -> None:
         if isinstance(place, Path):
             check_folder(place, GRANTS_FILE)
             place = Database(place / GRANTS_FILE, _SCHEMA)
         self._database: SharedRows = place
-        self._outages = OutageLog(_log, "Grants can be read again.")
+        self._outages = OutageLog(_log, "Permissions can be used again.")
         self._clock = clock
         self._valid_s = valid_s
+        self._passed = ConfirmedTime(elapsed)
 
-    def _now(self) -> float:
-        """Return the time. If the clock was set back, first delete all grants."""
+    def _read_clock(self) -> tuple[float, float]:
+        """Return the time, and the latest time that was stored."""
         now = self._clock()
         rows: Any = self._database.select_rows("SELECT latest FROM clock")
         # The latest time is stored at most once a minute: a write for each check would be slow.
         latest = rows[0][0] if rows else now - 2 * _STEP_S
-        if latest - MAX_CLOCK_STEP_BACK_S <= now < latest + _STEP_S:
-            return now
-        with self._database.transaction() as cursor:
-            # The clock was set back: how old each grant is cannot be known any more.
-            if now < latest:
-                cursor.execute("DELETE FROM grants")
-                cursor.execute("DELETE FROM bounded_grants")
-            cursor.execute(_WRITE_LATEST, (now,))
-        return now
+        self._passed.find(now)
+        # RE-01: a leap is not stored before it is confirmed: all grants would wait until the clock is there again.
+        if now >= latest + _STEP_S and not self._passed.is_leap(now):
+            with self._database.transaction() as cursor:
+                cursor.execute(_WRITE_LATEST, (now,))
+        return now, latest
+
+    def _now(self) -> float:
+        """Return the time, which never goes back.
+
+        Raises:
+            ConnectionError: the clock was set back, so it is unknown which grants are over.
+        """
+        now, latest = self._read_clock()
+        if is_set_back(now, latest):
+            raise ConnectionError(describe_step_back(now, latest))
+        return max(now, latest)  # what has ended does not begin again
 
     def _note_failure(self, error: Exception) -> bool:
-        self._outages.record_failure("Grants cannot be read, so the user is asked: %s.", error)
+        self._outages.record_failure("Permissions cannot be used, so the user is asked: %s.", error)
         return False
 
     def has_grant(self, key: GrantKey) -> bool:
         """Return whether there is a grant without bounds for ``key`` that is neither revoked nor expired."""
         try:
-            found = self._database.select_rows(_FIND_GRANT, *key, self._now())
+            now = self._now()
+            found = self._database.select_rows(_FIND_GRANT, *key, now, self._find_last_end(now), _find_reached(now))
         except ConnectionError as error:
             return self._note_failure(error)
         self._outages.record_success()
@@ -130,7 +167,7 @@ class StoredGrants:
         """Return whether there is a grant with bounds for ``key``, whatever calls it covers."""
         try:
             now = self._now()
-            found = self._database.select_rows(_FIND_BOUNDED, *key, now, self._find_last_end(now))
+            found = self._database.select_rows(_FIND_BOUNDED, *key, now, self._find_last_end(now), _find_reached(now))
         except ConnectionError as error:
             return self._note_failure(error)
         self._outages.record_success()
@@ -144,7 +181,9 @@ class StoredGrants:
         # CC-03: the count is taken in one transaction, which other processes wait for.
         try:
             now = self._now()
-            rows: Any = self._database.select_rows(_FIND_BOUNDED, *key, now, self._find_last_end(now))
+            rows: Any = self._database.select_rows(
+                _FIND_BOUNDED, *key, now, self._find_last_end(now), _find_reached(now)
+            )
             # Conditions are compared before the transaction, so that the write lock is held for a short time only.
             fitting = [row[0] for row in rows if covers(_read_conditions(row[1])) and _is_count(row[2])]
             if not fitting:
@@ -160,11 +199,21 @@ class StoredGrants:
 
     def add(self, key: GrantKey, bounds: GrantBounds | None = None, seen: Iterable[str] | None = None) -> None:
         """Store a grant that is valid from now on for the lifetime of grants, or within ``bounds``."""
-        now = self._now()
+        now, latest = self._read_clock()
+        passed = self._passed.find(now)
         with self._database.transaction() as cursor:
+            if is_set_back(now, latest):
+                # The user decides now, so this is the time from here on.
+                for statement in _HOLD:
+                    cursor.execute(statement, (latest,))
+                cursor.execute(_WRITE_LATEST, (now,))
+            else:
+                now = max(now, latest)
+                if not self._passed.is_leap(now):
+                    cursor.execute(_WRITE_LATEST, (now,))
             # Old rows are deleted where a new one is written, so that no task is needed for it.
-            cursor.execute("DELETE FROM grants WHERE expires_at <= ?", (now,))
-            cursor.execute("DELETE FROM bounded_grants WHERE expires_at <= ?", (now,))
+            for statement in _DELETE_ENDED:
+                cursor.execute(statement, (passed,))
             if bounds is not None:
                 conditions = list_conditions(bounds, seen)
                 kept = None if conditions is None else json.dumps(write_conditions(conditions))
@@ -186,7 +235,8 @@ class StoredGrants:
 
     def list_grants(self) -> Sequence[Grant]:
         """Return the valid grants, oldest first."""
-        now, select = self._now(), "SELECT * FROM {} WHERE expires_at > ? AND expires_at <= ?"
+        # RE-01: also those that are not used now because the clock was set back, so that they can be revoked.
+        now, select = max(self._read_clock()), "SELECT * FROM {} WHERE expires_at > ? AND expires_at <= ?"
         last = self._find_last_end(now)
         plain: Any = self._database.select_rows(select.format("grants"), now, last)
         bounded: Any = self._database.select_rows(select.format("bounded_grants"), now, last)
@@ -251,6 +301,11 @@ def _read_conditions(text: Any) -> Conditions:
         return read_grant_conditions(json.loads(text)) or ()
     except (ValueError, TypeError, RecursionError):
         return ()
+
+
+def _find_reached(now: float) -> float:
+    """Return the end of what is held back no more at ``now``."""
+    return now + MAX_CLOCK_STEP_BACK_S
 
 
 def _is_count(value: Any) -> bool:

@@ -11,9 +11,19 @@ from dataclasses import replace
 from math import inf
 
 from toolwire.consent.decision_record import FIRST_DIGEST, ChainedDecision, Decision, compute_chain_digest
-from toolwire.consent.grant import GRANT_LIFETIME_S, MAX_CLOCK_STEP_BACK_S, Covers, Grant, GrantKey, find_end
+from toolwire.consent.grant import (
+    GRANT_LIFETIME_S,
+    MAX_CLOCK_STEP_BACK_S,
+    Covers,
+    Grant,
+    GrantKey,
+    describe_step_back,
+    find_end,
+    is_set_back,
+)
 from toolwire.core.grant_bounds import GrantBounds, list_conditions
 from toolwire.core.model import Json
+from toolwire.stores.confirmed_time import ConfirmedTime
 
 _log = logging.getLogger("toolwire.client")
 
@@ -23,7 +33,13 @@ class MemoryGrants:
 
     _MAX_GRANTS = 10_000
 
-    def __init__(self, *, clock: Callable[[], float] = time.time, valid_s: float = GRANT_LIFETIME_S) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.time,
+        valid_s: float = GRANT_LIFETIME_S,
+        elapsed: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._clock = clock
         self._valid_s = valid_s
         self._grants: dict[GrantKey, Grant] = {}
@@ -34,24 +50,37 @@ class MemoryGrants:
         self._pins: dict[tuple[str, ...], Mapping[str, Json]] = {}
         self._count = 0
         self._latest = -inf
+        self._held: dict[str, float] = {}
+        self._warned_of = inf
+        self._passed = ConfirmedTime(elapsed)
 
-    def _now(self) -> float:
-        """Return the time. If the clock was set back, first delete all grants."""
+    def _now(self) -> float | None:
+        """Return the time, or None if the clock was set back, so that it is unknown which grants are over."""
         now = self._clock()
-        # With a clock that was set back a grant would be valid for longer than the user agreed to.
-        if now < self._latest - MAX_CLOCK_STEP_BACK_S:
-            self._grants.clear()
-            self._keys.clear()
-            self._bounded.clear()
-            self._latest = now
-        self._latest = max(self._latest, now)
-        return now
+        # RE-01: with such a clock a grant would be valid for longer than the user agreed to. None is deleted for it.
+        if is_set_back(now, self._latest):
+            if self._warned_of != self._latest:
+                self._warned_of = self._latest
+                _log.error(
+                    "Permissions cannot be used, so the user is asked: %s.", describe_step_back(now, self._latest)
+                )
+            return None
+        self._passed.find(now)
+        if not self._passed.is_leap(now):  # all grants would wait until the clock is there again
+            self._latest = max(self._latest, now)
+        return max(now, self._latest)  # what has ended does not begin again
+
+    def _is_usable(self, grant: Grant, now: float) -> bool:
+        # Neither over, nor given by a clock that was ahead.
+        if not now < grant.expires_at <= now + self._valid_s + MAX_CLOCK_STEP_BACK_S:
+            return False
+        return self._held.get(grant.id, -inf) <= now + MAX_CLOCK_STEP_BACK_S
 
     def has_grant(self, key: GrantKey) -> bool:
         """Return whether there is a grant without bounds for ``key`` that is neither revoked nor expired."""
         now = self._now()
         grant = self._grants.get(key)
-        return grant is not None and now < grant.expires_at
+        return grant is not None and now is not None and self._is_usable(grant, now)
 
     def has_bounded_grant(self, key: GrantKey) -> bool:
         """Return whether there is a grant with bounds for ``key``, whatever calls it covers."""
@@ -71,12 +100,20 @@ class MemoryGrants:
 
     def _find_bounded(self, key: GrantKey) -> list[Grant]:
         now = self._now()
-        found = [grant for grant in self._bounded.values() if grant.key == key and now < grant.expires_at]
+        if now is None:
+            return []
+        found = [grant for grant in self._bounded.values() if grant.key == key and self._is_usable(grant, now)]
         return sorted(found, key=lambda grant: (grant.uses_left is not None, grant.expires_at))
 
     def add(self, key: GrantKey, bounds: GrantBounds | None = None, seen: Iterable[str] | None = None) -> None:
         """Store a grant, with ``bounds`` or without."""
         now = self._now()
+        if now is None:
+            # The user decides now, so this is the time from here on. What was given before waits until the clock is
+            # where it was.
+            given = [*(grant.id for grant in self._grants.values()), *self._bounded]
+            self._held = dict.fromkeys(given, self._latest) | self._held
+            now = self._latest = self._clock()
         # Without the grant the user is asked again, which is safe.
         if len(self._grants) + len(self._bounded) >= self._MAX_GRANTS:
             return
@@ -107,7 +144,8 @@ class MemoryGrants:
 
     def list_grants(self) -> Sequence[Grant]:
         """Return the valid grants, oldest first."""
-        now = self._now()
+        # Also those that are not used now because the clock was set back, so that they can be revoked.
+        now = max(self._clock(), self._latest)
         found = [grant for grant in (*self._grants.values(), *self._bounded.values()) if now < grant.expires_at]
         return sorted(found, key=lambda grant: grant.given_at)
 

@@ -19,6 +19,7 @@ from toolwire.consent.decision_record import FIRST, ChainedDecision, ChainStart,
 from toolwire.consent.policy import NO_PREFERENCES, Preferences
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval
+from toolwire.stores.confirmed_time import ConfirmedTime
 from toolwire.stores.postgres_rows import PostgresRows, open_rows
 
 from .postgres_tables import MIGRATIONS, PART
@@ -180,6 +181,7 @@ class PostgresSpentWords:
 
     # XL-056
 
+    clock_id = b""
     is_remote = True
     """A claim waits for a database."""
 
@@ -191,6 +193,7 @@ class PostgresSpentWords:
         """
         self._rows = rows
         self._swept_at = 0.0
+        self._passed = ConfirmedTime()
         make = "INSERT INTO word_keys VALUES (1, ?) ON CONFLICT (one) DO NOTHING"
         try:
             rows.change_row(make, secrets.token_bytes(32))
@@ -209,8 +212,10 @@ class PostgresSpentWords:
         Raises:
             ConnectionError: the database cannot be asked.
         """
-        if now >= self._swept_at + _SWEEP_S:
-            self._swept_at = now
+        # RE-01: a word that a wrong clock calls expired could be used again when the clock is right.
+        passed = self._passed.find(now)
+        if not self._swept_at <= passed <= self._swept_at + _SWEEP_S:
+            self._swept_at = passed
             # Words of the last minute stay: the clocks of two connections to one database differ a little.
-            self._rows.change_row("DELETE FROM spent_words WHERE until < ?", now - _SWEEP_S)
+            self._rows.change_row("DELETE FROM spent_words WHERE until < ?", passed - _SWEEP_S)
         return self._rows.change_row("INSERT INTO spent_words VALUES (?, ?) ON CONFLICT DO NOTHING", name, until) == 1

@@ -77,4 +77,12 @@ CREATE INDEX toolwire_audit_by_answerer ON toolwire_audit (toolwire_find_answere
   WHERE toolwire_find_answerer(record) IS NOT NULL
 """
     ),
+    # RE-01: what was allowed before the clock was set back is kept, and not used.
+    Migration(
+        """
+CREATE TABLE toolwire_held_grants (id text PRIMARY KEY, until double precision NOT NULL);
+CREATE INDEX toolwire_grants_by_end ON toolwire_grants (expires_at);
+CREATE INDEX toolwire_bounded_grants_by_end ON toolwire_bounded_grants (expires_at)
+"""
+    ),
 )

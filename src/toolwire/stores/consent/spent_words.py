@@ -21,6 +21,7 @@ from shutil import rmtree
 from typing import Protocol
 
 from toolwire.core.errors import DefinitionError
+from toolwire.stores.boot_id import read_boot_id
 from toolwire.stores.outage_log import OutageLog
 
 _KEY_BYTES = 32
@@ -40,6 +41,11 @@ class SpentWords(Protocol):
         ...
 
     @property
+    def clock_id(self) -> bytes:
+        """What names the clock of ``now`` until it begins again, so that no word is valid by another one."""
+        ...
+
+    @property
     def is_remote(self) -> bool:
         """Whether a claim waits for a database, so that it must not run on an event loop."""
         ...
@@ -56,6 +62,7 @@ class SpentWords(Protocol):
 class MemorySpentWords:
     """The words that were used in this process. At most 100,000 are remembered; beyond that, none is accepted."""
 
+    clock_id = b""
     is_remote = False
 
     def __init__(self) -> None:
@@ -93,6 +100,8 @@ class SharedSpentWords:
             DefinitionError: the folder cannot be used, or another user could change it.
         """
         self._folder = folder
+        # RE-01: the clock begins again when the machine starts. A word that was used before could then be used again.
+        self.clock_id = read_boot_id().encode()
         self._outages = OutageLog(_log, f"Confirmations can be written to {folder} again.")
         self._swept = -1
         try:

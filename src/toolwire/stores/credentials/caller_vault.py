@@ -15,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from toolwire.core.model import Secret
+from toolwire.stores.confirmed_time import ConfirmedTime
 
 from .files import CredentialFolder, CredentialPlace, CredentialStore
 from .sealing import SealingKey, unseal_with_keys
@@ -30,6 +31,7 @@ class CallerVault:
         self._place: CredentialPlace = CredentialFolder(place) if isinstance(place, Path) else place
         self._keys = tuple(keys)
         self._seals = tuple(map(SealingKey, keys))
+        self._passed = ConfirmedTime()
 
     def open_store(self, principal: str) -> CredentialStore:
         """Return the credentials of one caller."""
@@ -53,11 +55,12 @@ class CallerVault:
         Raises:
             CredentialError: it cannot be stored.
         """
-        waiting = self._place.list_names(_STARTED)
-        for name in waiting:
-            if _read_end(name) <= now:
+        started = self._place.list_names(_STARTED)
+        passed = self._passed.find(now)
+        for name in started:
+            if _read_end(name) <= passed:  # RE-01: none is deleted because the clock is wrong for a moment
                 self._place.delete(name)
-        if len(waiting) >= _MOST_STARTED:
+        if sum(_read_end(name) > now for name in started) >= _MOST_STARTED:
             return False
         name = f"{_STARTED}{int(until)}.{_digest(state)}"
         self._place.write(name, self._seals[0].seal(text, name))

@@ -10,11 +10,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
-
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class ClockMark(NamedTuple):
@@ -26,13 +22,6 @@ class ClockMark(NamedTuple):
     boot: str
     clock: float
     age: float
-
-
-def read_boot_id() -> str:
-    """Return the id of this run of the machine, or ``""`` if the system has none."""
-    with suppress(OSError):
-        return _BOOT.read_text(encoding="ascii").strip()
-    return ""
 
 
 def resume_age(mark: ClockMark | None, boot: str, clock: float) -> float:

@@ -28,11 +28,12 @@ from toolwire.core.long_call import (
     NewCall,
 )
 from toolwire.core.model import Json, Problem
+from toolwire.stores.boot_id import read_boot_id
 from toolwire.stores.group_commit import GroupCommit
 from toolwire.stores.outage_log import OutageLog
 
 from . import tables as sql
-from .clock import ClockMark, LedgerClock, read_boot_id
+from .clock import ClockMark, LedgerClock
 from .process_lock import ProcessLock, is_alive
 from .sql_long_calls import LongCallWords, SqlLongCalls, write_tables
 from .statements import AGE, FORGET_AGE, SAVE_AGE

@@ -3,7 +3,7 @@
 Rules:
 - A session is found by the digest of its id: who reads the tables cannot use it.
 - Their number is bounded, in all and for one caller, for all processes together.
-- Messages have an order that all processes see. They are deleted after a minute, or when their reader has them.
+- Messages have an order that all processes see. They are deleted after some minutes, or when their reader has them.
 """
 # ST-01, MC-10
 
@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from toolwire.stores.confirmed_time import ConfirmedTime
 from toolwire.stores.database import Cursor, Database, SharedRows
 from toolwire.stores.paths import is_postgres_url
 
@@ -31,6 +32,7 @@ MAX_WAITING_BYTES: Final = 512 * 1024
 MAX_UPDATES: Final = 10_000
 """Of how many resources and lists the last change is known."""
 _FIND_UPDATES: Final = "SELECT uri, number FROM session_updates WHERE number > ? ORDER BY number"
+_LEAST_USED: Final = "SELECT key, used_at, began_at FROM sessions ORDER BY used_at LIMIT 1"
 _POSITION: Final = "SELECT coalesce(max(number), 0) FROM session_updates"
 _MOST_READ: Final = 200
 _SWEEP_S: Final = 10.0
@@ -92,18 +94,19 @@ class SessionRows:
         self._clock = clock
         self._bounds = bounds
         self._swept_at = 0.0
+        self._passed = ConfirmedTime()
 
     def open(self, key: bytes, session: StoredSession) -> bool:
         """Add a session, and return whether there was room: a caller with too many loses its least recently used."""
         with self._change() as (cursor, now):
-            gone = now - self._bounds.idle_s, now - self._bounds.longest_s
-            cursor.execute("DELETE FROM sessions WHERE used_at < ? OR began_at < ?", gone)
+            self._sweep(cursor, now)
             found = cursor.execute("SELECT key FROM sessions WHERE share = ? ORDER BY used_at", (session.share,))
             own = [bytes(row[0]) for row in found.fetchall()]
             ended = own[: max(0, len(own) - self._bounds.most_each + 1)]
-            if not ended and _read_number(cursor, "SELECT count(*) FROM sessions") >= self._bounds.most:
-                oldest = cursor.execute("SELECT key, used_at FROM sessions ORDER BY used_at LIMIT 1").fetchone()
-                if oldest is not None and oldest[1] > now - IN_USE_S:
+            # GR-06: a count that is kept, because to count the sessions takes longer the more there are.
+            if not ended and _read_number(cursor, "SELECT rows FROM session_total") >= self._bounds.most:
+                oldest = cursor.execute(_LEAST_USED).fetchone()
+                if oldest is not None and oldest[1] > now - IN_USE_S and not self._is_over(now, *oldest[1:]):
                     return False
                 ended = [] if oldest is None else [bytes(oldest[0])]
             for one in ended:
@@ -172,9 +175,7 @@ class SessionRows:
     def send(self, session: bytes, node: str, kind: str, name: str = "", body: bytes = b"") -> int:
         """Add a message, and return its number, or 0 if there is no room for it."""
         with self._change() as (cursor, now):
-            if now > self._swept_at + _SWEEP_S:
-                self._swept_at = now
-                cursor.execute("DELETE FROM session_messages WHERE sent_at < ?", (now - KEPT_S,))
+            self._sweep(cursor, now)
             if kind != EVENT:
                 statement = (
                     "SELECT count(*), coalesce(sum(length(body)), 0) FROM session_messages"
@@ -242,6 +243,19 @@ class SessionRows:
     def close(self) -> None:
         """Close the connection."""
         self._rows.close()
+
+    def _is_over(self, now: float, used_at: float, began_at: float) -> bool:
+        return used_at < now - self._bounds.idle_s or began_at < now - self._bounds.longest_s
+
+    def _sweep(self, cursor: Cursor, now: float) -> None:
+        """Delete what is over, every ten seconds."""
+        passed = self._passed.find(now)  # RE-01: no session is deleted because the clock is wrong for a moment
+        if not self._swept_at <= passed <= self._swept_at + _SWEEP_S:
+            self._swept_at = passed
+            # Two statements, because one with OR would read all sessions.
+            cursor.execute("DELETE FROM sessions WHERE used_at < ?", (passed - self._bounds.idle_s,))
+            cursor.execute("DELETE FROM sessions WHERE began_at < ?", (passed - self._bounds.longest_s,))
+            cursor.execute("DELETE FROM session_messages WHERE sent_at < ?", (passed - KEPT_S,))
 
     @contextmanager
     def _change(self) -> Generator[tuple[Cursor, float], None, None]:

@@ -17,7 +17,15 @@ CREATE TABLE IF NOT EXISTS session_messages (
   name TEXT NOT NULL, body BLOB NOT NULL, sent_at REAL NOT NULL);;
 CREATE INDEX IF NOT EXISTS session_messages_by_session ON session_messages (session);;
 CREATE TABLE IF NOT EXISTS session_updates (uri TEXT PRIMARY KEY, number INTEGER NOT NULL);;
-CREATE INDEX IF NOT EXISTS session_updates_by_number ON session_updates (number)
+CREATE INDEX IF NOT EXISTS session_updates_by_number ON session_updates (number);;
+CREATE INDEX IF NOT EXISTS sessions_by_begin ON sessions (began_at);;
+CREATE INDEX IF NOT EXISTS session_messages_by_time ON session_messages (sent_at);;
+CREATE TABLE IF NOT EXISTS session_total (rows INTEGER NOT NULL);;
+INSERT INTO session_total SELECT (SELECT count(*) FROM sessions) WHERE NOT EXISTS (SELECT 1 FROM session_total);;
+CREATE TRIGGER IF NOT EXISTS session_is_added AFTER INSERT ON sessions
+  BEGIN UPDATE session_total SET rows = rows + 1; END;;
+CREATE TRIGGER IF NOT EXISTS session_is_gone AFTER DELETE ON sessions
+  BEGIN UPDATE session_total SET rows = rows - 1; END
 """
 """The tables in SQLite."""
 
@@ -34,6 +42,21 @@ CREATE TABLE toolwire_session_messages (
 CREATE INDEX toolwire_session_messages_by_session ON toolwire_session_messages (session);
 CREATE TABLE toolwire_session_updates (uri text PRIMARY KEY, number bigint NOT NULL);
 CREATE INDEX toolwire_session_updates_by_number ON toolwire_session_updates (number)
+""",
+    # GR-06: to open a session counts none of the others. Triggers count them, so that programs of the first version do.
+    """
+CREATE INDEX toolwire_sessions_by_begin ON toolwire_sessions (began_at);
+CREATE INDEX toolwire_session_messages_by_time ON toolwire_session_messages (sent_at);
+CREATE TABLE toolwire_session_total (rows bigint NOT NULL);
+LOCK TABLE toolwire_sessions IN SHARE ROW EXCLUSIVE MODE;
+INSERT INTO toolwire_session_total SELECT count(*) FROM toolwire_sessions;
+CREATE FUNCTION toolwire_count_session() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE toolwire_session_total SET rows = rows + CASE TG_OP WHEN 'INSERT' THEN 1 ELSE -1 END;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER toolwire_session_is_counted AFTER INSERT OR DELETE ON toolwire_sessions
+  FOR EACH ROW EXECUTE FUNCTION toolwire_count_session()
 """,
 )
 """The statements of each version in PostgreSQL; ``open_sessions`` makes migrations of them."""
