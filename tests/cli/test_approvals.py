@@ -7,6 +7,8 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +90,33 @@ def test_audit_log_is_printed_and_verified(site: str, state: Path, toolwire: Cal
     connection.close()
     broken = toolwire("approvals", "log", "--verify")
     assert (broken.code, broken.err) == (1, "toolwire: Record 1 is missing.\n")
+
+
+@pytest.mark.requirement("AT-43")
+def test_an_emptied_log_is_not_verified(state: Path, toolwire: Callable[..., Any]) -> None:
+    made = toolwire("approvals", "log")
+    assert (made.out, toolwire("approvals", "log", "--verify").code) == ("Nothing was decided yet.\n", 0)
+    with closing(open_decisions(state)) as decisions:
+        decisions.append(Decision(at=1.0, principal="me", connection="a", tool="note", decision="allowed", binding=""))
+    with closing(sqlite3.connect(state / "audit.sqlite3", isolation_level=None)) as connection:
+        connection.execute("DROP TRIGGER audit_is_not_cut")
+        connection.execute("DELETE FROM audit")
+    emptied = toolwire("approvals", "log", "--verify")
+    text = "toolwire: The record of the creation of the log is missing: the log was emptied.\n"
+    assert (emptied.code, emptied.err) == (1, text)
+
+
+@pytest.mark.requirement("GR-06")
+def test_since_reads_only_the_end_of_the_log(state: Path, toolwire: Callable[..., Any]) -> None:
+    with closing(open_decisions(state)) as decisions:
+        one = Decision(at=1.0, principal="me", connection="a", tool="old", decision="allowed", binding="")
+        for at in (5e9, *[1.0] * 1_500, 5e9, 1.0, 5e9):  # the clocks of two programs differ
+            decisions.append(replace(one, at=at))
+    with closing(sqlite3.connect(state / "audit.sqlite3", isolation_level=None)) as connection:
+        connection.execute("DROP TRIGGER audit_is_not_changed")
+        connection.execute("UPDATE audit SET record = '{}' WHERE number = 1")
+    shown = toolwire("approvals", "log", "--since", "2100-01-01", "--json")
+    assert (shown.code, [json.loads(line)["number"] for line in shown.out.splitlines()]) == (0, [1502, 1504])
 
 
 def test_log_is_printed_whatever_time_another_program_wrote(state: Path, toolwire: Callable[..., Any]) -> None:

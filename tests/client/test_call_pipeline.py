@@ -383,7 +383,7 @@ def test_every_decision_is_recorded_without_its_contents(clock: Clock) -> None:
     assert {(one.principal, one.connection, one.tool) for one in records} == {("me", "notes", ".add@1.0.0")}
     assert all(len(one.binding) == 64 for one in records)
     assert canary not in repr(records)
-    assert find_chain_fault(audit.entries()) == ""
+    assert find_chain_fault(audit.entries(), audit.start()) == ""
 
 
 @pytest.mark.requirement("CC-03")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from toolwire.auth.jwt import SigningKey
+from toolwire.stores.confirmed_time import ConfirmedTime
 
 from .conftest import Site
 
@@ -89,12 +90,29 @@ def test_expired_rows_are_deleted_after_a_clock_change(site: Site) -> None:
         with sqlite3.connect(site.path) as database:
             return database.execute("SELECT count(*) FROM oauth_attempts").fetchone()[0]
 
+    site.server._passed = ConfirmedTime(site.clock)
     site.clock.seconds -= HOUR
     site.browser.sign_in(password="wrong")
     assert count_attempts() > 0
     site.clock.seconds += 700
     site.browser.get("/oauth/login")
+    site.clock.seconds += 700
+    site.browser.get("/oauth/login")
+    site.clock.seconds += 700
+    site.browser.get("/oauth/login")
     assert count_attempts() == 0
+
+
+@pytest.mark.requirement("RE-01")
+def test_a_leap_of_the_clock_ends_nothing(site: Site) -> None:
+    tokens = site.tokens()
+    site.browser.sign_in()
+    site.clock.seconds += 366 * 24 * HOUR
+    site.new_browser().get("/oauth/login")
+    site.clock.seconds -= 366 * 24 * HOUR
+    assert "code=" in site.browser.get(site.ask()).headers["location"], "still signed in"
+    assert site.caller(tokens["access_token"]).scopes
+    assert "access_token" in site.refresh(tokens["refresh_token"]).json()
 
 
 @pytest.mark.requirement("AS-05", "AS-08")

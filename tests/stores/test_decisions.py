@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +14,7 @@ import anyio
 import pytest
 
 from toolwire.client.approvers.store_approver import astore_approver, store_approver
-from toolwire.consent.decision_record import Decision, find_chain_fault
+from toolwire.consent.decision_record import FIRST_DIGEST, Decision, compute_chain_digest, find_chain_fault
 from toolwire.core.check import Answer, Question
 from toolwire.core.model import Approval, Call, Tool
 from toolwire.stores.consent.approvals import Approvals
@@ -106,12 +109,94 @@ def test_an_approver_waits_for_the_answer_of_another_thread(tmp_path: Path) -> N
     approvals.close()
 
 
+def change_file(file: Path, *statements: str) -> None:
+    """Change a log as somebody does who does not go through its program."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("DROP TRIGGER IF EXISTS audit_is_not_changed")
+        connection.execute("DROP TRIGGER IF EXISTS audit_is_not_cut")
+        for statement in statements:
+            connection.execute(statement)
+
+
+def find_fault(folder: Path) -> str:
+    with closing(StoredAudit(folder)) as audit:
+        return audit.find_start_fault() or find_chain_fault(audit.entries(), audit.start())
+
+
+EMPTIED = "The record of the creation of the log is missing: the log was emptied."
+
+
+@pytest.mark.requirement("AT-43")
+def test_a_log_is_never_empty_and_its_first_record_is_no_decision(tmp_path: Path) -> None:
+    with closing(StoredAudit(tmp_path)) as audit:
+        assert (audit.entries(), list(audit.iterate_back()), audit.last_number()) == ([], [], 0)
+        assert find_fault(tmp_path) == ""
+        audit.append(RECORD)
+        assert [entry.number for entry in audit.entries()] == [1]
+    assert find_fault(tmp_path) == ""
+    with closing(sqlite3.connect(tmp_path / "audit.sqlite3")) as connection:
+        assert connection.execute("SELECT number FROM audit").fetchall() == [(0,), (1,)]
+    assert [file.name for file in tmp_path.glob(".*")] == []
+
+
+@pytest.mark.requirement("AT-43")
+@pytest.mark.parametrize("records", [0, 3])
+@pytest.mark.parametrize("later", [0, 2])
+def test_an_emptied_log_is_noticed_also_when_it_goes_on(tmp_path: Path, records: int, later: int) -> None:
+    with closing(StoredAudit(tmp_path)) as audit:
+        for _ in range(records):
+            audit.append(RECORD)
+    change_file(tmp_path / "audit.sqlite3", "DELETE FROM audit")
+    with closing(StoredAudit(tmp_path)) as audit:
+        for _ in range(later):
+            audit.append(RECORD)
+    assert find_fault(tmp_path) == EMPTIED
+
+
+@pytest.mark.requirement("AT-43")
+@pytest.mark.parametrize("later", [0, 2])
+def test_a_log_whose_file_was_emptied_is_noticed(tmp_path: Path, later: int) -> None:
+    with closing(StoredAudit(tmp_path)) as audit:
+        audit.append(RECORD)
+    (tmp_path / "audit.sqlite3").write_bytes(b"")
+    with closing(StoredAudit(tmp_path)) as audit:
+        for _ in range(later):
+            audit.append(RECORD)
+    assert find_fault(tmp_path) == EMPTIED
+
+
+@pytest.mark.requirement("AT-43")
+def test_a_changed_first_record_is_noticed_and_a_log_of_an_earlier_version_is_none(tmp_path: Path) -> None:
+    with closing(StoredAudit(tmp_path)) as audit:
+        audit.append(RECORD)
+    file = tmp_path / "audit.sqlite3"
+    change_file(file, "UPDATE audit SET record = replace(record, 'log created', 'allowed') WHERE number = 0")
+    assert find_fault(tmp_path) == "The record of the creation of the log was changed after it was written."
+    digest = compute_chain_digest(FIRST_DIGEST, 1, RECORD)
+    row = f"UPDATE audit SET digest = '{digest}' WHERE number = 1"
+    change_file(file, "DELETE FROM audit WHERE number = 0", "DELETE FROM begins", row)
+    assert find_fault(tmp_path) == ""
+    with closing(StoredAudit(tmp_path)) as audit:
+        audit.append(RECORD)
+    assert find_fault(tmp_path) == ""
+
+
+@pytest.mark.requirement("AT-43")
+def test_logs_that_are_made_at_once_have_one_first_record(tmp_path: Path) -> None:
+    program = "import sys; from pathlib import Path; from toolwire.stores.consent.audit import StoredAudit;"
+    program += "sys.stdin.readline(); StoredAudit(Path(sys.argv[1])).close()"
+    command = [sys.executable, "-c", program, str(tmp_path / "state")]
+    started = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(4)]
+    assert [(one.communicate(b"go\n", timeout=60), one.returncode)[1] for one in started] == [0] * 4
+    assert find_fault(tmp_path / "state") == ""
+
+
 @pytest.mark.requirement("XL-055", "CC-07")
 def test_audit_chain_reveals_every_change(tmp_path: Path) -> None:
     audit = StoredAudit(tmp_path)
     for number in range(5):
         audit.append(replace(RECORD, at=float(number)))
-    assert find_chain_fault(audit.entries()) == ""
+    assert find_chain_fault(audit.entries(), audit.start()) == ""
     audit.close()
     connection = sqlite3.connect(tmp_path / "audit.sqlite3")
     for statement in ("UPDATE audit SET record = '{}'", "DELETE FROM audit WHERE number = 2"):
@@ -122,9 +207,9 @@ def test_audit_chain_reveals_every_change(tmp_path: Path) -> None:
     connection.commit()
     connection.close()
     audit = StoredAudit(tmp_path)
-    assert find_chain_fault(audit.entries()) == "Record 3 was changed after it was written."
+    assert find_chain_fault(audit.entries(), audit.start()) == "Record 3 was changed after it was written."
     entries = audit.entries()
-    assert find_chain_fault([*entries[:1], *entries[3:]]) == "Record 2 is missing."
+    assert find_chain_fault([*entries[:1], *entries[3:]], audit.start()) == "Record 2 is missing."
     audit.close()
 
 
@@ -133,7 +218,7 @@ def test_two_processes_add_to_one_chain(tmp_path: Path) -> None:
     first, second = StoredAudit(tmp_path), StoredAudit(tmp_path)
     for audit in (first, second, second, first):
         audit.append(RECORD)
-    assert find_chain_fault(first.entries()) == ""
+    assert find_chain_fault(first.entries(), first.start()) == ""
     assert len(second.entries()) == 4
     first.close()
     second.close()
@@ -158,6 +243,7 @@ def test_audit_chain_continues_across_files(tmp_path: Path) -> None:
     assert start.number == entries[start.number - 1].number > 0
     assert find_chain_fault(audit.entries(), start) == ""
     assert find_chain_fault(audit.entries()) == "Record 1 is missing."
+    assert audit.find_start_fault() == ""
     audit.close()
 
 

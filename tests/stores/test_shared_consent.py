@@ -130,6 +130,21 @@ def test_decisions_of_all_machines_form_one_chain_that_is_not_changed(machines: 
                 connection.execute(change.encode())
 
 
+@pytest.mark.requirement("AT-43")
+@pytest.mark.parametrize("later", [0, 2])
+def test_an_emptied_log_in_a_database_is_noticed(machines: list[PostgresRows], url: str, later: int) -> None:
+    log = PostgresAudit(machines[0])
+    assert (log.find_start_fault(), log.entries(), log.last_number()) == ("", [], 0)
+    log.append(RECORD)
+    assert log.find_start_fault() or find_chain_fault(log.entries(), log.start()) == ""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE toolwire_audit DISABLE TRIGGER ALL")
+        connection.execute("DELETE FROM toolwire_audit")
+    for _ in range(later):
+        PostgresAudit(machines[1]).append(RECORD)
+    assert log.find_start_fault() or find_chain_fault(log.entries(), log.start())
+
+
 @pytest.mark.requirement("ST-01", "XL-042")
 def test_a_level_that_is_set_on_one_machine_holds_on_another(machines: list[PostgresRows]) -> None:
     here, there = PostgresPreferences(machines[0]), PostgresPreferences(machines[1])

@@ -4,6 +4,8 @@ Rules:
 - A record says who decided, on what (as a digest), and how. It holds no argument, no reason and no credential. A
   receipt in it holds digests too.
 - Each record holds the digest of the record before it, so that a change, a gap or another order breaks the chain.
+- A log begins with the record 0, which is written when the log is made and is no decision. So a log without it was
+  emptied, or is of 1.0.0rc1.
 - Removing records from the end does not break the chain. To detect that, keep the last digest elsewhere.
 """
 # XL-055
@@ -59,7 +61,9 @@ class ChainStart(NamedTuple):
 
 
 FIRST = ChainStart()
-"""The start of a chain that is here as a whole."""
+"""The start of a chain that is here as a whole, in a log of 1.0.0rc1."""
+EMPTIED_DIGEST = "e" * 64
+"""The first record holds this if the log had no record 0 where it must have one."""
 
 
 class Audit(Protocol):
@@ -95,4 +99,25 @@ def find_chain_fault(entries: Iterable[ChainedDecision], start: ChainStart = FIR
         if compute_chain_digest(before, entry.number, entry.record) != entry.digest:
             return f"Record {entry.number} was changed after it was written."
         before, expected = entry.digest, expected + 1
+    return ""
+
+
+def build_first_record(at: float) -> ChainedDecision:
+    """Return the record 0 of a log that is made ``at``, in seconds since 1970."""
+    # AT-43
+    record = Decision(at=at, principal="", connection="", tool="", binding="", decision="log created")
+    return ChainedDecision(0, record, compute_chain_digest(FIRST_DIGEST, 0, record))
+
+
+def find_start_fault(first: ChainedDecision | None, start: ChainStart, *, has_records: bool) -> str:
+    """Return one sentence about the beginning of a log, or an empty text if it is complete.
+
+    ``first`` is its record 0, ``start`` what its record 1 goes on from.
+    """
+    if first is not None:
+        if compute_chain_digest(FIRST_DIGEST, 0, first.record) != first.digest or start.digest != first.digest:
+            return "The record of the creation of the log was changed after it was written."
+        return ""
+    if start.digest != FIRST_DIGEST or not has_records:
+        return "The record of the creation of the log is missing: the log was emptied."
     return ""

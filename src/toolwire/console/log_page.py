@@ -195,7 +195,7 @@ def _build_verification(source: ConsoleSource, request: PageRequest) -> str:
         )
     began = time.perf_counter()
     entries, start = source.audit.entries(), source.audit.start()
-    fault = find_chain_fault(entries, start)
+    fault = source.audit.find_start_fault() or find_chain_fault(entries, start)
     if fault:
         text = f"The log was changed: {fault} Keep a copy of the folder before you go on."
         return build_notice(text, "destroys", role="alert")

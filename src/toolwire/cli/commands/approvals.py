@@ -19,7 +19,7 @@ from toolwire.cli.terminal.screen import escaped, json_text, print_warning, show
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import list_question
 from toolwire.consent.bound_text import build_bounds, parse_named_bound, parse_until, parse_uses
-from toolwire.consent.decision_record import find_chain_fault
+from toolwire.consent.decision_record import ChainedDecision, find_chain_fault
 from toolwire.consent.grant import Permission, group_permissions
 from toolwire.core.check import Answer, Question
 from toolwire.core.condition import ONLY, write_conditions
@@ -32,6 +32,7 @@ from toolwire.stores.consent.audit import list_audit_files
 from toolwire.stores.consent.grants import StoredGrants
 from toolwire.stores.consent.open import (
     Place,
+    StoredDecisions,
     StoredLevels,
     is_in_database,
     open_approvals,
@@ -47,6 +48,7 @@ _SAID = {EVERY_TOOL: "every tool", EVERY_WRITE: "every tool that changes somethi
 _DONE = {Approval.PER_CALL: "is asked about each time", Approval.DENY: "is never called"}
 _AGO = re.compile(r"([0-9]{1,6})([dhm])")
 _UNITS_S = {"d": 86_400, "h": 3_600, "m": 60}
+_OLDER_IN_A_ROW = 1_000
 _COLUMNS = ("time", "decision", "who", "connection", "tool", "shown", "where", "digest")
 
 
@@ -256,9 +258,8 @@ def _log(place: Place, arguments: argparse.Namespace) -> int:
     since = _read_since(arguments.since)
     entries = [
         entry
-        for entry in open_decisions(place).entries()
-        if entry.record.at >= since
-        and arguments.tool in entry.record.tool
+        for entry in _list_since(open_decisions(place), since)
+        if arguments.tool in entry.record.tool
         and (arguments.site in entry.record.site or arguments.site in entry.record.connection)
     ]
     if arguments.json:
@@ -290,15 +291,30 @@ def _log(place: Place, arguments: argparse.Namespace) -> int:
     return OK
 
 
+def _list_since(audit: StoredDecisions, since: float) -> list[ChainedDecision]:
+    """Return the decisions since ``since``, oldest first. The older ones are not read, however many they are."""
+    # GR-06
+    found: list[ChainedDecision] = []
+    older = 0
+    for entry in audit.iterate_back():
+        # The clocks of two processes differ, so some records in a row must be older before the rest is left out.
+        older = older + 1 if entry.record.at < since else 0
+        if older > _OLDER_IN_A_ROW:
+            break
+        if not older:
+            found.append(entry)
+    return found[::-1]
+
+
 def _verify(place: Place) -> int:
     if not is_in_database(place) and not list_audit_files(Path(place)):
         raise ToolwireError(f"There is no record of decisions in {place}: is it the right folder?")
     audit = open_decisions(place)
     entries, start = audit.entries(), audit.start()
-    wrong = find_chain_fault(entries, start)
+    wrong = audit.find_start_fault() or find_chain_fault(entries, start)
     if wrong:
         raise ToolwireError(wrong)
-    last = entries[-1].digest if entries else "none"
+    last = entries[-1].digest if entries else start.digest
     if start.number:
         print_warning(f"The records 1 to {start.number} are not in this folder. The digest before: {start.digest}")
     print(f"{len(entries)} records, each as it was written. The last digest: {last}")

@@ -1,5 +1,6 @@
 """Store the audit log in SQLite. Records are only added, and each holds the digest of the one before.
 
+The first file begins with the record 0, which says when the log was made: a log without any record was emptied.
 A file that has grown to its limit is sealed, and the next one goes on with the chain: ``audit.sqlite3``,
 ``audit-2.sqlite3``, and so on. No file is ever changed after that, so that old ones can be moved away.
 """
@@ -7,15 +8,28 @@ A file that has grown to its limit is sealed, and the next one goes on with the 
 from __future__ import annotations
 
 import json
+import os
 import re
+import secrets
 import threading
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
-from toolwire.consent.decision_record import FIRST, ChainedDecision, ChainStart, Decision, compute_chain_digest
+from toolwire.consent.decision_record import (
+    EMPTIED_DIGEST,
+    FIRST,
+    ChainedDecision,
+    ChainStart,
+    Decision,
+    build_first_record,
+    compute_chain_digest,
+    find_start_fault,
+)
+from toolwire.core.errors import DefinitionError
 from toolwire.stores.database import Database
 
 from .private_folder import check_folder
@@ -35,11 +49,14 @@ CREATE INDEX IF NOT EXISTS audit_by_answerer ON audit (json_extract(record, '$.p
   WHERE json_extract(record, '$.channel') = 'inbox'
 """
 _LAST = "SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1"
-_NEWEST = "SELECT number, record, digest FROM audit WHERE number < ? ORDER BY number DESC LIMIT ?"
+_NEWEST = "SELECT number, record, digest FROM audit WHERE number < ? AND number > 0 ORDER BY number DESC LIMIT ?"
 _OWN_ANSWERS = (
     "SELECT number, record, digest FROM audit WHERE json_extract(record, '$.channel') = 'inbox'"
     " AND json_extract(record, '$.principal') = ? ORDER BY number DESC LIMIT ?"
 )
+_FIRST = "SELECT number, record, digest FROM audit WHERE number = 0"
+_WRITE = "INSERT INTO audit VALUES (?, ?, ?)"
+_BEGIN = "INSERT OR IGNORE INTO begins VALUES (1, ?, ?)"
 _NO_END = 2**62
 _PIECE = 200
 _SIZE = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
@@ -62,7 +79,10 @@ class StoredAudit:
         files = list_audit_files(folder)
         check_folder(folder, *(file.name for file in files))
         self._file = files[-1] if files else folder / AUDIT_FILE
+        if not files:
+            _make_first_file(self._file)
         self._database = Database(self._file, _SCHEMA)
+        self._note_if_emptied()
 
     def append(self, record: Decision) -> None:
         """Add ``record`` at the end of the chain."""
@@ -75,7 +95,9 @@ class StoredAudit:
         rows: list[Any] = []
         for file in list_audit_files(self._folder):
             with closing(Database(file, _SCHEMA)) as database:
-                rows += database.select_rows("SELECT number, record, digest FROM audit ORDER BY number")
+                rows += database.select_rows(
+                    "SELECT number, record, digest FROM audit WHERE number > 0 ORDER BY number"
+                )
         return [ChainedDecision(number, Decision(**json.loads(text)), digest) for number, text, digest in rows]
 
     def last_number(self) -> int:
@@ -119,8 +141,20 @@ class StoredAudit:
         if not files:
             return FIRST
         with closing(Database(files[0], _SCHEMA)) as database:
-            rows: list[Any] = database.select_rows("SELECT number, digest FROM begins")
-        return ChainStart(*rows[0]) if rows else FIRST
+            return _read_start(database)
+
+    def find_start_fault(self) -> str:
+        """Return what is wrong with the beginning of the log, or an empty text."""
+        # AT-43
+        files = list_audit_files(self._folder)
+        with closing(Database(files[0] if files else self._file, _SCHEMA)) as database:
+            start = _read_start(database)
+            if start.number:  # the first files are elsewhere, and the chain goes on from them
+                return ""
+            first: list[Any] = database.select_rows(_FIRST)
+            has_records = _find_last(database) > 0
+        found = [ChainedDecision(number, Decision(**json.loads(text)), digest) for number, text, digest in first]
+        return find_start_fault(found[0] if found else None, start, has_records=has_records)
 
     def close(self) -> None:
         """Close the file."""
@@ -137,7 +171,7 @@ class StoredAudit:
                 return last
             number = last.number + 1
             row = (number, json.dumps(asdict(record)), compute_chain_digest(last.digest, number, record))
-            cursor.execute("INSERT INTO audit VALUES (?, ?, ?)", row)
+            cursor.execute(_WRITE, row)
             # Sealed in the transaction of its last record, so that no process adds one behind it.
             if cursor.execute(_SIZE).fetchone()[0] >= self._file_bytes:
                 cursor.execute("INSERT INTO sealed VALUES (?)", (number,))
@@ -149,7 +183,36 @@ class StoredAudit:
         self._database.close()
         self._database = Database(self._file, _SCHEMA)
         with self._database.transaction() as cursor:
-            cursor.execute("INSERT OR IGNORE INTO begins VALUES (1, ?, ?)", last)
+            cursor.execute(_BEGIN, last)
+
+    def _note_if_emptied(self) -> None:
+        """Let the chain of a log whose file was emptied show it for ever."""
+        # AT-43: a file gets its name with its tables and its first record in it.
+        if _get_number(self._file) == 1 and not self._database.had_tables:
+            with self._database.transaction() as cursor:
+                cursor.execute(_BEGIN, (0, EMPTIED_DIGEST))
+
+
+def _make_first_file(file: Path) -> None:
+    """Make ``file`` with the first record of the log; of several processes, one does."""
+    new = file.with_name(f".{secrets.token_hex(8)}{_SUFFIX}")
+    try:
+        with closing(Database(new, _SCHEMA)) as database, database.transaction() as cursor:
+            number, record, digest = build_first_record(time.time())
+            cursor.execute(_WRITE, (number, json.dumps(asdict(record)), digest))
+            cursor.execute(_BEGIN, (number, digest))
+        # It never has its name while it is empty, so that an empty one is a log that somebody emptied.
+        with suppress(FileExistsError):
+            os.link(new, file)
+    except (DefinitionError, OSError) as error:
+        raise DefinitionError(f"The log of decisions {file} cannot be made: {error}") from error
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _read_start(database: Database) -> ChainStart:
+    rows: list[Any] = database.select_rows("SELECT number, digest FROM begins")
+    return ChainStart(*rows[0]) if rows else FIRST
 
 
 def _find_last(database: Database) -> int:

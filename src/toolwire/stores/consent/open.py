@@ -53,6 +53,10 @@ class StoredDecisions(Protocol):
         """Return what the first record goes on from."""
         ...
 
+    def find_start_fault(self) -> str:
+        """Return what is wrong with the beginning of the log, or an empty text."""
+        ...
+
 
 class StoredLevels(Protocol):
     """The levels of consent that the user set: a ``PreferenceStore`` that can list and delete them."""

@@ -15,7 +15,15 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
-from toolwire.consent.decision_record import FIRST, ChainedDecision, ChainStart, Decision, compute_chain_digest
+from toolwire.consent.decision_record import (
+    EMPTIED_DIGEST,
+    FIRST,
+    ChainedDecision,
+    ChainStart,
+    Decision,
+    compute_chain_digest,
+    find_start_fault,
+)
 from toolwire.consent.policy import NO_PREFERENCES, Preferences
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval
@@ -26,7 +34,7 @@ from .postgres_tables import MIGRATIONS, PART
 from .preferences import KEPT_LEVELS, KeptLevel, build_preferences
 
 _LAST = "SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1"
-_NEWEST = "SELECT number, record, digest FROM audit WHERE number < ? ORDER BY number DESC LIMIT ?"
+_NEWEST = "SELECT number, record, digest FROM audit WHERE number < ? AND number > 0 ORDER BY number DESC LIMIT ?"
 _OWN_ANSWERS = (
     "SELECT number, record, digest FROM audit WHERE toolwire_find_answerer(record) = ? ORDER BY number DESC LIMIT ?"
 )
@@ -62,14 +70,14 @@ class PostgresAudit:
         with self._rows.transaction() as cursor:
             # Writers take turns from here on, so no other machine can add a record with the same number.
             found = cursor.execute(_LAST).fetchone()
-            last = ChainStart(*found) if found is not None else FIRST
+            last = ChainStart(*found) if found is not None else ChainStart(0, EMPTIED_DIGEST)
             number = last.number + 1
             row = (number, json.dumps(asdict(record)), compute_chain_digest(last.digest, number, record))
             cursor.execute("INSERT INTO audit VALUES (?, ?, ?)", row)
 
     def entries(self) -> Sequence[ChainedDecision]:
         """Return all records in order."""
-        rows = self._rows.select_rows("SELECT number, record, digest FROM audit ORDER BY number")
+        rows = self._rows.select_rows("SELECT number, record, digest FROM audit WHERE number > 0 ORDER BY number")
         return [ChainedDecision(number, Decision(**json.loads(text)), digest) for number, text, digest in rows]
 
     def last_number(self) -> int:
@@ -94,8 +102,18 @@ class PostgresAudit:
         return list(self._rows.select_rows(_NEWEST, end, _PIECE))
 
     def start(self) -> ChainStart:
-        """Return what the first record goes on from: nothing, because all are here."""
-        return FIRST
+        """Return what the record 1 goes on from: the record 0, which the log begins with."""
+        first = self._find_first()
+        return FIRST if first is None else ChainStart(0, first.digest)
+
+    def find_start_fault(self) -> str:
+        """Return what is wrong with the beginning of the log, or an empty text."""
+        # AT-43
+        return find_start_fault(self._find_first(), self.start(), has_records=self.last_number() > 0)
+
+    def _find_first(self) -> ChainedDecision | None:
+        rows: list[Any] = self._rows.select_rows("SELECT record, digest FROM audit WHERE number = 0")
+        return ChainedDecision(0, Decision(**json.loads(rows[0][0])), rows[0][1]) if rows else None
 
     def close(self) -> None:
         """Close the connection."""

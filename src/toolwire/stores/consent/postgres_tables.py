@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
+from toolwire.consent.decision_record import build_first_record
 from toolwire.stores.postgres import Migration
 
 PART = "consent"
 """The name of this part of the schema."""
+
+_LOG_BEGINS = build_first_record(0.0)
 
 MIGRATIONS = (
     Migration(
@@ -84,5 +90,13 @@ CREATE TABLE toolwire_held_grants (id text PRIMARY KEY, until double precision N
 CREATE INDEX toolwire_grants_by_end ON toolwire_grants (expires_at);
 CREATE INDEX toolwire_bounded_grants_by_end ON toolwire_bounded_grants (expires_at)
 """
+    ),
+    # AT-43: a log is never empty, so that one without any record was emptied.
+    Migration(
+        f"""
+INSERT INTO toolwire_audit
+  SELECT 0, '{json.dumps(asdict(_LOG_BEGINS.record))}', '{_LOG_BEGINS.digest}'
+  WHERE NOT EXISTS (SELECT 1 FROM toolwire_audit)
+"""  # noqa: S608 - of constants
     ),
 )
