@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -30,7 +31,9 @@ from tests.gateway.test_inbox import wait_for
 from tests.oauth.test_other_clients import Storage
 from tests.postgres import Postgres, shared_postgres  # noqa: F401 - the fixture
 from toolwire.cli.gateway_sign_in import make_user_id
+from toolwire.console.sessions import OperatorSessions, SignedIn
 from toolwire.stores.consent.approvals import Approvals
+from toolwire.stores.consent.open import open_spent_words
 from toolwire.stores.ledger.call_overview import CallOverview
 from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
@@ -330,7 +333,7 @@ def test_people_who_signed_in_see_the_pages_of_their_own_long_calls(
         assert ann.browser.get(address, headers=page).status_code == 401
 
 
-@pytest.mark.requirement("CO-02", "D-22", "D-38")
+@pytest.mark.requirement("CO-02", "D-22", "D-38", "AT-42")
 def test_person_named_as_operator_opens_the_console_and_their_actions_are_recorded(
     toolwire: Any, folder: Path, tasks: Site, people: dict[str, Person]
 ) -> None:
@@ -355,6 +358,14 @@ def test_person_named_as_operator_opens_the_console_and_their_actions_are_record
             assert (refused.status_code, "publish" in refused.text) == (403, False)
             assert "You are signed in as bob, who is no operator of this server." in refused.text
         assert bob.browser.get(f"{url}/console/events").status_code == 401
+        # what signs the cookies is in the state: with it alone, nobody gets in
+        secret = sha256(open_spent_words(folder / "kept").key + b"console").digest()
+        forge = OperatorSessions(lambda _: None, secret=secret).start_for
+        for name in ("ann", "key:ann", "user:ann:000000000000"):
+            for by_account in (False, True):
+                cookie = forge(SignedIn(name, 600.0, by_account=by_account))
+                fields = {"cookie": f"toolwire_console_{urlsplit(url).port}={cookie}"}
+                assert httpx2.get(f"{url}/console/log", headers=fields).status_code == 401
         # the session of the gateway begins one of the console
         assert ann.browser.get(f"{url}/console/inbox").headers["location"] == "/console/inbox"
         page = ann.browser.get(f"{url}/console/inbox").text

@@ -112,6 +112,7 @@ def add_console(
         find_user=operators.find_person,
         login_path=operators.login_path,
         takes_keys=bool(operators.keys),
+        key_names=frozenset(operators.keys.values()),
     )
     console = Console(
         source,

@@ -221,6 +221,10 @@ class Console:
         session = self._sessions.find(cookie) if cookie else None
         if session is not None and await self._has_ended(session):
             session = None
+        names = self._tables.key_names
+        if session is not None and not session.by_account and names is not None and session.name not in names:
+            # AT-42: what signs a cookie is in the state where only people are let in; who reads it must not get in.
+            session = None
         if session is not None and session.by_account:
             # D-38: a person who signs out there, or is removed, is let in nowhere any more.
             user = await self._find_user(scope)

@@ -36,6 +36,7 @@ def hear_all(_session: OperatorSession) -> None:
 class PageTables:
     """The pages and actions of one console by path, and the places of its navigation.
 
+    ``key_names`` are the only names whose keys may open the console, None where ``sign_in`` alone knows them.
     ``find_user`` finds a person who is signed in at the server itself, at ``login_path``: they need no key. Without
     ``takes_keys``, that is the only way in.
     ``look`` returns for each topic something that is equal as long as nothing changes; it runs in a thread.
@@ -53,4 +54,5 @@ class PageTables:
     find_user: FindSignedIn | None = None
     login_path: str = ""
     takes_keys: bool = True
+    key_names: Collection[str] | None = None
     streams_each: int = MAX_STREAMS
