@@ -17,6 +17,7 @@ from toolwire.consent.grant import GrantKey
 from toolwire.console import add_caller_inbox
 from toolwire.core.check import Answer, Question
 from toolwire.core.grant_bounds import GrantBounds
+from toolwire.limits import CallerRules
 from toolwire.server.access.api_keys import parse_api_key
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.stores.consent.grants import StoredGrants
@@ -33,7 +34,7 @@ class Shown:
     url: str
     folder: Path
 
-    def ask(self, principal: str = "key:ann", text: str = "", **changes: Any) -> str:
+    def ask(self, principal: str = "key:agent", text: str = "", **changes: Any) -> str:
         """Put a question into the inbox, and return its id."""
         question: Question = replace(build_question(text), principal=principal, **changes)
         return Approvals(self.folder).ask(question)
@@ -49,7 +50,12 @@ class Shown:
 @pytest.fixture
 def show(tmp_path: Path) -> Iterator[Shown]:
     folder = tmp_path / "state"
-    app = add_caller_inbox(asgi(Toolkit("Desk"), api_keys=KEYS), folder, api_keys=KEYS)
+    app = add_caller_inbox(
+        asgi(Toolkit("Desk"), api_keys=KEYS),
+        folder,
+        api_keys=KEYS,
+        caller_rules={"agent": CallerRules(answered_by=frozenset({"ann"}))},
+    )
     with ExitStack() as ending:
         url = ending.enter_context(background(app))
         ending.callback(app.drain)
@@ -58,7 +64,7 @@ def show(tmp_path: Path) -> Iterator[Shown]:
 
 def give_permission(folder: Path, text: str = "") -> None:
     bounds = GrantBounds(conditions=[("/sku", "eq", text or "tea"), ("/price", "le", 50)], uses=3)
-    key = GrantKey("key:ann", "inbox", text or "https://shop.example", text or "Shop.place_order@1.0.0", "d" * 64)
+    key = GrantKey("key:agent", "inbox", text or "https://shop.example", text or "Shop.place_order@1.0.0", "d" * 64)
     StoredGrants(folder).add(key, bounds)
 
 
@@ -105,7 +111,7 @@ def test_own_questions_come_live_and_those_of_others_do_not(page: Any, show: Sho
     with page.expect_response(lambda response: response.url.endswith("/events")):
         page.reload()
     show.ask("key:bob", binding="bobs")
-    show.ask("key:ann", binding="anns")
+    show.ask("key:agent", binding="anns")
     page.locator("article").first.wait_for()
     assert page.locator("article").count() == 1
     assert page.get_by_role("link", name="Questions (1)").count() == 1

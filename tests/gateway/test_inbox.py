@@ -23,7 +23,9 @@ import pytest
 from tests.console.conftest import Browser
 from tests.gateway.test_webhooks import KEY, Receiver, receiver  # noqa: F401 - a fixture
 from tests.postgres import Postgres, psycopg, shared_postgres  # noqa: F401 - fixtures
+from tests.server.test_jwt import SECRET, sign_with_secret
 from toolwire import Problem, Toolkit, asgi, connect_sync
+from toolwire.auth.caller_token import ExpectedClaims, read_secret
 from toolwire.cli import main
 from toolwire.cli.caller_consent import find_inbox
 from toolwire.cli.commands.gateway import _build_settings
@@ -31,14 +33,18 @@ from toolwire.cli.exits import UsageError
 from toolwire.cli.gateway_file import parse_gateway_file
 from toolwire.cli.open_upstreams import open_toolboxes
 from toolwire.cli.serve_app import build_app
+from toolwire.console import add_caller_inbox
 from toolwire.core.check import Answer
+from toolwire.limits import CallerRules
+from toolwire.server.access.api_keys import parse_api_key
+from toolwire.server.access.signed_tokens import SignedTokenCallers
 from toolwire.server.run.function_toolbox import FunctionToolbox
-from toolwire.stores.consent.approvals import Approvals
+from toolwire.stores.consent.approvals import Approvals, PendingQuestion
 from toolwire.stores.consent.open import open_decisions
 from toolwire.testing import background
 
 PUBLIC_URL = "https://tools.example"
-ANN, BOB, OPS = (f"{name}-key-000000000000000000000000" for name in ("ann", "bob", "ops"))
+ANN, BOB, OPS, PHONE = (f"{name}-key-000000000000000000000000" for name in ("ann", "bob", "ops", "phone"))
 WIRES = ("mcp", "mcp-2025", "openapi", "otc", "opentool")
 
 
@@ -144,7 +150,7 @@ class Started:
     def approvals(self) -> Approvals:
         return Approvals(self.state)
 
-    def sign_in(self, key: str = ANN) -> Browser:
+    def sign_in(self, key: str = PHONE) -> Browser:
         """Return a browser that is signed in at the inbox."""
         browser = Browser(self.url)
         reply = browser.send("POST", "/inbox/sign-in", urlencode({"key": key, "next": "/"}))
@@ -165,13 +171,22 @@ class Started:
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Started]]:
     """Start a gateway of a file with ``above`` the upstream and ``below`` it."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "keys.txt").write_text(f"{ANN} ann\n{BOB} bob\n{OPS} ops toolwire:console\n")
+    (tmp_path / "keys.txt").write_text(f"{ANN} ann\n{BOB} bob\n{OPS} ops toolwire:console\n{PHONE} phone\n")
     (tmp_path / "keys.txt").chmod(0o600)
     with ExitStack() as ending:
 
         def started(
             above: str = 'consent = "inbox"', below: str = "", *, own: bool = False, state: str = "state"
         ) -> Started:
+            # AT-35: another credential than that of the program answers.
+            rule = 'answered-by = ["phone"]'
+            if "answered-by" not in below:
+                own_table = "[callers.ann]\n"
+                below = (
+                    below.replace(own_table, f"{own_table}{rule}\n", 1)
+                    if own_table in below
+                    else f'{below}\n[callers."*"]\n{rule}\n'
+                )
             shop = Shop()
             site = ending.enter_context(background(asgi(shop.kit)))
             text = f"""
@@ -291,7 +306,7 @@ def test_answer_counts_for_the_arguments_that_were_shown_alone(start: Callable[.
 
 
 @pytest.mark.requirement("GW-04", "D-39")
-def test_caller_sees_and_answers_the_own_questions_alone(start: Callable[..., Started]) -> None:
+def test_session_sees_its_own_questions_and_those_it_answers_alone(start: Callable[..., Started]) -> None:
     gateway = start()
     Client(gateway.url, "mcp", ANN).call("publish", {"name": "anns-secret"})
     [asked] = gateway.approvals.list_pending()
@@ -304,9 +319,10 @@ def test_caller_sees_and_answers_the_own_questions_alone(start: Callable[..., St
     assert reply.headers["location"].endswith("note=over")
     assert [one.id for one in gateway.approvals.list_pending()] == [asked.id]
     assert not gateway.approvals.answer(asked.id, Answer(allowed=True), principal="key:bob")
-    ann = gateway.sign_in().get("/inbox").text
-    assert "anns-secret" in ann
-    assert "key:ann" in ann
+    for key in (ANN, PHONE):
+        seen = gateway.sign_in(key).get("/inbox").text
+        assert "anns-secret" in seen
+        assert "key:ann" in seen
 
 
 @pytest.mark.requirement("GW-04", "D-39")
@@ -363,6 +379,7 @@ def test_always_makes_a_permission_of_this_caller_which_they_take_back(start: Ca
     bobs = Client(gateway.url, key=BOB, fields={"prefer": "wait=0"})
     assert bobs.call("publish", {"name": "c"})[0] == 428
     bob = gateway.sign_in(BOB)
+    assert "Take back" in gateway.sign_in(ANN).get("/inbox/permissions").text
     assert "Take back" not in bob.get("/inbox/permissions").text
     page = ann.get("/inbox/permissions").text
     [id_] = re.findall(r'name="id" value="([^"]+)"', page)
@@ -442,7 +459,9 @@ class ChangingSite:
 def serve_upstreams(targets: dict[str, str]) -> Any:
     """Return the application of a gateway whose callers decide in the inbox, over ``targets`` by name."""
     tables = "".join(f'[upstreams.{name}]\ntarget = "{target}"\n' for name, target in targets.items())
-    text = f'state = "state"\napi-key-file = "keys.txt"\npublic-url = "{PUBLIC_URL}"\nconsent = "inbox"\n{tables}'
+    rules = '[callers."*"]\nanswered-by = ["phone"]\n'
+    server = f'state = "state"\napi-key-file = "keys.txt"\npublic-url = "{PUBLIC_URL}"\nconsent = "inbox"\n'
+    text = f"{server}{tables}{rules}"
     settings = _build_settings(parse_gateway_file(text.encode(), "toolwire.toml"))
     return build_app(settings, open_toolboxes(settings))
 
@@ -537,6 +556,97 @@ def test_caller_whose_questions_go_to_the_inbox_cannot_confirm_a_call_itself(sta
     assert isinstance(refused, Problem)
     assert "its user decides at" in refused.message
     assert gateway.shop.done == ["x"]
+
+
+def try_to_allow(gateway: Started, browser: Browser, asked: PendingQuestion, root: str = "/inbox") -> tuple[int, str]:
+    """Return what becomes of a form that allows ``asked``, whether or not the page shows one."""
+    path = "/inbox/" if root == "/inbox" else f"{root}/inbox"
+    token = browser.get(path).text.partition('name="token" value="')[2].partition('"')[0]
+    assert token
+    facts = {row.label: row.text for row in asked.rows}
+    form = {"token": token, "id": asked.id, "answer": "allow", "confirm": f"{facts['tool']} yes"}
+    reply = browser.send("POST", path, urlencode(form))
+    return reply.status, reply.text or reply.headers["location"]
+
+
+@pytest.mark.requirement("AT-35", "GW-04", "D-39")
+@pytest.mark.parametrize("tool", ["publish", "erase"])
+@pytest.mark.parametrize(
+    "below",
+    [
+        '[callers.ann]\nquestions = "inbox"',
+        '[callers."*"]\nquestions = "inbox"\nanswered-by = ["phone"]',
+        '[callers.agents]\nquestions = "inbox"\nmembers = ["ann"]\nanswered-by = ["phone", "ann"]',
+        "",
+    ],
+    ids=["own table", "all callers", "a group that names itself", "consent of the server"],
+)
+def test_program_does_not_allow_its_own_call_with_its_own_key(
+    below: str, tool: str, start: Callable[..., Started]
+) -> None:
+    gateway = start("" if below else 'consent = "inbox"', below)
+    client = Client(gateway.url, fields={"prefer": "wait=0"})
+    assert client.call(tool, {"name": "x"})[0] == 428
+    [asked] = gateway.approvals.list_pending()
+    own = gateway.sign_in(ANN)
+    page = own.get("/inbox").text
+    assert (asked.id in page, "Allow this call" in page, "It is for " in page) == (True, False, True)
+    status, text = try_to_allow(gateway, own, asked)
+    assert (status, "the program that asks has the same key or token" in text) == (403, True)
+    assert client.call(tool, {"name": "x"})[0] == 428
+    assert gateway.shop.done == []
+    # The credential that the file names answers, and the log says who did it for whom.
+    assert try_to_allow(gateway, gateway.sign_in(PHONE), asked)[0] == 303
+    assert client.call(tool, {"name": "x"})[0] == 200
+    [record] = [one.record for one in open_decisions(gateway.state).entries() if one.record.channel == "inbox"]
+    assert (record.principal, record.caller, record.decision) == ("key:phone", "key:ann", "allowed")
+
+
+@pytest.mark.requirement("AT-35")
+def test_operator_whose_key_calls_too_does_not_allow_the_own_call(start: Callable[..., Started]) -> None:
+    gateway = start("", '[callers.ops]\nquestions = "inbox"')
+    assert Client(gateway.url, key=OPS).call("publish", {"name": "x"})[0] == 428
+    assert Client(gateway.url, fields={"prefer": "wait=0"}).call("publish", {"name": "x"})[0] == 428
+    anns, own = sorted(gateway.approvals.list_pending(), key=lambda one: one.principal)
+    browser = Browser(gateway.url)
+    reply = browser.send("POST", "/console/sign-in", urlencode({"key": OPS, "next": "/"}))
+    browser.cookie = reply.headers["set-cookie"].partition(";")[0]
+    status, text = try_to_allow(gateway, browser, own, "/console")
+    assert (status, "Another operator can" in text) == (403, True)
+    assert try_to_allow(gateway, browser, anns, "/console")[0] == 303
+    [record] = [one.record for one in open_decisions(gateway.state).entries() if one.record.channel == "console"]
+    assert (record.principal, record.caller, record.decision) == ("ops", "key:ann", "allowed")
+
+
+@pytest.mark.requirement("AT-35")
+@pytest.mark.parametrize("answered_by", [(), ("ann",), ("jwt:ann",)])
+def test_signed_token_does_not_answer_for_its_own_caller(answered_by: tuple[str, ...], tmp_path: Path) -> None:
+    token = sign_with_secret({"sub": "ann", "exp": int(time.time()) + 60}).decode()
+    rules = {"ann": CallerRules(inbox=True, answered_by=frozenset(answered_by))}
+    callers = SignedTokenCallers(read_secret(SECRET), ExpectedClaims())
+    shop = Shop()
+    app = add_caller_inbox(
+        asgi(
+            shop.kit,
+            callers=callers,
+            api_keys=[parse_api_key(f"{ANN} ann")],
+            state=tmp_path / "state",
+            caller_rules=rules,
+        ),
+        tmp_path / "state",
+        callers=callers,
+        api_keys=[parse_api_key(f"{ANN} ann")],
+        caller_rules=rules,
+    )
+    with background(app) as url:
+        gateway = Started(url, shop, tmp_path / "state")
+        assert Client(url, key=token).call("publish", {"name": "x"})[0] == 428
+        [asked] = gateway.approvals.list_pending()
+        # Nor does the key of the same name: one program may have both.
+        for credential in (token, ANN):
+            assert try_to_allow(gateway, gateway.sign_in(credential), asked)[0] in (303, 403)
+            assert [one.id for one in gateway.approvals.list_pending()] == [asked.id]
+        assert shop.done == []
 
 
 @pytest.mark.requirement("GW-04")

@@ -13,7 +13,7 @@ from toolwire.stores.consent.open import is_in_database
 from toolwire.stores.paths import find_decisions_place, find_state_places
 
 from .gateway_sign_in import OpenSignIn
-from .serve_settings import ServeSettings
+from .serve_settings import ServeSettings, list_caller_rules
 
 
 def add_inbox(
@@ -34,4 +34,5 @@ def add_inbox(
         public_url=settings.public_url,
         find_user=None if sign_in is None else sign_in.find_user,
         login_path="" if sign_in is None else sign_in.login_path,
+        caller_rules=list_caller_rules(settings),
     )

@@ -48,7 +48,7 @@ _MOST_SCOPES: Final = 1_000
 _LONGEST_NAME: Final = 60
 _LONGEST_CACHE_S: Final = 60
 _SCOPE: Final = re.compile(r"[!#-\[\]-~]{1,100}")
-_OF_A_CALLER: Final = ("scopes", "rate", "running", "members", "questions", "webhook")
+_OF_A_CALLER: Final = ("scopes", "rate", "running", "members", "questions", "answered-by", "webhook")
 _OF_A_SIGN_IN: Final = ("name", "scopes", "default-scopes", "registration", "clients", "cache", "operators")
 _MOST_RUNNING: Final = 100_000
 _LONGEST_S: Final = 3_600
@@ -141,6 +141,7 @@ class _Reader:
             seen.add(name.casefold())
         public_url = self._read_url((), content, "public-url") or find_allowed_address(arguments)
         callers, webhook = self._read_callers(content), self._read_webhook((), content)
+        self._check_deciders(callers, arguments, has_users=_SIGN_IN in content)
         told = [(), *((_CALLERS, name) for name, one in callers.items() if one.webhook is not None)]
         if (webhook is not None or len(told) > 1) and not self._has_inbox(arguments, callers):
             place = () if webhook is not None else told[1]
@@ -304,8 +305,32 @@ class _Reader:
             rate=self._read_rate(place, table),
             running=self._read_number(place, table, "running", _MOST_RUNNING),
             questions=questions,
+            answered_by=self._read_deciders(name, table),
             webhook=self._read_webhook(place, table),
         )
+
+    def _check_deciders(self, callers: Mapping[str, CallerSettings], arguments: Namespace, *, has_users: bool) -> None:
+        """Refuse names under "answered-by" that could never count."""
+        for name, one in callers.items():
+            if one.answered_by and not self._has_inbox(arguments, callers):
+                text = 'questions are answered in the inbox: set consent = "inbox", or questions = "inbox" for a caller'
+                self._fail((_CALLERS, name, "answered-by"), text)
+            # A user of this name may answer; the key or token of the caller itself does not.
+            if list(one.answered_by) == [name] and not has_users:
+                text = f"{name} does not answer its own questions: name another caller"
+                self._fail((_CALLERS, name, "answered-by"), text)
+
+    def _read_deciders(self, name: str, table: Mapping[str, Any]) -> Sequence[str]:
+        """Return the names of those who answer the questions of this caller."""
+        # AT-35
+        place, names = (_CALLERS, name, "answered-by"), table.get("answered-by", [])
+        if not isinstance(names, list) or not all(isinstance(one, str) and one.strip() for one in names):
+            self._fail(place, 'answered-by must be an array of the names of callers or users, such as ["ann"]')
+        if EVERY_CALLER in names:
+            self._fail(place, "name each caller or user who answers: there is no name for all of them")
+        if len(names) > _MOST_MEMBERS:
+            self._fail(place, f"there are more than {_MOST_MEMBERS:,} names")
+        return names
 
     def _has_inbox(self, arguments: Namespace, callers: Mapping[str, CallerSettings]) -> bool:
         return arguments.consent == "inbox" or any(one.questions == "inbox" for one in callers.values())

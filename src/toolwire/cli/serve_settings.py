@@ -100,13 +100,20 @@ class CallerSettings:
     rate: str = ""
     running: int | None = None
     questions: str = ""
+    answered_by: Sequence[str] = ()
     webhook: WebhookSettings | None = None
 
     def build_rules(self) -> CallerRules:
         """Return the rules as a server takes them."""
         scopes = None if self.scopes is None else frozenset(self.scopes)
         rate = RateLimit.parse(self.rate) if self.rate else None
-        return CallerRules(scopes=scopes, rate=rate, running=self.running, inbox=self.questions == "inbox")
+        return CallerRules(
+            scopes=scopes,
+            rate=rate,
+            running=self.running,
+            inbox=self.questions == "inbox",
+            answered_by=frozenset(self.answered_by),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Describe the record of a decision, and check the chain of records for later changes.
 
 Rules:
-- A record says who decided, on what (as a digest), and how. It holds no argument, no reason and no credential. A
-  receipt in it holds digests too.
+- A record says who decided, for which caller, on what (as a digest), and where. It holds no argument, no reason and no
+  credential. A receipt in it holds digests too.
 - Each record holds the digest of the record before it, so that a change, a gap or another order breaks the chain.
 - A log begins with the record 0, which is written when the log is made and is no decision. So a log without it was
   emptied, or is of 1.0.0rc1.
@@ -27,9 +27,10 @@ FIRST_DIGEST = "0" * 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """One decision. ``site`` is the origin of the server, ``binding`` the digest of what was shown.
+    """One decision of ``principal``, about a call of ``caller`` (empty: their own call), given at ``channel``.
 
-    ``at`` is in seconds since 1970. ``receipt`` is a receipt with its binding, as JSON text, or empty.
+    ``site`` is the origin of the server, ``binding`` the digest of what was shown. ``at`` is in seconds since 1970.
+    ``receipt`` is a receipt with its binding, as JSON text, or empty.
     """
 
     at: float
@@ -43,6 +44,7 @@ class Decision:
     shown_ms: int = 0
     site: str = ""
     receipt: str = ""
+    caller: str = ""
 
 
 class ChainedDecision(NamedTuple):
@@ -84,7 +86,7 @@ _MEMBERS = tuple(each.name for each in fields(Decision))
 def compute_chain_digest(before: str, number: int, record: Decision) -> str:
     """Return the digest of ``record``, which follows the record with the digest ``before``."""
     members: dict[str, Json] = {name: getattr(record, name) for name in _MEMBERS}  # all are texts and numbers
-    for name in ("site", "receipt"):  # records of earlier versions have none, and keep their digest
+    for name in ("site", "receipt", "caller"):  # records of earlier versions have none, and keep their digest
         if not members[name]:
             del members[name]
     return compute_digest({"before": before, "number": number, **members})

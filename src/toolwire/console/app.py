@@ -426,7 +426,7 @@ def build_operator_tables(source: ConsoleSource, groups: Sequence[PageGroup] = (
     """Return the pages of an operator."""
     pages: dict[str, Action] = {
         "/": lambda request: overview_page.build_overview(source, request),
-        "/inbox": lambda request: inbox_page.build_inbox(AllQuestions(source, request.session.name), request),
+        "/inbox": lambda request: inbox_page.build_inbox(AllQuestions(source, request.session), request),
         "/permissions": lambda request: permissions_page.build_permissions(source.grants, request),
         "/rules": lambda request: permissions_page.build_rules(source, request),
         "/log": lambda request: log_page.build_log(source, request),
@@ -436,7 +436,7 @@ def build_operator_tables(source: ConsoleSource, groups: Sequence[PageGroup] = (
         ),
     }
     actions: dict[str, Action] = {
-        "/inbox": lambda request: inbox_page.answer_question(AllQuestions(source, request.session.name), request),
+        "/inbox": lambda request: inbox_page.answer_question(AllQuestions(source, request.session), request),
         "/permissions": lambda request: permissions_page.revoke_permission(
             AllGrants(source, request.session.name), request
         ),

@@ -4,19 +4,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from typing import Final
 
 from toolwire.core.errors import DefinitionError
+from toolwire.limits import CallerRules, RulesByCaller
 from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
 from toolwire.server.access.callers import Caller, Callers
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.access.key_sessions import find_remaining_s
 from toolwire.server.access.people import FindUser
-from toolwire.server.asgi import combine_callers
+from toolwire.server.asgi import NO_CALLER_RULES, combine_callers
 from toolwire.server.http.exchange import Scope
 from toolwire.server.run.inbox import PAGE_URL
 from toolwire.stores.consent.open import Place, open_spent_words
@@ -44,10 +45,13 @@ def add_caller_inbox(
     public_url: str = "",
     find_user: FindUser | None = None,
     login_path: str = "",
+    caller_rules: Mapping[str, CallerRules] = NO_CALLER_RULES,
 ) -> ConsoleFront:
-    """Return ``app`` with the page on which each of its callers answers the questions about the own calls.
+    """Return ``app`` with the page on which the questions about calls of its callers are answered.
 
-    They are the owners of ``api_keys`` and those that ``callers`` finds, as the server has them.
+    The callers are the owners of ``api_keys`` and those that ``callers`` finds, as the server has them. A key or token
+    shows the own questions, and does not answer them: the program that asks has it. ``answered_by`` in ``caller_rules``
+    names other callers who answer. A user who is signed in answers the questions of the own apps.
 
     ``place`` is where the server keeps its questions: a folder, or the URL of a PostgreSQL. A session lasts twelve
     hours with one of ``api_keys``, else an hour, and never longer than a token. ``hosts`` are names of this server
@@ -68,7 +72,7 @@ def add_caller_inbox(
         hosts=hosts,
         secret=_build_secret(place, keys),
         tables=replace(
-            build_caller_tables(source),
+            build_caller_tables(source, RulesByCaller(caller_rules)),
             find_user=None if find_user is None else partial(_find_signed_in, find_user),
             login_path=login_path,
         ),
@@ -79,7 +83,8 @@ def add_caller_inbox(
 
 async def _find_signed_in(find_user: FindUser, headers: Sequence[tuple[bytes, bytes]]) -> SignedIn | None:
     user = await find_user(headers)
-    if user is None or len(user.caller.name) > _MAX_NAME:
+    # AT-35: who is known by a key or a token is known by what programs have.
+    if user is None or user.by_key or len(user.caller.name) > _MAX_NAME:
         return None
     return SignedIn(user.caller.name, SESSION_S, by_account=True)
 

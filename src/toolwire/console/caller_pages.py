@@ -1,16 +1,18 @@
-"""Build the pages of a caller's inbox: the own questions, the own permissions for later calls, and the own answers.
+"""Build the pages of a caller's inbox: the questions, the permissions for later calls, and the own answers.
 
 Rules:
-- A caller sees and answers the own questions alone. The id of another caller's question is like one that does not
-  exist.
+- A caller sees the own questions, and those of callers whose rules name it. The id of any other question is like one
+  that does not exist.
+- Who signs in with the key or token that a program calls with does not answer the questions of that program.
 - An event of another caller is not told.
 """
-# GW-04
+# GW-04, AT-35
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from html import escape
 from typing import Final
@@ -22,11 +24,14 @@ from toolwire.core.dataclass import dataclass
 from toolwire.framing.html_call import build_moment
 from toolwire.framing.html_page import build_badge, build_table
 from toolwire.framing.visible_text import make_visible
-from toolwire.stores.consent.approvals import PendingQuestion
+from toolwire.limits import USER_PREFIX, RulesByCaller
+from toolwire.limits.caller_rules import list_rule_names
+from toolwire.stores.consent.approvals import PendingQuestion, build_answer_record
 
 from . import inbox_page, permissions_page
 from .page import Page, PageRequest, Redirect, SignInWords, build_heading
 from .page_tables import PageTables
+from .sessions import OperatorSession
 from .source import ConsoleSource
 
 CHANNEL: Final = "inbox"
@@ -37,6 +42,7 @@ _WORDS: Final = SignInWords(
     "Your key or token for this server. It is checked once, and not kept.",
     "This server does not know this key.",
 )
+NO_RULES: Final = RulesByCaller({})
 _LAST: Final = 50
 _STREAMS_EACH: Final = 20
 _KINDS: Final = {"allowed": "safe", "denied": "destroys"}
@@ -47,76 +53,100 @@ _EMPTY: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class _OwnQuestions:
-    """The questions of one caller, and their answers, which are recorded."""
+class _Inbox:
+    """The questions and permissions that one session sees: the own ones, and those that it answers for others."""
 
     source: ConsoleSource
-    principal: str
+    rules: RulesByCaller
+    session: OperatorSession
 
     def list_pending(self) -> Sequence[PendingQuestion]:
-        """Return the questions of the caller that still wait."""
-        return self.source.approvals.list_pending(self.principal)
+        """Return the questions that still wait, oldest first."""
+        approvals, own = self.source.approvals, self.session.name
+        if not self.rules.deciders:
+            return approvals.list_pending(own)
+        return [one for one in approvals.list_pending() if one.principal == own or self._can_answer(one.principal)]
+
+    def explain_refusal(self, asked: PendingQuestion) -> str:
+        """Return why this session cannot answer a question that it sees, or an empty text if it can."""
+        # AT-35
+        if self._can_answer(asked.principal):
+            return ""
+        names = sorted(self.rules.find(asked.principal).answered_by)
+        who = f"{', '.join(names)}, or an operator" if names else "an operator of this server"
+        text = f"You cannot answer this here: the program that asks has the same key or token. It is for {who}."
+        if asked.principal.startswith(USER_PREFIX):
+            return f"{text} Or sign in with your account instead of a token."
+        return text
 
     def answer(self, asked: PendingQuestion, answer: Answer) -> bool:
-        """Store the answer, and return whether the question still waited."""
-        if not self.source.approvals.answer(asked.id, answer, principal=self.principal):
+        """Store the answer and record it; return whether the question still waited and is theirs to answer."""
+        if self.explain_refusal(asked):
             return False
-        facts = {row.label: row.text for row in asked.rows if row.kind == "part"}
+        answer = replace(answer, decided_by=self.session.name)
+        if not self.source.approvals.answer(asked.id, answer, principal=asked.principal):
+            return False
+        self.source.audit.append(build_answer_record(asked, answer, time.time()))
+        return True
+
+    def list_grants(self) -> Sequence[Grant]:
+        """Return the permissions for the own calls, and for those of the callers for whom this session answers."""
+        own = self.session.name
+        return [
+            one
+            for one in self.source.grants.list_grants()
+            if one.key.principal == own or self._can_answer(one.key.principal)
+        ]
+
+    def revoke(self, id_: str) -> bool:
+        """Take one of them back and record it, and return whether there was one."""
+        found = next((one.key for one in self.list_grants() if one.id == id_), None)
+        if found is None or not self.source.grants.revoke(id_):
+            return False
         record = Decision(
             at=time.time(),
-            principal=self.principal,
+            principal=self.session.name,
+            caller=found.principal,
             connection=CHANNEL,
-            tool=facts.get("tool", ""),
-            binding=asked.id,
-            decision="allowed" if answer.allowed else "denied",
+            tool=found.tool.partition(" ")[0],
+            binding=id_,
+            decision="revoked",
             channel=CHANNEL,
-            always=answer.always,
-            site=facts.get("site", ""),
+            site=found.origin,
         )
         self.source.audit.append(record)
         return True
 
-
-@dataclass(frozen=True, slots=True)
-class _OwnGrants:
-    """The permissions of one caller."""
-
-    source: ConsoleSource
-    principal: str
-
-    def list_grants(self) -> Sequence[Grant]:
-        """Return the permissions that the caller gave."""
-        return [one for one in self.source.grants.list_grants() if one.key.principal == self.principal]
-
-    def revoke(self, id_: str) -> bool:
-        """Take one of them back, and return whether there was one."""
-        return any(one.id == id_ for one in self.list_grants()) and self.source.grants.revoke(id_)
+    def _can_answer(self, principal: str) -> bool:
+        return self.rules.can_answer(self.session.name, principal, by_account=self.session.by_account)
 
 
-def build_caller_tables(source: ConsoleSource) -> PageTables:
-    """Return the pages for callers, over the stores of ``source``. The name of a session is that of its caller."""
+def build_caller_tables(source: ConsoleSource, rules: RulesByCaller = NO_RULES) -> PageTables:
+    """Return the pages for callers, over the stores of ``source``. The name of a session is that of its caller.
+
+    ``rules`` say who answers for whom.
+    """
+
+    def open_inbox(request: PageRequest) -> _Inbox:
+        return _Inbox(source, rules, request.session)
 
     def build_questions(request: PageRequest) -> Page:
-        page = inbox_page.build_inbox(_find_own(source, request), request, _CALLER_INBOX)
-        return page._replace(topics=(name_topic(request.session.name),))
+        page = inbox_page.build_inbox(open_inbox(request), request, _CALLER_INBOX)
+        return page._replace(topics=_find_topics(rules, request.session))
 
     def answer_question(request: PageRequest) -> Page | Redirect:
-        return inbox_page.answer_question(_find_own(source, request), request, _CALLER_INBOX)
+        return inbox_page.answer_question(open_inbox(request), request, _CALLER_INBOX)
 
     def build_permissions(request: PageRequest) -> Page:
-        return permissions_page.build_permissions(_OwnGrants(source, request.session.name), request)
+        return permissions_page.build_permissions(open_inbox(request), request)
 
     def revoke_permission(request: PageRequest) -> Redirect:
-        return permissions_page.revoke_permission(_OwnGrants(source, request.session.name), request)
+        return permissions_page.revoke_permission(open_inbox(request), request)
 
     def list_places(request: PageRequest) -> list[tuple[str, str]]:
-        count = len(source.approvals.list_pending(request.session.name))
+        count = len(open_inbox(request).list_pending())
         first = ("/", f"Questions ({count})" if count else "Questions")
         return [first, ("/permissions", "Permissions"), ("/answers", "Your answers")]
-
-    def look() -> Mapping[str, object]:
-        # With the number of all: a question that was asked and answered between two looks has changed the page too.
-        return {name_topic(name): found for name, found in source.approvals.list_by_caller().items()}
 
     return PageTables(
         pages={
@@ -126,8 +156,8 @@ def build_caller_tables(source: ConsoleSource) -> PageTables:
         },
         actions={"/": answer_question, "/permissions": revoke_permission},
         list_places=list_places,
-        look=look,
-        find_topics=lambda session: (name_topic(session.name),),
+        look=lambda: _look_by_topic(source, rules),
+        find_topics=lambda session: _find_topics(rules, session),
         name="inbox",
         words=_WORDS,
         streams_each=_STREAMS_EACH,
@@ -139,28 +169,49 @@ def name_topic(principal: str) -> str:
     return f"inbox-{sha256(principal.encode()).hexdigest()[:16]}"
 
 
+def _look_by_topic(source: ConsoleSource, rules: RulesByCaller) -> Mapping[str, object]:
+    """Return what each caller's questions are now, for the topics of those who see them."""
+    # With the number of all: a question that was asked and answered between two looks has changed the page too.
+    found: dict[str, list[object]] = {}
+    for principal, state in source.approvals.list_by_caller().items():
+        for topic in (name_topic(principal), *map(_name_decider_topic, rules.find(principal).answered_by)):
+            found.setdefault(topic, []).append((principal, state))
+    return found
+
+
+def _find_topics(rules: RulesByCaller, session: OperatorSession) -> tuple[str, ...]:
+    names = [one for one in list_rule_names(session.name)[:-1] if one in rules.deciders]
+    return (name_topic(session.name), *map(_name_decider_topic, names))
+
+
+def _name_decider_topic(name: str) -> str:
+    """Return the topic of the questions that those called ``name`` answer for others."""
+    return name_topic(f"answered by {name}")
+
+
 def build_answers(source: ConsoleSource, request: PageRequest) -> Page:
     """Return the last answers of the caller."""
     rows = [_list_cells(one) for one in source.audit.list_answers(request.session.name, _LAST)]
     about = f"The last answers that you gave here, at most {_LAST}."
-    table = build_table(("When", "Tool", "Site", "Answer"), rows) if rows else '<p class="empty">None yet.</p>'
+    table = build_table(("When", "Tool", "Site", "For", "Answer"), rows) if rows else '<p class="empty">None yet.</p>'
     html = f'{build_heading("Your answers", about)}<div class="card" data-part="answers">{table}</div>'
     return Page("Your answers", html, (name_topic(request.session.name),))
 
 
 def _list_cells(one: ChainedDecision) -> list[str]:
     record = one.record
-    words = {"allowed": "allowed, and later calls" if record.always else "allowed once", "denied": "not allowed"}
+    words = {
+        "allowed": "allowed, and later calls" if record.always else "allowed once",
+        "denied": "not allowed",
+        "revoked": "permission taken back",
+    }
     return [
         build_moment(record.at),
         f"<code>{escape(make_visible(record.tool))}</code>",
         escape(make_visible(record.site)),
+        escape(make_visible(record.caller or record.principal)),
         build_badge(_KINDS.get(record.decision, "reads"), words.get(record.decision, make_visible(record.decision))),
     ]
-
-
-def _find_own(source: ConsoleSource, request: PageRequest) -> _OwnQuestions:
-    return _OwnQuestions(source, request.session.name)
 
 
 _CALLER_INBOX: Final = inbox_page.InboxWords(

@@ -39,6 +39,10 @@ class Questions(Protocol):
         """Return the questions that still wait, oldest first."""
         ...
 
+    def explain_refusal(self, asked: PendingQuestion, /) -> str:
+        """Return why a question that is shown cannot be answered here, or an empty text if it can."""
+        ...
+
     def answer(self, asked: PendingQuestion, answer: Answer, /) -> bool:
         """Store the answer to a question, and return whether it still waited."""
         ...
@@ -76,6 +80,8 @@ def answer_question(questions: Questions, request: PageRequest, words: InboxWord
     asked = next((one for one in questions.list_pending() if one.id == id_), None)
     if asked is None:
         return Redirect(path, "over")
+    if refusal := questions.explain_refusal(asked):
+        return _build(questions, request, words, id_, refusal)._replace(status=403)
     if request.get("answer") != "allow":
         answer = Answer(allowed=False, reason=request.get("reason").strip()[:_REASON_CHARS], channel=words.channel)
         return Redirect(path, "denied" if questions.answer(asked, answer) else "over")
@@ -91,19 +97,21 @@ def answer_question(questions: Questions, request: PageRequest, words: InboxWord
             return _build(questions, request, words, id_, str(error))
         always = bounds is not None or request.get(ALWAYS) == "yes"
     answer = Answer(allowed=True, always=always, bounds=bounds, channel=words.channel)
-    if not questions.answer(asked, answer):
-        return Redirect(path, "over")
-    return Redirect(path, "allowed-later" if always else "allowed")
+    note = "allowed-later" if always else "allowed"
+    return Redirect(path, note if questions.answer(asked, answer) else "over")
 
 
 def _build(questions: Questions, request: PageRequest, words: InboxWords, wrong: str, fault: str) -> Page:
     waiting = questions.list_pending()
-    cards = "".join(_build_card(request, one, words.path, fault if one.id == wrong else "") for one in waiting)
+    cards = "".join(
+        _build_card(request, one, words.path, fault if one.id == wrong else "", questions.explain_refusal(one))
+        for one in waiting
+    )
     html = f'{build_heading(words.title, words.about)}<div data-list="inbox">{cards or words.empty}</div>'
     return Page(words.title, html, ("inbox",), status=400 if fault else 200, width="")
 
 
-def _build_card(request: PageRequest, asked: PendingQuestion, path: str, fault: str) -> str:
+def _build_card(request: PageRequest, asked: PendingQuestion, path: str, fault: str, refusal: str) -> str:
     question = read_waiting_question(asked.rows, always_allowed=asked.always_allowed)
     tool = question.call.tool
     entered = _first_values(request) if fault else {}
@@ -112,15 +120,18 @@ def _build_card(request: PageRequest, asked: PendingQuestion, path: str, fault: 
     later = build_bounds_fields(question, entered) if asked.always_allowed else ""
     reason = '<p><label>Why not <small>The assistant is told.</small><input name="reason" maxlength="500"></label></p>'
     heading = f"May <code>{escape(tool.name)}</code> be called at {escape(question.site)}?"
+    form = (
+        f"{request.open_form(path, [('id', asked.id)])}{typed}"
+        f"{build_answer_buttons(destructive=tool.destructive)}"
+        f"{build_fold('Later calls', later, is_open=bool(entered.get(ALWAYS))) if later else ''}"
+        f"{build_fold('Say why not', reason)}</form>"
+    )
     return (
         f'<article class="card" data-key="{escape(asked.id)}" data-over="This question is over: it was answered '
         f'elsewhere, or its time has ended." aria-label="{escape(tool.name)}">{alert}<h2>{heading}</h2>'
         f'<p class="muted">asked {build_moment(asked.asked_at)}, may be answered until '
         f"{build_moment(asked.expires_at)}</p>{build_waiting_parts(asked.rows, level=3)}"
-        f"{request.open_form(path, [('id', asked.id)])}{typed}"
-        f"{build_answer_buttons(destructive=tool.destructive)}"
-        f"{build_fold('Later calls', later, is_open=bool(entered.get(ALWAYS))) if later else ''}"
-        f"{build_fold('Say why not', reason)}</form></article>"
+        f"{build_notice(refusal, 'costs') if refusal else form}</article>"
     )
 
 

@@ -22,8 +22,8 @@ from toolwire.consent.decision_record import ChainedDecision
 
 MAX_ROWS: Final = 10_000
 _COLUMNS: Final = (
-    "number", "at", "principal", "connection", "site", "tool", "decision", "always", "channel", "shown_ms", "binding",
-    "digest",
+    "number", "at", "principal", "caller", "connection", "site", "tool", "decision", "always", "channel", "shown_ms",
+    "binding", "digest",
 )  # fmt: skip
 # Spreadsheets of East Asia take the wide forms of the signs too.
 _FORMULA: Final = re.compile(r"(?:\A|(?<=[;,|\s\"]))(?=[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])")

@@ -114,7 +114,7 @@ def _fits(record: Decision, query: dict[str, str], since: float) -> bool:
         record.at >= since
         and query["tool"] in record.tool
         and (query["site"] in record.site or query["site"] in record.connection)
-        and query["who"] in record.principal
+        and (query["who"] in record.principal or query["who"] in record.caller)
         and query["decision"] in ("", record.decision)
     )
 
@@ -140,6 +140,7 @@ def _list_cells(entry: ChainedDecision) -> list[str]:
         for label, text in (
             ("shown for", f"{record.shown_ms / 1_000:.1f} s"),
             ("answered", make_visible(record.channel) or "by a permission or a rule"),
+            ("for", make_visible(record.caller) or "themselves"),
             ("request", record.binding[:16] or "none"),
             ("digest", entry.digest[:16]),
         )
@@ -150,7 +151,7 @@ def _list_cells(entry: ChainedDecision) -> list[str]:
         _build_decision(record),
         f"<code>{escape(_cut(record.tool))}</code>",
         f"{escape(site)} <small>{escape(name)}</small>" if name and name != site else escape(site or name),
-        escape(_cut(record.principal)),
+        _build_who(record),
         build_moment(record.at),
         build_fold(str(entry.number), details, kind="fold"),
     ]
@@ -159,6 +160,14 @@ def _list_cells(entry: ChainedDecision) -> list[str]:
 def _build_decision(record: Decision) -> str:
     words = make_visible(record.decision[:_TEXT_CHARS])
     return build_badge(_SIGNS.get(record.decision, "reads"), f"{words}, also later" if record.always else words)
+
+
+def _build_who(record: Decision) -> str:
+    """Return who decided, and for whom if that is another one."""
+    # FU-60
+    who = escape(_cut(record.principal))
+    is_own = record.caller in ("", record.principal)
+    return who if is_own else f"{who} <small>for {escape(_cut(record.caller))}</small>"
 
 
 def _cut(text: str) -> str:

@@ -1,8 +1,9 @@
 """Do what operators of a server ask for, and keep in the audit log who did it.
 
 Rules:
-- A record is written after the action, with the name of the operator. It holds no argument and no reason.
-- The console of a user alone keeps no such records: the program that asked records the decision.
+- A record is written after the action, with the names of the operator and of the caller. It holds no argument and no
+  reason.
+- In the console of a user alone, the program that asked its own user records the decision.
 """
 # CO-02, D-38
 
@@ -10,25 +11,38 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from toolwire.consent.decision_record import Decision
 from toolwire.consent.grant import Grant
 from toolwire.core.check import Answer
 from toolwire.core.dataclass import dataclass
-from toolwire.stores.consent.approvals import PendingQuestion
+from toolwire.limits.caller_rules import list_rule_names
+from toolwire.stores.consent.approvals import PendingQuestion, build_answer_record
 
 from . import operation_page, permissions_page
 from .page import Page, PageRequest, Redirect
+from .sessions import OperatorSession
 from .source import ConsoleSource
 
 CHANNEL: Final = "console"
 
 
 def record_action(
-    source: ConsoleSource, operator: str, decision: str, tool: str, *, site: str = "", subject: str = ""
+    source: ConsoleSource,
+    operator: str,
+    decision: str,
+    tool: str,
+    *,
+    site: str = "",
+    subject: str = "",
+    caller: str = "",
 ) -> None:
-    """Keep in the audit log that ``operator`` took ``decision`` about ``tool``; ``subject`` is the id of what it is."""
+    """Keep in the audit log that ``operator`` took ``decision`` about ``tool``.
+
+    ``subject`` is the id of what it is about, and ``caller`` whose it is.
+    """
     if source.keeps_actions:
         record = Decision(
             at=time.time(),
@@ -39,6 +53,7 @@ def record_action(
             decision=decision,
             channel=CHANNEL,
             site=site,
+            caller=caller,
         )
         source.audit.append(record)
 
@@ -48,20 +63,32 @@ class AllQuestions:
     """The questions of all callers, for one operator."""
 
     source: ConsoleSource
-    operator: str
+    session: OperatorSession
 
     def list_pending(self) -> Sequence[PendingQuestion]:
         """Return the questions that still wait, oldest first."""
         return self.source.approvals.list_pending()
 
+    def explain_refusal(self, asked: PendingQuestion) -> str:
+        """Return why this operator cannot answer a question, or an empty text if they can."""
+        # AT-35: an operator with a key may be a caller too, whose programs have that key.
+        session = self.session
+        is_by_key = self.source.keeps_actions and not session.by_account
+        own = list_rule_names(f"key:{session.name}")[:-1] if is_by_key else ()
+        if frozenset(own).isdisjoint(list_rule_names(asked.principal)[:-1]):
+            return ""
+        return "You cannot answer this: the program that asks has the same key. Another operator can."
+
     def answer(self, asked: PendingQuestion, answer: Answer) -> bool:
-        """Store the answer to a question, and return whether it still waited."""
+        """Store the answer to a question, and return whether it still waited and is theirs to answer."""
+        if self.explain_refusal(asked):
+            return False
+        answer = replace(answer, decided_by=self.session.name)
         if not self.source.approvals.answer(asked.id, answer):
             return False
-        facts = {row.label: row.text for row in asked.rows if row.kind == "part"}
-        decision = "allowed" if answer.allowed else "denied"
-        tool, site = facts.get("tool", ""), facts.get("site", "")
-        record_action(self.source, self.operator, decision, tool, site=site, subject=asked.id)
+        # FU-60: a server asked for its caller. A program that asked its own user records the decision itself.
+        if asked.principal or self.source.keeps_actions:
+            self.source.audit.append(build_answer_record(asked, answer, time.time()))
         return True
 
 
@@ -82,8 +109,8 @@ class AllGrants:
         if not self.source.grants.revoke(id_):
             return False
         key = None if found is None else found.key
-        tool, site = ("", "") if key is None else (key.tool.partition(" ")[0], key.origin)
-        record_action(self.source, self.operator, "revoked", tool, site=site, subject=id_)
+        tool, site, caller = ("", "", "") if key is None else (key.tool.partition(" ")[0], key.origin, key.principal)
+        record_action(self.source, self.operator, "revoked", tool, site=site, subject=id_, caller=caller)
         return True
 
 
@@ -102,8 +129,8 @@ def cancel_call(source: ConsoleSource, request: PageRequest) -> Redirect:
     """Tell a call to end."""
     id_ = request.get("id")
     calls = source.list_calls() if source.keeps_actions and source.list_calls is not None else ()
-    tool = next((one.tool for one in calls if one.id == id_), "")
+    tool, caller = next(((one.tool, one.caller) for one in calls if one.id == id_), ("", ""))
     done = operation_page.cancel_call(source, request)
     if done.note == "cancelled":
-        record_action(source, request.session.name, "cancelled", tool, subject=id_)
+        record_action(source, request.session.name, "cancelled", tool, subject=id_, caller=caller)
     return done

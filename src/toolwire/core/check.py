@@ -88,6 +88,7 @@ class Answer:
     ends the call if the approver needs something else first. ``keep_level`` is kept for later calls of this tool:
     per-call asks each time, deny never calls it. ``unseen`` says that no user was shown this call, as where a host is
     trusted: it then answers no question of the server. ``receipt`` is set by the client, never by an approver.
+    ``decided_by`` is who answered, if that is not the user of the session.
     """
 
     allowed: bool
@@ -99,6 +100,7 @@ class Answer:
     keep_level: Approval | None = None
     bounds: GrantBounds | None = None
     unseen: bool = False
+    decided_by: str = ""
     receipt: str = field(default="", repr=False)
 
 

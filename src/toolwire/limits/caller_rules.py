@@ -1,4 +1,4 @@
-"""Say what one caller of a server may do: which scopes it has, how often it calls, and how many calls it may have."""
+"""Say what one caller of a server may do: its scopes, how often it calls, how many calls it has, who answers for it."""
 
 from __future__ import annotations
 
@@ -34,15 +34,17 @@ class CallerRules:
 
     ``scopes`` stand for those of the caller's credentials. ``rate`` counts all calls of the caller, and ``running`` is
     how many of them may run at a time. With ``inbox``, each question about a call goes to the caller's inbox, and no
-    client of the caller confirms a call by itself.
+    client of the caller confirms a call by itself. ``answered_by`` names the other callers and users who answer the
+    questions of this caller in the inbox.
     """
 
-    # GW-01
+    # GW-01, AT-35
 
     scopes: frozenset[str] | None = None
     rate: RateLimit | None = None
     running: int | None = None
     inbox: bool = False
+    answered_by: frozenset[str] = frozenset()
 
 
 NO_RULES = CallerRules()
@@ -59,6 +61,7 @@ class RulesByCaller:
         self._others = self._rules.pop(EVERY_CALLER, NO_RULES)
         self.has_scopes = any(one.scopes is not None for one in rules.values())
         self.has_inbox = any(one.inbox for one in rules.values())
+        self.deciders = frozenset().union(*(one.answered_by for one in rules.values()))
 
     def find(self, principal: str) -> CallerRules:
         """Return the rules of the caller whose name in calls is ``principal``, such as ``key:ann``."""
@@ -67,6 +70,20 @@ class RulesByCaller:
             known = (self._rules.get(name) for name in list_rule_names(principal)[1:])
             found = next((one for one in known if one is not None), self._others)
         return found
+
+    def can_answer(self, decider: str, principal: str, *, by_account: bool) -> bool:
+        """Return whether ``decider`` may answer the questions of ``principal``; both are names in calls.
+
+        ``by_account`` says that ``decider`` signed in as a user, and not with a credential for calls. A user answers
+        the own questions. A credential answers those of other callers alone, where their rules name it.
+        """
+        # AT-35: the program that makes the call holds the credential, so its answer would be no user's.
+        if by_account and decider == principal:
+            return True
+        names = frozenset(list_rule_names(decider)[:-1])
+        if not by_account and not names.isdisjoint(list_rule_names(principal)[:-1]):
+            return False
+        return not names.isdisjoint(self.find(principal).answered_by)
 
     def choose_scopes(self, principal: str, granted: frozenset[str] | None) -> frozenset[str] | None:
         """Return the scopes of a caller whose credentials have ``granted``; None means all."""

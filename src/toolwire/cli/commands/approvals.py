@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
+from getpass import getuser
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +21,7 @@ from toolwire.cli.terminal.screen import escaped, json_text, print_warning, show
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import list_question
 from toolwire.consent.bound_text import build_bounds, parse_named_bound, parse_until, parse_uses
-from toolwire.consent.decision_record import ChainedDecision, find_chain_fault
+from toolwire.consent.decision_record import ChainedDecision, Decision, find_chain_fault
 from toolwire.consent.grant import Permission, group_permissions
 from toolwire.core.check import Answer, Question
 from toolwire.core.condition import ONLY, write_conditions
@@ -28,8 +30,8 @@ from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Approval, Json, Problem
 from toolwire.core.selection import Selection
 from toolwire.framing.call_document import write_time
+from toolwire.stores.consent.approvals import build_answer_record
 from toolwire.stores.consent.audit import list_audit_files
-from toolwire.stores.consent.grants import StoredGrants
 from toolwire.stores.consent.open import (
     Place,
     StoredDecisions,
@@ -46,6 +48,7 @@ from toolwire.stores.paths import find_decisions_place, find_state_folder
 ACTIONS = ("list", "allow", "deny", "revoke", "set", "unset", "log", "key", "verify")
 _SAID = {EVERY_TOOL: "every tool", EVERY_WRITE: "every tool that changes something"}
 _DONE = {Approval.PER_CALL: "is asked about each time", Approval.DENY: "is never called"}
+_CHANNEL = "terminal"
 _AGO = re.compile(r"([0-9]{1,6})([dhm])")
 _UNITS_S = {"d": 86_400, "h": 3_600, "m": 60}
 _OLDER_IN_A_ROW = 1_000
@@ -64,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run(place: Place, arguments: argparse.Namespace) -> int:
     if arguments.action in ("set", "unset"):
-        return _change_level(open_levels(place), arguments)
+        return _change_level(place, arguments)
     if arguments.words or arguments.writes or arguments.every:
         raise UsageError(f"approvals {arguments.action} takes no tool: that is for `set` and `unset`.")
     if arguments.action in ("allow", "deny", "revoke") and not arguments.id:
@@ -75,7 +78,7 @@ def _run(place: Place, arguments: argparse.Namespace) -> int:
         case "allow" | "deny":
             return _answer(place, arguments)
         case "revoke":
-            return _revoke(open_grants(place), arguments.id)
+            return _revoke(place, arguments.id)
         case "log":
             return _verify(place) if arguments.verify else _log(place, arguments)
         case _:
@@ -157,9 +160,10 @@ def _write_conditions(row: Permission) -> Json:
     return None if conditions is None else write_conditions(tuple(one for one in conditions if one.op != ONLY))
 
 
-def _change_level(store: StoredLevels, arguments: argparse.Namespace) -> int:
+def _change_level(place: Place, arguments: argparse.Namespace) -> int:
     """Set or delete the level of a tool, of every tool, or of every tool that changes something."""
     # XL-042
+    store = open_levels(place)
     is_set, words = arguments.action == "set", list(arguments.words)
     general = EVERY_TOOL if arguments.every else EVERY_WRITE if arguments.writes else ""
     tool = general or (words.pop(0) if words else "")
@@ -173,11 +177,13 @@ def _change_level(store: StoredLevels, arguments: argparse.Namespace) -> int:
     what = f"{escaped(_SAID.get(tool, tool))} of {site}"
     if is_set:
         store.set(site, tool, Approval(level))
+        _record(place, f"rule: {level}", tool, site=site)
         print(f"From now on, {what} {_DONE[Approval(level)]}.", flush=True)
         if not general:
             _check_tool(store, site, arguments.id, KeptLevel(site, tool, Approval(level)))
         return OK
     if store.unset(site, tool):
+        _record(place, "rule: no level", tool, site=site)
         print(f"You have no level for {what} any more: the site's holds.")
         return OK
     raise ToolwireError(f"You have no level for {what}.")
@@ -211,8 +217,20 @@ def _answer(place: Place, arguments: argparse.Namespace) -> int:
     if bounds is not None and not allowed:
         raise UsageError("--bound, --times and --until are for `approvals allow`.")
     always = allowed and (arguments.always or bounds is not None)
-    answer = Answer(allowed=allowed, always=always, reason="" if allowed else arguments.reason, bounds=bounds)
-    if open_approvals(place).answer(arguments.id, answer):
+    answer = Answer(
+        allowed=allowed,
+        always=always,
+        reason="" if allowed else arguments.reason,
+        bounds=bounds,
+        channel=_CHANNEL,
+        decided_by=find_user_name(),
+    )
+    approvals = open_approvals(place)
+    asked = next((one for one in approvals.list_pending() if one.id == arguments.id), None)
+    if asked is not None and approvals.answer(arguments.id, answer):
+        # FU-60: a server asked for its caller. A program that asked its own user records the decision itself.
+        if asked.principal:
+            open_decisions(place).append(build_answer_record(asked, answer, time.time()))
         return OK
     raise ToolwireError(f"No question {arguments.id} waits for an answer: `toolwire approvals list` shows them.")
 
@@ -231,15 +249,18 @@ def _read_bounds(arguments: argparse.Namespace) -> GrantBounds | None:
     return build_bounds(map(parse_named_bound, arguments.bound), uses, until)
 
 
-def _revoke(grants: StoredGrants, id_: str) -> int:
+def _revoke(place: Place, id_: str) -> int:
     """Revoke the grants of one row, or all that is kept for a site."""
     # FU-55
+    grants = open_grants(place)
     row = next(
         (one for one in group_permissions(grants.list_grants()) if id_ in [each.id for each in one.grants]), None
     )
     if row is not None:
         for one in row.grants:
-            grants.revoke(one.id)
+            if grants.revoke(one.id):
+                tool = one.key.tool.partition(" ")[0]
+                _record(place, "revoked", tool, binding=one.id, caller=one.key.principal, site=one.key.origin)
         return OK
     if not _LIKE_A_SITE.search(id_):
         raise ToolwireError(f"There is no grant {id_}: `toolwire approvals list` shows them.")
@@ -247,11 +268,37 @@ def _revoke(grants: StoredGrants, id_: str) -> int:
     count = grants.forget(site)
     if not count:
         raise ToolwireError(f"Nothing is kept for {site}: `toolwire approvals list` shows what is.")
+    _record(place, "revoked", "", site=site)
     print(f"Nothing is allowed for {site} any more: {count} entr{'y' if count == 1 else 'ies'} deleted.")
     return OK
 
 
 _LIKE_A_SITE: Final = re.compile(r"[:./]|localhost")
+
+
+def _record(place: Place, decision: str, tool: str, *, binding: str = "", caller: str = "", site: str = "") -> None:
+    """Add to the log what the user of this terminal has decided."""
+    # FU-60
+    record = Decision(
+        at=time.time(),
+        principal=find_user_name(),
+        caller=caller,
+        connection=_CHANNEL,
+        tool=tool,
+        binding=binding,
+        decision=decision,
+        channel=_CHANNEL,
+        site=site,
+    )
+    open_decisions(place).append(record)
+
+
+def find_user_name() -> str:
+    """Return the name of this user on this machine, for a log of decisions."""
+    try:
+        return getuser()
+    except (OSError, KeyError):  # a container whose user has no name
+        return f"user {os.getuid()}" if hasattr(os, "getuid") else "a user of this machine"
 
 
 def _log(place: Place, arguments: argparse.Namespace) -> int:
@@ -274,7 +321,7 @@ def _log(place: Place, arguments: argparse.Namespace) -> int:
         (
             show_time(entry.record.at),
             entry.record.decision + (", always" if entry.record.always else ""),
-            escaped(entry.record.principal),
+            escaped(_describe_decider(entry.record)),
             escaped(entry.record.connection),
             escaped(entry.record.tool),
             f"{entry.record.shown_ms / 1_000:.1f} s",
@@ -304,6 +351,13 @@ def _list_since(audit: StoredDecisions, since: float) -> list[ChainedDecision]:
         if not older:
             found.append(entry)
     return found[::-1]
+
+
+def _describe_decider(record: Decision) -> str:
+    """Return who decided, and for whom if that is another one."""
+    # FU-60
+    is_own = record.caller in ("", record.principal)
+    return record.principal if is_own else f"{record.principal} for {record.caller}"
 
 
 def _verify(place: Place) -> int:

@@ -187,7 +187,8 @@ class Agreements:
         self._session.audit.append(
             Decision(
                 at=self._session.wall(),
-                principal=self._session.principal,
+                principal=answer.decided_by or self._session.principal,
+                caller=self._session.principal if answer.decided_by else "",
                 connection=self._parties.name,
                 tool=tool.id,
                 binding=bound,

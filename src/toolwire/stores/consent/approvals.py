@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from toolwire.consent.binding import DECISION_VALID_S
+from toolwire.consent.decision_record import Decision
 from toolwire.consent.display import DisplayRow, build_display_rows
 from toolwire.core.check import Answer, Question
 from toolwire.core.dataclass import dataclass
@@ -41,7 +42,8 @@ CREATE TABLE IF NOT EXISTS questions (
 CREATE TABLE IF NOT EXISTS answer_bounds (id TEXT PRIMARY KEY, bounds TEXT NOT NULL);;
 CREATE TABLE IF NOT EXISTS question_callers (id TEXT PRIMARY KEY, principal TEXT NOT NULL);;
 CREATE TABLE IF NOT EXISTS question_calls (
-  id TEXT NOT NULL, principal TEXT NOT NULL, call TEXT NOT NULL, PRIMARY KEY (id, call))
+  id TEXT NOT NULL, principal TEXT NOT NULL, call TEXT NOT NULL, PRIMARY KEY (id, call));;
+CREATE TABLE IF NOT EXISTS answer_deciders (id TEXT PRIMARY KEY, decider TEXT NOT NULL, channel TEXT NOT NULL)
 """
 # Tables of their own, so that an earlier version of the program can use the same place.
 _FIND_SAME = "SELECT id FROM questions WHERE binding = ? AND used = 0 AND expires_at > ? AND asked_at <= ?"
@@ -56,14 +58,14 @@ _ANSWER_OWN = (
     " AND id IN (SELECT id FROM question_callers WHERE principal = ?)"
 )
 _LIST_PENDING = (
-    "SELECT id, shown, always_allowed, asked_at, expires_at FROM questions"
-    " WHERE allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ? ORDER BY asked_at, id"
+    "SELECT q.id, q.shown, q.always_allowed, q.asked_at, q.expires_at,"
+    " (SELECT c.principal FROM question_callers c WHERE c.id = q.id) FROM questions q"
+    " WHERE q.allowed IS NULL AND q.used = 0 AND q.expires_at > ? AND q.asked_at <= ?"
 )
-_LIST_OWN = (
-    "SELECT id, shown, always_allowed, asked_at, expires_at FROM questions"
-    " WHERE allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ?"
-    " AND id IN (SELECT id FROM question_callers WHERE principal = ?) ORDER BY asked_at, id"
-)
+_OF_CALLER = " AND q.id IN (SELECT id FROM question_callers WHERE principal = ?)"
+_OLDEST_FIRST = " ORDER BY q.asked_at, q.id"
+_LIST_ALL = _LIST_PENDING + _OLDEST_FIRST
+_LIST_OWN = _LIST_PENDING + _OF_CALLER + _OLDEST_FIRST
 _LIST_OPEN = "SELECT id FROM questions WHERE allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ?"
 _COUNT_OPEN = (
     "SELECT count(*) FROM questions WHERE allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ?"
@@ -77,19 +79,24 @@ _COUNT_BY_CALLER = "SELECT principal, count(*) FROM question_callers GROUP BY pr
 _LIST_CALLS = "SELECT id, principal, call FROM question_calls ORDER BY id, call LIMIT ?"
 _FORGET = (
     "DELETE FROM answer_bounds WHERE id NOT IN (SELECT id FROM questions)",
+    "DELETE FROM answer_deciders WHERE id NOT IN (SELECT id FROM questions)",
     "DELETE FROM question_callers WHERE id NOT IN (SELECT id FROM questions)",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingQuestion:
-    """A question without an answer: its rows, and until when it may be answered (seconds since 1970)."""
+    """A question without an answer: its rows, and until when it can be answered (seconds since 1970).
+
+    ``principal`` is the caller whose call it is about, empty for a call of the user's own program.
+    """
 
     id: str
     rows: tuple[DisplayRow, ...]
     always_allowed: bool
     asked_at: float
     expires_at: float
+    principal: str = ""
 
 
 class Approvals:
@@ -149,7 +156,7 @@ class Approvals:
         return str(rows[0][0]) if rows else None
 
     def answer(self, id_: str, answer: Answer, *, principal: str | None = None) -> bool:
-        """Store the answer to a question. Return whether a question with this id still waits.
+        """Store the answer to a question, and who gave it where. Return whether a question with this id still waits.
 
         With ``principal``, it must be a question of this caller.
         """
@@ -164,10 +171,15 @@ class Approvals:
             if is_stored and answer.bounds is not None:
                 row = (id_, json.dumps(asdict(answer.bounds)))
                 cursor.execute("INSERT INTO answer_bounds VALUES (?, ?)", row)
+            if is_stored and answer.decided_by:
+                cursor.execute("INSERT INTO answer_deciders VALUES (?, ?, ?)", (id_, answer.decided_by, answer.channel))
         return is_stored
 
     def take(self, id_: str, binding: str) -> Answer | None:
-        """Return the answer once, or None while there is none. An expired question is answered with a timeout."""
+        """Return the answer once, or None while there is none. An expired question is answered with a timeout.
+
+        The answer says who gave it and where, if that is known.
+        """
         now = self._clock()
         with self._database.transaction() as cursor:
             row = cursor.execute(
@@ -183,14 +195,16 @@ class Approvals:
                 return None
             cursor.execute("UPDATE questions SET used = 1, shown = '[]' WHERE id = ?", (id_,))
             kept = cursor.execute("SELECT bounds FROM answer_bounds WHERE id = ?", (id_,)).fetchone()
-        answer = Answer(allowed=bool(row[0]), always=bool(row[1]), reason=row[2], channel="store")
+            found = cursor.execute("SELECT decider, channel FROM answer_deciders WHERE id = ?", (id_,)).fetchone()
+        decider, channel = found or ("", "store")
+        answer = Answer(allowed=bool(row[0]), always=bool(row[1]), reason=row[2], channel=channel, decided_by=decider)
         return answer if kept is None else _add_bounds(answer, kept[0])
 
     def list_pending(self, principal: str | None = None) -> Sequence[PendingQuestion]:
         """Return the questions that still wait, oldest first; with ``principal``, those of this caller alone."""
         now = self._clock()
         rows: Any = (
-            self._database.select_rows(_LIST_PENDING, now, now)
+            self._database.select_rows(_LIST_ALL, now, now)
             if principal is None
             else self._database.select_rows(_LIST_OWN, now, now, principal)
         )
@@ -201,6 +215,7 @@ class Approvals:
                 always_allowed=bool(row[2]),
                 asked_at=row[3],
                 expires_at=row[4],
+                principal=row[5] or "",
             )
             for row in rows
         ]
@@ -261,6 +276,24 @@ class Approvals:
     def close(self) -> None:
         """Close the file or the connection."""
         self._database.close()
+
+
+def build_answer_record(asked: PendingQuestion, answer: Answer, at: float) -> Decision:
+    """Return the record of ``answer``: who gave it, where, and for which caller. ``at`` is in seconds since 1970."""
+    # FU-60
+    facts = {row.label: row.text for row in asked.rows if row.kind == "part"}
+    return Decision(
+        at=at,
+        principal=answer.decided_by,
+        caller=asked.principal,
+        connection=answer.channel,
+        tool=facts.get("tool", ""),
+        binding=asked.id,
+        decision="allowed" if answer.allowed else "denied",
+        channel=answer.channel,
+        always=answer.allowed and answer.always,
+        site=facts.get("site", ""),
+    )
 
 
 def _add_bounds(answer: Answer, text: Any) -> Answer:

@@ -99,4 +99,9 @@ INSERT INTO toolwire_audit
   WHERE NOT EXISTS (SELECT 1 FROM toolwire_audit)
 """  # noqa: S608 - of constants
     ),
+    Migration(
+        """
+CREATE TABLE toolwire_answer_deciders (id text PRIMARY KEY, decider text NOT NULL, channel text NOT NULL)
+"""
+    ),
 )
