@@ -602,7 +602,7 @@ def test_form_of_the_password_takes_no_forgery_and_leads_nowhere_else(
         with httpx2.Client(cookies={name: planted}) as thief:
             assert "signed in to this gateway as" not in thief.get(f"{url}/sign-in/tasks").text
         said = [sign_in_at(browser, url, "bob", "wrong words").text for _ in range(6)]
-        assert "Too many attempts from your address. Wait a minute." in said[-1]
+        assert "Too many attempts for this name from your address. Wait a minute." in said[-1]
 
 
 @pytest.mark.requirement("D-38", "GW-02", "AS-08")

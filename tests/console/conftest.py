@@ -98,7 +98,7 @@ def start(folder: Path) -> Iterator[Callable[..., Started]]:
         def started(**given: Any) -> Started:
             source = ConsoleSource(place=folder, **given)
             key = OneTimeKey("you")
-            console = Console(source, key, own_user_only=True)
+            console = Console(source, key, own_user_only=True, find_known=key)
             url = ending.enter_context(background(console))
             ending.callback(console.drain)
             return Started(url, source, key)

@@ -2,15 +2,19 @@
 
 import asyncio
 import logging
+import threading
+from typing import Any
 
 import pytest
 
+from tests.interleaving import interrupt_each_await
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, KnownResult, Question, Verdict
 from toolwire.core.model import Approval, Call, Context, Kind, Problem, Result, Tool, Value
 from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.server.deadline_scheduler import DeadlineScheduler
 from toolwire.server.limits import ServerLimits
+from toolwire.server.run.confirmation import Undecided
 from toolwire.server.run.service import Service
 
 TOOL = Tool(name="x", toolkit="Kit")
@@ -241,3 +245,60 @@ def test_developer_message_is_sent_only_in_debug_and_without_traceback(debug: bo
     assert isinstance(result, Problem)
     assert result.message == "It failed."
     assert result.details == ({"developer_message": "KeyError: 'x'"} if debug else {})
+
+
+@pytest.mark.requirement("AT-58", "D-34")
+@pytest.mark.parametrize("limits", [ServerLimits(running=3, running_each=3), ServerLimits(running=100, running_each=3)])
+def test_calls_that_wait_for_a_database_count_as_running(limits: ServerLimits) -> None:
+    asked, go = threading.Semaphore(0), threading.Event()
+
+    def decide() -> Verdict:
+        asked.release()
+        assert go.wait(20)
+        return ALLOW
+
+    async def flood() -> tuple[list[Result], int]:
+        box = Box()
+        service = Service(box, checks=(lambda _: Undecided(decide),), limits=limits, scheduler=DeadlineScheduler())
+        call = CALL._replace(context=Context(principal="key:ann"))
+        first = [asyncio.ensure_future(service.run(call)) for _ in range(3)]
+        for _ in range(3):
+            assert await asyncio.to_thread(asked.acquire, timeout=20)
+        late = [await service.run(call) for _ in range(5)]
+        go.set()
+        done = await asyncio.gather(*first)
+        assert service.active_calls == 0
+        assert [result for result, _ in done] == [Value(1)] * 3
+        return [result for result, _ in late], box.ran
+
+    refused, ran = asyncio.run(flood())
+    assert ran == 3
+    assert {one.kind for one in refused if isinstance(one, Problem)} <= {Kind.OVERLOADED, Kind.RATE_LIMITED}
+    assert not any(isinstance(one, Value) for one in refused)
+
+
+@pytest.mark.requirement("AT-58")
+def test_refused_call_frees_its_place_whatever_changes_while_it_waits() -> None:
+    def make() -> Any:
+        service = Service(
+            Box(),
+            checks=(lambda _: Undecided(lambda: Deny(NO)),),
+            limits=ServerLimits(running=1),
+            scheduler=DeadlineScheduler(),
+        )
+
+        async def first() -> tuple[Result, int]:
+            result, _ = await service.run(CALL)
+            return result, service.active_calls
+
+        async def rival() -> None:
+            result, _ = await service.run(CALL)
+            assert isinstance(result, Problem)
+            assert result.kind is Kind.OVERLOADED
+
+        return first(), rival
+
+    def check(found: tuple[Result, int]) -> None:
+        assert found == (NO, 0)
+
+    assert asyncio.run(interrupt_each_await(make, check)) >= 1

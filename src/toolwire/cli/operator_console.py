@@ -114,14 +114,19 @@ def add_console(
         takes_keys=bool(operators.keys),
         key_names=frozenset(operators.keys.values()),
     )
+
+    def find_known(key: str) -> str | None:
+        return operators.keys.get(digest_key(key))
+
     console = Console(
         source,
-        lambda key: operators.keys.get(digest_key(key)),
+        find_known,
         root=ROOT,
         hosts=hosts,
         secret=secret,
         public_url=public_url,
         tables=tables,
+        find_known=find_known,
     )
     return ConsoleFront(app, console)
 

@@ -298,6 +298,13 @@ def _add_serve(parser: Parser) -> None:
         "--root-path", default="", metavar="PATH", help="the path that a proxy takes off before it passes a request on"
     )
     parser.add_argument(
+        "--trusted-proxies",
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="trust the Forwarded fields of the proxies at this address, such as 10.0.0.0/8",
+    )
+    parser.add_argument(
         "--document", metavar="FILE", help="the OpenTool document of a class: file.py:Class or package.module:Class"
     )
     parser.add_argument(

@@ -53,7 +53,7 @@ from .page import (
 )
 from .page_tables import PageTables
 from .script import SCRIPT_RESPONSE
-from .sessions import OperatorSession, OperatorSessions, SignedIn, SignInKey
+from .sessions import Found, OperatorSession, OperatorSessions, SignedIn, SignInKey
 from .source import ConsoleSource
 
 Asgi: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -97,7 +97,8 @@ class Console:
     stands before the application of a server. ``hosts`` are names of this server besides those of this machine. With
     ``own_user_only``, programs of other users of this machine are refused, where the system can tell. ``secret`` signs
     the sessions: workers of one server need the same one. ``tables`` are other pages than those of an operator.
-    ``public_url`` is the address of the server for its users, if it is known.
+    ``public_url`` is the address of the server for its users, if it is known. ``find_known`` is that of
+    ``OperatorSessions``.
     """
 
     active_calls = 0
@@ -114,10 +115,11 @@ class Console:
         groups: Sequence[PageGroup] = (),
         tables: PageTables | None = None,
         public_url: str = "",
+        find_known: Callable[[str], Found] = lambda _: None,
     ) -> None:
         self._source = source
         self._root = root
-        self._sessions = OperatorSessions(sign_in, secret=secret)
+        self._sessions = OperatorSessions(sign_in, secret=secret, find_known=find_known)
         self._guard = HostGuard(hosts=hosts)
         self._own_user_only = own_user_only
         self._secure_host = get_authority(public_url) if public_url.startswith("https://") else ""

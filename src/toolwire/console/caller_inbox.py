@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -13,7 +13,7 @@ from typing import Final
 from toolwire.core.errors import DefinitionError
 from toolwire.limits import CallerRules, RulesByCaller
 from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
-from toolwire.server.access.callers import Caller, Callers
+from toolwire.server.access.callers import Caller, Callers, Fields
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.access.key_sessions import find_remaining_s
 from toolwire.server.access.people import FindUser
@@ -67,7 +67,7 @@ def add_caller_inbox(
         raise DefinitionError("An inbox page needs callers with keys or tokens: without them, it can know no caller.")
     console = Console(
         source := ConsoleSource(place=place),
-        _build_sign_in(known, ApiKeyCallers(keys)),
+        partial(_sign_in, known, by_key := ApiKeyCallers(keys)),
         root=INBOX_PATH,
         hosts=hosts,
         secret=_build_secret(place, keys),
@@ -77,6 +77,7 @@ def add_caller_inbox(
             login_path=login_path,
         ),
         public_url=public_url,
+        find_known=partial(_find_known, known, by_key),
     )
     return ConsoleFront(app, console, announce=build_announcer(public_url, hosts))
 
@@ -109,21 +110,37 @@ def build_announcer(public_url: str, hosts: Iterable[str] = ()) -> Callable[[Sco
     return announce
 
 
-def _build_sign_in(callers: Callers, by_key: ApiKeyCallers) -> Callable[[str], Awaitable[SignedIn | None]]:
-    async def sign_in(key: str) -> SignedIn | None:
-        if not key or len(key) > _MAX_KEY or not (key.isascii() and key.isprintable()):
-            return None
-        fields = {b"authorization": b"Bearer " + key.encode()}
-        caller = callers.find_caller(fields)
-        if caller is None:
-            caller = await callers.verify(fields)
-        # The name goes into the cookie as a whole: a shorter one could be that of another caller.
-        if not isinstance(caller, Caller) or len(caller.name) > _MAX_NAME:
-            return None
-        is_key = by_key.needs_credentials and isinstance(by_key.find_caller(fields), Caller)
-        return SignedIn(caller.name, SESSION_S if is_key else find_remaining_s(key, time.time(), TOKEN_SESSION_S))
+def _find_known(callers: Callers, by_key: ApiKeyCallers, key: str) -> SignedIn | None:
+    """Return the caller whose key this is, or whose token was verified before; None if it must be checked."""
+    fields = _build_fields(key)
+    caller = None if fields is None else callers.find_caller(fields)
+    return _build_user(caller, by_key, key) if isinstance(caller, Caller) else None
 
-    return sign_in
+
+async def _sign_in(callers: Callers, by_key: ApiKeyCallers, key: str) -> SignedIn | None:
+    """Return the caller whose key or token this is, or None."""
+    fields = _build_fields(key)
+    if fields is None:
+        return None
+    caller = callers.find_caller(fields)
+    if caller is None:
+        caller = await callers.verify(fields)
+    return _build_user(caller, by_key, key) if isinstance(caller, Caller) else None
+
+
+def _build_fields(key: str) -> Fields | None:
+    """Return the header field of a program that has ``key``, or None if none could send it."""
+    if not key or len(key) > _MAX_KEY or not (key.isascii() and key.isprintable()):
+        return None
+    return {b"authorization": b"Bearer " + key.encode()}
+
+
+def _build_user(caller: Caller, by_key: ApiKeyCallers, key: str) -> SignedIn | None:
+    # The name goes into the cookie as a whole: a shorter one could be that of another caller.
+    if len(caller.name) > _MAX_NAME:
+        return None
+    is_key = by_key.needs_credentials and isinstance(by_key.find_caller(_build_fields(key) or {}), Caller)
+    return SignedIn(caller.name, SESSION_S if is_key else find_remaining_s(key, time.time(), TOKEN_SESSION_S))
 
 
 def _build_secret(place: Place, keys: Iterable[str | ApiKey]) -> bytes:

@@ -4,7 +4,7 @@ Rules:
 - The key of a start is good for one browser. It is in the fragment of a URL, which no browser sends.
 - A session ends after twelve hours. Its cookie is for this console only, and no script reads it.
 - A session that its user ends is over in all processes; ``EndedSessions`` keeps it.
-- A form carries the token of its session. Wrong keys are counted for each address.
+- A form carries the token of its session. Wrong keys are limited; see ``wrong_keys.py``.
 """
 # CO-02, D-19, D-22
 
@@ -15,7 +15,6 @@ import secrets
 import threading
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from hmac import compare_digest, digest
@@ -23,6 +22,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from toolwire.core.dataclass import dataclass
 from toolwire.stores.consent.ended_sessions import ConsoleSession
+
+from .wrong_keys import WrongKeys
 
 Found: TypeAlias = "str | SignedIn | None"
 SignInKey: TypeAlias = Callable[[str], "Found | Awaitable[Found]"]
@@ -33,9 +34,6 @@ _MAX_NAME: Final = 200
 """The characters of a name that a cookie holds: a browser drops a cookie above 4,096 bytes."""
 _KEY, _ACCOUNT = "key", "account"
 _CONTENT: Final = 5
-_MAX_WRONG: Final = 10
-_WRONG_WINDOW_S: Final = 60.0
-_MAX_ADDRESSES: Final = 1_000
 
 
 class SignedIn(NamedTuple):
@@ -88,7 +86,9 @@ class OperatorSessions:
     """The sessions of one console.
 
     A cookie holds the name, its end and a signature by ``secret``: each worker of a server that has the same secret
-    knows it. ``wall`` returns seconds since 1970, ``clock`` seconds that never go back.
+    knows it. ``find_known`` returns the user of a key at once, or None: it finds keys by their digests. These keys are
+    let in however many wrong ones came from their address. ``wall`` returns seconds since 1970, ``clock`` seconds that
+    never go back.
     """
 
     def __init__(
@@ -96,31 +96,43 @@ class OperatorSessions:
         sign_in: SignInKey,
         *,
         secret: bytes = b"",
+        find_known: Callable[[str], Found] = lambda _: None,
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._sign_in = sign_in
+        self._sign_in, self._find_known = sign_in, find_known
         self._secret = secret or secrets.token_bytes(32)
-        self._wall, self._clock = wall, clock
-        self._lock = threading.Lock()
-        self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
+        self._wall = wall
+        self._wrong = WrongKeys(clock)
 
     async def start(self, key: str, address: str) -> str | None:
         """Return the value of the cookie for the browser that has ``key``, or None if it is no key of a user.
 
-        After ten wrong keys within a minute, an address has to wait.
+        After ten wrong keys within a minute, only known keys are let in from an address.
         """
-        with self._lock:
-            wrong = self._find_wrong(address)
-            if len(wrong) >= _MAX_WRONG:
-                return None
-        answer = self._sign_in(key)
-        found = answer if answer is None or isinstance(answer, str | tuple) else await answer
+        found = self._find_known(key)
         if found is None:
-            with self._lock:
-                wrong.append(self._clock())
+            found = await self._check(key, address)
+        if found is None:
             return None
         return self.start_for(SignedIn(found, SESSION_S) if isinstance(found, str) else found)
+
+    async def _check(self, key: str, address: str) -> Found:
+        # AT-58: counted before the first await, so that keys sent at the same time cannot all be the tenth.
+        counted = self._wrong.begin(key, address)
+        if counted is None:
+            return None
+        is_wrong = False
+        try:
+            answer = self._sign_in(key)
+            found = answer if answer is None or isinstance(answer, str | tuple) else await answer
+            is_wrong = found is None
+        finally:
+            if not is_wrong:
+                self._wrong.forgive(address, counted)
+        if is_wrong:
+            self._wrong.remember(key)
+        return found
 
     def start_for(self, user: SignedIn) -> str:
         """Return the value of the cookie for the browser of a user who is known."""
@@ -147,12 +159,3 @@ class OperatorSessions:
 
     def _sign(self, purpose: str, text: str) -> str:
         return digest(self._secret, f"{purpose} {text}".encode(), sha256).hex()
-
-    def _find_wrong(self, address: str) -> deque[float]:
-        found = self._wrong.pop(address, None) or deque(maxlen=_MAX_WRONG)
-        while found and found[0] <= self._clock() - _WRONG_WINDOW_S:
-            found.popleft()
-        self._wrong[address] = found
-        if len(self._wrong) > _MAX_ADDRESSES:
-            self._wrong.popitem(last=False)
-        return found

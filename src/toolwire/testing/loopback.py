@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -39,13 +39,17 @@ def _make_stoppable(app: Any) -> StoppableApp:
 
 
 @contextmanager
-def background(app: StoppableApp | Asgi, *, deadlines: Deadlines = DEADLINES) -> Generator[str, None, None]:
+def background(
+    app: StoppableApp | Asgi, *, deadlines: Deadlines = DEADLINES, trusted_proxies: Sequence[str] = ()
+) -> Generator[str, None, None]:
     """Serve ``app`` as ``toolwire serve`` does, and yield its base URL. The server stops when the block ends.
+
+    ``trusted_proxies`` are addresses of proxies whose fields name the clients.
 
     Raises:
         RuntimeError: the server failed, or it did not stop within 10 seconds after the block ended.
     """
-    server = PromptServer(ServerConfig(_make_stoppable(app), deadlines=deadlines))
+    server = PromptServer(ServerConfig(_make_stoppable(app), deadlines=deadlines, trusted_proxies=trusted_proxies))
     failures: list[BaseException] = []
 
     def run() -> None:

@@ -57,7 +57,7 @@ def serve_console(
         print_instruction(f"{words}: {address[0]}{path}#key={key}")
 
     key = OneTimeKey("you", show)
-    app = Console(source, key, own_user_only=True, groups=groups)
+    app = Console(source, key, own_user_only=True, groups=groups, find_known=key)
 
     def announce(url: str) -> None:
         address.append(url)

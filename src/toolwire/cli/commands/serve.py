@@ -47,6 +47,7 @@ try:
     from toolwire.server.app import App
     from toolwire.server.http.deadlines import Deadlines
     from toolwire.server.http.process import TlsFiles, serve, serve_reloading, serve_workers
+    from toolwire.server.http.trusted_proxies import TrustedProxies
     from toolwire.server.run.host_consent import count_own_asking_tools, describe_host_consent
     from toolwire.server.stdio import run_stdio
 except ModuleNotFoundError as error:
@@ -70,6 +71,7 @@ class ListenAddress(TypedDict):
     access_log: bool
     tls: TlsFiles | None
     root_path: str
+    trusted_proxies: Sequence[str]
     deadlines: Deadlines
 
 
@@ -216,6 +218,7 @@ def _serve(
         "access_log": arguments.access_log,
         "tls": tls,
         "root_path": _read_root_path(arguments.root_path),
+        "trusted_proxies": arguments.trusted_proxies,
         "deadlines": read_deadlines(arguments.limit),
     }
     if not arguments.reload and arguments.workers == 1 and renew is None:
@@ -296,6 +299,7 @@ def _read_listening(arguments: argparse.Namespace) -> TlsFiles | None:
     if arguments.metrics_address and arguments.workers > 1:
         raise UsageError("Each worker counts alone, and one has the address: --metrics-address goes with one worker.")
     _read_root_path(arguments.root_path)
+    TrustedProxies(arguments.trusted_proxies)
     if arguments.tls_cert is None and arguments.tls_key is None:
         return None
     if arguments.tls_cert is None or arguments.tls_key is None:

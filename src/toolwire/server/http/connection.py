@@ -24,6 +24,7 @@ from .flow_control import FlowControl
 from .refusal import RefusalApp, build_closing_headers, build_refusal_body
 from .request_cycle import STATUS_LINES, RequestCycle
 from .request_target import FIELD_OVERHEAD, TrailerSink, has_other_authority, parse_request_target
+from .trusted_proxies import TrustedProxies
 from .upgrades import build_body_parser
 from .uvicorn_interface import UvicornConfig, UvicornState
 
@@ -59,6 +60,8 @@ class Connection(asyncio.Protocol):
         self._app = config.loaded_app
         self._app_state = app_state
         self._root_path = config.root_path
+        self._proxies: TrustedProxies | None = getattr(config, "trusted_proxies", None)
+        self._is_proxied = False
         self._loop = _loop or asyncio.get_running_loop()
         self._deadlines: Deadlines = getattr(config, "deadlines", DEADLINES)
         self._check_every = min(self._deadlines.head_s, self._deadlines.idle_s)
@@ -107,6 +110,8 @@ class Connection(asyncio.Protocol):
             "scheme": "https" if transport.get_extra_info("sslcontext") else "http",
             "root_path": self._root_path,
         }
+        client = self._scope_of_all["client"]
+        self._is_proxied = client is not None and self._proxies is not None and self._proxies.trusts(client[0])
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the signature of asyncio.Protocol
         """Stop the timer, and tell every exchange that its client has gone."""
@@ -254,6 +259,8 @@ class Connection(asyncio.Protocol):
         scope["path"], scope["raw_path"], scope["query_string"] = parse_request_target(self._target)
         if root := self._root_path:
             scope["path"], scope["raw_path"] = root + scope["path"], root.encode("ascii") + scope["raw_path"]
+        if self._is_proxied and self._proxies is not None:
+            self._proxies.apply(scope)
         before = self._last_cycle
         self._last_cycle = cycle = RequestCycle(self, scope, keep_alive=version != "1.0" and parser.should_keep_alive())
         self._in_head = False

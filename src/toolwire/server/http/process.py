@@ -13,7 +13,7 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from ipaddress import ip_address
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -34,6 +34,7 @@ from .deadlines import DEADLINES, Deadlines
 from .graceful_shutdown import FLUSH_S, GracefulShutdown, StoppableApp, list_stop_signals
 from .prompt_server import PromptServer
 from .shared_listener import SharedListener, WorkerLoad
+from .trusted_proxies import TrustedProxies
 
 HOST = "127.0.0.1"
 PORT = 9627
@@ -104,14 +105,20 @@ class ServerConfig(Config):
         access_log: bool = False,
         tls: TlsFiles | None = None,
         load_of_workers: WorkerLoad | None = None,
+        trusted_proxies: Iterable[str] = (),
         **more: Any,
     ) -> None:
         """Create the settings; ``more`` are further options of ``uvicorn.Config``.
 
         With ``load_of_workers``, the server is one of several workers, which share their socket fairly.
+        ``trusted_proxies`` are addresses and networks of proxies, which name the address of a client.
+
+        Raises:
+            DefinitionError: one of them is no address.
         """
         self.deadlines = deadlines
         self.load_of_workers = load_of_workers
+        self.trusted_proxies = TrustedProxies(trusted_proxies) if trusted_proxies else None
         super().__init__(
             app,
             factory=isinstance(app, str),
@@ -125,7 +132,7 @@ class ServerConfig(Config):
             log_config=_ACCESS_LOG if access_log else None,
             log_level=None if access_log else "error",
             access_log=access_log,
-            # Any client can send the headers of a proxy, so they must not change the client's address.
+            # Any client can send the headers of a proxy: trusted_proxies says from which addresses they count.
             proxy_headers=False,
             # The name and version of the program would only help attackers.
             server_header=False,
@@ -202,19 +209,22 @@ def serve(
     access_log: bool = False,
     tls: TlsFiles | None = None,
     root_path: str = "",
+    trusted_proxies: Sequence[str] = (),
 ) -> None:
     """Serve ``app`` in this process until SIGINT, SIGTERM or SIGHUP, then let running calls finish and return.
 
     Port 0 chooses a free port. ``announce`` gets the URL as soon as the socket listens. ``root_path`` is the path below
-    which clients call, if a proxy takes it off. After a signal the process
-    ends within ``deadlines.grace_s`` plus two seconds, even if a tool does not return.
+    which clients call, if a proxy takes it off; ``trusted_proxies`` are those whose fields name the clients.
+    After a signal the process ends within ``deadlines.grace_s`` plus two seconds, even if a tool does not return.
 
     Raises:
         DefinitionError: the socket cannot listen at ``host`` and ``port``.
         ToolwireError: a tool could not begin; the reason has been printed.
     """
     # R15
-    config = ServerConfig(app, deadlines=deadlines, access_log=access_log, tls=tls, root_path=root_path)
+    config = ServerConfig(
+        app, deadlines=deadlines, access_log=access_log, tls=tls, root_path=root_path, trusted_proxies=trusted_proxies
+    )
     with open_listener(host, port) as listener:
         _raise_socket_limit()
         _collect_less_often()
@@ -253,6 +263,7 @@ def serve_workers(
     access_log: bool = False,
     tls: TlsFiles | None = None,
     root_path: str = "",
+    trusted_proxies: Sequence[str] = (),
     may_renew: Callable[[], bool] | None = None,
     received: Iterable[int] = (),
 ) -> None:
@@ -273,6 +284,7 @@ def serve_workers(
         access_log=access_log,
         tls=tls,
         root_path=root_path,
+        trusted_proxies=trusted_proxies,
         workers=workers,
         load_of_workers=load,
     )
@@ -301,6 +313,7 @@ def serve_reloading(
     access_log: bool = False,
     tls: TlsFiles | None = None,
     root_path: str = "",
+    trusted_proxies: Sequence[str] = (),
 ) -> None:
     """Serve the application that ``factory`` returns; restart when a Python file below ``directories`` changes.
 
@@ -316,6 +329,7 @@ def serve_reloading(
         access_log=access_log,
         tls=tls,
         root_path=root_path,
+        trusted_proxies=trusted_proxies,
         reload=True,
         reload_dirs=watched,
     )

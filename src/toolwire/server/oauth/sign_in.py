@@ -17,7 +17,10 @@ from .sessions import BrowserSession, begin_session, build_cookie, find_session,
 # A path of this site only: browsers read "//" and "/\" at the beginning as another host.
 _LOCAL_PATH = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 _MAX_ATTEMPTS, _MAX_ATTEMPTS_OF_ADDRESS, _MAX_ATTEMPTS_OF_NAME, _ATTEMPT_S = 5, 30, 20, 60.0
-"""The limits of wrong passwords a minute: for one name from one address, from one address, and for one name."""
+"""The limits of wrong passwords a minute: for one name from one address, from one address, and for one name.
+
+The first one refuses. Beyond the other two, each attempt waits: all users of a proxy may have one address.
+"""
 _WAIT_S = 3.0
 _MAX_NAME = 200
 
@@ -65,7 +68,7 @@ async def _check_user(context: ServerContext, name: str, password: str, network:
     keys = AttemptKeys(name, network)
     wait_s = await context.run_in_thread(_count_attempt, context, keys)
     if wait_s is None:
-        return "Too many attempts from your address. Wait a minute."
+        return "Too many attempts for this name from your address. Wait a minute."
     if wait_s:
         # Waiting sign-ins are bounded too, so that an attacker cannot fill the server with them.
         with take_slot(context.delayed_sign_ins):
@@ -89,16 +92,17 @@ class AttemptKeys:
 
 def _count_attempt(context: ServerContext, keys: AttemptKeys) -> float | None:
     """Return how many seconds an attempt must wait before the check, or None if it is refused."""
-    # A name is never locked, because an attacker could then lock out its owner. Many attempts for one name, from any
-    # addresses, only make each further attempt wait.
+    # Neither a name nor an address is locked, because an attacker could then lock out its owner, or everyone behind the
+    # same proxy (AT-37). Many attempts for one name, or from one address, only make each further attempt wait.
     now = context.now()
     with context.store.write_transaction() as rows:
-        if (
-            rows.count_attempts(keys.both, now) >= _MAX_ATTEMPTS
-            or rows.count_attempts(keys.address, now) >= _MAX_ATTEMPTS_OF_ADDRESS
-        ):
+        if rows.count_attempts(keys.both, now) >= _MAX_ATTEMPTS:
             return None
-        wait_s = _WAIT_S if rows.count_attempts(keys.name, now) >= _MAX_ATTEMPTS_OF_NAME else 0.0
+        is_slow = (
+            rows.count_attempts(keys.name, now) >= _MAX_ATTEMPTS_OF_NAME
+            or rows.count_attempts(keys.address, now) >= _MAX_ATTEMPTS_OF_ADDRESS
+        )
+        wait_s = _WAIT_S if is_slow else 0.0
         for key in (keys.both, keys.address, keys.name):
             # Counted before the password is checked, so that many attempts at once all count.
             rows.add_attempt(key, now=now, until=now + _ATTEMPT_S)

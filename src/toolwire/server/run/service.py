@@ -146,18 +146,15 @@ class Service:
             or (is_named and self._active_by_caller.get(caller, 0) >= self._find_share(caller))
         ):
             return self.build_refusal() or self._build_share_refusal(caller), 0.0
-        for check in self._checks:  # before the call counts: a refused call takes no capacity
-            verdict = check(call)
-            if verdict is not ALLOW:
-                if isinstance(verdict, Undecided):
-                    verdict = await decide_in_thread(verdict)
-                stopped = _convert_verdict(verdict)
-                if stopped is not None:
-                    return stopped, 0.0
+        # AT-58: before the checks, one of which may wait for a database: else calls that come meanwhile all find room.
         self.active_calls += 1
         if is_named:
             self._active_by_caller[caller] = self._active_by_caller.get(caller, 0) + 1
         try:
+            for check in self._checks:
+                verdict = check(call)
+                if verdict is not ALLOW and (stopped := await _find_stop(verdict)) is not None:
+                    return stopped, 0.0
             result = await self._run_checked(call, notify)
         finally:
             self.active_calls -= 1
@@ -198,10 +195,7 @@ class Service:
         # LC-04
         # GW-04: its user decides while it waits, so the confirmation is looked for each time that it goes on.
         if call.context.needs_inbox and self._check_accepted is not None:
-            verdict = self._check_accepted(call)
-            if isinstance(verdict, Undecided):
-                verdict = await decide_in_thread(verdict)
-            stopped = _convert_verdict(verdict)
+            stopped = await _find_stop(self._check_accepted(call))
             if stopped is not None:
                 return stopped
         limit = call.tool.timeout_s or self._long_s
@@ -264,6 +258,11 @@ def _build_timeout(call: Call, limit: float) -> Problem:
         kind=Kind.TIMEOUT,
         message=f"{call.tool.name} was cancelled: it took longer than {limit:g} second{'s' * (limit != 1)}.",
     )
+
+
+async def _find_stop(verdict: Verdict | Undecided) -> Result | None:
+    """Return the result of a call that does not run, or None if it may run."""
+    return _convert_verdict(await decide_in_thread(verdict) if isinstance(verdict, Undecided) else verdict)
 
 
 def _convert_verdict(verdict: Verdict) -> Result | None:

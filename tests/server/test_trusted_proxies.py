@@ -1,0 +1,114 @@
+"""The address of a client behind a proxy: named by the proxies that the operator trusts, and by nobody else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from toolwire.console import Console, ConsoleSource
+from toolwire.core.errors import DefinitionError
+from toolwire.server.http.trusted_proxies import TrustedProxies
+from toolwire.testing.loopback import background
+
+PROXIES = TrustedProxies(["10.0.0.0/8", "2001:db8::5"])
+
+
+def apply(*headers: tuple[str, str], client: str = "10.0.0.5") -> tuple[str, str]:
+    scope: dict[str, Any] = {
+        "client": (client, 4000),
+        "scheme": "http",
+        "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers],
+    }
+    if PROXIES.trusts(client):
+        PROXIES.apply(scope)
+    return scope["client"][0], scope["scheme"]
+
+
+@pytest.mark.requirement("AT-37")
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ([("x-forwarded-for", "198.51.100.7")], "198.51.100.7"),
+        ([("x-forwarded-for", "1.2.3.4, 198.51.100.7")], "198.51.100.7"),
+        ([("x-forwarded-for", "198.51.100.7, 10.1.1.1")], "198.51.100.7"),
+        ([("x-forwarded-for", "198.51.100.7"), ("x-forwarded-for", "10.1.1.1")], "198.51.100.7"),
+        ([("x-forwarded-for", "198.51.100.7:4711")], "198.51.100.7"),
+        ([("x-forwarded-for", "[2001:db8:9::7]:4711")], "2001:db8:9::7"),
+        ([("x-forwarded-for", "::ffff:198.51.100.7")], "198.51.100.7"),
+        ([("forwarded", 'for=198.51.100.7;proto=https, for="[2001:db8::5]"')], "198.51.100.7"),
+        ([("forwarded", 'For="[2001:db8:9::7]:4711"')], "2001:db8:9::7"),
+        ([("forwarded", "for=198.51.100.7"), ("x-forwarded-for", "198.51.100.7")], "198.51.100.7"),
+        # A client's own words: neither counts.
+        ([("forwarded", "for=1.2.3.4"), ("x-forwarded-for", "198.51.100.7")], "10.0.0.5"),
+        ([("x-forwarded-for", "unknown")], "10.0.0.5"),
+        ([("x-forwarded-for", "198.51.100.7, nonsense")], "10.0.0.5"),
+        ([("forwarded", "for=_hidden")], "10.0.0.5"),
+        ([("x-forwarded-for", "")], "10.0.0.5"),
+        ([("x-forwarded-for", "10.9.9.9")], "10.0.0.5"),
+        ([], "10.0.0.5"),
+    ],
+)
+def test_last_address_that_is_no_proxy_is_the_client(headers: list[tuple[str, str]], expected: str) -> None:
+    assert apply(*headers)[0] == expected
+
+
+@pytest.mark.requirement("AT-37", "D-34")
+def test_nobody_else_names_an_address_or_a_scheme() -> None:
+    headers = (("x-forwarded-for", "198.51.100.7"), ("x-forwarded-proto", "https"))
+    assert apply(*headers, client="203.0.113.9") == ("203.0.113.9", "http")
+    assert apply(*headers) == ("198.51.100.7", "https")
+    assert apply(("x-forwarded-proto", "gopher"))[1] == "http"
+    assert apply(("x-forwarded-proto", "https"), ("forwarded", "proto=http"))[1] == "http"
+
+
+@pytest.mark.requirement("AT-37")
+@pytest.mark.parametrize("name", ["proxy.example", "10.0.0.0/33", "", "*"])
+def test_proxy_is_named_by_its_address(name: str) -> None:
+    with pytest.raises(DefinitionError, match="Invalid trusted proxy"):
+        TrustedProxies([name])
+
+
+async def tell(scope: Any, _receive: Any, send: Any) -> None:
+    """Answer with the address of the client and the scheme."""
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        text = f"{scope['client'][0]} {scope['scheme']}"
+        await send({"type": "http.response.body", "body": text.encode()})
+
+
+@pytest.mark.requirement("AT-37")
+@pytest.mark.parametrize(
+    ("trusted", "expected"),
+    [(["127.0.0.1"], "198.51.100.7 https"), (["10.0.0.5"], "127.0.0.1 http"), ([], "127.0.0.1 http")],
+)
+def test_server_takes_the_address_of_each_request_from_its_proxy_alone(trusted: list[str], expected: str) -> None:
+    headers = {"x-forwarded-for": "1.2.3.4, 198.51.100.7", "x-forwarded-proto": "https"}
+    with background(tell, trusted_proxies=trusted) as url, httpx2.Client() as client:
+        assert client.get(url, headers=headers).text == expected
+        assert client.get(url).text == "127.0.0.1 http", "on the same connection"
+        assert client.get(url, headers=headers).text == expected
+
+
+@pytest.mark.requirement("AT-37")
+def test_wrong_keys_of_one_client_behind_a_proxy_do_not_count_for_another(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def sign_in(key: str) -> str | None:
+        asked.append(key)
+        return "ops" if key == "right" else None
+
+    console = Console(ConsoleSource(place=tmp_path / "state"), sign_in)
+    with background(console, trusted_proxies=["127.0.0.1"]) as url, httpx2.Client() as client:
+
+        def try_key(key: str, address: str) -> int:
+            headers = {"x-forwarded-for": address}
+            return client.post(f"{url}/sign-in", data={"key": key, "next": "/"}, headers=headers).status_code
+
+        assert {try_key(f"k{number}", "198.51.100.7") for number in range(12)} == {403}
+        assert try_key("right", "198.51.100.7") == 403
+        assert try_key("right", "198.51.100.8") == 303
+        console.drain()
+    assert len(asked) == 11
