@@ -120,6 +120,12 @@ SECTIONS = (
         "See [other frameworks](../how-to/web-frameworks.md).",
     ),
     Section("toolwire.integrations.wsgi", "toolwire.integrations.wsgi: the same for WSGI", ""),
+    Section(
+        "toolwire.limits",
+        "toolwire.limits: rules for the callers of a server",
+        "See [limits of a gateway](../how-to/gateway.md#limits).",
+        only=("CallerRules",),
+    ),
     Section("toolwire.gateway", "toolwire.gateway: several toolboxes as one", "See [Gateway](../how-to/gateway.md)."),
     Section(
         "toolwire.console",

@@ -82,7 +82,16 @@ from .http.messages import (
 from .limits import ServerLimits
 from .page.browser_request import LoginPlace
 from .page.form_fields import find_form_key
-from .route_table import NO_DOCUMENTS, Document, RouteEntry, RouteTable, has_long_tools, list_scopes, refuse_request
+from .route_table import (
+    NO_DOCUMENTS,
+    PAGE_PATH,
+    Document,
+    RouteEntry,
+    RouteTable,
+    has_long_tools,
+    list_scopes,
+    refuse_request,
+)
 from .run.call_queries import answer_query
 from .run.change_stream import CallerView, ChangeStreams, GoesOn
 from .run.confirmation import (
@@ -645,7 +654,9 @@ class App:
         seen = filter_reading(table, caller, path, request, reading, read_after_work)
         if not isinstance(seen, Problem):
             return seen
-        return add_challenge(mark_private(build_refusal(reading, seen)), seen, self._callers, path)
+        # AT-36: the reply of a form shows its tool, and all others beside it.
+        response = entry.refuse(seen) if path == PAGE_PATH else build_refusal(reading, seen)
+        return add_challenge(mark_private(response), seen, self._callers, path)
 
     def _start_run(
         self, call: Call, protocol: str, came: Arrival | None, notify: Notify = ignore_progress

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec, Reader, Reading, Site, Work
@@ -25,6 +25,8 @@ from .page.page_script import SCRIPT_PATH, SCRIPT_RESPONSE
 Document: TypeAlias = Response | Callable[[], Response]
 """A response that needs no credentials, or the function that makes it."""
 NO_DOCUMENTS: Mapping[str, Document] = {}
+PAGE_PATH: Final = "/"
+"""The path of the page with all tools."""
 Refuse: TypeAlias = Callable[[Problem], Response]
 
 
@@ -111,10 +113,10 @@ class RouteTable:
                 self._entries["GET", path.removeprefix(site.root)] = _build_document_entry(document)
         page = cache(lambda: _load_page().build_page_readers(catalog, codecs, wires, site))
         ask_for_key = _defer_reader(lambda: page()[2]) if site.private else None
-        self._entries["GET", "/"] = RouteEntry(
+        self._entries["GET", PAGE_PATH] = RouteEntry(
             _defer_reader(lambda: page()[0]), True, build_plain_refusal, False, read_for_strangers=ask_for_key
         )
-        self._entries["POST", "/"] = RouteEntry(
+        self._entries["POST", PAGE_PATH] = RouteEntry(
             _defer_reader(lambda: page()[1]), False, _refuse_form, True, "page", takes_form_key=True
         )
         self._entries["GET", SCRIPT_PATH] = _build_document_entry(SCRIPT_RESPONSE)
@@ -129,7 +131,7 @@ class RouteTable:
         """Return the entry for ``method`` and ``path`` that a caller with ``scopes`` sees."""
         # D-30
         owner = self._owners.get(path)
-        if owner is None and path != "/":
+        if owner is None and path != PAGE_PATH:
             return self.find_entry(method, path)
         # Only the protocol of this path describes the tools again: the other descriptions are not needed here.
         codecs = self._codecs if owner is None else (owner,)

@@ -2,6 +2,7 @@
 
 Rules:
 - Lists, documents and error messages name only tools that the caller may call.
+- The page at ``/`` has a list of tools beside each answer, also beside that of a call.
 - A call of another tool is refused as forbidden, with the scopes that the tool needs.
 - Where only known callers may learn which tools there are, a caller without credentials sees none.
 - A response that depends on the caller tells caches so.
@@ -15,7 +16,7 @@ from dataclasses import replace
 from toolwire.core.codec import CallQuery, Reading, SessionOffer, Subscription
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
-from toolwire.server.route_table import RouteEntry, RouteTable
+from toolwire.server.route_table import PAGE_PATH, RouteEntry, RouteTable
 from toolwire.validation import build_insufficient_scopes, permits
 
 from .callers import ANONYMOUS_CALLER, Caller, Callers
@@ -39,15 +40,20 @@ def filter_reading(
     # GW-01: such a caller gets here on open paths alone.
     if caller is ANONYMOUS_CALLER and (ask := table.find_entry(request.method, path).read_for_strangers) is not None:
         reading = read(replace(table.find_entry(request.method, path), read=ask), request)
-    # Each change of a catalog is compared by what the caller may see, and long calls are those of the caller alone.
-    if isinstance(reading, (Subscription, CallQuery)):
+    # Each change of a catalog is compared by what the caller may see.
+    if isinstance(reading, Subscription):
         return reading
-    if isinstance(reading, (Response, SessionOffer)):
+    # AT-36: whatever the page at / answers, it has the list of all tools beside it.
+    lists_tools = path == PAGE_PATH and caller.scopes is not None
+    # Long calls are those of the caller alone.
+    if isinstance(reading, CallQuery) and not lists_tools:
+        return reading
+    if isinstance(reading, (Response, SessionOffer, CallQuery)):
         if caller.scopes is not None:
             reading = read(table.find_entry_for_scopes(caller.scopes, request.method, path), request)
-    elif caller.scopes is not None and not permits(caller.scopes, reading.call.tool):
+    elif caller.scopes is not None and (lists_tools or not permits(caller.scopes, reading.call.tool)):
         visible = read(table.find_entry_for_scopes(caller.scopes, request.method, path), request)
-        if isinstance(visible, Response):
+        if isinstance(visible, Response) and not permits(caller.scopes, reading.call.tool):
             return build_insufficient_scopes(reading.call.tool)
         reading = visible
     if isinstance(reading, SessionOffer):
