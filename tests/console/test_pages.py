@@ -36,7 +36,9 @@ def build_decision(number: int = 0, **changes: str) -> Decision:
 
 def fill_log(folder: Path, count: int) -> None:
     """Write ``count`` records in one transaction: one for each, as a user makes them, would take minutes."""
-    digest, rows = FIRST_DIGEST, []
+    with closing(sqlite3.connect(folder / "audit.sqlite3")) as database:
+        found = database.execute("SELECT digest FROM begins").fetchone()
+    digest, rows = found[0] if found else FIRST_DIGEST, []
     for number in range(1, count + 1):
         name = f"A rather long name of a toolkit.and_a_tool_with_a_long_name_{number % 7}@1.0.0"
         record = build_decision(number, tool=name)
