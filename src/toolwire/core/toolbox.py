@@ -71,6 +71,21 @@ def embed_kept_bytes(result: Result, toolbox: object) -> Result:
 
 
 @runtime_checkable
+class ShowsEachCaller(Protocol):
+    """A Toolbox that offers some callers other tools than those of ``catalog``, which are for all."""
+
+    # AT-47
+
+    async def prepare_for(self, principal: str, /) -> None:
+        """Find out what is offered to the caller ``principal``, if that is not known. It may wait."""
+        ...
+
+    def catalog_for(self, principal: str, /) -> Catalog:
+        """Return what is known to be offered to ``principal``: the same object as before if nothing changed."""
+        ...
+
+
+@runtime_checkable
 class Toolbox(Protocol):
     """Functions of this process, a remote server, or any wrapper around another Toolbox."""
 

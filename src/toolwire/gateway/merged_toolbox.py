@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from toolwire.core.catalog import Catalog
@@ -24,6 +26,7 @@ from toolwire.limits import LocalRates, Windows
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 
 from .ownership import Owned, Ownership
+from .personal_toolbox import MAX_OPEN, PersonalToolbox
 from .upstream import Upstream, UpstreamLimits
 
 _NONE: Final[Mapping[int, Any]] = {}
@@ -70,7 +73,74 @@ def merge_toolboxes(
         )
         for number, some in sorted(limits.items())
     }
-    return _MergedToolbox(tuple(toolboxes), title, ownership, upstreams, windows)
+    if not any(isinstance(toolbox, PersonalToolbox) for toolbox in toolboxes):
+        return _MergedToolbox(tuple(toolboxes), title, ownership, upstreams, windows)
+
+    def build_ownership() -> Ownership:
+        return Ownership(toolboxes, names, needed)
+
+    return _PersonalMerge(tuple(toolboxes), title, ownership, upstreams, windows, build_ownership=build_ownership)
+
+
+class _Merge:
+    """What some catalogs of the toolboxes offer together: ``catalog``, and where each part of it came from."""
+
+    def __init__(
+        self, toolboxes: tuple[Toolbox, ...], title: str, ownership: Ownership, upstreams: Mapping[int, Upstream]
+    ) -> None:
+        self._toolboxes, self._title, self._upstreams = toolboxes, title, upstreams
+        self.ownership = ownership
+        self.seen: tuple[Catalog, ...] = ()
+        self.catalog = Catalog(title=title)
+        self.homes: dict[str, tuple[Toolbox, Owned]] = {}
+        self.limited: dict[str, Upstream] = {}  # by the id of each tool of an upstream with limits
+        self.readers: dict[int, Toolbox] = {}  # by the identity of the reader, which the catalog keeps alive
+        self.limited_readers: dict[int, Upstream] = {}
+
+    def is_of(self, catalogs: Iterable[Catalog]) -> bool:
+        """Return whether it was made of these very catalogs."""
+        return bool(self.seen) and all(one is other for one, other in zip(catalogs, self.seen, strict=True))
+
+    def renew(self, catalogs: tuple[Catalog, ...]) -> None:
+        """Take what ``catalogs`` offer now.
+
+        Raises:
+            DefinitionError: they cannot be served together, and there is nothing that was served before.
+        """
+        try:
+            self._take(catalogs)
+        except (DefinitionError, ValueError) as error:
+            if not self.seen:
+                raise DefinitionError(f"These cannot be served together: {error}.") from error
+            # tools added later clash: what was offered goes on being offered
+            _log.error("the merged catalog is not renewed: %s", error)
+        self.seen = catalogs
+
+    def _take(self, catalogs: tuple[Catalog, ...]) -> None:
+        ownership = self.ownership
+        found = ownership.take(catalogs)
+        owners = {owned.offered.id: owned.owner for _, owned in found}
+
+        def allows(reference: str, tool: Tool) -> bool:
+            return ownership.allows(reference, owners[tool.id], tool.toolkit)
+
+        tools = tuple(owned.offered for _, owned in found)
+        offered = ownership.take_offered(catalogs)
+        # Code of this process comes first, so that no connection takes the name of one of its prompts.
+        first = sorted(range(len(offered)), key=lambda number: number in ownership.names)
+        merged = merge_offered([offered[number] for number in first])
+        self.catalog = Catalog(title=self._title, tools=tools, offered=merged, allows=allows)
+        self.homes = {owned.offered.id: (self._toolboxes[number], owned) for number, owned in found}
+        self.limited = {
+            owned.offered.id: self._upstreams[number] for number, owned in found if number in self._upstreams
+        }
+        readers = [
+            (id(reader), number) for number, part in enumerate(offered) for reader in (*part.readers, *part.completers)
+        ]
+        self.readers = {reader: self._toolboxes[number] for reader, number in readers}
+        self.limited_readers = {
+            reader: self._upstreams[number] for reader, number in readers if number in self._upstreams
+        }
 
 
 class _MergedToolbox:
@@ -83,71 +153,31 @@ class _MergedToolbox:
         windows: Windows | None,
     ) -> None:
         self._toolboxes = toolboxes
-        self._title = title
-        self._seen: tuple[Catalog, ...] = ()
-        self._catalog = Catalog(title=title)
         self._ownership = ownership
         self._upstreams, self._windows = upstreams, windows
-        self._homes: dict[str, tuple[Toolbox, Owned]] = {}
-        self._limited: dict[str, Upstream] = {}  # by the id of each tool of an upstream with limits
-        self._limited_readers: dict[int, Upstream] = {}
-        self._readers: dict[int, Toolbox] = {}  # by the identity of the reader, which the catalog keeps alive
+        self._merge = _Merge(toolboxes, title, ownership, upstreams)
         self.catalog()
 
     def catalog(self) -> Catalog:
         # In line, because each request looks at all of them.
-        for toolbox, seen in zip(self._toolboxes, self._seen, strict=False):
+        for toolbox, seen in zip(self._toolboxes, self._merge.seen, strict=False):
             if toolbox.catalog() is not seen:
                 break
         else:
-            if self._seen or not self._toolboxes:
-                return self._catalog
-        catalogs = tuple(toolbox.catalog() for toolbox in self._toolboxes)
-        try:
-            self._take(catalogs)
-        except (DefinitionError, ValueError) as error:
-            if not self._seen:
-                raise DefinitionError(f"These cannot be served together: {error}.") from error
-            # tools added later clash: what was offered goes on being offered
-            _log.error("the merged catalog is not renewed: %s", error)
-        self._seen = catalogs
-        return self._catalog
+            if self._merge.seen or not self._toolboxes:
+                return self._merge.catalog
+        self._merge.renew(tuple(toolbox.catalog() for toolbox in self._toolboxes))
+        return self._merge.catalog
 
-    def _take(self, catalogs: tuple[Catalog, ...]) -> None:
-        ownership = self._ownership
-        found = ownership.take(catalogs)
-        owners = {owned.offered.id: owned.owner for _, owned in found}
-
-        def allows(reference: str, tool: Tool) -> bool:
-            return ownership.allows(reference, owners[tool.id], tool.toolkit)
-
-        tools = tuple(owned.offered for _, owned in found)
-        offered = ownership.take_offered(catalogs)
-        # Code of this process comes first, so that no connection takes the name of one of its prompts.
-        first = sorted(range(len(offered)), key=lambda number: number in ownership.names)
-        merged = merge_offered([offered[number] for number in first])
-        self._catalog = Catalog(title=self._title, tools=tools, offered=merged, allows=allows)
-        self._homes = {owned.offered.id: (self._toolboxes[number], owned) for number, owned in found}
-        self._limited = {
-            owned.offered.id: self._upstreams[number] for number, owned in found if number in self._upstreams
-        }
-        self._readers = {
-            id(reader): self._toolboxes[number]
-            for number, part in enumerate(offered)
-            for reader in (*part.readers, *part.completers)
-        }
-        self._limited_readers = {
-            id(reader): self._upstreams[number]
-            for number, part in enumerate(offered)
-            for reader in (*part.readers, *part.completers)
-            if number in self._upstreams
-        }
+    def _find_merge(self, _call: Call) -> _Merge:
+        """Return what the caller of a call is offered."""
+        return self._merge
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
         """The recipes of all connections; the name of its connection is put before the id of each."""
         offered: dict[int, dict[str, str]] = {}
-        for toolbox, owned in self._homes.values():
+        for toolbox, owned in self._merge.homes.values():
             offered.setdefault(id(toolbox), {})[owned.tool.id] = owned.offered.id
         names = self._ownership.names
         renamed = [
@@ -161,7 +191,7 @@ class _MergedToolbox:
         return [upstream.describe_health() for upstream in self._upstreams.values()]
 
     def asks_itself(self, tool: Tool) -> bool:
-        home = self._homes.get(tool.id)
+        home = self._merge.homes.get(tool.id)
         return home is not None and find_self_asking(home[0])(home[1].tool)
 
     async def begin(self) -> None:
@@ -179,16 +209,78 @@ class _MergedToolbox:
         await end_lifespan(self._windows)
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
-        if is_reader(call.tool) and (reading := self._readers.get(id(call.tool))) is not None:
+        merge = self._find_merge(call)
+        if is_reader(call.tool) and (reading := merge.readers.get(id(call.tool))) is not None:
             # AT-51: a reading counts as a call does.
-            limited = self._limited_readers.get(id(call.tool))
+            limited = merge.limited_readers.get(id(call.tool))
             return await (reading.run(call, notify) if limited is None else limited.run(call, notify))
-        home = self._homes.get(call.tool.id)
+        home = merge.homes.get(call.tool.id)
         if home is None:
             return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {call.tool.id!r} here.")
         toolbox, owned = home
         own = call if owned.tool is owned.offered else call._replace(tool=owned.tool)
-        upstream = self._limited.get(call.tool.id)
+        upstream = merge.limited.get(call.tool.id)
         if upstream is not None:
             return await upstream.run(own, notify)
         return embed_kept_bytes(await toolbox.run(own, notify), toolbox)
+
+
+class _PersonalMerge(_MergedToolbox):
+    """Of upstreams that show their tools to known callers alone, each caller is offered what their own list has."""
+
+    # AT-47: a merge for each caller, with names of its own, so that nothing of one is seen in another.
+    def __init__(
+        self,
+        toolboxes: tuple[Toolbox, ...],
+        title: str,
+        ownership: Ownership,
+        upstreams: Mapping[int, Upstream],
+        windows: Windows | None,
+        *,
+        build_ownership: Callable[[], Ownership],
+    ) -> None:
+        self._personal = [box for box in toolboxes if isinstance(box, PersonalToolbox)]
+        self._title, self._build_ownership = title, build_ownership
+        self._own: OrderedDict[tuple[str, ...], _Merge] = OrderedDict()
+        super().__init__(toolboxes, title, ownership, upstreams, windows)
+
+    async def prepare_for(self, principal: str) -> None:
+        hidden = [box for box in self._personal if box.is_hidden]
+        if hidden:
+            await asyncio.gather(*(box.prepare_for(principal) for box in hidden))
+
+    def catalog_for(self, principal: str) -> Catalog:
+        shared = self.catalog()
+        if not any(box.is_hidden for box in self._personal):
+            return shared
+        catalogs = tuple(
+            box.catalog_for(principal) if isinstance(box, PersonalToolbox) else box.catalog() for box in self._toolboxes
+        )
+        if self._merge.is_of(catalogs):
+            self._own.pop(self._find_key(principal), None)
+            return shared
+        key = self._find_key(principal)
+        merge = self._own.get(key)
+        if merge is None:
+            merge = self._own[key] = _Merge(self._toolboxes, self._title, self._build_ownership(), self._upstreams)
+            while len(self._own) > MAX_OPEN:
+                self._own.popitem(last=False)
+        self._own.move_to_end(key)
+        if not merge.is_of(catalogs):
+            merge.renew(catalogs)
+        return merge.catalog
+
+    def asks_itself(self, tool: Tool) -> bool:
+        for merge in self._own.values():
+            home = merge.homes.get(tool.id)
+            if home is not None and home[1].offered is tool:
+                return find_self_asking(home[0])(home[1].tool)
+        return super().asks_itself(tool)
+
+    def _find_merge(self, call: Call) -> _Merge:
+        merge = self._own.get(self._find_key(call.context.principal))
+        known = merge is not None and (call.tool.id in merge.homes or id(call.tool) in merge.readers)
+        return merge if merge is not None and known else self._merge
+
+    def _find_key(self, principal: str) -> tuple[str, ...]:
+        return (principal, *(box.find_key(principal) for box in self._personal))

@@ -1,7 +1,8 @@
 """Call an upstream with the credentials of each caller, over a connection of that caller's own.
 
 Rules:
-- The tools are those that the gateway sees, or, where it sees none, those of the first caller who connects.
+- The tools are those that the gateway sees. Where it sees none, each caller has the list of the own connection, and no
+  caller sees anything of another's; who is not signed in has one tool, which says where to do so.
 - A call goes over the connection of its caller: with the caller's credentials, session, decisions and limits.
 - A caller without credentials is told where to sign in, and nothing is sent.
 - Each call looks at the stored credential, because any process may have changed it. A connection with another one
@@ -16,8 +17,9 @@ import asyncio
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from hashlib import sha256
-from time import time
+from time import monotonic, time
 from typing import TypeAlias
 
 import anyio.to_thread
@@ -26,11 +28,11 @@ from toolwire.auth.credential import Credential
 from toolwire.client.connection.connect import PendingConnection
 from toolwire.client.connection.remote import Remote
 from toolwire.client.transport.drivers import Transport
-from toolwire.core.catalog import Catalog
+from toolwire.core.catalog import Catalog, build_toolkit_name
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import ToolwireError
-from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result, Secret, Tool
+from toolwire.core.model import ANONYMOUS, Approval, Call, Kind, Problem, Result, Secret, Tool, Value
 from toolwire.core.offered import is_reader
 from toolwire.core.recipe import Recipe
 from toolwire.core.toolbox import (
@@ -55,6 +57,10 @@ MAX_OPEN = 256
 """How many callers have an open connection to one upstream; beyond that, the one that is idle for longest is closed."""
 
 _EARLY_S = 60.0
+_LOOK_S = 2.0
+"""How long a list of the tools of a caller is not checked again."""
+_PREPARING_S = 5.0
+"""How long a list of tools waits for an upstream that must say which of them there are."""
 _MOST_TRIES = 5
 """How often a call begins again because its caller changes the sign-in meanwhile."""
 _EXCHANGED = b"exchanged"
@@ -116,7 +122,9 @@ class PersonalToolbox:
         self.shared = shared
         self._connect, self._vault, self._notices = connect, vault, notices
         self._exchange, self._transport = exchange, transport
-        self._seen: Catalog | None = None
+        self._has_connected = False
+        self._entrance = Catalog(title=name, tools=() if exchange is not None else (_build_entrance(name),))
+        self._tried: OrderedDict[str, float] = OrderedDict()
         self._open: OrderedDict[str, _CallerConnection] = OrderedDict()
         self._opening: dict[str, _Opening] = {}
         self._retired: set[_CallerConnection] = set()
@@ -127,12 +135,46 @@ class PersonalToolbox:
     @property
     def is_connected(self) -> bool:
         """Whether the tools are known."""
-        return self._seen is not None or not isinstance(self.shared, WaitingToolbox) or self.shared.is_connected
+        return self._has_connected or not isinstance(self.shared, WaitingToolbox) or self.shared.is_connected
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether the gateway itself sees nothing, so that each caller has a list of their own."""
+        catalog = self.shared.catalog()
+        return not catalog.tools and not catalog.offered.readers
 
     def catalog(self) -> Catalog:
-        """Return the tools as the gateway sees them, or as the first caller who connected does."""
-        catalog = self.shared.catalog()
-        return self._seen if self._seen is not None and not catalog.tools else catalog
+        """Return the tools as the gateway sees them; if it sees none, the one with which a caller signs in."""
+        return self._entrance if self.is_hidden else self.shared.catalog()
+
+    def catalog_for(self, principal: str) -> Catalog:
+        """Return what is offered to the caller ``principal``, as far as that is known."""
+        # AT-47
+        opened = self._open.get(self.find_key(principal)) if self.is_hidden else None
+        return self.catalog() if opened is None else opened.remote.catalog()
+
+    def find_key(self, principal: str) -> str:
+        """Return what the connection of the caller of this request is found by."""
+        return _find_key(principal, self._exchange)
+
+    async def prepare_for(self, principal: str) -> None:
+        """Connect for the caller ``principal``, if that says which tools there are and the caller is signed in."""
+        if not self.is_hidden or principal == ANONYMOUS.principal:
+            return
+        key = self.find_key(principal)
+        opened, now = self._open.get(key), monotonic()
+        # One look in two seconds is enough for a list. A sign-in in this process is seen at once: it forgets the time.
+        if now < self._tried.get(key, now) + _LOOK_S and (opened is not None or key in self._tried):
+            return
+        self._tried[key] = now
+        self._tried.move_to_end(key)
+        while len(self._tried) > 4 * MAX_OPEN:
+            self._tried.popitem(last=False)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PREPARING_S):
+                found = await self._take_connection(principal)
+                if isinstance(found, _CallerConnection):
+                    self._release(found)
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
@@ -141,7 +183,7 @@ class PersonalToolbox:
 
     def asks_itself(self, tool: Tool) -> bool:
         """Return whether each call of ``tool`` passes a consent check of its connection; see ``AsksItself``."""
-        return isinstance(self.shared, WaitingToolbox) or find_self_asking(self.shared)(tool)
+        return self.is_hidden or find_self_asking(self.shared)(tool)
 
     async def has_credential(self, principal: str) -> bool:
         """Return whether the caller can be served without a sign-in."""
@@ -157,6 +199,9 @@ class PersonalToolbox:
         if isinstance(opened, Problem):
             return await self._explain(call, opened)
         try:
+            if any(call.tool is one for one in self._entrance.tools):
+                number = len(opened.remote.catalog().tools)
+                return Value(f"You are signed in at {self.name}. List the tools again: it offers you {number}.")
             # A reader of a resource or a prompt is no tool of a list: it says itself what is read.
             tool = call.tool if is_reader(call.tool) else opened.remote.find(call.tool.id)
             if isinstance(tool, Problem):
@@ -171,6 +216,7 @@ class PersonalToolbox:
     async def forget(self, principal: str) -> None:
         """Use no connection of a caller again whose credentials have changed. Calls that run on it go on."""
         key = _find_key(principal, self._exchange)
+        self._tried.pop(key, None)
         opening = self._opening.pop(key, None)
         if opening is not None:
             opening.is_dropped = True
@@ -269,8 +315,7 @@ class PersonalToolbox:
             opened = await self._connect_for(principal)
             if isinstance(opened, Problem):
                 return opened
-            if self._seen is None:
-                self._seen = opened.remote.catalog()
+            self._has_connected = True
             # Each call that waits has it from now on: until its turn comes, the connection would look idle.
             opening.opened, opened.running = opened, opening.waiting
             if opening.is_dropped:  # AT-56: the credentials have changed, so no later call takes this one
@@ -300,6 +345,8 @@ class PersonalToolbox:
         pending = self._connect(principal, store if self._exchange is None else credential.access)
         try:
             remote = await pending.__aenter__()
+            if self.is_hidden:
+                await remote.list_resources()  # then they are in its catalog; a server without any says so
         except ConnectError as error:
             kind = Kind.UNAUTHORIZED if error.kind is Kind.UNAUTHORIZED else Kind.UNREACHABLE
             return Problem(kind=kind, message=f"{self.name} could not be reached for you. {error}")
@@ -362,6 +409,20 @@ class PersonalToolbox:
         task = asyncio.create_task(_close(opened))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+
+
+def _build_entrance(name: str) -> Tool:
+    """Return the tool of an upstream that shows its tools to known callers alone, for those who are not signed in."""
+    text = f"Sign in at {name}: the server shows its tools to you after that. The answer says where."
+    return Tool(
+        name=f"sign_in_at_{name}",
+        toolkit=build_toolkit_name(name),
+        description=text,
+        input_schema={"type": "object", "properties": {}},
+        output_schema={"type": "string"},
+        safe=True,
+        approval=Approval.AUTO,
+    )
 
 
 def _is_ending(opened: _CallerConnection) -> bool:

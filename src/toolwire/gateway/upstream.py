@@ -108,10 +108,11 @@ class Upstream:
         state: HealthState = "paused" if self._is_paused else "failing" if self._in_row else "ok"
         if isinstance(self.toolbox, (WaitingToolbox, PersonalToolbox)) and not self.toolbox.is_connected:
             state = "waiting"
+        is_hidden = isinstance(self.toolbox, PersonalToolbox) and self.toolbox.is_hidden
         return UpstreamHealth(
             name=self.name,
             state=state,
-            tools=len(self.toolbox.catalog().tools),
+            tools=0 if is_hidden else len(self.toolbox.catalog().tools),
             running=self._running,
             calls=self._calls,
             answered=self._answered,

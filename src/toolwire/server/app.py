@@ -65,6 +65,7 @@ from .access.admission import Admission
 from .access.callers import ANONYMOUS_CALLER, Caller, Callers, Fields
 from .access.host_guard import HostGuard
 from .access.key_sessions import KeySessions, find_form_step, read_session_change
+from .access.own_lists import open_own_lists
 from .access.people import PeopleSignIn
 from .access.visibility import add_challenge, filter_reading, mark_private
 from .deadline_scheduler import DeadlineScheduler
@@ -208,7 +209,7 @@ class App:
         self._has_rare_calls = receipts is not None or inbox is not None
         self._workflows, self._private = workflows, private and callers.needs_credentials
         self.older_clients = True
-        self._toolbox = toolbox
+        self._toolbox, self._own_lists = toolbox, open_own_lists(toolbox, self._build_table)
         self._codecs = codecs
         self._documents, self._resource = documents, resource
         # CC-06: where receipts are required, what a host says of itself proves nothing.
@@ -353,7 +354,7 @@ class App:
                 else close_websocket(scope, receive, send)
             )
 
-    async def serve(self, scope: Scope, exchange: Exchange) -> None:  # noqa: C901 - in line: every request passes here
+    async def serve(self, scope: Scope, exchange: Exchange) -> None:  # noqa: C901, PLR0912 - in line: each request
         """Answer the HTTP request of ``exchange`` with the ASGI ``scope``."""
         # D-24: Host, Origin and credentials come first, then the body, then the protocol.
         table, path = self._find_table(scope)
@@ -378,6 +379,10 @@ class App:
             refusal = self._refuse_caller(scope, entry, caller)
             await send_response(scope, exchange, add_challenge(refusal, caller, self._callers, path))
             return
+        if self._own_lists is not None and caller is not ANONYMOUS_CALLER:
+            own = await self._own_lists.find_table(caller.name, table, scope.get("root_path") or "")
+            if own is not table:
+                table, entry = own, own.find_entry(scope["method"], path)
         if body is None:
             # The body is usually here already; waiting for it costs a task switch.
             body = take_limited_body(exchange, fields, self._limits) if entry.takes_body else b""
@@ -446,7 +451,8 @@ class App:
     def _build_view(self, caller: Caller, fields: Fields | None = None) -> CallerView:
         """Return what ``caller`` may see of a catalog; for a stream, as long as the credentials in ``fields`` last."""
         goes_on = None if fields is None else self._build_check(fields, caller)
-        return CallerView(caller.scopes if self._admission.needs_credentials else None, goes_on)
+        own = None if self._own_lists is None else self._own_lists.find_finder(caller)
+        return CallerView(caller.scopes if self._admission.needs_credentials else None, goes_on, own)
 
     def _build_check(self, fields: Fields, caller: Caller) -> GoesOn | None:
         """Return what checks the credentials of a stream again, or None if its caller came without any."""
@@ -728,13 +734,13 @@ class App:
         self._prepared = None
         return table
 
-    def _build_table(self, root: str, catalog: Catalog) -> RouteTable:
+    def _build_table(self, root: str, catalog: Catalog, cache: ToolCache | None = None) -> RouteTable:
         catalog.find("")  # makes its index, so that no call waits for it
         site = Site(
             keys=self._admission.needs_credentials,
             root=root,
             older_clients=self.older_clients,
-            cache=self._cache,
+            cache=self._cache if cache is None else cache,
             host_confirmation=self._host_confirmation,
             refuses_unasked=self._consent != "hints",
             has_sessions=True,

@@ -45,14 +45,22 @@ GoesOn: TypeAlias = Callable[[], Awaitable[bool]]
 
 
 class CallerView(NamedTuple):
-    """What a caller with ``scopes`` may see of a catalog, for as long as ``goes_on`` says if it is given."""
+    """What a caller with ``scopes`` may see of a catalog, for as long as ``goes_on`` says if it is given.
+
+    ``find_own`` returns the catalog of a caller who is offered other tools than the rest.
+    """
 
     scopes: Scopes
     goes_on: GoesOn | None = None
+    find_own: Callable[[], Catalog] | None = None
+
+    def find_catalog(self, catalog: Catalog) -> Catalog:
+        """Return what is offered to the caller, whatever their scopes: ``catalog``, or a list of their own."""
+        return catalog if self.find_own is None else self.find_own()
 
     def __call__(self, catalog: Catalog) -> Catalog:
         """Return the part of ``catalog`` that the caller may see: the same object where that is all."""
-        return filter_visible(catalog, self.scopes)
+        return filter_visible(self.find_catalog(catalog), self.scopes)
 
     def permits(self, scopes: frozenset[str]) -> bool:
         """Return whether the caller may see what needs ``scopes``."""
@@ -151,7 +159,7 @@ class ChangeStreams:
     ) -> None:
         send, loop = exchange.send, asyncio.get_running_loop()
         # What is compared first is what was offered before the client heard that it is listened to.
-        whole = self._find_catalog()
+        whole = view.find_catalog(self._find_catalog())
         seen = view(whole)
         await send({"type": "http.response.start", "status": 200, "headers": list(subscription.headers)})
         await send({"type": "http.response.body", "body": subscription.opening(seen), "more_body": True})
@@ -164,7 +172,7 @@ class ChangeStreams:
                 if not await view.goes_on():  # D-38: who has lost their access hears of nothing more
                     break
             data, changes = b"", take_changes()
-            if (now := self._find_catalog()) is not whole or changes is not NO_REMOTE_CHANGES:
+            if (now := view.find_catalog(self._find_catalog())) is not whole or changes is not NO_REMOTE_CHANGES:
                 whole, before, seen = now, seen, seen if now is whole else view(now)
                 data = subscription.frame(before, seen, changes)
             if subscription.frame_updates is not None:
