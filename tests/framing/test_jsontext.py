@@ -2,7 +2,9 @@
 
 import json
 import math
-from types import MappingProxyType
+import sys
+from collections.abc import Callable
+from types import FrameType, MappingProxyType
 from typing import Any
 
 import pytest
@@ -86,6 +88,38 @@ def test_200_levels_are_read_and_201_are_not(opening: bytes, closing: bytes) -> 
 @pytest.mark.parametrize("text", [b"[" * 1_000_000, b"[" * 500_000 + b"]" * 500_000, b'{"":' * 200_000 + LONG])
 def test_a_million_levels_are_refused(text: bytes) -> None:
     assert "deeper than 200" in read_refusal(text)
+
+
+def count_c_calls(run: Callable[[], object]) -> int:
+    """Return how many functions in C ``run`` calls."""
+    calls = 0
+
+    def note(_: FrameType, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event == "c_call"
+
+    sys.setprofile(note)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.requirement("AT-38")
+@pytest.mark.parametrize(
+    ("text", "blocks"),
+    [
+        (b"[" * 1_000_000, 2),  # refused in the second block, whatever follows
+        (b"[" * 500_000 + b"]" * 500_000, 2),
+        (b'{"a":[' + b",".join([b"[" * 199 + b"]" * 199] * 2_500) + b"]}", 7_800),
+        (b"[" * 199 + b"[1," * 100_000, 2),
+        (b"[" + b"[[],[]]," * 120_000 + b"1]", 3_800),
+    ],
+)
+def test_depth_is_found_in_one_pass_over_the_brackets(text: bytes, blocks: int) -> None:
+    """Six calls for each block of 128 brackets and some for the whole: 202 passes made 200 times as many steps."""
+    assert count_c_calls(lambda: jsontext.read(text)) <= 6 * blocks + 60
 
 
 def test_brackets_in_strings_are_not_levels() -> None:

@@ -32,6 +32,8 @@ DUPLICATE_MEMBER = "an object in it has a member twice"
 _DIGITS_ALIKE = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else byte for byte in range(256))
 _LONG_NUMBER = b"0" * 19
 _PIECE = 1_048_576
+_BLOCK = 128  # brackets
+_MANY_PARTS = 65_536  # bytes
 _BACKSLASH = 0x5C
 _HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 _BEFORE_A_NUMBER = frozenset(b":,[ \t\r\n")
@@ -51,7 +53,10 @@ def read(text: bytes) -> Json | Problem:
     try:
         if _LONG_NUMBER in (alike := text.translate(_DIGITS_ALIKE)) and _has_long_integer(text, alike):
             return _read_exact(text)
-        return orjson.loads(text)
+        if len(text) <= _MANY_PARTS:
+            return orjson.loads(text)
+        with pause_collection():  # AT-38: the collector would look at all of many small lists again and again
+            return orjson.loads(text)
     except (ValueError, RecursionError) as error:
         return Problem(kind=Kind.MALFORMED, message=f"The body is not valid JSON: {_describe_error(error)}.")
 
@@ -202,17 +207,22 @@ def _has_long_integer(text: bytes, alike: bytes) -> bool:
 
 
 def _is_too_deep(text: bytes) -> bool:
-    """Return whether ``text`` is nested too deep, by passes over the text that run in C.
+    """Return whether ``text`` is nested too deep, in one pass over its brackets.
 
-    Each pass removes empty brackets, which is the innermost level, so the number of passes is the number of levels.
+    A block whose brackets could not lead too deep is only counted, in C. Of the others each bracket is looked at.
     """
+    # AT-38
     shape = _STRING.sub(b"", b"".join(map(_take_shape, split_text(text))))
-    for _ in range(MAX_DEPTH + 1):
-        inner = shape.replace(b"[]", b"")
-        if len(inner) == len(shape):  # what is left was never closed, or never opened
-            return max(accumulate(memoryview(shape.translate(_STEPS)).cast("b")), default=0) > MAX_DEPTH
-        shape = inner
-    return True
+    depth = 0
+    for start in range(0, len(shape), _BLOCK):
+        block = shape[start : start + _BLOCK]
+        opened = block.count(b"[")
+        if depth + opened > MAX_DEPTH:
+            steps = memoryview(block.translate(_STEPS)).cast("b")
+            if max(accumulate(steps, initial=depth)) > MAX_DEPTH:
+                return True
+        depth += 2 * opened - len(block)
+    return False
 
 
 def _take_shape(piece: bytes) -> bytes:

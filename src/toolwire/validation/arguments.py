@@ -102,7 +102,7 @@ def _compile_judges(schema: Schema) -> tuple[_IsValid, _DescribeFault]:
     def wrong(arguments: Mapping[str, Json]) -> Problem:
         if cost.allows_errors(arguments):
             return _build_problem(compiled.iter_errors(arguments))
-        if not cost.allows(arguments):
+        if cost.units_per_part > ORDINARY and not cost.allows(arguments):
             return _TOO_COSTLY
         return _UNEXPLAINED if cost.has_choices else _build_problem(_find_first_error(compiled, arguments))
 
