@@ -20,7 +20,7 @@ IN_BROWSERS := --numprocesses 3 --dist loadfile --no-loadscope-reorder $(BROWSER
 # Most tests wait for other processes most of their time, so four at a time keep two cores busy.
 TOGETHER := --numprocesses 4 --dist worksteal $(patsubst %,--ignore=%,$(PROCESSES) $(BROWSERS))
 
-.PHONY: lock long demo test newcomer programs hunt corpus test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs changelog release bench short overload scale clean
+.PHONY: lock long demo test pythons newcomer programs hunt corpus test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs changelog release bench short overload scale clean
 .DEFAULT_GOAL := test
 # Without the files that this variable forbids, each program that a test starts compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -49,7 +49,17 @@ test:                    ## every test: four at a time, then those in browsers, 
 	$(BIN)/pytest $(TOGETHER) && $(BIN)/pytest $(IN_BROWSERS) && ( \
 	  $(BIN)/python newcomer/walk.py >.cache/newcomer.txt 2>&1 & walk=$$!; trap "kill $$walk" INT TERM; \
 	  $(BIN)/pytest $(IN_PROCESSES); passed=$$?; wait $$walk || passed=1; cat .cache/newcomer.txt; exit $$passed \
-	); passed=$$?; sort -u $$TOOLWIRE_NOT_RUN; exit $$passed
+	); passed=$$?; $(MAKE) --silent pythons LIST=1 >>$$TOOLWIRE_NOT_RUN; sort -u $$TOOLWIRE_NOT_RUN; exit $$passed
+
+# RE-03: every version of pyproject.toml. One that is not on this machine is reported, and proves nothing.
+pythons:                 ## run the tests on each other CPython that pyproject.toml names; say which are not here
+	@for version in $$(sed -n 's/.*Python :: \(3\.[0-9]*\)".*/\1/p' pyproject.toml); do \
+	  if $(PYTHON) -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$$version')"; then continue; fi; \
+	  if ! command -v python$$version >/dev/null; then \
+	    echo "not run: the tests on CPython $$version, because python$$version is not on this machine"; \
+	  elif [ -n "$(LIST)" ]; then echo "not run: the tests on CPython $$version: make pythons runs them"; \
+	  else $(MAKE) test PYTHON=python$$version VENV=.cache/python$$version || exit 1; fi; \
+	done
 
 newcomer: $(READY)       ## install the built wheel in an empty environment, and do there what a newcomer does
 	@$(BIN)/python newcomer/walk.py $(ARGS)

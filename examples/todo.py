@@ -64,7 +64,7 @@ def _add_reading(toolkit: Toolkit, connect: Connect) -> None:
             status: Only the tasks that are open, or only those that are done.
         """
         with _opened(connect) as db:
-            rows = db.execute("SELECT * FROM tasks WHERE ?1 IS NULL OR status = ?1 ORDER BY id", (status,))
+            rows = db.execute("SELECT * FROM tasks WHERE ? IS NULL OR status = ? ORDER BY id", (status, status))
             return [_task(row) for row in rows]
 
     @toolkit.tool(approval="auto", safe=True)

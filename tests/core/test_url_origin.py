@@ -145,3 +145,11 @@ def test_no_other_module_parses_origins() -> None:
         str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if cuts.search(path.read_text(encoding="utf-8"))
     }
     assert found <= allowed
+
+
+@pytest.mark.requirement("RE-03")
+@pytest.mark.parametrize("written", ["::ffff:127.0.0.1", "::FFFF:7f00:1", "0:0:0:0:0:ffff:7f00:0001"])
+def test_an_ipv6_address_that_holds_an_ipv4_one_has_one_spelling_in_every_python(written: str) -> None:
+    assert get_origin(f"https://[{written}]") == "https://[::ffff:7f00:1]"
+    assert get_origin("https://[::ffff:0.0.0.0]") == "https://[::ffff:0:0]"
+    assert get_origin("https://[::ffff:255.1.0.9]") == "https://[::ffff:ff01:9]"

@@ -98,7 +98,7 @@ def _normalize_host(host: str) -> str:
     """Return ``host`` in its one spelling, or ``""`` if it is not a host."""
     if host.startswith("["):
         try:
-            return f"[{IPv6Address(host[1:-1]).compressed}]"
+            return f"[{_write_ipv6(IPv6Address(host[1:-1]))}]"
         except AddressValueError:
             return ""
     host = _encode_host(host).lower()
@@ -108,6 +108,15 @@ def _normalize_host(host: str) -> str:
     if _IP_NUMBER.fullmatch(host.removesuffix(".").rpartition(".")[2]) and not _is_ipv4(host):
         return ""
     return host
+
+
+def _write_ipv6(address: IPv6Address) -> str:
+    """Return the short form of ``address``, which is the same in every version of Python."""
+    # RE-03: Python 3.13 writes an address that holds an IPv4 one with dots; browsers write it in hexadecimal.
+    if address.ipv4_mapped is None:
+        return address.compressed
+    high, low = divmod(int(address.ipv4_mapped), 1 << 16)
+    return f"::ffff:{high:x}:{low:x}"
 
 
 def _is_ipv4(host: str) -> bool:

@@ -116,6 +116,11 @@ class Database:
         with self._lock:
             self._connection.close()
 
+    def __del__(self) -> None:
+        # RE-03: users who share it do not know of each other, so it is closed when the last one lets go of it.
+        if hasattr(self, "_connection"):
+            self._connection.close()
+
 
 def create_private_file(file: Path) -> None:
     """Create ``file`` with mode 0600 if it does not exist."""

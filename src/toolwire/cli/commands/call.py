@@ -76,10 +76,11 @@ def run(arguments: argparse.Namespace) -> int:
     output: Output | str = ""
     try:
         person = build_terminal_user(arguments.sign_in_at)
-        opening = open_target(
-            arguments.target, reach, ask, open_session(), person, choose_input_provider(arguments.ask)
-        )
-        with opening as source, _log_tools(arguments):
+        with (
+            open_session() as session,
+            open_target(arguments.target, reach, ask, session, person, choose_input_provider(arguments.ask)) as source,
+            _log_tools(arguments),
+        ):
             tool, result = _call_tool(source, arguments, given)
             if isinstance(result, SyncHandle) and arguments.start:
                 print(json_text({"ok": True, "call": result.id}, indent=2) if arguments.json else escaped(result.id))

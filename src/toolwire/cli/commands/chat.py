@@ -78,7 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
     locked = read_lock_file(Path(arguments.file)) if arguments.locked else None
     context = read_context(arguments, urls)
     with ExitStack() as open_:
-        session, ask, person = open_session(), build_terminal_approver("ask"), build_terminal_user(arguments.sign_in_at)
+        session = open_.enter_context(open_session())
+        ask, person = build_terminal_approver("ask"), build_terminal_user(arguments.sign_in_at)
         remotes = [
             open_.enter_context(
                 connect_sync(

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from toolwire.client.discovery.cache import Cache
 from toolwire.consent import CLIENT_RULES, NO_PREFERENCES, Audit, ClientRules, Grants, Preferences
@@ -88,6 +88,18 @@ class Session:
         self._catalogs: dict[str, Catalog] = {}
         self._names = _Names()
         self._lock = threading.Lock()  # connections open in several threads
+        self._closers: list[Callable[[], object]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files or the database that ``open_stored_session`` opened; no call can be made afterwards."""
+        while self._closers:
+            self._closers.pop()()
 
     def admit(self, name: str, host: str, catalog: Catalog) -> str:
         """Add a connection and return its name: ``name``, or one made from ``host`` if that is empty.
@@ -234,6 +246,8 @@ def open_stored_session(place: Path | str | None = None, *, principal: str = "me
     the folder ``toolwire`` in XDG_STATE_HOME or ~/.local/state. The key that ``toolwire approvals key`` made signs
     receipts; it never leaves its folder.
 
+    Close it when it is not needed any more: it is a context manager, and has ``close()``.
+
     Raises:
         DefinitionError: the folder or the database cannot be used.
     """
@@ -244,10 +258,9 @@ def open_stored_session(place: Path | str | None = None, *, principal: str = "me
     place = find_decisions_place() if place is None else place
     # A private key stays on its machine: who can read the database must not be able to sign for the user.
     keys = StoredReceiptKeys(find_state_folder() if is_in_database(place) else Path(place))
-    return Session(
-        principal=principal,
-        grants=open_grants(place),
-        audit=open_decisions(place),
-        kept=open_levels(place),
-        receipt_key=keys.find_current,
+    grants, audit = open_grants(place), open_decisions(place)
+    session = Session(
+        principal=principal, grants=grants, audit=audit, kept=open_levels(place), receipt_key=keys.find_current
     )
+    session._closers += (grants.close, audit.close)
+    return session

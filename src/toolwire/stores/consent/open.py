@@ -57,6 +57,10 @@ class StoredDecisions(Protocol):
         """Return what is wrong with the beginning of the log, or an empty text."""
         ...
 
+    def close(self) -> None:
+        """Close the file or the connection."""
+        ...
+
 
 class StoredLevels(Protocol):
     """The levels of consent that the user set: a ``PreferenceStore`` that can list and delete them."""
