@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -22,6 +22,7 @@ from toolwire.client.connection.options import ConnectOptions
 from toolwire.client.connection.remote import Remote
 from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.client.transport.network import Network
+from toolwire.client.transport.server_command import ServerCommand
 from toolwire.consent import ClientRules
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import ToolwireError
@@ -44,6 +45,7 @@ from .exits import UsageError
 from .gateway_callers import open_caller_vault, read_exchange
 from .limit_options import read_server_limits
 from .serve_settings import ServeSettings, UpstreamSettings
+from .targets.load_code import find_mcp_command
 from .targets.local_target import open_code
 from .targets.open_target import UrlOptions, read_url_options
 from .targets.target import Target, UrlTarget, read_target
@@ -250,8 +252,13 @@ def open_toolbox(
         DefinitionError: a class cannot be served, or does not fit its document.
         UsageError: a file or a module cannot be loaded, or is no class that a document describes.
     """
+    approve_command: Callable[[ServerCommand], bool] = confirm_command
     if not isinstance(target, UrlTarget):
-        return open_code(target, document, threads=threads)
+        command = find_mcp_command(target) if document is None else None
+        if command is None:
+            return open_code(target, document, threads=threads)
+        # FU-56: the user has named this file as code to run, and its server says what its own tools do.
+        target, agree, approve_command = UrlTarget(command), True, _allow
     if document is not None:
         raise UsageError("--document is for a class on this machine; a server describes itself.")
     options = options or UrlOptions()
@@ -266,8 +273,13 @@ def open_toolbox(
             timeout_s=timeout_s,
             retries=retries,
             holds_calls=holds_calls,
+            approve_command=approve_command,
         )
     )
+
+
+def _allow(_command: ServerCommand) -> bool:
+    return True
 
 
 def build_gateway_session(receipts: str, principal: str = "me") -> Session:
@@ -295,6 +307,7 @@ def build_url_options(
     timeout_s: float = DEFAULT_LIMITS.total_s,
     retries: int = DEFAULT_RETRIES.retries,
     holds_calls: bool = True,
+    approve_command: Callable[[ServerCommand], bool] = confirm_command,
 ) -> ConnectOptions:
     """Return the options of a connection to ``url`` for the callers of this server; see ``open_toolbox``."""
     return build_upstream_options(
@@ -308,7 +321,7 @@ def build_url_options(
         access=options.access,
         headers=options.headers,
         include_site_description=options.include_site_description,
-        approve_command=confirm_command,
+        approve_command=approve_command,
         timeout_s=timeout_s,
         retries=retries,
         holds_calls=holds_calls,

@@ -326,6 +326,12 @@ class Context:
             raise DefinitionError(f"This call brought no secret {id!r}: give the tool {needed}.")
         return found
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(f"{text}: {_OTHER_WORDS[name]}" if name in _OTHER_WORDS else text)
+
     @property
     def is_cancelled(self) -> bool:
         """Whether the call was cancelled: its caller left, or its time is over.
@@ -367,6 +373,30 @@ class Context:
         """
         return COMPLETED if self.report is None else self.report(Progress(value, PROGRESS_EVENT))
 
+    def report_progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> Awaitable[None]:
+        """Send ``progress`` of ``total`` with a ``message``, as ``progress`` does with an object of these members."""
+        # FU-56
+        members = {"progress": progress, "total": total, "message": message}
+        return self.progress({name: value for name, value in members.items() if value is not None})
+
+    def debug(self, message: Json, *, logger: str = "") -> Awaitable[None]:
+        """Send ``message`` to the log of the caller at the level debug; see ``log``."""
+        return self.log(message, level="debug", logger=logger)
+
+    def info(self, message: Json, *, logger: str = "") -> Awaitable[None]:
+        """Send ``message`` to the log of the caller at the level info; see ``log``."""
+        return self.log(message, logger=logger)
+
+    def warning(self, message: Json, *, logger: str = "") -> Awaitable[None]:
+        """Send ``message`` to the log of the caller at the level warning; see ``log``."""
+        return self.log(message, level="warning", logger=logger)
+
+    def error(self, message: Json, *, logger: str = "") -> Awaitable[None]:
+        """Send ``message`` to the log of the caller at the level error; see ``log``."""
+        return self.log(message, level="error", logger=logger)
+
     def log(self, message: Json, *, level: str = "info", logger: str = "") -> Awaitable[None]:
         """Send ``message``, a text or other JSON data, to the log of the caller while the tool runs.
 
@@ -384,6 +414,18 @@ class Context:
             return COMPLETED
         named = {"logger": logger} if logger else {}
         return self.report(Progress({"level": level, **named, "data": message}, LOG_EVENT))
+
+
+_OTHER_WORDS: Mapping[str, str] = {
+    "elicit": "write `await context.ask(Form, question)`",
+    "sample": "a tool cannot ask the model of its caller; return what it needs to go on",
+    "request_id": "write `context.call_id`",
+    "session_id": "write `context.call_id`, or `context.principal` for the caller",
+    "lifespan_context": "write `context.state`",
+    "request_context": "write `context.state` for what the lifespan yielded",
+    "get_state": "write `context.state`",
+}
+"""What to write here for what other MCP frameworks call so."""
 
 
 class _Completed:

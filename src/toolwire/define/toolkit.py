@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import replace
-from typing import Any, TypeAlias, TypeVar, Unpack, overload
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack, overload
 
 from toolwire.core.catalog import VERSION, Catalog, build_toolkit_name
 from toolwire.core.errors import DefinitionError
@@ -27,7 +28,8 @@ class Toolkit:
     """Functions that are served together.
 
     ``title`` is for people; tool ids have its letters and digits. ``version`` is for tools without a version of their
-    own. ``lifespan`` is a function that returns a context manager, asynchronous or not, such as one made with
+    own. ``description`` is for the models that use the tools; ``instructions`` is another word for it. ``lifespan``
+    is a function that returns a context manager, asynchronous or not, such as one made with
     ``contextlib.asynccontextmanager``: it is entered before the first call and left after the last one, once in each
     server process. Tools get what it yields as ``context.state``.
 
@@ -52,8 +54,18 @@ class Toolkit:
     )
 
     def __init__(
-        self, title: str, *, version: str = "1.0.0", description: str = "", lifespan: Lifespan | None = None
+        self,
+        title: str,
+        *,
+        version: str = "1.0.0",
+        description: str = "",
+        instructions: str = "",
+        lifespan: Lifespan | None = None,
     ) -> None:
+        # FU-56: the word of other MCP frameworks for what a client is told about all tools.
+        if description and instructions:
+            raise DefinitionError("description and instructions are the same text: give one of them.")
+        description = instructions if instructions != "" else description
         for what, text in (("title", title), ("version", version), ("description", description)):
             if not isinstance(text, str):
                 raise DefinitionError(f"The {what} of a toolkit is a text, not {text!r}.")
@@ -196,6 +208,24 @@ class Toolkit:
 
         return decorate if function is None else decorate(function)
 
+    def run(self, transport: str = "stdio", *, host: str = "127.0.0.1", port: int = 8000, **options: Any) -> None:
+        """Serve the toolkit until the program ends: over ``"stdio"``, as an MCP host starts it, or over ``"http"``.
+
+        ``host`` and ``port`` are for ``"http"``, which serves every protocol. ``options`` are those of ``asgi``, such
+        as ``api_keys``. ``toolwire serve FILE.py`` does the same without a line of code, and more.
+
+        Raises:
+            DefinitionError: there is no such transport, or an option cannot be used.
+        """
+        # FU-56
+        import_module("toolwire.server.run_toolkit").run_toolkit(self, transport, host, port, options)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(f"{text}: {_OTHER_WORDS[name]}" if name in _OTHER_WORDS else text)
+
     def _add_reader(self, reader: Function) -> None:
         if reader.tool.id in self._readers:
             kind = reader.tool.toolkit.rpartition(":")[2]
@@ -227,6 +257,21 @@ class Toolkit:
         self._functions[id_] = defined
         self._catalog = None
         return defined
+
+
+_OTHER_WORDS: Final[Mapping[str, str]] = {
+    "call_tool": "open `connect(kit)` and use its `call(name, arguments)`",
+    "list_tools": "`kit.catalog().tools` has the tools",
+    "get_tools": "`kit.catalog().tools` has the tools",
+    "add_tool": "write `kit.add(function)`",
+    "mount": "serve several toolkits together: `toolwire serve a.py b.py`",
+    "import_server": "serve several toolkits together: `toolwire serve a.py b.py`",
+    "run_async": "serve `asgi(kit)` in your own event loop",
+    "http_app": "write `asgi(kit)`",
+    "streamable_http_app": "write `asgi(kit)`",
+    "custom_route": "mount `asgi(kit)` in an application of your own",
+}
+"""What to write here for what other MCP frameworks call so."""
 
 
 def _get_caller_names() -> Mapping[str, Any]:

@@ -19,6 +19,7 @@ from toolwire.define import Toolkit
 from toolwire.opentool.serve_object import build_toolbox
 from toolwire.server.limits import THREADS
 
+from .mcp_object import build_command, is_mcp_server
 from .target import FileTarget, ModuleTarget
 
 _TOOLWIRE: Final = Path(__file__).parents[1]
@@ -45,14 +46,10 @@ def load_code(
         DefinitionError: a class cannot be served, or does not fit its document; the text names every difference.
         UsageError: there is no such thing, or the code cannot be imported; the sentence says where and why.
     """
-    match target:
-        case FileTarget(path, name):
-            where = str(path)
-            module = _load_file(path)
-            found = _find_only_toolkit(module, where) if name is None else _find_name(module, name, where)
-        case ModuleTarget(where, name):
-            module = _load_module(where)
-            found = _find_only_toolkit(module, where) if name is None else _find_name(module, name, where)
+    found, where, name = load_object(target)
+    if is_mcp_server(found):
+        text = f"{name!r} in {where} is an MCP server of another framework"
+        raise UsageError(f"{text}: serve it with `toolwire serve {where}:{name}`, and use the URL that is printed.")
     if _is_toolbox(found):
         if document is not None:
             raise UsageError(f"--document is for a class; what {where} has is no such class, and describes itself.")
@@ -60,6 +57,41 @@ def load_code(
     if document is None and not _is_tool(found):
         raise UsageError(f"{name!r} in {where} is no Toolkit, but of the type {type(found).__name__}.")
     return _wrap_object(found, document, f"{name!r} in {where}", threads)
+
+
+def load_object(target: FileTarget | ModuleTarget) -> tuple[object, str, str]:
+    """Return what ``target`` names, and where it is, and its name there. The user's code runs, as in an import.
+
+    Raises:
+        UsageError: there is no such thing, or the code cannot be imported; the sentence says where and why.
+    """
+    match target:
+        case FileTarget(path, name):
+            where = str(path)
+            module = _load_file(path)
+        case ModuleTarget(where, name):
+            module = _load_module(where)
+    return _find_object(module, name, where)
+
+
+def find_mcp_command(target: FileTarget | ModuleTarget) -> str | None:
+    """Return the target ``stdio:COMMAND`` that serves the MCP server object ``target`` names, or None if it names none.
+
+    Raises:
+        UsageError: there is no such thing, or the code cannot be imported.
+    """
+    found, where, name = load_object(target)
+    place = str(Path(where).resolve()) if isinstance(target, FileTarget) else where
+    return build_command(f"{place}:{name}") if is_mcp_server(found) else None
+
+
+def _find_object(module: ModuleType, name: str | None, where: str) -> tuple[object, str, str]:
+    if name is not None:
+        return _find_name(module, name, where), where, name
+    servers = [one for one, value in vars(module).items() if is_mcp_server(value)]
+    if len(servers) == 1 and not _list_toolkits(module):
+        return getattr(module, servers[0]), where, servers[0]
+    return _find_only_toolkit(module, where), where, ""
 
 
 def _is_toolbox(found: object) -> TypeGuard[Toolkit | Toolbox]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from time import monotonic
 from types import NoneType
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from toolwire.client.calls.call_ids import new_id
 from toolwire.client.calls.input_requests import CallInput, admit_stream_input
@@ -90,6 +90,13 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         self._held = HeldCalls() if provide_input is ask_caller else None
         self._has_loaded = bool(connection.peer.catalog.offered.readers)
         self.closed = False
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # FU-56: what clients of other MCP frameworks call so.
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(f"{text}: {_OTHER_WORDS[name]}" if name in _OTHER_WORDS else text)
 
     def close(self) -> None:
         """Refuse further calls, and leave the session."""
@@ -411,6 +418,11 @@ def _always() -> bool:
     return True
 
 
+_OTHER_WORDS: Final[Mapping[str, str]] = {
+    "call_tool": "write `call(name, arguments)`",
+    "list_tools": "write `tools`",
+    "ping": "a call says whether the server answers",
+}
 _FIRST_PAUSE_S = 1.0
 _OPEN_S: Final = 2.0
 _LONGEST_PAUSE_S = 60.0

@@ -1,0 +1,144 @@
+"""What users of FastMCP and the MCP SDK write first: it works, or the error says what to write."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire import Context, DefinitionError, Progress, Toolkit, connect_sync
+from toolwire.cli.open_upstreams import open_toolbox
+from toolwire.cli.targets.target import read_target
+from toolwire.client.connection.remote import Remote
+
+KIT = """
+    from toolwire import Toolkit
+    kit = Toolkit("Desk", instructions="Use it with care.")
+
+    @kit.tool(approval="auto", safe=True)
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    if __name__ == "__main__":
+        kit.run({how})
+"""
+OWN_SERVER = """
+    import os
+    from mcp.server.mcpserver import MCPServer
+    mcp = MCPServer("Own")
+
+    @mcp.tool(annotations={"readOnlyHint": True})
+    def look(text: str) -> str:
+        return text + os.environ.get("OF_THE_USER", "")
+
+    @mcp.tool()
+    def write(text: str) -> str:
+        return text
+"""
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "host", "version": "1"}}
+
+
+@pytest.mark.requirement("FU-56")
+def test_a_file_that_runs_its_toolkit_serves_an_mcp_host(write: Callable[..., Path]) -> None:
+    file = write("server.py", KIT.format(how=""))
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+    ended = subprocess.run(
+        [sys.executable, file], input=json.dumps(message) + "\n", capture_output=True, text=True, timeout=60, check=True
+    )
+    result = json.loads(ended.stdout.splitlines()[0])["result"]
+    assert (result["serverInfo"]["name"], result["instructions"]) == ("Desk", "Use it with care.")
+
+
+@pytest.mark.requirement("FU-56")
+def test_a_file_that_runs_its_toolkit_over_http_serves_every_protocol(write: Callable[..., Path]) -> None:
+    file = write("server.py", KIT.format(how='"http", port=0'))
+    with subprocess.Popen([sys.executable, "-u", file], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            with connect_sync(process.stdout.readline().strip(), protocol="openapi") as remote:
+                assert remote.call("add", {"a": 2, "b": 3}).value == 5
+        finally:
+            process.terminate()
+
+
+@pytest.mark.requirement("FU-56")
+def test_wrong_transports_and_options_are_refused_with_a_sentence() -> None:
+    with pytest.raises(DefinitionError, match='"stdio" or "http"'):
+        Toolkit("Desk").run("sse")
+    with pytest.raises(DefinitionError, match="description and instructions"):
+        Toolkit("Desk", description="a", instructions="b")
+
+
+@pytest.mark.requirement("FU-56")
+def test_report_progress_and_the_levels_of_a_log_reach_the_caller() -> None:
+    kit, heard = Toolkit("Desk"), list[Progress]()
+
+    @kit.tool(approval="auto", safe=True)
+    async def work(context: Context) -> str:
+        await context.report_progress(1, 2, "half")
+        await context.info("begun")
+        await context.warning("slow", logger="desk")
+        await context.error("failed")
+        await context.debug("never wanted")
+        return "done"
+
+    with connect_sync(kit, protocol="mcp", agree=lambda _: True) as remote:
+        assert remote.call("work", notify=heard.append).value == "done"
+    assert heard[0].value["progress"] == 1
+    assert (heard[0].value["total"], heard[0].value["message"]) == (2, "half")
+    assert [(one.value["level"], one.value["data"]) for one in heard[1:]] == [
+        ("info", "begun"),
+        ("warning", "slow"),
+        ("error", "failed"),
+    ]
+
+
+@pytest.mark.requirement("FU-56")
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("call_tool", "connect(kit)"), ("mount", "toolwire serve"), ("add_tool", "kit.add"), ("http_app", "asgi(kit)")],
+)
+def test_a_toolkit_says_what_to_write_for_the_word_of_another_framework(name: str, says: str) -> None:
+    with pytest.raises(AttributeError) as raised:
+        getattr(Toolkit("Desk"), name)
+    assert says in str(raised.value)
+    with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
+        _ = Toolkit("Desk").nothing  # type: ignore[attr-defined]
+
+
+@pytest.mark.requirement("FU-56")
+def test_a_connection_and_a_context_say_what_to_write_for_the_word_of_another_framework() -> None:
+    with connect_sync(Toolkit("Desk")) as remote, pytest.raises(AttributeError, match=r"write `call\(name"):
+        _ = remote.call_tool  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"context\.ask"):
+        _ = Context().elicit  # type: ignore[attr-defined]
+    assert not hasattr(Context(), "__fspath__")
+
+
+@pytest.mark.requirement("FU-56")
+def test_a_server_object_of_another_framework_is_served(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("mcp.server.mcpserver")
+    monkeypatch.setenv("OF_THE_USER", "!")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    file = write("own.py", OWN_SERVER)
+    for name in (":mcp", ""):
+        box = open_toolbox(read_target(f"{file}{name}"))
+        assert isinstance(box, Remote)
+        assert [(tool.name, box.needs_consent(tool)) for tool in box.tools] == [("look", False), ("write", True)]
+
+
+@pytest.mark.requirement("FU-56")
+def test_other_commands_say_how_to_serve_such_an_object(
+    write: Callable[..., Path], toolwire: Callable[..., Any]
+) -> None:
+    pytest.importorskip("mcp.server.mcpserver")
+    file = write("own.py", OWN_SERVER)
+    ended = toolwire("tools", f"{file}:mcp")
+    assert (ended.code, f"`toolwire serve {file}:mcp`" in ended.err) == (2, True)
