@@ -186,7 +186,7 @@ def test_missing_uvicorn_names_what_to_install(desk: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "toolwire: Serving needs uvicorn: pip install 'toolwire[server]'.\n"
+    assert done.stderr == "toolwire: This needs an extra of toolwire: pip install 'toolwire[server]'.\n"
 
 
 def test_a_port_that_is_taken_is_one_sentence_and_exit_code_2(desk: Path, toolwire: Callable[..., Any]) -> None:

@@ -10,11 +10,16 @@ from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from typing import Any
 
-from ag2.annotations import Context
-from ag2.events import ToolApprovalRequest, ToolCallEvent, ToolResultEvent
-from ag2.middleware import BaseMiddleware
-from ag2.tools.final.function_tool import FunctionDefinition, FunctionToolSchema
-from ag2.tools.tool import Tool
+from toolwire.core.lazy_import import explain_missing_module
+
+try:
+    from ag2.annotations import Context
+    from ag2.events import ToolApprovalRequest, ToolCallEvent, ToolResultEvent
+    from ag2.middleware import BaseMiddleware
+    from ag2.tools.final.function_tool import FunctionDefinition, FunctionToolSchema
+    from ag2.tools.tool import Tool
+except ModuleNotFoundError as error:
+    raise explain_missing_module(error, "ag2") from error
 
 from toolwire.core.check import Question
 from toolwire.core.toolbox import Toolbox

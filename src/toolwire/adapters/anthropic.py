@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from anthropic import Anthropic, AnthropicError
-from anthropic.types import (
-    ImageBlockParam,
-    MessageParam,
-    TextBlockParam,
-    ToolParam,
-    ToolResultBlockParam,
-    ToolUseBlock,
-)
+from toolwire.core.lazy_import import explain_missing_module
+
+try:
+    from anthropic import Anthropic, AnthropicError
+    from anthropic.types import (
+        ImageBlockParam,
+        MessageParam,
+        TextBlockParam,
+        ToolParam,
+        ToolResultBlockParam,
+        ToolUseBlock,
+    )
+except ModuleNotFoundError as error:
+    raise explain_missing_module(error, "anthropic") from error
 
 from toolwire.core.content import Image
 from toolwire.core.toolbox import Toolbox

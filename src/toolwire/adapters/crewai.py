@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from crewai.tools import BaseTool
-from crewai.tools.tool_failure import ToolFailure
+from toolwire.core.lazy_import import explain_missing_module
+
+try:
+    from crewai.tools import BaseTool
+    from crewai.tools.tool_failure import ToolFailure
+except ModuleNotFoundError as error:
+    raise explain_missing_module(error, "crewai") from error
 from pydantic import BaseModel, ConfigDict
 
 from .dialects import Provider

@@ -6,7 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from google.genai import types
+from toolwire.core.lazy_import import explain_missing_module
+
+try:
+    from google.genai import types
+except ModuleNotFoundError as error:
+    raise explain_missing_module(error, "gemini") from error
 
 from toolwire.core.toolbox import Toolbox
 

@@ -8,9 +8,14 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from google.adk.tools.base_tool import BaseTool
-from google.adk.tools.tool_context import ToolContext
-from google.genai import types
+from toolwire.core.lazy_import import explain_missing_module
+
+try:
+    from google.adk.tools.base_tool import BaseTool
+    from google.adk.tools.tool_context import ToolContext
+    from google.genai import types
+except ModuleNotFoundError as error:
+    raise explain_missing_module(error, "google-adk") from error
 
 from toolwire.core.check import Question
 from toolwire.core.toolbox import Toolbox

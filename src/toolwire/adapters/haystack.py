@@ -11,10 +11,15 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol
 
-from haystack.dataclasses import ImageContent, TextContent
-from haystack.hooks.human_in_the_loop.dataclasses import ConfirmationUIResult
-from haystack.hooks.human_in_the_loop.types import ConfirmationPolicy
-from haystack.tools import Tool
+from toolwire.core.lazy_import import explain_missing_module
+
+try:
+    from haystack.dataclasses import ImageContent, TextContent
+    from haystack.hooks.human_in_the_loop.dataclasses import ConfirmationUIResult
+    from haystack.hooks.human_in_the_loop.types import ConfirmationPolicy
+    from haystack.tools import Tool
+except ModuleNotFoundError as error:
+    raise explain_missing_module(error, "haystack") from error
 
 from toolwire.consent.binding import DECISION_VALID_S
 from toolwire.core.check import Question

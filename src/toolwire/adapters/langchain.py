@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from langchain_core.messages import ToolCall, ToolMessage
-from langchain_core.messages.content import create_image_block
-from langchain_core.tools import BaseTool, StructuredTool
+from toolwire.core.lazy_import import explain_missing_module
+
+try:
+    from langchain_core.messages import ToolCall, ToolMessage
+    from langchain_core.messages.content import create_image_block
+    from langchain_core.tools import BaseTool, StructuredTool
+except ModuleNotFoundError as error:
+    raise explain_missing_module(error, "langchain") from error
 
 from toolwire.consent.tool_facts import build_facts
 from toolwire.core.check import Question

@@ -8,9 +8,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from llama_index.core.base.llms.types import ImageBlock, TextBlock
-from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
-from llama_index.core.workflow import Context, HumanResponseEvent, InputRequiredEvent
+from toolwire.core.lazy_import import explain_missing_module
+
+try:
+    from llama_index.core.base.llms.types import ImageBlock, TextBlock
+    from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
+    from llama_index.core.workflow import Context, HumanResponseEvent, InputRequiredEvent
+except ModuleNotFoundError as error:
+    raise explain_missing_module(error, "llama-index") from error
 
 from toolwire.core.check import Question
 from toolwire.core.toolbox import Toolbox

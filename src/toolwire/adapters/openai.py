@@ -9,16 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from openai import OpenAI, OpenAIError, omit
-from openai.types.chat import (
-    ChatCompletionContentPartParam,
-    ChatCompletionMessageFunctionToolCall,
-    ChatCompletionMessageParam,
-    ChatCompletionToolMessageParam,
-    ChatCompletionUserMessageParam,
-)
-from openai.types.chat.chat_completion_function_tool_param import ChatCompletionFunctionToolParam
-from openai.types.shared_params import FunctionDefinition
+from toolwire.core.lazy_import import explain_missing_module
+
+try:
+    from openai import OpenAI, OpenAIError, omit
+    from openai.types.chat import (
+        ChatCompletionContentPartParam,
+        ChatCompletionMessageFunctionToolCall,
+        ChatCompletionMessageParam,
+        ChatCompletionToolMessageParam,
+        ChatCompletionUserMessageParam,
+    )
+    from openai.types.chat.chat_completion_function_tool_param import ChatCompletionFunctionToolParam
+    from openai.types.shared_params import FunctionDefinition
+except ModuleNotFoundError as error:
+    raise explain_missing_module(error, "openai") from error
 
 from toolwire.core.toolbox import Toolbox
 

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from agents import FunctionTool, RunContextWrapper, Tool, ToolOutputImage, ToolOutputText
-from agents.tool_context import ToolContext
+from toolwire.core.lazy_import import explain_missing_module
+
+try:
+    from agents import FunctionTool, RunContextWrapper, Tool, ToolOutputImage, ToolOutputText
+    from agents.tool_context import ToolContext
+except ModuleNotFoundError as error:
+    raise explain_missing_module(error, "openai-agents") from error
 
 from toolwire.core.check import Question
 from toolwire.core.model import Json, Problem

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from openai.types.responses import FunctionToolParam, ResponseFunctionToolCall
-from openai.types.responses.response_input_param import FunctionCallOutput
+from toolwire.core.lazy_import import explain_missing_module
+
+try:
+    from openai.types.responses import FunctionToolParam, ResponseFunctionToolCall
+    from openai.types.responses.response_input_param import FunctionCallOutput
+except ModuleNotFoundError as error:
+    raise explain_missing_module(error, "openai") from error
 
 from toolwire.core.toolbox import Toolbox
 

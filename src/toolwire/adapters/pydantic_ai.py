@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pydantic_ai import ApprovalRequired, BinaryContent, RunContext, Tool
+from toolwire.core.lazy_import import explain_missing_module
+
+try:
+    from pydantic_ai import ApprovalRequired, BinaryContent, RunContext, Tool
+except ModuleNotFoundError as error:
+    raise explain_missing_module(error, "pydantic-ai") from error
 
 from toolwire.consent.tool_facts import build_facts
 from toolwire.core.check import Question

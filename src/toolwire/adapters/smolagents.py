@@ -10,7 +10,12 @@ from hashlib import sha256
 from keyword import iskeyword
 from typing import Any, Final
 
-from smolagents import Tool
+from toolwire.core.lazy_import import explain_missing_module
+
+try:
+    from smolagents import Tool
+except ModuleNotFoundError as error:
+    raise explain_missing_module(error, "smolagents") from error
 
 from .dialects import Provider
 from .tool_declarations import NamedCaller, ToolDeclaration, declare_tools, run_named_call_sync

@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return program.main(argv)
     except ModuleNotFoundError as error:
         explained = explain_missing_module(error)
-        if explained is error:
+        if explained is error and "toolwire[" not in str(error):
             raise
         print(f"toolwire: {explained}", file=sys.stderr)
         return 2

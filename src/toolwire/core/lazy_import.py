@@ -9,6 +9,28 @@ from typing import Any, Final, TypeVar, cast
 
 _OF_POSIX: Final = frozenset(("fcntl", "pwd", "resource", "termios"))
 
+_EXTRAS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("uvicorn", "httptools", "uvloop"), "server"),
+    **dict.fromkeys(("argon2", "publicsuffixlist", "sqlalchemy"), "oauth"),
+    **dict.fromkeys(("ag2", "anthropic", "crewai", "dbos", "fastapi", "keyring", "langgraph", "limits"), ""),
+    **dict.fromkeys(("openai", "redis", "smolagents", "starlette"), ""),
+    "a2wsgi": "wsgi",
+    "agents": "openai-agents",
+    "docket": "docket",
+    "google": "gemini",
+    "haystack": "haystack",
+    "joserfc": "jwt",
+    "jsonpath_rfc9535": "overlay",
+    "langchain_core": "langchain",
+    "llama_index": "llama-index",
+    "opentelemetry": "telemetry",
+    "psycopg": "postgres",
+    "pydantic_ai": "pydantic-ai",
+    "rich": "cli",
+    "yaml": "yaml",
+}
+"""The extra that brings a package, by the name that is imported; ``""`` is the extra of the same name."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -45,12 +67,21 @@ def load_function(function: F) -> F:
     return cast("F", function.load()) if isinstance(function, LazyFunction) else function
 
 
-def explain_missing_module(error: ModuleNotFoundError) -> ImportError:
-    """Return ``error``, or what to do if the module is missing because this system is neither Linux nor macOS."""
-    if error.name not in _OF_POSIX:
+def explain_missing_module(error: ModuleNotFoundError, extra: str = "") -> ImportError:
+    """Return ``error``, or one that says what to do: which extra brings the module, or that this system has none.
+
+    ``extra`` is the extra that the importing module needs; without it, the module is looked up.
+    """
+    # RE-04: a bare "No module named 'agents'" makes a user install the package of a stranger.
+    name = error.name or ""
+    if name in _OF_POSIX:
+        text = f"toolwire needs Linux or macOS: Python has no module {name!r} on this system. On Windows, use WSL."
+        return ImportError(text, name=name)
+    root = name.partition(".")[0]
+    if root not in _EXTRAS or "toolwire[" in str(error):
         return error
-    text = f"toolwire needs Linux or macOS: Python has no module {error.name!r} on this system. On Windows, use WSL."
-    return ImportError(text, name=error.name)
+    needed = extra or _EXTRAS[root] or root
+    return ModuleNotFoundError(f"This needs an extra of toolwire: pip install 'toolwire[{needed}]'.", name=name)
 
 
 def export_lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

@@ -12,7 +12,12 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Literal, cast
 
-from fastapi import FastAPI, Request, Response
+from toolwire.core.lazy_import import explain_missing_module
+
+try:
+    from fastapi import FastAPI, Request, Response
+except ModuleNotFoundError as error:
+    raise explain_missing_module(error, "fastapi") from error
 
 from toolwire.core.errors import DefinitionError
 from toolwire.protocols.openapi.document.versions import RELEASES, Version, as_version

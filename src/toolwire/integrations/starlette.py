@@ -12,10 +12,15 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final, Literal, NamedTuple, TypeVar, Unpack
 
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Mount, Route
+from toolwire.core.lazy_import import explain_missing_module
+
+try:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Mount, Route
+except ModuleNotFoundError as error:
+    raise explain_missing_module(error, "starlette") from error
 
 from toolwire.core.errors import DefinitionError
 from toolwire.protocols.openapi.document.versions import Version, as_version

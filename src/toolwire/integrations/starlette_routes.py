@@ -12,10 +12,15 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Match, Mount, Route
+from toolwire.core.lazy_import import explain_missing_module
+
+try:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Match, Mount, Route
+except ModuleNotFoundError as error:
+    raise explain_missing_module(error, "starlette") from error
 
 from .wires import AppWires, choose_paths
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from a2wsgi import WSGIMiddleware
+from toolwire.core.lazy_import import explain_missing_module
+
+try:
+    from a2wsgi import WSGIMiddleware
+except ModuleNotFoundError as error:
+    raise explain_missing_module(error, "wsgi") from error
 
 from toolwire.client.transport.in_process import Asgi
 

@@ -41,21 +41,17 @@ from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import read_connections
 from toolwire.opentool.keys import read_keys
 from toolwire.protocols import BUILTIN
+from toolwire.server.app import App
+from toolwire.server.http.deadlines import Deadlines
+from toolwire.server.http.trusted_proxies import TrustedProxies
+from toolwire.server.run.host_consent import count_own_asking_tools, describe_host_consent
+from toolwire.server.stdio import run_stdio
 from toolwire.stores.paths import WAKE_VARIABLE, find_state_places
-
-try:
-    from toolwire.server.app import App
-    from toolwire.server.http.deadlines import Deadlines
-    from toolwire.server.http.process import TlsFiles, serve, serve_reloading, serve_workers
-    from toolwire.server.http.trusted_proxies import TrustedProxies
-    from toolwire.server.run.host_consent import count_own_asking_tools, describe_host_consent
-    from toolwire.server.stdio import run_stdio
-except ModuleNotFoundError as error:
-    raise UsageError(f"Serving needs {error.name}: pip install 'toolwire[server]'.") from error
 
 if TYPE_CHECKING:
     from toolwire.console.front import ConsoleFront
     from toolwire.gateway.gateway_app import GatewayApp
+    from toolwire.server.http.process import TlsFiles
 
 _NAMED: Final = 8
 _LONGEST_ROOT_PATH: Final = 200
@@ -210,6 +206,8 @@ def _serve(
             print(note, file=sys.stderr, flush=True)
         run_stdio(app)
         return OK
+    from toolwire.server.http.process import serve, serve_reloading, serve_workers  # RE-04: --stdio needs no uvicorn
+
     announce = _build_announcer([box.catalog() for box in boxes], keys=_describe_keys(settings), note=note)
     place: ListenAddress = {
         "host": arguments.host,
@@ -304,6 +302,8 @@ def _read_listening(arguments: argparse.Namespace) -> TlsFiles | None:
         return None
     if arguments.tls_cert is None or arguments.tls_key is None:
         raise UsageError("--tls-cert and --tls-key belong together: give both.")
+    from toolwire.server.http.process import TlsFiles  # loads uvicorn
+
     tls = TlsFiles(arguments.tls_cert, arguments.tls_key)
     tls.check()
     return tls

@@ -21,10 +21,15 @@ from time import monotonic
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
-from uvicorn import Config
-from uvicorn.config import STARTUP_FAILURE
-from uvicorn.supervisors import ChangeReload, Multiprocess
-from uvicorn.supervisors.multiprocess import Process
+from toolwire.core.lazy_import import explain_missing_module
+
+try:
+    from uvicorn import Config
+    from uvicorn.config import STARTUP_FAILURE
+    from uvicorn.supervisors import ChangeReload, Multiprocess
+    from uvicorn.supervisors.multiprocess import Process
+except ModuleNotFoundError as error:
+    raise explain_missing_module(error, "server") from error
 
 from toolwire.core.errors import DefinitionError, ToolwireError
 from toolwire.telemetry.logs import is_json_log, log_json

@@ -6,7 +6,12 @@ import asyncio
 import contextlib
 from socket import socket
 
-from uvicorn import Config, Server
+from toolwire.core.lazy_import import explain_missing_module
+
+try:
+    from uvicorn import Config, Server
+except ModuleNotFoundError as error:
+    raise explain_missing_module(error, "server") from error
 
 _TICK_S = 1.0
 """How often the date in the responses is set anew."""

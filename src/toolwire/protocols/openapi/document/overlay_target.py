@@ -15,13 +15,19 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 import jsonschema_rs
-from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError
-from jsonpath_rfc9535.filter_expressions import Expression, FilterQuery
-from jsonpath_rfc9535.function_extensions import ExpressionType, FilterFunction
-from jsonpath_rfc9535.node import JSONPathNode
-from jsonpath_rfc9535.query import JSONPathQuery
-from jsonpath_rfc9535.segments import JSONPathRecursiveDescentSegment, JSONPathSegment
-from jsonpath_rfc9535.selectors import FilterSelector, IndexSelector, JSONPathSelector, NameSelector
+
+from toolwire.core.lazy_import import explain_missing_module
+
+try:
+    from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError
+    from jsonpath_rfc9535.filter_expressions import Expression, FilterQuery
+    from jsonpath_rfc9535.function_extensions import ExpressionType, FilterFunction
+    from jsonpath_rfc9535.node import JSONPathNode
+    from jsonpath_rfc9535.query import JSONPathQuery
+    from jsonpath_rfc9535.segments import JSONPathRecursiveDescentSegment, JSONPathSegment
+    from jsonpath_rfc9535.selectors import FilterSelector, IndexSelector, JSONPathSelector, NameSelector
+except ModuleNotFoundError as error:
+    raise explain_missing_module(error, "overlay") from error
 
 from toolwire.framing.jsontext import MAX_DEPTH
 from toolwire.validation.patterns import is_pattern
