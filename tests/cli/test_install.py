@@ -47,11 +47,11 @@ def read(file: Path) -> Any:
     return jsontext.read(file.read_bytes())
 
 
-def list_tools(entry: dict[str, Any]) -> list[str]:
+def list_tools(entry: dict[str, Any], folder: Path = Path("/")) -> list[str]:
     """Start the entry as a host does, in a folder of its own, and return the names of its tools."""
 
     async def start() -> list[str]:
-        parameters = StdioServerParameters(command=entry["command"], args=entry["args"], cwd="/")
+        parameters = StdioServerParameters(command=entry["command"], args=entry["args"], cwd=folder)
         async with Client(stdio_client(parameters)) as client:
             return [tool.name for tool in (await client.list_tools()).tools]
 
@@ -72,6 +72,22 @@ def test_host_starts_the_tools_of_its_installed_entry(host: str, home: Path, des
     assert (home / place).stat().st_mode & 0o777 == 0o600
     again = toolwire("install", host, desk, "--name", "desk")
     assert again.out == f"{HOSTS[host].title} has desk already.\n"
+
+
+@pytest.mark.requirement("AT-32")
+@pytest.mark.parametrize("host", FILES)
+def test_folder_that_a_host_opens_cannot_replace_a_module_of_an_installed_entry(
+    host: str, home: Path, desk: Path, toolwire: Run, tmp_path: Path
+) -> None:
+    assert toolwire("install", host, desk, "--name", "desk").code == 0
+    place, section, _ = FILES[host]
+    entry = read(home / place)[section]["desk"]
+    opened, marker = tmp_path / "opened", tmp_path / "ran"
+    (opened / "toolwire").mkdir(parents=True)
+    for module in ("shlex.py", "json.py", "toolwire.py", "toolwire/__init__.py", "sitecustomize.py", "runpy.py"):
+        (opened / module).write_text(f"open({str(marker)!r}, 'w')\nraise SystemExit(7)\n")
+    assert "add" in list_tools(entry, opened)
+    assert not marker.exists()
 
 
 @pytest.mark.requirement("MC-04")
@@ -181,7 +197,7 @@ def test_key_is_written_as_a_reference_and_never_as_text(
     wanted = [
         *("serve", url, "--key-env", "PET_KEY", "--include", "all", "--tag", "pet", "--tag", "x y", "--stdio"),
     ]
-    assert sorted(entry["args"][2:]) == sorted(wanted)
+    assert sorted(entry["args"][3:]) == sorted(wanted)
     referred = {"claude-code": "${PET_KEY}", "cursor": "${env:PET_KEY}", "vscode": "${env:PET_KEY}"}
     referred["windsurf"] = "${env:PET_KEY}"
     assert entry.get("env") == ({"PET_KEY": referred[host]} if host in referred else None)
@@ -189,7 +205,7 @@ def test_key_is_written_as_a_reference_and_never_as_text(
     told = toolwire("install", host, url, "--name", "two", "--header-env", "X-Key=PET_KEY", "--header", "X-Version: 2")
     assert told.code == 0
     second = read(home / place)[section]["two"]
-    assert second["args"][4:8] == ["--header", "X-Version: 2", "--header-env", "X-Key=PET_KEY"]
+    assert second["args"][5:9] == ["--header", "X-Version: 2", "--header-env", "X-Key=PET_KEY"]
     assert second.get("env") == entry.get("env")
     refused = toolwire("install", host, url, "--key", "hunter2")
     assert (refused.code, "hunter2" in refused.err) == (2, False)
@@ -203,7 +219,7 @@ def test_relative_paths_are_made_absolute_or_refused(
     overlay = desk.parent / "mine.yaml"
     told = toolwire("install", "cursor", desk.name, "petstore.example", "--overlay", "mine.yaml", "--print")
     arguments = json.loads(told.out.partition(":\n")[2])["mcpServers"][desk.stem]["args"]
-    assert arguments[2:] == [
+    assert arguments[3:] == [
         *("serve", str(desk), "https://petstore.example", "--overlay", str(overlay), "--stdio"),
     ]
     assert Path(desk.parent / "mine.yaml") == overlay

@@ -14,9 +14,12 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Outcome
-from toolwire import connect_sync
+from toolwire import Answer, connect_sync
+from toolwire.client import Session
 from toolwire.client.transport.server_command import read_server_command
 from toolwire.core.check import Question
+from toolwire.core.connect_error import ConnectError
+from toolwire.stores import MemoryGrants
 from toolwire.stores.consent.agreed_digests import open_agreed_commands
 
 Run = Callable[..., Outcome]
@@ -38,21 +41,26 @@ def target(command: str, state: Path) -> str:
     """A target whose command was agreed to."""
     known = read_server_command(f"stdio:{command}")
     assert known is not None
-    open_agreed_commands(state).add(known.digest, str(known))
+    open_agreed_commands(state).add(known.digest, known.summary)
     return f"stdio:{command}"
 
 
 @pytest.mark.requirement("MC-02")
 def test_the_user_sees_the_whole_command_and_agrees_once(command: str, terminal: Callable[..., Any]) -> None:
-    first = terminal("tools", f"stdio:TOKEN=hidden {command}", COLUMNS="1000")
-    first.wait_for(b"Run it, now and whenever you name exactly this command? [y/N] ")
-    asked = first.shown.decode()
-    assert f"TOKEN=*** {command}" in asked.replace("\r\n", "\n")
-    assert "it is given   TOKEN" in asked
-    assert "hidden" not in asked
+    # As from a shell that has filled in $SHOP_TOKEN.
+    first = terminal(
+        "tools", f"stdio:TOKEN=hidden-by-its-name {command}", SHOP_TOKEN="hidden-by-its-name", COLUMNS="1000"
+    )
+    first.wait_for(b"Run it, now and whenever you name exactly this command for this folder? [y/N] ")
+    asked = first.shown.decode().replace("\r\n", "\n")
+    program = Path(sys.executable)
+    linked = f", a link to {program.resolve()}" if program.resolve() != program else ""
+    assert f"\n  {command}\n  the program   {program}{linked}\n  in the folder {Path.cwd()}\n" in asked
+    assert "\n  it is given   TOKEN=$SHOP_TOKEN\n" in asked
+    assert "hidden-by-its-name" not in asked
     first.type("y")
     assert first.end() == 0
-    second = terminal("tools", f"stdio:TOKEN=another {command}")
+    second = terminal("tools", f"stdio:TOKEN=$SHOP_TOKEN {command}", SHOP_TOKEN="another")
     assert second.end() == 0
     assert b"Run it" not in second.shown
     assert b"shred" in second.shown
@@ -95,7 +103,8 @@ def test_each_command_with_a_target_accepts_a_program(target: str, toolwire: Run
 def test_an_entry_of_a_file_of_hosts_is_a_target(target: str, section: str, toolwire: Run, tmp_path: Path) -> None:
     words = shlex.split(target.removeprefix("stdio:"))
     file = tmp_path / "hosts.json"
-    file.write_text(json.dumps({section: {"desk": {"command": words[0], "args": words[1:]}}}))
+    entry = {"command": words[0], "args": words[1:], "cwd": str(Path.cwd())}
+    file.write_text(json.dumps({section: {"desk": entry}}))
     assert "shred" in toolwire("tools", f"{file}:desk").out
     missing = toolwire("tools", f"{file}:desc")
     assert (missing.code, missing.err) == (2, f"toolwire: {file} has no server 'desc'; it has: desk.\n")
@@ -115,13 +124,15 @@ def test_an_entry_with_a_url_is_that_url(site: str, toolwire: Run, tmp_path: Pat
 
 @pytest.mark.requirement("MC-02")
 def test_agreed_commands_are_listed_and_forgotten(target: str, toolwire: Run) -> None:
-    assert target in toolwire("connections").out
-    assert {"resource": target.removeprefix("stdio:"), "kind": "command", "issuer": "", "scopes": []} in json.loads(
+    placed = f"PWD={Path.cwd()} {target.removeprefix('stdio:')}"
+    assert f"stdio:{placed}  a command that you agreed to\n" in toolwire("connections").out
+    assert {"resource": placed, "kind": "command", "issuer": "", "scopes": []} in json.loads(
         toolwire("connections", "--json").out
     )
     assert toolwire("logout", target).code == 0
     assert toolwire("tools", target).code == 3
-    assert toolwire("logout", target).code == 1
+    gone = toolwire("logout", target)
+    assert (gone.code, f"in {Path.cwd()}: `toolwire connections` lists" in gone.err) == (1, True)
 
 
 @pytest.mark.requirement("MC-02", "MC-04")
@@ -134,10 +145,11 @@ def test_program_is_installed_in_a_host_with_a_reference_to_its_key(
     assert (refused.code, file.exists()) == (3, False), "the host has no terminal to ask at"
     known = read_server_command(keyed)
     assert known is not None
-    open_agreed_commands(state).add(known.digest, str(known))
+    open_agreed_commands(state).add(known.digest, known.summary)
     assert toolwire("install", "cursor", keyed, "--name", "shop", "--file", str(file), "--agree").code == 0
     entry = json.loads(file.read_text())["mcpServers"]["shop"]
-    assert entry["args"] == ["-m", "toolwire", "serve", keyed, "--agree", "--stdio"]
+    placed = keyed.replace("stdio:", f"stdio:PWD={Path.cwd()} ")
+    assert entry["args"] == ["-P", "-m", "toolwire", "serve", placed, "--agree", "--stdio"]
     assert entry["env"] == {"SHOP_TOKEN": "${env:SHOP_TOKEN}"}
     assert "theirs" not in file.read_text()
     literal = toolwire("install", "cursor", target.replace("stdio:", "stdio:TOKEN=theirs "), "--file", str(file))
@@ -190,3 +202,236 @@ def test_program_is_served_over_every_protocol(bridge: str, protocol: str) -> No
         assert remote.call("add", {"a": 2, "b": 3}).unwrap() == 5
         assert remote.call("shred", {"pages": [1]}).unwrap() == "shredded"
     assert "shred" in asked
+
+
+# What the question shows, and what asks again
+
+
+PROGRAM = """
+import json, os, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    known = {
+        "initialize": {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "Box"}},
+        "tools/list": {"tools": [{"name": "say", "inputSchema": {"type": "object"}}]},
+        "tools/call": {"content": [{"type": "text", "text": "WHO"}]},
+    }
+    result = known.get(asked["method"])
+    answer = {"result": result} if result else {"error": {"code": -32601, "message": "unknown"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
+"""
+
+
+def build_project(folder: Path, who: str, **entry: Any) -> Path:
+    """Write a project with ``server.py`` and an mcp.json that starts it, and return its folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "server.py").write_text(PROGRAM.replace("WHO", who))
+    given = {"command": sys.executable, "args": ["server.py"], **entry}
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"box": given}}))
+    return folder
+
+
+def say(target: str) -> str | None:
+    """Return who answers at ``target``, or None where the user did not agree to its command."""
+    try:
+        with connect_sync(target, approve=lambda _: True) as remote:
+            return str(remote.call("say").unwrap())
+    except ConnectError as error:
+        if "you have not agreed to this command yet" not in str(error):
+            raise
+        return None
+
+
+def agree_to(target: str, state: Path) -> None:
+    command = read_server_command(target)
+    assert command is not None
+    open_agreed_commands(state).add(command.digest, command.summary)
+
+
+@pytest.mark.requirement("AT-33", "MC-02")
+def test_question_shows_each_literal_and_names_what_can_load_code(
+    terminal: Callable[..., Any], tmp_path: Path, state: Path
+) -> None:
+    env = {"PYTHONPATH": "./evil", "MODE": "fast\x1b[2J", "TOKEN": "${env:SHOP_TOKEN}", "node_options": "-r ./x.js"}
+    project = build_project(tmp_path / "box", "box", env=env)
+    asking = terminal("tools", f"{project / 'mcp.json'}:box", SHOP_TOKEN="hidden-by-its-name", COLUMNS="1000")
+    asking.wait_for(b"[y/N] ")
+    asked = re.sub(r"\x1b\[[0-9;]*m", "", asking.shown.decode().replace("\r\n", "\n"))
+    for line in (
+        f"  in the folder {project}",
+        "  it is given   PYTHONPATH=./evil",
+        "  it is given   TOKEN=${env:SHOP_TOKEN}",
+        "  it is given   node_options=-r ./x.js",
+        "  PYTHONPATH, node_options can make it run other code: check the value.",
+    ):
+        assert f"\n{line}\n" in asked
+    assert "\x1b[2J" not in asking.shown.decode()
+    assert "hidden-by-its-name" not in asked
+    asking.type("y")
+    assert asking.end() == 0
+    kept = (state / "commands.json").read_text()
+    assert "MODE=***" in kept, "a literal may be a secret, and this list is kept"
+    assert "hidden-by-its-name" not in kept
+    assert "PYTHONPATH=./evil" in kept
+
+
+@pytest.mark.requirement("AT-33", "AT-45", "MC-02")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"env": {"MODE": "slow", "TOKEN": "${SHOP_TOKEN}"}},
+        {"env": {"MODE": "fast", "TOKEN": "${OTHER_TOKEN}"}},
+        {"env": {"MODE": "fast", "TOKEN": "theirs"}},
+        {"env": {"MODE": "fast", "TOKEN": "${SHOP_TOKEN}", "LD_PRELOAD": "./x.so"}},
+        {"env": {"TOKEN": "${SHOP_TOKEN}"}},
+        {"cwd": "sub"},
+        {"args": ["server.py", "--all"]},
+        {"command": "./python"},
+    ],
+)
+def test_changed_entry_of_a_file_is_asked_about_again(
+    change: dict[str, Any], toolwire: Run, tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SHOP_TOKEN", "OTHER_TOKEN"):
+        monkeypatch.setenv(name, "theirs")
+    env = {"MODE": "fast", "TOKEN": "${SHOP_TOKEN}"}
+    project = build_project(tmp_path / "box", "box", env=env)
+    build_project(project / "sub", "sub")
+    (project / "python").symlink_to(sys.executable)
+    target = f"{project / 'mcp.json'}:box"
+    agree_to(target, state)
+    monkeypatch.setenv("SHOP_TOKEN", "renewed")
+    assert "say" in toolwire("tools", target).out, "the value of a reference may change"
+    build_project(project, "box", **{"env": env, **change})
+    refused = toolwire("tools", target)
+    assert (refused.code, "was not run: it was denied" in refused.err) == (3, True)
+
+
+@pytest.mark.requirement("AT-45")
+@pytest.mark.parametrize("entry", [{}, {"cwd": "."}, {"command": "./run.sh", "args": []}, {"args": ["./server.py"]}])
+def test_consent_to_a_program_of_one_folder_holds_for_no_other(
+    entry: dict[str, Any], tmp_path: Path, state: Path
+) -> None:
+    targets = []
+    for name in ("trusted", "other"):
+        project = build_project(tmp_path / name, name, **entry)
+        (project / "run.sh").write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} server.py\n")
+        (project / "run.sh").chmod(0o755)
+        targets.append(f"{project / 'mcp.json'}:box")
+    agree_to(targets[0], state)
+    assert say(targets[0]) == "trusted"
+    assert say(targets[1]) is None
+
+
+@pytest.mark.requirement("AT-45")
+def test_consent_to_a_command_holds_in_the_folder_where_it_was_given(
+    toolwire: Run, tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trusted, other = (build_project(tmp_path / name, name) for name in ("trusted", "other"))
+    target = f"stdio:{shlex.quote(sys.executable)} server.py"
+    monkeypatch.chdir(trusted)
+    agree_to(target, state)
+    assert say(target) == "trusted"
+    monkeypatch.chdir(other)
+    assert say(target) is None
+    placed = target.replace("stdio:", f"stdio:PWD={trusted} ")
+    assert say(placed) == "trusted", "the folder can be named from everywhere"
+    assert toolwire("logout", placed).code == 0
+    monkeypatch.chdir(trusted)
+    assert say(target) is None
+
+
+@pytest.mark.requirement("AT-45")
+def test_another_program_first_in_path_or_behind_a_link_is_asked_about(
+    toolwire: Run, tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_program(file: Path, who: str) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"#!{sys.executable}\n{PROGRAM.replace('WHO', who)}")
+        file.chmod(0o755)
+
+    first, second = tmp_path / "first", tmp_path / "second"
+    write_program(second / "box-v1", "good")
+    write_program(second / "box-v2", "bad")
+    (second / "box").symlink_to(second / "box-v1")
+    monkeypatch.setenv("PATH", f"{first}:{second}:/usr/bin:/bin")
+    agree_to("stdio:box", state)
+    assert say("stdio:box") == "good"
+    write_program(first / "box", "bad")
+    assert say("stdio:box") is None
+    (first / "box").unlink()
+    assert say("stdio:box") == "good"
+    (second / "box").unlink()
+    (second / "box").symlink_to(second / "box-v2")
+    assert say("stdio:box") is None
+    assert "you are asked" in toolwire("logout", "stdio:box").out, "an agreement can end after its program has changed"
+
+
+@pytest.mark.requirement("AT-45")
+def test_link_that_is_swapped_after_consent_starts_nothing(tmp_path: Path, state: Path) -> None:
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    for file in (good, bad):
+        file.write_text(f"#!{sys.executable}\n{PROGRAM.replace('WHO', file.name)}")
+        file.chmod(0o755)
+    link = tmp_path / "box"
+    link.symlink_to(good)
+
+    def swap(_: object) -> bool:
+        link.unlink()
+        link.symlink_to(bad)
+        return True
+
+    with (
+        pytest.raises(ConnectError, match="leads to another file than"),
+        connect_sync(f"stdio:{link}", approve_command=swap),
+    ):
+        pass
+
+
+@pytest.mark.requirement("AT-45")
+def test_permission_for_a_program_of_one_folder_holds_for_no_other(tmp_path: Path, state: Path) -> None:
+    targets = []
+    for name in ("trusted", "other"):
+        serve = ["-P", "-m", "toolwire", "serve", "desk.py", "--stdio"]
+        project = build_project(tmp_path / name, name, args=serve)
+        (project / "desk.py").write_text(DESK)
+        targets.append(f"{project / 'mcp.json'}:box")
+    session = Session(grants=MemoryGrants())
+    asked: list[str] = []
+
+    def approve(question: Question) -> Answer:
+        asked.append(question.site)
+        return Answer(allowed=True, always=True)
+
+    for target, questions in ((targets[0], 1), (targets[0], 1), (targets[1], 2)):
+        with connect_sync(
+            target, approve=approve, approve_command=lambda _: True, session=session, name="box"
+        ) as remote:
+            assert remote.call("say").ok
+        assert len(asked) == questions
+    assert len(set(asked)) == 2
+
+
+DESK = """
+from toolwire import Toolkit
+
+kit = Toolkit("Desk")
+
+@kit.tool(blanket_allowed=True)
+def say() -> str:
+    \"\"\"Say it.\"\"\"
+    return "said"
+"""
+
+
+@pytest.mark.requirement("AT-45")
+def test_entry_of_a_project_starts_beside_the_folder_of_its_host(tmp_path: Path, state: Path) -> None:
+    project = build_project(tmp_path / "box", "box")
+    for folder in (".cursor", ".vscode"):
+        (project / folder).mkdir()
+        file = (project / "mcp.json").rename(project / folder / "mcp.json")
+        agree_to(f"{file}:box", state)
+        assert say(f"{file}:box") == "box"
+        file.rename(project / "mcp.json")

@@ -7,6 +7,7 @@ import json
 import os
 import select
 import shlex
+import shutil
 import sys
 import threading
 from collections.abc import Callable
@@ -119,7 +120,7 @@ def test_program_runs_only_after_the_user_agreed_to_its_command_once(program: Wr
         pass
     with connect_sync(target, approve_command=note) as remote:
         assert {tool.name for tool in remote.tools} == {"run", "environment", "die", "other"}
-    assert seen == [target.removeprefix("stdio:")] * 2
+    assert seen == [f"PWD={Path.cwd()} {target.removeprefix('stdio:')}"] * 2
     with connect_sync(target) as remote:  # now and later, without a question
         assert remote.tools
     with pytest.raises(ConnectError, match="you have not agreed"), connect_sync(f"{target} --other"):
@@ -127,10 +128,11 @@ def test_program_runs_only_after_the_user_agreed_to_its_command_once(program: Wr
 
 
 @pytest.mark.requirement("MC-02")
-def test_command_digest_covers_command_arguments_folder_and_variable_names_only(
+def test_command_digest_covers_command_arguments_folder_and_variables_as_they_are_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("KEY", "1")
+    monkeypatch.setenv("FILLED_IN", "a-key-from-a-shell")
 
     def digest(text: str) -> str:
         command = read_server_command(f"stdio:{text}")
@@ -138,11 +140,15 @@ def test_command_digest_covers_command_arguments_folder_and_variable_names_only(
         return command.digest
 
     first = digest("A=x server 'a b'")
-    assert first == digest("A=$KEY server 'a b'")
     others = ["A=x server a b", "server 'a b'", "B=x server 'a b'", "A=x B=x server 'a b'", "A=x other 'a b'"]
-    assert len({first, *map(digest, others)}) == 6
-    moved = ServerCommand(words=("server", "a b"), variables={"A": "x"}, folder="/tmp")
-    assert moved.digest != first
+    others += ["A=y server 'a b'", "A=$KEY server 'a b'", "PWD=/ A=x server 'a b'"]
+    assert len({first, *map(digest, others)}) == 9
+    by_reference = digest("A=$KEY server")
+    monkeypatch.setenv("KEY", "2")
+    assert digest("A=$KEY server") == by_reference
+    assert digest("A=a-key-from-a-shell server") == digest("A=$FILLED_IN server")
+    assert digest("PATH=a-key-from-a-shell server") != digest("PATH=$FILLED_IN server")
+    assert digest("sh -c x") == digest(f"PWD={Path.cwd()} {shutil.which('sh')} -c x")
 
 
 @pytest.mark.requirement("MC-02")

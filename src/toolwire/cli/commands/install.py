@@ -72,7 +72,7 @@ def _agree_to_command(text: str) -> bool:
         return True
     if not confirm_command(command):
         return False
-    agreed.add(command.digest, str(command))
+    agreed.add(command.digest, command.summary)
     return True
 
 
@@ -135,7 +135,8 @@ def _build_command(arguments: argparse.Namespace) -> list[str]:
         raise UsageError("install needs a TARGET, or --connections FILE.")
     if arguments.key is not None:
         raise UsageError("A key is not written into a file that other programs read: use --key-env NAME.")
-    command = [sys.executable, "-m", "toolwire", "serve", *map(_make_absolute, arguments.targets)]
+    # AT-32: without -P, a file of the folder that the host opens could take the place of a module.
+    command = [sys.executable, "-P", "-m", "toolwire", "serve", *map(_make_absolute, arguments.targets)]
     for action in list_commands(__version__)["serve"]._actions:
         if not action.option_strings or action.dest not in arguments:
             continue
@@ -172,9 +173,10 @@ def _make_absolute(text: str) -> str:
         return f"{target.path.resolve()}{name}"
     if isinstance(target, ModuleTarget):
         raise UsageError(f"{shlex.quote(text)} depends on the folder that it is started in: give its file instead.")
-    if text.startswith(PREFIX):
-        return text
-    if read_server_command(text) is not None:  # an entry of a file
+    if (command := read_server_command(text)) is not None and text.startswith(PREFIX):
+        # AT-45: a host has another folder and another PATH, so both are written.
+        return f"{PREFIX}{command}"
+    if command is not None:  # an entry of a file
         file, _, name = text.rpartition(":")
         return f"{Path(file).resolve()}:{name}"
     if file_url(text):

@@ -47,7 +47,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _forget_command(command: ServerCommand) -> int:
     # MC-02
-    if not open_agreed_commands(find_state_folder()).remove(command.digest):
-        raise ToolwireError(f"You did not agree to {command}: `toolwire connections` lists those that you agreed to.")
-    print(f"Before {escaped(str(command))} runs again, you are asked.")
+    agreed = open_agreed_commands(find_state_folder())
+    # The program may have moved or changed since: then only the text is the same.
+    same = [digest for digest, text in agreed.list_all().items() if text == command.summary]
+    removed = [agreed.remove(digest) for digest in {command.digest, *same}]
+    if not any(removed):
+        raise ToolwireError(
+            f"You did not agree to {command.name} in {command.folder}: "
+            "`toolwire connections` lists the commands that you agreed to, each with its folder as PWD."
+        )
+    print(f"Before {escaped(command.name)} runs again in {escaped(command.folder)}, you are asked.")
     return OK

@@ -117,10 +117,10 @@ class ConnectionFactory:
         if not agreed.has(command.digest):
             if approve is None:
                 text = "you have not agreed to this command yet: pass approve_command=, or use it once at a terminal."
-                raise ConnectError(f"{command} was not run: {text}", kind=Kind.DENIED)
+                raise ConnectError(f"{command.name} was not run: {text}", kind=Kind.DENIED)
             if approve(command) is not True:
-                raise ConnectError(f"{command} was not run: it was denied.", kind=Kind.DENIED)
-            agreed.add(command.digest, str(command))
+                raise ConnectError(f"{command.name} was not run: it was denied.", kind=Kind.DENIED)
+            agreed.add(command.digest, command.summary)
         return ServerProgram(command)
 
     def open_event_stream(self) -> EventStreamServer | None:
@@ -310,7 +310,7 @@ class ConnectionFactory:
         options = self.options
         if options.command is not None and found.peer is None:
             meaning = found.probes[-1].meaning if found.probes else "it did not answer."
-            raise ConnectError(f"There is no MCP server at stdio:{options.command}: {meaning}", found.probes)
+            raise ConnectError(f"There is no MCP server at stdio:{options.command.name}: {meaning}", found.probes)
         if found.peer is not None:
             resources = Resources(secrets.token_bytes(32))
             peer = replace(found.peer, origins=options.origins, resources=resources, result_limits=options.caps)

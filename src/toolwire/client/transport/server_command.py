@@ -2,10 +2,12 @@
 
 Rules:
 - Only the user writes such a target. No document, redirect or other text of a site leads to a command.
-- No shell reads the command. Its digest covers the command, its arguments, its folder and the names of its variables.
+- No shell reads the command. Its digest covers the program that is found, the file that this leads to, the arguments,
+  the folder, and its variables as they are written: the text of a literal, the name of a reference.
+- The program starts in that folder: for an entry that of its project, for ``stdio:`` the current one or ``PWD=FOLDER``.
 - The program gets a few harmless variables of this process, and those that the target names; no other.
 """
-# MC-02
+# MC-02, AT-33, AT-45
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ import hashlib
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path, PurePath
@@ -40,25 +43,78 @@ _INHERITED: Final = (
     *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
 )
 _LABEL_LENGTH: Final = 24
+HIDDEN: Final = "***"
+_FOLDER_VARIABLE: Final = "PWD"
+_PROJECT_FOLDERS: Final = frozenset((".cursor", ".vscode", ".zed"))
+"""Folders in which a host keeps the file of a project; its servers start beside them."""
+_MIN_EXPANDED: Final = 8
+_CODE_VARIABLES: Final = frozenset(
+    (
+        *(
+            "PATH",
+            "SHELL",
+            "HOME",
+            "IFS",
+            "ENV",
+            "BASH_ENV",
+            "BASHOPTS",
+            "SHELLOPTS",
+            "PS4",
+            "PROMPT_COMMAND",
+            "ZDOTDIR",
+        ),
+        *("GCONV_PATH", "LOCPATH", "OPENSSL_CONF", "OPENSSL_MODULES", "GIO_EXTRA_MODULES", "TCLLIBPATH"),
+        *("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "PYTHONBREAKPOINT", "PYTHONWARNINGS"),
+        *("PYTHONPLATLIBDIR", "PYTHONPYCACHEPREFIX", "PYTHONEXECUTABLE", "PYTHONCASEOK", "VIRTUAL_ENV"),
+        *("NODE_OPTIONS", "NODE_PATH", "NODE_REPL_EXTERNAL_MODULE", "BUN_OPTIONS", "DENO_DIR"),
+        *("PERL5OPT", "PERL5LIB", "PERLLIB", "PERL5DB", "RUBYOPT", "RUBYLIB", "BUNDLE_GEMFILE", "GEM_HOME", "GEM_PATH"),
+        *("CLASSPATH", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "JAVA_HOME", "MAVEN_OPTS"),
+        *("DOTNET_STARTUP_HOOKS", "DOTNET_ADDITIONAL_DEPS", "DOTNET_ROOT", "CORECLR_PROFILER", "CORECLR_PROFILER_PATH"),
+        *("LUA_INIT", "LUA_PATH", "LUA_CPATH", "PHPRC", "PHP_INI_SCAN_DIR", "R_PROFILE", "R_PROFILE_USER", "R_HOME"),
+        *(
+            "JULIA_LOAD_PATH",
+            "JULIA_DEPOT_PATH",
+            "GOFLAGS",
+            "GOPATH",
+            "GOROOT",
+            "GOPROXY",
+            "RUSTC_WRAPPER",
+            "RUSTFLAGS",
+        ),
+        *("EDITOR", "VISUAL", "PAGER", "BROWSER", "MANPAGER", "LESSOPEN", "SSH_ASKPASS", "SUDO_ASKPASS", "DOCKER_HOST"),
+    )
+)
+_CODE_PREFIXES: Final = (
+    *("LD_", "DYLD_", "GIT_", "NPM_CONFIG_", "YARN_", "PNPM_", "PIP_", "UV_", "CARGO_", "BASH_FUNC_", "XDG_CONFIG_"),
+    *("XDG_DATA_", "QT_", "GTK_", "LUA_"),
+)
+"""Such variables name code, folders of code, or files of settings that do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCommand:
     """A program that speaks MCP on its standard input and output: ``words`` are its command and arguments.
 
-    ``variables`` are the variables that it gets in addition to the harmless ones. ``folder`` is where it starts, or
-    ``""`` for the current folder.
+    ``variables`` are the variables that it gets in addition to the harmless ones, and ``written`` are these as the
+    target writes them: with references in place of values. ``folder`` is where it starts. ``program`` is the file that
+    the first word leads to, or ``""`` if there is none, and ``program_file`` the same after all links are followed.
+    ``str(command)`` is a target without ``stdio:`` that means the same from everywhere.
     """
 
     words: tuple[str, ...]
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    written: Mapping[str, str] = field(default_factory=dict, repr=False)
     folder: str = ""
+    program: str = ""
+    program_file: str = ""
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the command, its arguments, its folder, and the names of its variables."""
-        # Values are left out: a new key is no new program, and no digest of a key is kept anywhere.
-        parts: list[Json] = [list(self.words), sorted(self.variables), self.folder]
+        """The SHA-256 of all that decides what runs."""
+        # AT-33, AT-45. The value of a reference is left out: a new key is no new program.
+        program = [self.program, self.program_file] if self.program else [self.words[0]]
+        variables: list[Json] = [[name, self.written[name]] for name in sorted(self.written)]
+        parts: list[Json] = [*program, list(self.words[1:]), variables, self.folder]
         return hashlib.sha256(jsontext.write(parts)).hexdigest()
 
     @property
@@ -68,15 +124,51 @@ class ServerCommand:
         name = re.sub(r"[^a-z0-9]+", "-", PurePath(self.words[0]).name.lower())[:_LABEL_LENGTH].strip("-") or "program"
         return f"https://{name}-{self.digest[:32]}.{_PROGRAM_DOMAIN}/mcp"
 
+    @property
+    def name(self) -> str:
+        """The command as it is written, without its variables."""
+        return shlex.join(self.words)
+
+    @property
+    def code_variables(self) -> tuple[str, ...]:
+        """The variables of the target that can decide which code runs."""
+        return tuple(name for name in sorted(self.written) if _can_load_code(name))
+
+    @property
+    def summary(self) -> str:
+        """The command for a list: like ``str(command)``, but a literal that may be a secret is ``***``."""
+        # D-26: the list is stored.
+        return self._join({name: self._hide_literal(name) for name in self.written})
+
     def build_environment(self) -> dict[str, str]:
         """Return the whole environment of the program."""
-        given = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        return {**given, **self.variables}
+        return _add_inherited(self.variables)
+
+    def find_change(self) -> str:
+        """Return in one sentence why this is not the program that was agreed to any more; ``""`` if it is."""
+        if self.folder and os.path.realpath(self.folder) != self.folder:
+            return f"{self.folder} leads to another folder now"
+        if self.folder and not Path(self.folder).is_dir():
+            return f"there is no folder {self.folder}"
+        if not self.program:
+            return "there is no such program"
+        if os.path.realpath(self.program) != self.program_file:
+            return f"{self.program} leads to another file than {self.program_file} now"
+        return ""
 
     def __str__(self) -> str:
-        """Show the command in full, and its variables by their names."""
-        # The values may be secrets.
-        return " ".join([*(f"{name}=***" for name in sorted(self.variables)), shlex.join(self.words)])
+        """Show all that decides what runs: the folder, the variables as they are written, the program."""
+        return self._join(dict(self.written))
+
+    def _join(self, variables: Mapping[str, str]) -> str:
+        folder = {_FOLDER_VARIABLE: self.folder} if self.folder else {}
+        assigned = (*folder.items(), *sorted(variables.items()))
+        before = [f"{name}={_quote(text)}" for name, text in assigned]
+        return " ".join([*before, shlex.join((self.program or self.words[0], *self.words[1:]))])
+
+    def _hide_literal(self, name: str) -> str:
+        text = self.written[name]
+        return text if _REFERENCE.fullmatch(text) or _can_load_code(name) else HIDDEN
 
 
 def read_server_command(text: str) -> ServerCommand | None:
@@ -88,7 +180,9 @@ def read_server_command(text: str) -> ServerCommand | None:
     if text.startswith(PREFIX):
         return _read_words(text.removeprefix(PREFIX))
     entry = read_host_entry(text)
-    return _read_entry(entry, text) if entry is not None and "command" in entry else None
+    if entry is None or "command" not in entry:
+        return None
+    return _read_entry(entry, text, _find_project_folder(Path(text.rpartition(":")[0])))
 
 
 def list_references(text: str) -> tuple[str, ...]:
@@ -102,6 +196,8 @@ def list_references(text: str) -> tuple[str, ...]:
         match = _ASSIGNMENT.fullmatch(word)
         if match is None:
             break
+        if match["name"] == _FOLDER_VARIABLE:
+            continue
         found = [one["braced"] or one["plain"] for one in _REFERENCE.finditer(match["value"])]
         if not found:
             name = match["name"]
@@ -158,36 +254,86 @@ def _read_words(text: str) -> ServerCommand:
         words = shlex.split(text)
     except ValueError as error:
         raise DefinitionError(f"The command after stdio: cannot be read: {str(error).lower()}.") from error
-    variables: dict[str, str] = {}
+    written: dict[str, str] = {}
     while words and (match := _ASSIGNMENT.fullmatch(words[0])):
-        variables[match["name"]] = _resolve_references(match["value"], match["name"])
+        written[match["name"]] = match["value"]
         del words[0]
-    return _build_command(words, variables, "", "The target stdio:")
+    folder = written.pop(_FOLDER_VARIABLE, "")
+    written = {name: _restore_reference(name, value) for name, value in written.items()}
+    return _build_command(words, written, Path.cwd() / folder, "The target stdio:")
 
 
-def _read_entry(entry: Mapping[str, Json], where: str) -> ServerCommand:
+def _read_entry(entry: Mapping[str, Json], where: str, base: Path) -> ServerCommand:
     command, arguments, folder = entry.get("command"), entry.get("args", []), entry.get("cwd", "")
     if isinstance(command, dict):  # an older form of Zed
-        return _read_entry({**command, "command": command.get("path")}, where)
+        return _read_entry({**command, "command": command.get("path")}, where, base)
     variables = entry.get("env") or {}
     if not isinstance(command, str) or not isinstance(folder, str) or not isinstance(arguments, list):
         raise DefinitionError(f"{where}: its command and cwd must be texts, and its args an array.")
     if not all(isinstance(one, str) for one in arguments) or not isinstance(variables, dict):
         raise DefinitionError(f"{where}: its args must be an array of texts, and its env an object.")
-    resolved = {}
+    written = {}
     for name, value in variables.items():
         if _VARIABLE.fullmatch(name) is None or not isinstance(value, str):
             raise DefinitionError(f"{where}: env must have names of variables, each with a text.")
-        resolved[name] = _resolve_references(value, name)
-    return _build_command([command, *map(str, arguments)], resolved, folder, where)
+        written[name] = value
+    return _build_command([command, *map(str, arguments)], written, base / folder, where)
 
 
-def _build_command(words: list[str], variables: dict[str, str], folder: str, where: str) -> ServerCommand:
+def _find_project_folder(file: Path) -> Path:
+    """Return the folder in which the servers of ``file`` start: its own, or that of its project."""
+    folder = Path.cwd() / file.parent
+    return folder.parent if folder.name in _PROJECT_FOLDERS else folder
+
+
+def _build_command(words: list[str], written: dict[str, str], folder: Path, where: str) -> ServerCommand:
     if not words or not words[0]:
         raise DefinitionError(f"{where} names no command: write stdio:COMMAND ARGS.")
-    if any("\0" in word for word in (*words, *variables.values(), folder)):
+    if any("\0" in word for word in (*words, *written.values(), str(folder))):
         raise DefinitionError(f"{where}: a command cannot have a null character in it.")
-    return ServerCommand(words=tuple(words), variables=variables, folder=folder)
+    variables = {name: _resolve_references(value, name) for name, value in written.items()}
+    place = os.path.realpath(folder)
+    program = _find_program(words[0], Path(place), _add_inherited(variables).get("PATH", os.defpath))
+    return ServerCommand(
+        words=tuple(words),
+        variables=variables,
+        written=written,
+        folder=place,
+        program=program,
+        program_file=os.path.realpath(program) if program else "",
+    )
+
+
+def _find_program(word: str, folder: Path, search_path: str) -> str:
+    """Return the absolute path of the program that ``word`` names for a process in ``folder``, or ``""``."""
+    if os.path.dirname(word):
+        path = folder / word
+        return str(path) if path.is_file() else ""
+    places = (str(folder / one) for one in search_path.split(os.pathsep))
+    return shutil.which(word, path=os.pathsep.join(places)) or ""
+
+
+def _add_inherited(variables: Mapping[str, str]) -> dict[str, str]:
+    given = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    return {**given, **variables}
+
+
+def _quote(text: str) -> str:
+    return text if text == HIDDEN or _REFERENCE.fullmatch(text) else shlex.quote(text)
+
+
+def _can_load_code(name: str) -> bool:
+    upper = name.upper()
+    return upper in _CODE_VARIABLES or upper.startswith(_CODE_PREFIXES)
+
+
+def _restore_reference(name: str, value: str) -> str:
+    """Return ``value``, or the reference to the variable of this process that has it, which a shell has filled in."""
+    # D-26: "stdio:TOKEN=$TOKEN server" in double quotes is a reference to its author, and its value may be a secret.
+    if len(value) < _MIN_EXPANDED or _REFERENCE.search(value) or _can_load_code(name):
+        return value
+    same = sorted(key for key, text in os.environ.items() if text == value and _VARIABLE.fullmatch(key))
+    return f"${name if name in same else same[0]}" if same else value
 
 
 def _resolve_references(value: str, name: str) -> str:

@@ -126,7 +126,7 @@ class ServerProgram:
     @property
     def name(self) -> str:
         """What messages call the program: its command, shortened."""
-        text = str(self.command)
+        text = self.command.name
         return text if len(text) <= 100 else f"{text[:100]}..."
 
     def _find_process(self) -> _Process | None:
@@ -139,9 +139,11 @@ class ServerProgram:
             problem = unreachable(f"{self.name} ended, and is started again in {wait:.0f} s.", "ended", sent=False)
             return _allow_retry(problem, max(1, int(wait * 1000)))
         command = self.command
+        if change := command.find_change():  # AT-45: a link may lead elsewhere since the user agreed
+            return unreachable(f"{self.name} could not be started: {change}.", "refused", sent=False)
         try:
             popen = subprocess.Popen(  # noqa: S603 - the user agreed to this command
-                command.words,
+                (command.program, *command.words[1:]),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
