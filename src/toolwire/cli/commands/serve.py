@@ -38,12 +38,14 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolwireError
 from toolwire.core.long_call import is_long
 from toolwire.core.toolbox import Toolbox
+from toolwire.core.write_names import suspects_write
 from toolwire.gateway import read_connections
 from toolwire.opentool.keys import read_keys
 from toolwire.protocols import BUILTIN
 from toolwire.server.app import App
 from toolwire.server.http.deadlines import Deadlines
 from toolwire.server.http.trusted_proxies import TrustedProxies
+from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.server.run.host_consent import count_own_asking_tools, describe_host_consent
 from toolwire.server.stdio import run_stdio
 from toolwire.stores.paths import WAKE_VARIABLE, find_state_places
@@ -191,6 +193,7 @@ def _serve(
     settings, boxes, app = _prepare(replace(read_settings(), confirmations=confirmations), stdio=arguments.stdio)
     targets = [read_target(text) for text in settings.targets]
     _warn(arguments.host, settings, count_asking_tools(boxes))
+    _warn_of_writes(boxes)
     places = find_state_places(settings.state)
     if arguments.workers > 1 and settings.ledger is None and places.ledger is None:
         print_warning(
@@ -338,6 +341,17 @@ def _warn(host: str, settings: ServeSettings, asking: int) -> None:
             print_warning("For an MCP client that cannot be asked, you decide with `toolwire approvals`.")
         else:
             print_warning("An MCP client that cannot be asked gets none of them: --consent hints leaves that to it.")
+
+
+def _warn_of_writes(boxes: Iterable[Toolbox]) -> None:
+    """Warn of tools of the author's own code that look like writes and are declared as reads without a question."""
+    # FU-52
+    for tool in (tool for box in boxes if isinstance(box, FunctionToolbox) for tool in box.catalog().tools):
+        if why := suspects_write(tool):
+            print_warning(
+                f"{tool.name} is declared as a read that needs no question, and {why}:"
+                " write safe=True if it only reads, else safe=False or another approval."
+            )
 
 
 def _has_rate_limits(boxes: Iterable[Toolbox]) -> bool:

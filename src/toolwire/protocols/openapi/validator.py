@@ -8,9 +8,10 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from toolwire.core.json_pointer import PathStep, parse_pointer
-from toolwire.core.model import Json, Problem
+from toolwire.core.model import Approval, Json, Problem
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
-from toolwire.framing import yamltext
+from toolwire.core.write_names import is_named_like_write
+from toolwire.framing import xllm, yamltext
 from toolwire.framing.jsontext import describe_type
 from toolwire.framing.null_members import remove_nulls
 from toolwire.framing.report import MAX_FAULTS, Path, PathFault, warn_of_nulls
@@ -149,8 +150,21 @@ def _examine_openapi(data: dict[str, Any]) -> Iterator[XllmFault]:
     yield from _check_misplaced(data)
     for one in every:
         yield from (slip.prefix_path(*one.steps) for slip in _check_operation(one, site, ids))
+        yield from _check_unasked_write(one, site)
     # A document without any x-llm is checked as it would be used: with every operation.
     yield from _check_left_out(data, _EVERY if undeclared else DEFAULT_SELECTION) if not reason else ()
+
+
+def _check_unasked_write(one: _Operation, site: SitePolicy) -> Iterator[XllmFault]:
+    """Yield a warning for a read without a question that is named like a write."""
+    # FU-52
+    name, said = one.node.get("operationId"), get_extension(one.node)
+    if not isinstance(name, str) or not isinstance(said, dict) or one.method.upper() not in SAFE_METHODS:
+        return
+    approval = xllm.read_approval(said.get("approval", site.approval.value))
+    if approval is Approval.AUTO and is_named_like_write(name):
+        text = f"{name[:100]!r} needs no question and is a {one.method.upper()}, but is named like a write."
+        yield XllmFault((*one.steps, "operationId"), "warning", "FU-52", text)
 
 
 def _check_repeated_ids(every: Sequence[_Operation]) -> Iterator[XllmFault]:

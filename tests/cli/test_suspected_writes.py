@@ -1,0 +1,81 @@
+"""An author who publishes a write as a read that needs no question is warned."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire import Tool
+from toolwire.core.model import Approval
+from toolwire.core.write_names import suspects_write
+
+KIT = """
+    from toolwire import Toolkit
+    kit = Toolkit("Notes")
+
+    @kit.tool(approval="auto")
+    def add_note(text: str) -> int:
+        return 1
+
+    @kit.tool(approval="auto")
+    def ring() -> None: ...
+
+    @kit.tool(approval="auto")
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    @kit.tool(approval="auto", safe=False)
+    def send(text: str) -> str:
+        return text
+"""
+
+
+@pytest.mark.requirement("FU-52")
+def test_serve_warns_of_reads_that_are_named_or_typed_like_writes(write: Callable[..., Path]) -> None:
+    line = [sys.executable, "-m", "toolwire", "serve", str(write("notes.py", KIT)), "--stdio"]
+    said = subprocess.run(line, input="", capture_output=True, text=True, timeout=60, check=True).stderr
+    assert "add_note is declared as a read that needs no question, and is named like one that changes" in said
+    assert "ring is declared as a read that needs no question, and returns nothing" in said
+    assert said.count("is declared as a read") == 2
+
+
+@pytest.mark.requirement("FU-52")
+def test_check_warns_of_a_get_that_is_named_like_a_write(
+    write: Callable[..., Path], toolwire: Callable[..., Any]
+) -> None:
+    def build_operation(name: str, approval: str) -> dict[str, Any]:
+        return {"operationId": name, "x-llm": {"approval": approval}, "responses": {"200": {"description": "ok"}}}
+
+    paths = {
+        "/a": {"get": build_operation("addNote", "auto")},
+        "/b": {"get": build_operation("listNotes", "auto")},
+        "/c": {"get": build_operation("deleteNote", "per-call")},
+        "/d": {"post": build_operation("sendNote", "auto")},
+    }
+    document = {"openapi": "3.1.0", "info": {"title": "N", "version": "1"}, "x-llm": {}, "paths": paths}
+    said = toolwire("check", str(write("openapi.json", json.dumps(document)))).out
+    assert "'addNote' needs no question and is a GET, but is named like a write." in said
+    assert said.count("named like a write") == 1
+
+
+@pytest.mark.requirement("FU-52")
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("addNote", True),
+        ("SendMail", True),
+        ("delete", True),
+        ("settings", False),
+        ("address", False),
+        ("list_posts", False),
+    ],
+)
+def test_the_first_word_of_a_name_decides(name: str, found: bool) -> None:
+    tool = Tool(name=name, approval=Approval.AUTO, safe=True)
+    assert bool(suspects_write(tool)) is found
