@@ -780,3 +780,35 @@ def test_answer_at_another_node_lets_the_call_go_on(
     second.answer(ann, answer="allow")
     wait_for(lambda: client.get(f"/calls/{call_id}")["state"] == "ended")
     assert first.shop.done + second.shop.done == ["tea", "rendered film"]
+
+
+@pytest.mark.requirement("FU-60", "GW-06")
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize("where", ["inbox", "terminal"])
+def test_log_of_a_gateway_names_who_decided_where_and_for_whom(
+    where: str, allowed: bool, start: Callable[..., Started], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "toolwire.decisions")
+    gateway = start()
+    waiting = in_thread(
+        lambda: Client(gateway.url, "mcp-2025", fields={"prefer": "wait=30"}).call("publish", {"name": "tea"})
+    )
+    [asked] = wait_for(gateway.approvals.list_pending)
+    if where == "inbox":
+        gateway.answer(gateway.sign_in(), answer="allow" if allowed else "deny")
+    else:  # as `toolwire approvals allow` does
+        answer = Answer(allowed=allowed, channel="terminal", decided_by="ada")
+        assert gateway.approvals.answer(asked.id, answer)
+    waiting.result(20)
+    decider, channel = ("key:phone", "inbox") if where == "inbox" else ("ada", "terminal")
+    records = [one.record for one in open_decisions(gateway.state).entries() if one.number]
+    last = records[-1]
+    assert (last.principal, last.caller, last.channel, last.decision) == (
+        decider,
+        "key:ann",
+        channel,
+        "allowed" if allowed else "refused",
+    )
+    assert {one.principal for one in records} == {decider}
+    [fields] = [one.__dict__["fields"] for one in caplog.records if one.__dict__["fields"]["decision"] != "asked"]
+    assert (fields["decided_by"], fields["principal"], fields["channel"]) == (decider, "key:ann", channel)

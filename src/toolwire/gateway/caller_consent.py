@@ -56,7 +56,8 @@ class CallerConsent:
         """Share ``confirmations``, a folder or the URL of a PostgreSQL, with the other processes of the same gateway.
 
         With ``receipts``, a caller must send a receipt too. In ``inbox``, the users of hosts that can confirm nothing
-        decide. ``audit`` keeps each decision, with the name of the caller. ``upstream`` is what the gateway calls the
+        decide. ``audit`` keeps each decision, with who took it, where, and for which caller. ``upstream`` is what the
+        gateway calls the
         server: a confirmation for one upstream is none for another of the same site.
 
         Raises:
@@ -88,6 +89,7 @@ class CallerConsent:
             return Answer(allowed=True, channel=_HOST_CHANNEL, unseen=True)
         reasons = (*question.reasons, *question.changes)
         text = " ".join((f"{call.tool.name} is a tool of {question.site}.", *reasons, "Do you allow this call?"))
+        answers: list[Answer] = []
         problem = self._confirmations.find_refusal(
             call,
             subject,
@@ -95,13 +97,16 @@ class CallerConsent:
             reasons,
             upstream=UpstreamTool(question.site, self._upstream, question.target, question.definition),
             always_allowed=question.always_allowed,
+            hear=answers.append,
         )
         decision = "allowed" if problem is None else "asked" if problem.kind is Kind.UNCONFIRMED else "refused"
-        self._record(question, decision, _CHANNEL)
-        return Answer(allowed=problem is None, channel=_CHANNEL, problem=problem)
+        # FU-60: in the inbox, somebody else may have decided than the caller.
+        given = answers[-1] if answers else Answer(allowed=problem is None, channel=_CHANNEL)
+        self._record(question, decision, given.channel, given.decided_by)
+        return Answer(allowed=problem is None, channel=given.channel, problem=problem, decided_by=given.decided_by)
 
-    def _record(self, question: Question, decision: str, channel: str) -> None:
-        """Log the decision of a caller, and keep it in the audit log if there is one."""
+    def _record(self, question: Question, decision: str, channel: str, decided_by: str = "") -> None:
+        """Log the decision of ``decided_by``, or else of the caller, and keep it in the audit log if there is one."""
         # GW-06: the session of a shared connection has no principal; the call has.
         call = question.call
         fields = {
@@ -110,6 +115,7 @@ class CallerConsent:
             "site": question.site,
             "tool": call.tool.id,
             "decision": decision,
+            "decided_by": decided_by or call.context.principal,
             "channel": channel,
             "call_id": call.call_id,
             "trace_id": call.context.trace_id or None,
@@ -119,7 +125,8 @@ class CallerConsent:
             return
         record = Decision(
             at=time.time(),
-            principal=call.context.principal,
+            principal=decided_by or call.context.principal,
+            caller=call.context.principal if decided_by else "",
             connection=question.connection,
             tool=call.tool.id,
             binding=question.binding,

@@ -30,7 +30,7 @@ from toolwire.stores.consent.open import open_spent_words
 from toolwire.stores.consent.spent_words import SpentWords
 from toolwire.stores.outage_log import OutageLog
 
-from .inbox import Inbox, UpstreamTool
+from .inbox import HearAnswer, Inbox, UpstreamTool, ignore_answer
 from .receipts import ReceiptVerifier
 
 CONFIRMATION = CONFIRMATION_FIELD
@@ -152,15 +152,18 @@ class Confirmations:
         *,
         upstream: UpstreamTool | None = None,
         always_allowed: bool = False,
+        hear: HearAnswer = ignore_answer,
     ) -> Problem | None:
         """Return None if ``call`` is confirmed, which then is spent, or the Problem that asks ``question``.
 
         ``subject`` is the digest of what a confirmation is for. ``reasons`` is given where the question is only
         whether the user consents. ``upstream`` says whose tool it is, if another server's. With ``always_allowed``, an
-        answer in the inbox may cover later calls too.
+        answer in the inbox may cover later calls too. ``hear`` gets the answer in the inbox that decides, if one does.
         """
         try:
-            refusal = self._find_refusal(call, subject, question, reasons, upstream, always_allowed=always_allowed)
+            refusal = self._find_refusal(
+                call, subject, question, reasons, upstream, always_allowed=always_allowed, hear=hear
+            )
         except ConnectionError as error:
             text = "A call of %s was refused: its confirmation cannot be checked (%s)."
             self._outages.record_failure(text, call.tool.id, error)
@@ -177,6 +180,7 @@ class Confirmations:
         upstream: UpstreamTool | None,
         *,
         always_allowed: bool,
+        hear: HearAnswer,
     ) -> Problem | None:
         context = call.context
         if self.receipts is not None:
@@ -185,7 +189,9 @@ class Confirmations:
             return None
         if self._inbox is not None and context.needs_inbox:
             why = reasons if reasons is not None else (question,)
-            return self._inbox.find_refusal(call, subject, why, upstream=upstream, always_allowed=always_allowed)
+            return self._inbox.find_refusal(
+                call, subject, why, upstream=upstream, always_allowed=always_allowed, hear=hear
+            )
         return build_challenge(call, question, self.words.issue(subject), reasons=reasons)
 
     def _find_missing_proof(

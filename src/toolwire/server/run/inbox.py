@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from toolwire.core.check import Question
+from toolwire.core.check import Answer, Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Call, Json, Kind, Problem
 from toolwire.stores.consent.open import is_in_database, open_approvals, open_grants
@@ -44,6 +44,8 @@ PAGE_URL: ContextVar[str] = ContextVar("PAGE_URL", default="")
 """The address of the inbox page, by which the caller of this request reached the server."""
 _MAX_CALLERS: Final = 1_000
 _HERE: Final = "this server"
+PERMISSION: Final = "permission"
+"""The channel of a call that an earlier permission of its caller covers."""
 _log = logging.getLogger("toolwire")
 
 
@@ -69,6 +71,14 @@ class QuestionNotice(NamedTuple):
     expires_at: float
     url: str
     arguments: Mapping[str, Json]
+
+
+HearAnswer: TypeAlias = Callable[[Answer], object]
+"""Gets the answer that decides about a call, with who gave it and where."""
+
+
+def ignore_answer(_answer: Answer) -> None:
+    """Do nothing."""
 
 
 TellQuestion: TypeAlias = Callable[[QuestionNotice], None]
@@ -126,14 +136,16 @@ class Inbox:
         *,
         upstream: UpstreamTool | None = None,
         always_allowed: bool = False,
+        hear: HearAnswer = ignore_answer,
     ) -> Problem | None:
         """Return None if the user has allowed ``call``, which then is spent, or why it does not run now.
 
-        ``subject`` is the digest of what the answer counts for, and ``upstream`` whose tool it is. With
+        ``subject`` is the digest of what the answer counts for, and ``upstream`` whose tool it is. ``hear`` gets the
+        answer, or one at the channel ``permission`` if an earlier permission covers the call. With
         ``always_allowed``, the policy of the tool lets an answer cover later calls too.
         """
         try:
-            refusal = self._ask(call, subject.hex(), reasons, upstream, always_allowed=always_allowed)
+            refusal = self._ask(call, subject.hex(), reasons, upstream, always_allowed=always_allowed, hear=hear)
         except list_store_errors(DefinitionError) as error:
             message = "A call of %s was refused: its question cannot be kept (%s)."
             self._outages.record_failure(message, call.tool.id, error)
@@ -169,11 +181,19 @@ class Inbox:
         self._approvals.remove_call(waiting)
 
     def _ask(
-        self, call: Call, binding: str, reasons: Sequence[str], upstream: UpstreamTool | None, *, always_allowed: bool
+        self,
+        call: Call,
+        binding: str,
+        reasons: Sequence[str],
+        upstream: UpstreamTool | None,
+        *,
+        always_allowed: bool,
+        hear: HearAnswer,
     ) -> Problem | None:
         name = call.tool.name
         key = self._build_key(call, upstream) if always_allowed else None
         if key is not None and self._spend_grant(key, call):
+            hear(Answer(allowed=True, channel=PERMISSION))
             return None
         id_ = self._approvals.find(binding)
         if id_ is None:
@@ -184,6 +204,7 @@ class Inbox:
         answer = self._approvals.take(id_, binding)
         if answer is None:
             return self._build_refusal(name, id_)
+        hear(answer)
         if answer.allowed:
             if answer.always and key is not None:
                 self._grants.add(key, answer.bounds, call.arguments)
