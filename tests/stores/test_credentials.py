@@ -8,6 +8,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from tests.postgres import Postgres, psycopg, shared_postgres  # noqa: F401 - the fixture
 from toolwire.auth.credential import Credential
 from toolwire.core.model import Secret
+from toolwire.stores.credentials.caller_vault import CallerVault, _CallerPlace
 from toolwire.stores.credentials.files import CredentialFolder, CredentialStore
 from toolwire.stores.credentials.postgres import PostgresCredentials
 from toolwire.stores.credentials.sealing import CredentialError, read_key_file
@@ -290,3 +292,34 @@ def test_names_of_one_caller_are_found_beside_those_of_others(
     assert place.list_names("ab.") == ["ab.1", "ab.2"]
     assert place.list_names("started.") == ["started.1.x"]
     assert place.list_names("c") == []
+
+
+@pytest.mark.requirement("D-08", "GW-02")
+@pytest.mark.parametrize("where", ["folder", "postgresql"])
+def test_row_that_is_copied_to_the_name_of_another_caller_does_not_open(
+    where: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if where == "postgresql":
+        place: Any = PostgresCredentials(request.getfixturevalue("shared_postgres").create_database())
+    else:
+        place = CredentialFolder(tmp_path / "kept")
+    vault = CallerVault(place, [Secret(KEY)])
+    vault.open_store("key:ann").put(credential())
+    [row] = place.list_names()
+    own, name = row.split(".", 1)
+    place.write(f"{sha256(b'key:bob').hexdigest()}.{name}", place.read(row))
+    with pytest.raises(CredentialError, match="None of the keys opens"):
+        vault.open_store("key:bob").find_covering(credential().resource)
+    assert vault.open_store("key:ann").list_all() == [credential()]
+    # What 1.0.0rc1 stored says not whose it is: it is nobody's, and a new sign-in takes its place.
+    CredentialStore(_OfNobody(place, own), keys=[Secret(KEY)]).put(credential())
+    assert vault.open_store("key:ann").list_all() == []
+    vault.open_store("key:ann").put(credential())
+    assert vault.open_store("key:ann").list_all() == [credential()]
+
+
+class _OfNobody(_CallerPlace):
+    """The names of a caller, as 1.0.0rc1 had them."""
+
+    def __init__(self, place: Any, prefix: str) -> None:
+        self._place, self._prefix = place, f"{prefix}."

@@ -47,6 +47,8 @@ from toolwire.limits import USER_PREFIX
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.stores.credentials.caller_vault import CallerVault
 from toolwire.stores.credentials.files import CredentialStore
+from toolwire.stores.credentials.sealing import CredentialError
+from toolwire.stores.outage_log import OutageLog
 
 from .caller_request import CALLER_TOKEN
 from .sign_in_notice import SignInNotices
@@ -122,6 +124,7 @@ class PersonalToolbox:
         self.shared = shared
         self._connect, self._vault, self._notices = connect, vault, notices
         self._exchange, self._transport = exchange, transport
+        self._outages = OutageLog(_log, f"The credentials of the callers of {name} can be read again.")
         self._has_connected = False
         self._entrance = Catalog(title=name, tools=() if exchange is not None else (_build_entrance(name),))
         self._tried: OrderedDict[str, float] = OrderedDict()
@@ -170,7 +173,7 @@ class PersonalToolbox:
         self._tried.move_to_end(key)
         while len(self._tried) > 4 * MAX_OPEN:
             self._tried.popitem(last=False)
-        with suppress(TimeoutError):
+        with suppress(TimeoutError, CredentialError):  # a call says what is wrong
             async with asyncio.timeout(_PREPARING_S):
                 found = await self._take_connection(principal)
                 if isinstance(found, _CallerConnection):
@@ -195,23 +198,30 @@ class PersonalToolbox:
         if principal == ANONYMOUS.principal:
             text = f"{call.tool.name} is called with the credentials of its caller, and this call names none."
             return Problem(kind=Kind.UNAUTHORIZED, message=text)
-        opened = await self._take_connection(principal)
-        if isinstance(opened, Problem):
-            return await self._explain(call, opened)
         try:
-            if any(call.tool is one for one in self._entrance.tools):
-                number = len(opened.remote.catalog().tools)
-                return Value(f"You are signed in at {self.name}. List the tools again: it offers you {number}.")
-            # A reader of a resource or a prompt is no tool of a list: it says itself what is read.
-            tool = call.tool if is_reader(call.tool) else opened.remote.find(call.tool.id)
-            if isinstance(tool, Problem):
-                return tool
-            result = await opened.remote.run(call._replace(tool=tool), notify)
-            if isinstance(result, Problem):
-                return await self._explain(call, result, opened)
-            return embed_kept_bytes(result, opened.remote)
+            opened = await self._take_connection(principal)
+            if isinstance(opened, Problem):
+                return await self._explain(call, opened)
+        except CredentialError as error:
+            self._outages.record_failure("the credentials of a caller of %s cannot be read: %s", self.name, error)
+            text = f"Your credentials at {self.name} cannot be read now."
+            return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=5_000)
+        self._outages.record_success()
+        try:
+            result = await self._run_on(opened.remote, call, notify)
+            return await self._explain(call, result, opened) if isinstance(result, Problem) else result
         finally:
             self._release(opened)
+
+    async def _run_on(self, remote: Remote, call: Call, notify: Notify) -> Result:
+        if any(call.tool is one for one in self._entrance.tools):
+            number = len(remote.catalog().tools)
+            return Value(f"You are signed in at {self.name}. List the tools again: it offers you {number}.")
+        # A reader of a resource or a prompt is no tool of a list: it says itself what is read.
+        tool = call.tool if is_reader(call.tool) else remote.find(call.tool.id)
+        if isinstance(tool, Problem):
+            return tool
+        return embed_kept_bytes(await remote.run(call._replace(tool=tool), notify), remote)
 
     async def forget(self, principal: str) -> None:
         """Use no connection of a caller again whose credentials have changed. Calls that run on it go on."""

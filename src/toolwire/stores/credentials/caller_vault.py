@@ -1,7 +1,8 @@
 """Keep the credentials of the callers of a gateway, always encrypted, and the sign-ins that they began.
 
 Rules:
-- Each caller has names of its own, so that no caller reaches the credentials of another.
+- Each caller has names of its own, so that no caller reaches the credentials of another. What is sealed is for one
+  caller, so that a row that somebody copies to the name of another caller does not open.
 - What is stored is sealed with a key that is not beside it, in a folder too.
 - A sign-in that began is taken once, and only while its time lasts.
 """
@@ -35,7 +36,7 @@ class CallerVault:
 
     def open_store(self, principal: str) -> CredentialStore:
         """Return the credentials of one caller."""
-        return CredentialStore(_CallerPlace(self._place, principal), keys=self._keys)
+        return CredentialStore(_CallerPlace(self._place, principal), keys=self._keys, owner=_digest(principal))
 
     def forget(self, principal: str) -> int:
         """Delete all credentials of one caller, and return how many there were. It needs no key.

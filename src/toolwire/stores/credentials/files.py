@@ -12,7 +12,7 @@ import fcntl
 import json
 import os
 import secrets
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -89,6 +89,7 @@ class CredentialStore:
     Secrets are encrypted with the first of ``keys``; without keys, they are in ``vault``, or encrypted with
     ``passphrase``, or in private files. ``find_vault`` returns a vault. It is called when secrets are first read or
     written, since keyrings load slowly. A place that is shared always has encrypted secrets, and a vault holds its key.
+    What is sealed with ``keys`` is for ``owner`` alone, where several owners share the keys.
     """
 
     def __init__(
@@ -99,7 +100,9 @@ class CredentialStore:
         find_vault: Callable[[], Vault | None] | None = None,
         passphrase: Secret | None = None,
         keys: Sequence[Secret] = (),
+        owner: str = "",
     ) -> None:
+        self._owner = owner
         self._place: CredentialPlace = CredentialFolder(place) if isinstance(place, Path) else place
         self._given_vault = vault
         self._find_vault = find_vault
@@ -180,13 +183,27 @@ class CredentialStore:
     def _bind(self, name: str, plain: object) -> str:
         """Return what the seal of a credential covers besides its secrets."""
         # D-08: whoever can write to a database must not be able to say where a token is sent. A folder is the user's.
-        return json.dumps([name, plain], sort_keys=True) if self._place.is_shared else name
+        if not self._place.is_shared:
+            return name
+        # D-08: nor under whose name, where callers share the keys of a gateway.
+        return json.dumps([name, plain, self._owner] if self._owner else [name, plain], sort_keys=True)
+
+    def _unseal(self, name: str, data: Mapping[str, Any]) -> dict[str, Any] | None:
+        sealed, plain = str(data["keyed"]), data.get("plain")
+        try:
+            return _read_object(unseal_with_keys(sealed, self._keys, self._bind(name, plain)))
+        except CredentialError:
+            # 1.0.0rc1 sealed for no owner: nothing says whose this is, so it is nobody's, and its owner signs in again.
+            of_nobody = json.dumps([name, plain], sort_keys=True)
+            if self._owner and any(key.unseal(sealed, of_nobody) is not None for key in self._keys):
+                return None
+            raise
 
     def _read_secrets(self, name: str, data: dict[str, Any]) -> dict[str, Any] | None:
         if "keyed" in data:
             if not self._keys:
                 raise CredentialError(NO_KEY)
-            return _read_object(unseal_with_keys(str(data["keyed"]), self._keys, self._bind(name, data.get("plain"))))
+            return self._unseal(name, data)
         if "sealed" in data:
             if self._passphrase is None:
                 raise CredentialError(
