@@ -7,6 +7,7 @@ from dataclasses import replace
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Deny, Verdict
 from toolwire.core.model import Call, Kind, Problem, Tool
+from toolwire.core.offered import is_reader
 
 Scopes = frozenset[str] | None
 """The scopes of a caller; ``None`` if callers have no scopes and may call everything."""
@@ -29,9 +30,11 @@ def check_scopes(call: Call) -> Verdict:
 
 def build_insufficient_scopes(tool: Tool) -> Problem:
     """Return the Problem of lacking a scope; ``details["scopes"]`` is all that the tool needs."""
+    # D-30: the caller of a resource gave its URI, and learns no name that they may not see.
+    what = "This" if is_reader(tool) else tool.name
     return Problem(
         kind=Kind.FORBIDDEN,
-        message=f"{tool.name} needs credentials with the scopes {' '.join(tool.scopes)}.",
+        message=f"{what} needs credentials with the scopes {' '.join(tool.scopes)}.",
         details={"scopes": list(tool.scopes)},
     )
 
