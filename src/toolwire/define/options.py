@@ -26,7 +26,9 @@ class Options(TypedDict, total=False):
     ``requirements`` is what a call must bring for the tool to use, ``scopes`` what its caller must have to see it and
     call it. ``timeout_s`` is in seconds; above 300 the tool is long. ``long`` says that a call goes on when its caller
     leaves, and ``keep_s`` for how many seconds its result is then kept. ``inline`` says that a sync function is quick
-    enough to run on the event loop, without a thread of its own. ``hints`` is for one protocol each, by its name.
+    enough to run on the event loop, without a thread of its own. ``result`` says how to show a result: ``"table"``, or
+    an object such as ``{"render": "card", "title": "/name"}``. ``next`` lists the tools that usually follow: names, or
+    objects with ``tool``, ``when`` and ``args``. ``hints`` is for one protocol each, by its name.
     """
 
     name: str
@@ -50,6 +52,8 @@ class Options(TypedDict, total=False):
     inline: bool
     deprecated: bool
     output_name: str
+    result: str | Mapping[str, Json]
+    next: Sequence[str | Mapping[str, Json]]
     hints: Mapping[str, Any]
 
 
@@ -75,6 +79,8 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "inline": (bool,),
     "deprecated": (bool,),
     "output_name": (str,),
+    "result": (str, Mapping),
+    "next": (tuple, list),
     "hints": (Mapping,),
 }
 _AS_GIVEN = (
@@ -85,7 +91,6 @@ _AS_GIVEN = (
     "requirements",
     "deprecated",
     "output_name",
-    "hints",
 )
 
 
@@ -117,6 +122,7 @@ def read_options(options: Options, where: str) -> dict[str, Any]:
     facts["safe"] = _read_safe(options, approval, where)
     facts["cost"] = _read_cost(options.get("cost"), where)
     facts["rate_limit"] = _read_rate_limit(options.get("rate_limit"), where)
+    facts["hints"] = _add_display_hints(options, where)
     facts["scopes"] = _read_scopes(options.get("scopes", ()), where)
     facts["timeout_s"] = _read_timeout(options.get("timeout_s"), where)
     facts["long"] = options.get("long", False) or (facts["timeout_s"] or 0.0) > LONG_AFTER_S
@@ -124,6 +130,60 @@ def read_options(options: Options, where: str) -> dict[str, Any]:
     if not facts.get("output_name", "result"):
         raise DefinitionError(f"{where}: the option 'output_name' is empty; leave it out to call the result 'result'.")
     return facts
+
+
+_FORMS = ("text", "card", "list", "table", "json", "image", "link", "none")
+_POINTERS = ("title", "subtitle", "body", "image", "url")
+_POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*", re.DOTALL)
+
+
+def _add_display_hints(options: Options, where: str) -> Mapping[str, Any]:
+    """Return the hints with ``result`` and ``next`` in the words of x-llm."""
+    # SE-10
+    hints = options.get("hints", {})
+    added: dict[str, Json] = {}
+    if "result" in options:
+        added["result"] = _read_result(options["result"], where)
+    if "next" in options:
+        added["next"] = [_read_next(one, where) for one in options["next"]]
+    return {**hints, "x-llm": {**hints.get("x-llm", {}), **added}} if added else hints
+
+
+def _read_result(given: str | Mapping[str, Json], where: str) -> dict[str, Json]:
+    result: dict[str, Json] = {"render": given} if isinstance(given, str) else dict(given)
+    if result.get("render", "text") not in _FORMS:
+        raise DefinitionError(f"{where}: result has no form {result['render']!r}; there are {', '.join(_FORMS)}.")
+    fields = result.get("fields", [])
+    pointers = [
+        *(result[name] for name in _POINTERS if name in result),
+        *(fields if isinstance(fields, list) else [None]),
+    ]
+    for one in pointers:
+        if not isinstance(one, str) or _POINTER.fullmatch(one) is None:
+            raise DefinitionError(
+                f"{where}: result has {one!r}: write a JSON Pointer into the result, such as '/name'."
+            )
+    known = (*_POINTERS, "render", "fields", "maxItems")
+    odd = next((name for name in result if name not in known), None)
+    if odd is not None:
+        raise DefinitionError(f"{where}: result has no member {odd!r}; there are {', '.join(known)}.")
+    return result
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _read_next(given: str | Mapping[str, Json], where: str) -> dict[str, Json]:
+    step: dict[str, Json] = {"tool": given} if isinstance(given, str) else dict(given) if _is_object(given) else {}
+    name = step.pop("tool", step.get("operationId"))
+    args = step.get("args", {})
+    is_known = step.keys() <= {"operationId", "when", "args"} and isinstance(step.get("when", ""), str)
+    if not (isinstance(name, str) and name and is_known and isinstance(args, Mapping)):
+        raise DefinitionError(f"{where}: next has {given!r}: write the name of a tool, or tool, when and args.")
+    if not all(isinstance(text, str) for text in args.values()):
+        raise DefinitionError(f"{where}: the args of next are runtime expressions, such as '$response.body#/id'.")
+    return {"operationId": name, **{key: value for key, value in step.items() if key != "operationId"}}
 
 
 def read_version(version: str, where: str) -> str:
