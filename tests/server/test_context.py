@@ -227,7 +227,8 @@ def test_missing_requirement_is_returned_with_its_grant_page() -> None:
     with background(asgi(KIT, authorizer=pages)) as url:
 
         async def within() -> Result:
-            async with connect(url, protocol="otc", agree=lambda _: True) as remote:
+            given = Context(secrets=FULL.secrets, user_id="ada@example.com")
+            async with connect(url, protocol="otc", agree=lambda _: True, context=given) as remote:
                 return await remote.call("mail", {"subject": "x"})
 
         problem = asyncio.run(within())
@@ -237,9 +238,46 @@ def test_missing_requirement_is_returned_with_its_grant_page() -> None:
         "authorization": [
             {"id": "google", "url": "https://example.com/grant", "check_url": "https://example.com/granted"}
         ],
-        "secrets": [{"id": "TWILIO_API_KEY"}],
-        "user_id": True,
     }
+
+
+@pytest.mark.requirement("I-27", "OXP-011")
+@pytest.mark.parametrize("protocol", ["otc", "openapi", "opentool", "mcp"])
+def test_each_protocol_carries_what_a_tool_requires(protocol: str) -> None:
+    from toolwire import asgi
+
+    with (
+        background(asgi(KIT)) as url,
+        connect_sync(url, protocol=protocol, agree=lambda _: True, context=FULL) as remote,
+    ):
+        (tool,) = [one for one in remote.tools if one.name == "mail"]
+        assert tool.requirements == GOOGLE
+        result = remote.call("mail", {"subject": "x"})
+    assert isinstance(result, Value), result
+    expected = ("g-token", "t-key", "ada@example.com", "google, TWILIO_API_KEY")
+    assert tuple(result.value[name] for name in ("token", "secret", "user", "others")) == expected
+
+
+@pytest.mark.requirement("I-27")
+@pytest.mark.parametrize("protocol", ["otc", "openapi", "opentool", "mcp"])
+def test_a_call_that_lacks_a_secret_is_refused_before_its_user_is_asked(protocol: str) -> None:
+    from toolwire import asgi
+
+    kit = Toolkit("Sms")
+
+    @kit.tool(requirements=Requirements(secrets=("TWILIO_API_KEY",), user_id=True))
+    def send(text: str) -> str:
+        return text
+
+    asked: list[object] = []
+    with background(asgi(kit)) as url, connect_sync(url, protocol=protocol, approve=asked.append) as remote:
+        problem = remote.call("send", {"text": "x"})
+    assert isinstance(problem, Problem)
+    assert problem.message == (
+        "send needs the secret TWILIO_API_KEY, a user_id in the context of the call. "
+        "Give --secret TWILIO_API_KEY --user-id ID, or in Python context=Context(...)."
+    )
+    assert (problem.kind, problem.details["sent"], asked) == (Kind.MISSING_REQUIREMENTS, False, [])
 
 
 def test_an_authorizer_is_asked_for_the_provider_the_scopes_and_the_caller() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from toolwire.core.check import ALLOW, Check, Deny, Verdict
 from toolwire.core.model import NO_REQUIREMENTS, Authorization, Call, Context, Json, Kind, Problem, Tool
@@ -17,6 +18,25 @@ def check_requirements(call: Call) -> Verdict:
         return ALLOW
     problem = find_missing(call.tool, call.context)
     return ALLOW if problem is None else Deny(problem)
+
+
+def check_own_context(call: Call) -> Verdict:
+    """Refuse, before its user is asked, a call of ours that lacks a secret or the user id that its tool requires.
+
+    A token can be missing: its server may have it, or name the page where the user gets it.
+    """
+    # I-27
+    if call.tool.requirements is NO_REQUIREMENTS:
+        return ALLOW
+    problem = find_missing(call.tool, call.context)
+    lacking = {} if problem is None else problem.details["missing_requirements"]
+    if problem is None or not lacking.keys() & {"secrets", "user_id"}:
+        return ALLOW
+    options = [f"--token {one['id']}" for one in lacking.get("authorization", ())]
+    options += [f"--secret {one['id']}" for one in lacking.get("secrets", ())]
+    options += ["--user-id ID"] if "user_id" in lacking else []
+    text = f"{problem.message} Give {' '.join(options)}, or in Python context=Context(...)."
+    return Deny(replace(problem, message=text, details={**problem.details, "sent": False}))
 
 
 def build_requirements_check(authorizer: Authorizer) -> Check:

@@ -38,7 +38,7 @@ def read_answer(drive: Drive, vector: Any, body: Any) -> Any:
     if vector["method"] == "POST":
         peer = Peer(protocol="opentool", url="http://shop.test/opentool", catalog=Catalog())
         tool = Tool(name="create", output_schema={"type": "integer"})
-        return drive(CODEC.send(peer, Call(tool, {})), lambda _: response)
+        return drive(CODEC.send(peer, Call(tool, {}, str(vector["body"].get("id") or "1"))), lambda _: response)
     version, load = (response, Response(200, (), b"{}")) if "version" in vector["path"] else (None, response)
     known = version or Response(200, (), b'{"version":"1"}')
     return drive(CODEC.find("http://shop.test"), lambda asked: known if asked.url.endswith("/version") else load)

@@ -33,6 +33,7 @@ from toolwire.core.user_input import InputRequest
 from toolwire.framing import jsontext
 from toolwire.framing.jsontext import LARGE_BYTES
 from toolwire.validation import build_arguments_check, copy_arguments
+from toolwire.validation.requirements import check_own_context
 
 from .agreements import Agreements, CallParties, CurrentDefinitions, build_lock_check
 from .budget import Budget, build_budget
@@ -151,9 +152,9 @@ class CallPipeline:
             has_agreement=agreements.is_agreed,
             notices=agreements.find_reasons,
         )
-        # The order is the order of refusal: the lock and the arguments need no user.
+        # The order is the order of refusal: the lock, the arguments and what the tool requires need no user.
         lock = () if locked is None else (build_lock_check(locked, peer.url, self.definitions()),)
-        self.checks: tuple[Check, ...] = (*lock, arguments, consent)
+        self.checks: tuple[Check, ...] = (*lock, arguments, check_own_context, consent)
         agreements.revoke_changed(self.peer.catalog.tools)
         # Questions that wait compare with these definitions before their answer counts.
         self._current.update(self.peer, agreements)

@@ -10,7 +10,7 @@ from toolwire.core.codec import Finding, Flow, Peer, Probe, add_confirmation, fe
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.url_display import show_url
-from toolwire.framing import jsontext
+from toolwire.framing import call_context, jsontext
 from toolwire.framing.jsontext import get_object
 
 from . import document, elicitation, post_message, result, resume_stream, task_client
@@ -193,13 +193,17 @@ def _build_request(session: Session, call: Call, added: dict[str, Json], id_: st
         meta["progressToken"] = id_
     if call.context.log_level and session.version == STATELESS:
         meta[LOG_LEVEL_META] = call.context.log_level
+    if tool.requirements and (brought := call_context.write(call)):
+        meta[call_context.META] = brought  # I-27
     if session.can_ask:
         meta[CONSENT_META] = True  # our user is asked for consent before the call is sent
     if meta:
         params["_meta"] = meta
     mirror: Mirror = facts.get("mirror", ()) if session.version == STATELESS else ()
     extra = write_mirrored(mirror, call.arguments) if mirror else ()
-    return post_message.write(session, "tools/call", params, id_, extra)
+    request = post_message.write(session, "tools/call", params, id_, extra)
+    credentials = call_context.list_credentials(call)
+    return request._replace(credentials=(*request.credentials, *credentials)) if credentials else request
 
 
 def cancel(peer: Peer, request: Request) -> Request | None:

@@ -20,6 +20,7 @@ from hashlib import sha256
 from toolwire.core.model import Call, Context, Json, Kind, Problem
 from toolwire.core.url_origin import get_authority
 from toolwire.framing import jsontext
+from toolwire.framing.call_context import META as CONTEXT_META
 from toolwire.framing.jsontext import get_object, get_text
 from toolwire.framing.question_template import fill_template
 from toolwire.framing.text_cleaning import clean_data
@@ -34,7 +35,7 @@ VISIT_WAIT_S = 45.0
 _ALLOW = "allow"
 _MAX_QUESTION = 20_000
 _MAX_PAGES = 5
-_TELLING = frozenset((CONFIRMATION_META, CONSENT_META, RECEIPT_META, "traceparent"))
+_TELLING = frozenset((CONFIRMATION_META, CONSENT_META, RECEIPT_META, CONTEXT_META, "traceparent"))
 """The members of ``_meta`` that change the context of a call."""
 
 

@@ -20,6 +20,7 @@ from toolwire.core.content import MEDIA_RANGES, build_content_schema, describes_
 from toolwire.core.model import Approval, Json, Schema, Tool
 from toolwire.core.tool_names import assign_names, describe_renamed
 from toolwire.framing import xllm
+from toolwire.framing.call_context import read_requirements, write_requirements
 from toolwire.framing.jsontext import get_object
 from toolwire.framing.jsontext import write as to_json
 from toolwire.framing.text_cleaning import cap_text, clean
@@ -117,6 +118,8 @@ def write_tool(tool: Tool, name: str) -> dict[str, Json]:
     if kind := find_content_kind(tool.output_schema):
         identity["content"] = kind
     identity["reports"] = tool.reports or tool.streams
+    if tool.requirements:
+        identity["requirements"] = write_requirements(tool.requirements)  # I-27
     text = describe_tool(tool)
     if extract_description(text, tool.hint, tool.cost) != tool.description:
         identity["description"] = tool.description
@@ -258,6 +261,7 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
         input_schema=input_schema,
         output_schema=_read_output_schema(entry),
         reports=get_object(meta, IDENTITY_META).get("reports") is not False,
+        requirements=read_requirements(get_object(meta, IDENTITY_META).get("requirements")),
         safe=claims_read or (ours and get_object(meta, POLICY_META).get("readOnly") is True),
         hints=policy.build_hints()
         | {

@@ -16,7 +16,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import NO_PAGE, Reading, Route, Routes, SessionOffer, Site, Streaming, Work, make_pending
 from toolwire.core.http import JSON_HEADERS, Headers, Request, Response, get_header, make_response
 from toolwire.core.model import ANONYMOUS, Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
-from toolwire.framing import jsonrpc, sse
+from toolwire.framing import call_context, jsonrpc, sse
 from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 from toolwire.framing.jsontext import encode_fragment, get_object, read_object
 from toolwire.framing.jsontext import read as read_json
@@ -238,6 +238,17 @@ def _call_tool(calls: _Calls, asked: AskedMethod) -> Reading:
     return make_pending((call, reply)) if streaming is None else streaming
 
 
+def _add_required(context: Context, params: Mapping[str, Json]) -> Context | Problem:
+    """Return ``context`` with the tokens, secrets and user that the ``_meta`` of a call brings."""
+    # I-27
+    brought = call_context.read(get_object(params, "_meta").get(call_context.META), "", "")
+    if isinstance(brought, Problem):
+        text = f'"{call_context.META}" in _meta cannot be read: it is an object with the context of the call.'
+        return Problem(kind=Kind.MALFORMED, message=text)
+    tokens, secrets = brought.tokens, brought.secrets
+    return replace(context, tokens=tokens, secrets=secrets, user_id=brought.user_id, user_info=brought.user_info)
+
+
 def _build_usual_context(site: Site) -> Context:
     """Return what ``_read_context`` returns for a call that says nothing."""
     context = ANONYMOUS
@@ -249,6 +260,8 @@ def _build_usual_context(site: Site) -> Context:
 def _read_context(params: Mapping[str, Json], tool: Tool, said: _ServerWords) -> Context | Problem:
     """Return the context of a call: its trace, and its confirmation; a Problem if its user did not allow it."""
     context = _read_confirmation(params, tool, said)
+    if tool.requirements and not isinstance(context, Problem):
+        context = _add_required(context, params)
     if isinstance(context, Problem) or not said.find_inbox_page():
         return context
     return consent_question.read_page_answer(context, params, tool.name)

@@ -9,6 +9,7 @@ from toolwire.core.codec import Flow, Peer, listen
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Kind, Problem, Result, Tool, Value
 from toolwire.core.url_origin import get_origin
+from toolwire.framing.call_context import list_credentials, write_field
 from toolwire.validation import refuse_undeclared
 
 from . import accepted_calls
@@ -35,6 +36,9 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     request = build_request.build_request(plan, call.arguments, resources=peer.resources, call_id=call.call_id)
     if isinstance(request, Problem):
         return request
+    if call.tool.requirements:  # I-27
+        credentials = (*request.credentials, *list_credentials(call))
+        request = request._replace(headers=(*request.headers, *write_field(call)), credentials=credentials)
     expected = Expected(plan.origin, plan.responses, peer.resources, peer.result_limits, plan.write_only, plan.content)
     response: Response | Problem
     if plan.streams:

@@ -12,6 +12,7 @@ from toolwire.core.content import find_content_kind
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Problem, Tool
 from toolwire.framing import jsontext
+from toolwire.framing.call_context import read_field
 
 from . import document_writer, problems
 from .document.paths import CATALOG, CONVENTIONAL, WELL_KNOWN, WORKFLOWS
@@ -136,7 +137,10 @@ def _build_query_reader(tool: Tool) -> Reader:
         arguments = query.read_query(request.url.partition("?")[2], known)
         if isinstance(arguments, Problem):
             return problems.write(arguments)
-        return Pending(Call(tool, arguments, request.id), write)
+        context = read_field(request, tool)
+        if isinstance(context, Problem):
+            return problems.write(context)
+        return Pending(Call(tool, arguments, request.id, context), write)
 
     return read
 
@@ -148,6 +152,9 @@ def _build_body_reader(tool: Tool) -> Reader:
         arguments = jsontext.read_object(request) if request.body else {}
         if isinstance(arguments, Problem):
             return problems.write(arguments)
-        return Pending(Call(tool, arguments, request.id), write)
+        context = read_field(request, tool)
+        if isinstance(context, Problem):
+            return problems.write(context)
+        return Pending(Call(tool, arguments, request.id, context), write)
 
     return read

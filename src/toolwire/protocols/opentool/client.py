@@ -17,6 +17,7 @@ from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import JSON_HEADERS, Request, Response
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Value
 from toolwire.framing import jsontext
+from toolwire.framing.call_context import list_credentials, write_field
 from toolwire.framing.rate_headers import read_retry_after_ms
 
 from . import document, error_object, quirks, result
@@ -90,16 +91,18 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
         "id": _get_id(call),
     }
     text = jsontext.write(body)
+    field, credentials = write_field(call), list_credentials(call)  # I-27
     if _is_streamed(call):
         shape = result.get_item_shape if tool.streams else result.get_shape
         heard = StreamReader(tool.output_name, shape(tool.output_schema), whole=not tool.streams)
         response: Response | Problem
-        response = yield from listen(Request("POST", f"{peer.url}/streamCall", _STREAM, text), heard.feed)
+        request = Request("POST", f"{peer.url}/streamCall", (*_STREAM, *field), text, credentials=credentials)
+        response = yield from listen(request, heard.feed)
         if isinstance(response, Problem):
             return response if heard.ended is None else heard.ended
         if response.status not in _NO_STREAM:
             return _answer(response, call) if response.body else heard.result(response)
-    response = yield Request("POST", f"{peer.url}/call", _POST, text)
+    response = yield Request("POST", f"{peer.url}/call", (*_POST, *field), text, credentials=credentials)
     if isinstance(response, Problem):
         return response
     return _answer(response, call)

@@ -19,6 +19,7 @@ from toolwire.core.codec import Describe
 from toolwire.core.model import Json, Kind, Problem, Schema, Tool
 from toolwire.core.tool_names import assign_names, describe_renamed
 from toolwire.framing import jsontext, xllm
+from toolwire.framing.call_context import read_requirements, write_requirements
 from toolwire.validation.json_size import MOST_PARTS, TOO_LARGE, is_within_size
 
 from . import schema
@@ -27,6 +28,7 @@ from .narrow_schema import Walk
 SPECIFICATION = "1.1.0"
 EXACT = "x-json-schema"
 POLICY = "x-llm"
+REQUIREMENTS = "x-requirements"
 PROGRESS = "progress"
 """The event of a stream that says how far a function is, and is no part of its result."""
 PROGRESS_SCHEMA: dict[str, Json] = {"type": "object", "properties": {}}
@@ -133,6 +135,8 @@ def write_function(tool: Tool, name: str) -> dict[str, Json]:
     if tool.reports:
         said = {"name": tool.output_name, "schema": PROGRESS_SCHEMA}
         function["stream"] = {**function.get("stream", {}), PROGRESS: said}
+    if tool.requirements:  # I-27
+        function[REQUIREMENTS] = write_requirements(tool.requirements)
     policy = xllm.write(tool)
     function[POLICY] = policy | {"readOnly": True} if tool.safe else policy
     return function
@@ -202,6 +206,7 @@ def _read_function(function: Json, names: Mapping[str, str], title: str, version
         safe=jsontext.get_object(function, POLICY).get("readOnly") is True,
         streams=bool(pieces),
         reports=PROGRESS in events,
+        requirements=read_requirements(function.get(REQUIREMENTS)),
         hints=policy.build_hints(),
         **policy.list_tool_members(),
     )

@@ -19,8 +19,9 @@ from typing import NamedTuple, TypeAlias
 from toolwire.core.catalog import VERSION, Catalog
 from toolwire.core.codec import Pending, Reading, Route, Routes, Site, Streaming, build_deferred_reader, make_pending
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Headers, Request, Response, make_response
-from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
+from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
 from toolwire.framing import jsonrpc, jsontext, sse
+from toolwire.framing.call_context import read_field
 from toolwire.validation import find_declared_names
 
 from . import document, error_object, result
@@ -141,7 +142,12 @@ def _read(functions: _Functions, form: Form, accept: _Accept, decline: _Decline,
         return decline(Problem(kind=Kind.INVALID_ARGUMENTS, message=text), message.id, form)
     if _SESSION_ID in params and function.drops_session_id:
         params = {name: value for name, value in params.items() if name != _SESSION_ID}
-    return accept(function, make_call((function.tool, params, request.id, ANONYMOUS, "")), message.id)
+    context = read_field(request, function.tool)
+    return (
+        decline(context, message.id, form)
+        if isinstance(context, Problem)
+        else accept(function, make_call((function.tool, params, request.id, context, "")), message.id)
+    )
 
 
 def _drops_session_id(tool: Tool, _name: str) -> bool:

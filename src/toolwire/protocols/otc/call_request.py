@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Tool, make_call
+from toolwire.framing import call_context
 from toolwire.framing.jsontext import describe_type, write_canonical
 
-from . import call_context
 from .standard import UNIVERSAL
 
 MAX_ID = 255

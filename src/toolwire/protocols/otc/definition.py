@@ -9,12 +9,13 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from toolwire.core.catalog import NAME, VERSION, build_toolkit_name
-from toolwire.core.model import Authorization, Json, Requirements, Tool
+from toolwire.core.model import Json, Tool
 from toolwire.framing import xllm
+from toolwire.framing.call_context import read_requirements, write_requirements
 from toolwire.framing.jsontext import get_object
 
 from .schema import describe_schema, inline_references
@@ -47,7 +48,7 @@ def write(tool: Tool, name: str, schemas: WireSchemas | None = None) -> dict[str
         "input_schema": schemas.input,
         "output_schema": schemas.output,
     }
-    return {**data, "requirements": _write_requirements(tool.requirements)} if tool.requirements else data
+    return {**data, "requirements": write_requirements(tool.requirements)} if tool.requirements else data
 
 
 def write_policy(tool: Tool) -> dict[str, Json]:
@@ -73,7 +74,7 @@ def read(entry: Mapping[str, Json]) -> tuple[Tool, str] | None:
         description=_get_text(entry.get("description")),
         input_schema=_read_input(entry),
         output_schema=_read_output(entry),
-        requirements=_read_requirements(get_object(entry, "requirements")),
+        requirements=read_requirements(entry.get("requirements")),
         safe=get_object(entry, "x-llm").get("readOnly") is True,
         hints=declared.build_hints(),
         **declared.list_tool_members(),
@@ -140,41 +141,6 @@ def _read_output(entry: Mapping[str, Json]) -> Mapping[str, Json] | None:
         if len(properties) == 1
         else get_object(get_object(output, "value"), "parameters")
     )
-
-
-def _write_requirements(needs: Requirements) -> dict[str, Json]:
-    data: dict[str, Json] = {}
-    if needs.authorization:
-        data["authorization"] = [
-            {"id": needed.id, "oauth2": {"scopes": list(needed.scopes)}} if needed.scopes else {"id": needed.id}
-            for needed in needs.authorization
-        ]
-    if needs.secrets:
-        data["secrets"] = [{"id": id_} for id_ in needs.secrets]
-    if needs.user_id:
-        data["user_id"] = True
-    return data
-
-
-def _read_requirements(data: Mapping[str, Json]) -> Requirements:
-    return Requirements(
-        authorization=tuple(
-            Authorization(id=id_, scopes=_list_texts(get_object(entry, "oauth2").get("scopes")))
-            for id_, entry in _iterate_identified(data.get("authorization"))
-        ),
-        secrets=tuple(id_ for id_, _ in _iterate_identified(data.get("secrets"))),
-        user_id=data.get("user_id") is True,
-    )
-
-
-def _iterate_identified(entries: Json) -> Iterator[tuple[str, Mapping[str, Json]]]:
-    for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, dict) and (id_ := _get_text(entry.get("id"))):
-            yield id_, entry
-
-
-def _list_texts(data: Json) -> tuple[str, ...]:
-    return tuple(text for text in data if isinstance(text, str)) if isinstance(data, list) else ()
 
 
 def _get_text(data: Json) -> str:

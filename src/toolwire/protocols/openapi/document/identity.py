@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 from toolwire.core.catalog import NAME, VERSION
 from toolwire.core.content import MEDIA_RANGES, find_content_kind
-from toolwire.core.model import Json, Tool
+from toolwire.core.model import Json, Requirements, Tool
+from toolwire.framing import jsontext
+from toolwire.framing.call_context import read_requirements, write_requirements
 
 MEMBER = "x-toolwire"
 
@@ -26,6 +28,8 @@ def write(tool: Tool) -> dict[str, Json]:
     """Return the value of ``x-toolwire`` for ``tool``."""
     # OXP-007
     written: dict[str, Json] = {"name": tool.name, "toolkit": tool.toolkit, "version": tool.version}
+    if tool.requirements:
+        written["requirements"] = write_requirements(tool.requirements)  # I-27
     kind = find_content_kind(tool.output_schema)
     return {**written, "content": kind} if kind else written
 
@@ -38,6 +42,11 @@ def read(operation: dict[str, Any]) -> Identity | None:
             return Identity(name, toolkit, version) if legal and (not toolkit or NAME.fullmatch(toolkit)) else None
         case _:
             return None
+
+
+def read_own_requirements(operation: dict[str, Any]) -> Requirements:
+    """Return what a call of an operation must bring besides its arguments, as its ``x-toolwire`` says."""
+    return read_requirements(jsontext.get_object(operation, MEMBER).get("requirements"))
 
 
 def read_content_kind(operation: dict[str, Any]) -> str:

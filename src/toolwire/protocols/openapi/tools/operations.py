@@ -310,6 +310,7 @@ def _offer(
         output_schema=None if source.answers.is_nothing(one.node) else LazyMapping(work.output_schema),
         safe=safe,
         deprecated=deprecated,
+        requirements=identity.read_own_requirements(one.node),
         hints={NAME: LazyMapping(work.hint)},
         **members,
     )
