@@ -324,7 +324,7 @@ def test_mcp_response_is_read_and_its_losses_have_pointers() -> None:
         {"name": "c"},
     ]
     found = read({"jsonrpc": "2.0", "id": 1, "result": {"tools": tools, "nextCursor": "2"}})
-    assert (found.kind, found.catalog.tools[0].name, found.catalog.tools[0].safe) == ("mcp", "a_b", False)
+    assert (found.kind, found.catalog.tools[0].name, found.catalog.tools[0].safe) == ("mcp", "a_b", True)
     assert pointers(found.losses) == {
         "/result/tools/0/name",
         "/result/tools/0/annotations",
